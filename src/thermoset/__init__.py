@@ -1,0 +1,27 @@
+"""thermoset: calibrated confidence and conformal prediction sets from logits, each with its own temperature.
+
+>>> import thermoset as ts
+>>> val = ts.Logits([[2.0, 0.5, -1.0], [0.1, 1.2, 0.3]], labels=[0, 1])
+>>> val.n_classes
+3
+
+Submodules load when first used (SPEC 1), so that importing thermoset costs nothing.
+"""
+
+from lazy_loader import attach as _attach
+
+from thermoset._version import __version__ as __version__
+
+__getattr__, __dir__, __all__ = _attach(
+    __name__,
+    submodules=["calibration", "conformal", "data", "errors", "io", "levels", "metrics", "scores"],
+    submod_attrs={
+        "calibration": ["TemperatureScaler"],
+        "conformal": ["ConformalClassifier"],
+        "data": ["Logits"],
+        "errors": ["BoundWarning", "CoverageWarning", "FileFormatError", "InputError", "MissingExtraError"],
+        "io": ["load", "save"],
+        "metrics": ["plan"],
+        "scores": ["APS", "LAC", "RAPS", "SAPS", "SCORES"],
+    },
+)

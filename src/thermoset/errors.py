@@ -1,0 +1,29 @@
+"""What can go wrong with what a user gives us.
+
+Every message is one line: what was wanted, what came, what to do.
+"""
+
+
+class InputError(ValueError):
+    """Data or a parameter that cannot be used as it is."""
+
+
+class FileFormatError(InputError):
+    """A file that is truncated, hostile, of an unknown kind, or without the arrays we need."""
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message says which extra brings it."""
+
+    @classmethod
+    def of(cls, package: str, extra: str, purpose: str) -> "MissingExtraError":
+        """Say that `purpose` needs `package`, which `extra` installs."""
+        return cls(f"{purpose} needs {package}, which is not installed. Run: pip install 'thermoset[{extra}]'")
+
+
+class CoverageWarning(UserWarning):
+    """A threshold had to be infinite: too few rows for the promised coverage, so sets hold every class."""
+
+
+class BoundWarning(UserWarning):
+    """A fitted temperature stopped at a bound of its search interval."""

@@ -1,0 +1,18 @@
+"""Optional parts of the test suite: skipped when absent, failures when CI says that nothing may be absent."""
+
+import importlib
+import os
+from types import ModuleType
+
+import pytest
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import `module`, which the extra `extra` brings; skip the test without it (fail if THERMOSET_STRICT=1)."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        message = f"{module} is not installed (pip install 'thermoset[{extra}]')"
+        if os.environ.get("THERMOSET_STRICT") == "1":
+            pytest.fail(message)
+        pytest.skip(message, allow_module_level=True)
