@@ -1,0 +1,264 @@
+"""The door for data: a frozen `Logits` is validated here, once, and nowhere else.
+
+>>> val = Logits([[2.0, 0.5, -1.0], [0.1, 1.2, 0.3]], labels=["cat", "dog"], classes=["cat", "dog", "eel"])
+>>> val
+Logits(2 rows x 3 classes, float64, labelled, named)
+>>> val.labels
+array([0, 1])
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data.arrays import Floats, Table, blocks_of_rows, check_logits, class_names, read_table
+from thermoset.data.labels import label_indices
+from thermoset.data.splits import Part, Seed, split_indices
+from thermoset.errors import InputError
+
+__all__ = ["Logits", "as_logits", "split_indices"]
+
+SUM_TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2}
+"""How far a row of probabilities may be from 1: some units of the last place, and room for casts from float32."""
+
+
+class Logits:
+    """Logits with their labels and class names: checked, frozen, never a changed input.
+
+    Parameters
+    ----------
+    logits : array-like (n, C)
+        A NumPy array, nested lists, a pandas or polars frame, or anything with `__array__` or `__dlpack__` (torch
+        and JAX tensors). float16, float32 and float64 stay as they are and a C-contiguous NumPy array is not copied
+        (do not change it afterwards); bfloat16 becomes float32, integers and long doubles float64. -inf is a
+        masked class; NaN and +inf are errors.
+    labels : array-like (n,), optional
+        Column numbers 0..C-1 (whole floats are accepted, booleans are not), or names out of `classes`.
+    classes : sequence of C strings, optional
+        Class names. A frame whose column names are all strings brings its own, unless they only count columns
+        (`logit_0, logit_1, ...`, `prob_0, ...`, or polars' `column_0, ...`).
+
+    Attributes
+    ----------
+    logits : float array (n, C), C-contiguous and read-only
+    labels : int64 array (n,), read-only, or None
+    classes : tuple of str, or None
+
+    >>> val = Logits(np.array([[2.0, -np.inf], [0.1, 1.2]], dtype=np.float32), labels=[0, 1])
+    >>> val.n_rows, val.n_classes, val.n_masked, val.logits.dtype
+    (2, 2, 1, dtype('float32'))
+    """
+
+    __slots__ = ("classes", "labels", "logits")
+
+    logits: Floats
+    labels: NDArray[np.int64] | None
+    classes: tuple[str, ...] | None
+
+    def __init__(self, logits: object, labels: object = None, classes: Sequence[str] | None = None) -> None:
+        table = read_table(logits, "logits")
+        check_logits(table.values)
+        self._set(*_named(table, labels, classes))
+
+    @classmethod
+    def from_probabilities(cls, probs: object, labels: object = None, classes: Sequence[str] | None = None) -> "Logits":
+        """Take the logarithm of probabilities; p = 0 becomes -inf, a masked class.
+
+        Rows must be non-negative and sum to 1 within 1e-6 (float64), 1e-4 (float32), 1e-2 (float16) or 2e-2
+        (bfloat16). The logits are of the next wider type, so that different probabilities stay different.
+
+        >>> Logits.from_probabilities([[0.5, 0.5, 0.0]]).logits
+        array([[-0.69314718, -0.69314718,        -inf]])
+        """
+        table = read_table(probs, "probs")
+        _check_probabilities(table)
+        wider = np.float32 if table.values.dtype == np.float16 else np.float64
+        with np.errstate(divide="ignore"):
+            logits = np.log(table.values, dtype=wider)
+        made: Logits = object.__new__(cls)
+        made._set(*_named(table._replace(values=logits), labels, classes))
+        return made
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows.
+
+        >>> Logits([[0.0, 1.0]]).n_rows
+        1
+        """
+        return int(self.logits.shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes.
+
+        >>> Logits([[0.0, 1.0]]).n_classes
+        2
+        """
+        return int(self.logits.shape[1])
+
+    @property
+    def n_masked(self) -> int:
+        """Number of -inf logits; counted anew at each call.
+
+        >>> Logits([[0.0, -np.inf], [1.0, 2.0]]).n_masked
+        1
+        """
+        return sum(int(np.count_nonzero(np.isneginf(block))) for _, block in blocks_of_rows(self.logits))
+
+    def require_labels(self, purpose: str) -> NDArray[np.int64]:
+        """Return the labels, or say what needs them.
+
+        >>> Logits([[0.0, 1.0]]).require_labels("fit")
+        Traceback (most recent call last):
+            ...
+        thermoset.errors.InputError: fit needs labels, and these logits have none. Pass labels, one a row.
+        """
+        if self.labels is None:
+            raise InputError(f"{purpose} needs labels, and these logits have none. Pass labels, one a row.")
+        return self.labels
+
+    def take(self, rows: object) -> "Logits":
+        """Select rows by number, boolean mask or slice, in the order given; a slice copies nothing.
+
+        >>> Logits([[0.0, 1.0], [2.0, 3.0]], labels=[0, 1]).take([1]).logits
+        array([[2., 3.]])
+        """
+        index = rows if isinstance(rows, slice) else np.asarray(rows)
+        if isinstance(index, np.ndarray):
+            if index.ndim != 1 or (index.size and index.dtype.kind not in "iub"):
+                raise InputError(f"rows must be row numbers, a boolean mask or a slice; got {rows!r}.")
+            index = index.astype(np.intp) if index.size == 0 else index
+        try:
+            logits = np.ascontiguousarray(self.logits[index])
+        except IndexError as error:
+            raise InputError(f"rows do not fit {self.n_rows} rows: {error}.") from None
+        if len(logits) == 0:
+            raise InputError("rows select nothing; logits need at least one row.")
+        return _trusted(logits, None if self.labels is None else self.labels[index], self.classes)
+
+    def split(self, *parts: Part, random_state: Seed = 0, groups: object = None) -> tuple["Logits", ...]:
+        """Cut at random into len(parts) + 1 pieces, the last being the rest; see `split_indices`.
+
+        A part is a whole number of rows or a fraction in (0, 1), read as typed and rounded down. Rows keep their
+        order within a piece. With `groups`, one value a row, whole groups go to one side and sizes are met as nearly
+        as the groups allow.
+
+        >>> val = Logits(np.zeros((100, 2)))
+        >>> [piece.n_rows for piece in val.split(0.1, 25)]
+        [10, 25, 65]
+        """
+        pieces = split_indices(self.n_rows, *parts, random_state=random_state, groups=groups)
+        return tuple(self.take(rows) for rows in pieces)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        extras = ("", ", labelled")[self.labels is not None] + ("", ", named")[self.classes is not None]
+        return f"Logits({self.n_rows} rows x {self.n_classes} classes, {self.logits.dtype}{extras})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Logits):
+            return NotImplemented
+        return (
+            self.classes == other.classes
+            and self.logits.dtype == other.logits.dtype
+            and _same_labels(self.labels, other.labels)
+            and np.array_equal(self.logits, other.logits)
+        )
+
+    # Arrays compare by value, so no hash; a pickled array would come back writeable, so Logits rebuild themselves.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _trusted, (self.logits, self.labels, self.classes)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Logits are frozen: {name} cannot be set. Make new ones.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Logits are frozen: {name} cannot be deleted.")
+
+    def _set(self, logits: Floats, labels: NDArray[np.int64] | None, classes: tuple[str, ...] | None) -> None:
+        object.__setattr__(self, "logits", _read_only(logits))
+        object.__setattr__(self, "labels", None if labels is None else _read_only(labels))
+        object.__setattr__(self, "classes", classes)
+
+
+def as_logits(logits: object, labels: object = None) -> Logits:
+    """Make `Logits` of what an estimator was given; `Logits` pass through unchanged.
+
+    Labels that come beside `Logits` are added if there were none; if there were, they must be the same.
+
+    >>> as_logits([[0.0, 1.0]], [1])
+    Logits(1 rows x 2 classes, float64, labelled)
+    >>> val = Logits([[0.0, 1.0]], labels=[1])
+    >>> as_logits(val) is val
+    True
+    """
+    if not isinstance(logits, Logits):
+        return Logits(logits, labels)
+    if labels is None:
+        return logits
+    indices = label_indices(labels, (logits.n_rows, logits.n_classes), logits.classes)
+    if logits.labels is None:
+        return _trusted(logits.logits, indices, logits.classes)
+    if not np.array_equal(logits.labels, indices):
+        raise InputError("labels were given beside Logits that have other labels. Pass one of the two.")
+    return logits
+
+
+def _trusted(logits: Floats, labels: NDArray[np.int64] | None, classes: tuple[str, ...] | None) -> Logits:
+    """Make `Logits` of parts that have been checked."""
+    made: Logits = object.__new__(Logits)
+    made._set(logits, labels, classes)
+    return made
+
+
+def _named(
+    table: Table, labels: object, classes: object
+) -> tuple[Floats, NDArray[np.int64] | None, tuple[str, ...] | None]:
+    """Check what stands beside the numbers."""
+    n_rows, n_classes = table.values.shape
+    names = None if classes is None else class_names(classes, n_classes)
+    if names is None and table.columns is not None:
+        names = class_names(table.columns, n_classes)
+    if names != table.columns and table.columns is not None and set(names or ()) == set(table.columns):
+        # Same names in another order: one of the two would put every label on a wrong column.
+        raise InputError(
+            f"classes and the frame's columns are in different orders. Reorder: frame[{list(names or ())}]."
+        )
+    indices = None if labels is None else label_indices(labels, (n_rows, n_classes), names)
+    return table.values, indices, names
+
+
+def _check_probabilities(table: Table) -> None:
+    probs, tolerance = table.values, SUM_TOLERANCE.get(table.source, SUM_TOLERANCE["float64"])
+    with np.errstate(invalid="ignore"):
+        low, total = probs.min(axis=1), probs.sum(axis=1, dtype=np.float64)
+    if np.isnan(total).any() or (low < 0).any():
+        row = int(np.flatnonzero(np.isnan(total) | (low < 0))[0])
+        column = int(np.flatnonzero(np.isnan(probs[row]) | (probs[row] < 0))[0])
+        shown = "NaN" if np.isnan(probs[row, column]) else probs[row, column]
+        raise InputError(f"probs[{row}, {column}] is {shown}; probabilities must be >= 0. Are these logits?")
+    wrong = np.flatnonzero(~(np.abs(total - 1) <= tolerance))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InputError(
+            f"probs[{row}] sums to {total[row]:.6g}; {len(wrong)} row(s) do not sum to 1 within {tolerance:g}. "
+            f"Divide each row by its sum, or pass logits to Logits."
+        )
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Make a view that cannot be written to; the caller's own array stays as writeable as it was."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _same_labels(one: NDArray[np.int64] | None, other: NDArray[np.int64] | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)

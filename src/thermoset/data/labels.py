@@ -1,0 +1,146 @@
+"""Labels: whole numbers 0..C-1, or names of classes, one for each row."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data.arrays import foreign_array, is_instance
+from thermoset.errors import InputError
+
+__all__ = ["is_missing", "label_indices", "one_column"]
+
+
+def label_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ...] | None) -> NDArray[np.int64]:
+    """Read labels as column numbers of logits of the given shape.
+
+    >>> label_indices(["dog", "cat"], (2, 2), ("cat", "dog"))
+    array([1, 0])
+    >>> label_indices([1.0, 0.0], (2, 2), None)
+    array([1, 0])
+    """
+    values = one_column(labels, "labels")
+    if values.shape != (shape[0],):
+        one_hot = " One-hot rows: pass labels.argmax(axis=1)." if values.shape == shape else ""
+        raise InputError(
+            f"labels must have shape ({shape[0]},) to match logits {shape}; got {values.shape}. One label a row."
+            f"{one_hot}"
+        )
+    if values.dtype.kind == "O":
+        values = _plain(values)
+    kind = values.dtype.kind
+    if kind in "UT":
+        return _from_names(values.tolist(), classes)
+    if kind not in "iuf":
+        raise InputError(f"labels must be whole numbers or class names; got dtype {values.dtype}. {_remedy(kind)}")
+    if kind == "f":
+        _check_whole(values)
+    _check_range(values, shape)
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def one_column(value: Any, name: str) -> NDArray[Any]:
+    """Read one value a row from a list, array, tensor or series; mixed and missing values come as objects.
+
+    >>> one_column(["a", None], "groups")
+    array(['a', None], dtype=object)
+    """
+    if is_instance(value, "pandas", "Series", "Index", "Categorical"):
+        plain = isinstance(value.dtype, np.dtype)
+        return np.asarray(value) if plain else np.asarray(value, dtype=object)
+    if is_instance(value, "polars", "Series"):
+        plain = not value.null_count() and (value.dtype.is_numeric() or str(value.dtype) == "Boolean")
+        return np.asarray(value.to_numpy()) if plain else _objects(value.to_list())
+    if isinstance(value, (list, tuple)):
+        try:
+            return np.asarray(value)
+        except (TypeError, ValueError, RuntimeError):
+            return _objects(value)  # ragged, or values NumPy does not know: judged one by one later
+    return foreign_array(value, name)
+
+
+def _objects(items: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def is_missing(item: object) -> bool:
+    """None, NaN, and pandas' NA and NaT (known by name: pandas is not imported, and NA has no truth value).
+
+    >>> is_missing(float("nan")), is_missing(0)
+    (True, False)
+    """
+    if item is None or type(item).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(item, (float, np.floating)) and bool(np.isnan(item))
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Labels that came as Python objects, as an array of numbers or of strings."""
+    items = values.tolist()
+    for row, item in enumerate(items):
+        if is_missing(item):
+            raise InputError(f"labels[{row}] is missing ({item!r}). Drop rows without a label.")
+        if isinstance(item, (bool, np.bool_)) or not isinstance(item, (str, numbers.Real)):
+            raise InputError(f"labels[{row}] is {item!r}; labels must be whole numbers or class names.")
+        if isinstance(item, str) != isinstance(items[0], str):
+            raise InputError(f"labels mix numbers and names: labels[0] is {items[0]!r}, labels[{row}] is {item!r}.")
+    if isinstance(items[0], str):
+        return np.asarray(items)
+    try:
+        return np.asarray(items, dtype=np.int64 if all(isinstance(i, numbers.Integral) for i in items) else np.float64)
+    except OverflowError:
+        raise InputError("labels hold a number that is too large; labels count classes from 0.") from None
+
+
+def _from_names(names: list[str], classes: tuple[str, ...] | None) -> NDArray[np.int64]:
+    if classes is None:
+        raise InputError(
+            f"labels are text (labels[0] is {names[0]!r}) but no class names are known. "
+            f"Pass classes=[...], the names in the order of the columns."
+        )
+    index = {name: column for column, name in enumerate(classes)}
+    found = [index.get(name, -1) for name in names]
+    if min(found) < 0:
+        row = found.index(-1)
+        if not names[row].strip():
+            raise InputError(f"labels[{row}] is missing ({names[row]!r}). Drop rows without a label.")
+        known = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
+        raise InputError(f"labels[{row}] is {names[row]!r}, which is not one of the {len(classes)} classes ({known}).")
+    return np.asarray(found, dtype=np.int64)
+
+
+def _remedy(kind: str) -> str:
+    if kind == "b":
+        return "If True means class 1, pass labels.astype(int)."
+    return "Decode bytes to str first." if kind == "S" else "Pass the column number of each row's class."
+
+
+def _check_whole(values: NDArray[Any]) -> None:
+    bad = np.flatnonzero(values != np.floor(values))  # NaN differs from itself; infinities go on to the range check
+    if len(bad) == 0:
+        return
+    row = bad[0]
+    if np.isnan(values[row]):
+        raise InputError(f"labels[{row}] is missing (NaN); {len(bad)} such value(s). Drop rows without a label.")
+    raise InputError(f"labels[{row}] is {values[row]}; labels must be whole numbers that count classes from 0.")
+
+
+def _check_range(values: NDArray[Any], shape: tuple[int, int]) -> None:
+    low, high, n_classes = values.min(), values.max(), shape[1]
+    if low >= 0 and high < n_classes:
+        return
+    bad = np.flatnonzero((values < 0) | (values >= n_classes))
+    row = bad[0]
+    if low < 0:
+        hint = "A negative label often stands for a missing one: drop those rows."
+    elif low >= 1 and high == n_classes:
+        hint = "If labels start at 1, subtract 1."
+    else:
+        hint = "Check that labels and logits belong to the same model."
+    raise InputError(
+        f"labels[{row}] is {values[row]}; must be in 0..{n_classes - 1} to match logits {shape}; "
+        f"{len(bad)} such value(s). {hint}"
+    )

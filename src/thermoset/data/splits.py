@@ -1,0 +1,131 @@
+"""Random splits of rows, plain or by groups. Never stratified: that would break exchangeability."""
+
+import operator
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data.labels import is_missing, one_column
+from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
+
+__all__ = ["Part", "Rows", "Seed", "split_indices"]
+
+Part = int | Alpha
+"""A whole number of rows, or a fraction in (0, 1) of all rows, read as the decimal it prints as."""
+
+Seed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
+Rows = NDArray[np.int64]
+
+
+def split_indices(
+    n_rows: int, *parts: Part, random_state: Seed = 0, groups: object = None
+) -> tuple[NDArray[np.int64], ...]:
+    """Cut rows 0..n_rows-1 at random into len(parts) + 1 pieces; the last is the rest.
+
+    Parameters
+    ----------
+    n_rows : int
+        How many rows there are.
+    *parts : int or float
+        The size of each piece but the last: a whole number of rows, or a fraction of `n_rows`, which is read as
+        typed and rounded down (0.1 of 10,009 rows is 1,000).
+    random_state : int, sequence of int, SeedSequence, Generator or None
+        What `numpy.random.default_rng` takes. The same seed gives the same pieces.
+    groups : sequence of hashable, optional
+        One value a row. Rows of a group stay together: groups are put in random order and fill the pieces one
+        after the other; each piece ends at the group boundary nearest to its size (the earlier of two).
+
+    Returns
+    -------
+    tuple of int64 arrays
+        Row numbers of each piece, ascending. Every piece has at least one row.
+
+    >>> [len(piece) for piece in split_indices(10_009, 0.1, 500)]
+    [1000, 500, 8509]
+    >>> split_indices(6, 2, groups=["a", "a", "b", "b", "c", "c"])
+    (array([2, 3]), array([0, 1, 4, 5]))
+    """
+    sizes = _sizes(parts, n_rows)
+    rng = _generator(random_state)
+    if groups is None:
+        order, cuts = rng.permutation(n_rows), list(accumulate(sizes))
+    else:
+        order, cuts = _grouped_order(_group_codes(groups, n_rows), sizes, rng)
+    # Ascending row numbers: which rows a piece has is random, their order need not be, and memory is read forwards.
+    return tuple(np.sort(piece).astype(np.int64, copy=False) for piece in np.split(order, cuts))
+
+
+def _sizes(parts: Sequence[Part], n_rows: int) -> list[int]:
+    if not parts:
+        raise InputError("split needs at least one part: a fraction in (0, 1) or a whole number of rows.")
+    sizes = [_size(part, n_rows) for part in parts]
+    if sum(sizes) >= n_rows:
+        raise InputError(
+            f"split{tuple(parts)} asks for {sum(sizes)} of {n_rows} rows and leaves none for the last piece, "
+            f"which is the rest. Give smaller parts, or one part fewer."
+        )
+    return sizes
+
+
+def _size(part: Any, n_rows: int) -> int:
+    try:
+        size = -1 if isinstance(part, (bool, np.bool_)) else operator.index(part)
+    except TypeError:
+        fraction: Fraction = exact_level(part, "a part that is not a whole number of rows")
+        size = int(fraction * n_rows)
+        if size == 0:
+            raise InputError(f"a part of {part} of {n_rows} rows has no row. Give a larger part.") from None
+    if size < 1:
+        raise InputError(f"a part must be a fraction in (0, 1) or a whole number of rows >= 1; got {part!r}.")
+    return size
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_state must be a whole number >= 0, a sequence of them or a numpy Generator; got {random_state!r}."
+        ) from None
+
+
+def _group_codes(groups: object, n_rows: int) -> Rows:
+    """Give groups numbers by first appearance, so that their names do not matter to the split."""
+    # A list may hold tuples, which are good groups, but NumPy would make a second axis of them.
+    items = list(groups) if isinstance(groups, (list, tuple)) else one_column(groups, "groups").tolist()
+    if not isinstance(items, list) or len(items) != n_rows:
+        got = len(items) if isinstance(items, list) else "a single value"
+        raise InputError(f"groups must have one value for each of {n_rows} rows; got {got}.")
+    seen: dict[Hashable, int] = {}
+    codes = np.empty(n_rows, dtype=np.int64)
+    for row, item in enumerate(items):
+        if is_missing(item):
+            raise InputError(f"groups[{row}] is missing ({item!r}). Give every row a group.")
+        try:
+            codes[row] = seen.setdefault(item, len(seen))
+        except TypeError:
+            raise InputError(f"groups[{row}] is {item!r}; a group must be one hashable value a row.") from None
+    return codes
+
+
+def _grouped_order(codes: Rows, sizes: list[int], rng: np.random.Generator) -> tuple[Rows, list[int]]:
+    """Rows in the random order of their groups, and the row counts at which the pieces end."""
+    counts = np.bincount(codes)
+    n_groups, n_pieces = len(counts), len(sizes) + 1
+    if n_groups < n_pieces:
+        raise InputError(f"{n_pieces} pieces need at least {n_pieces} groups; got {n_groups}.")
+    place = rng.permutation(n_groups)
+    order = np.argsort(place[codes], kind="stable")
+    ends = np.concatenate([[0], np.cumsum(counts[np.argsort(place)])])
+    cuts, first = [], 0
+    for i, size in enumerate(sizes):
+        last = n_groups - (n_pieces - 1 - i)  # leave a group for each piece that follows
+        away = np.abs(ends[first + 1 : last + 1] - ends[first] - size)
+        first += 1 + int(np.argmin(away))
+        cuts.append(int(ends[first]))
+    return order, cuts

@@ -1,0 +1,157 @@
+"""Files of logits: npz, npy, csv, parquet, safetensors and pt, by the suffix of the name.
+
+No unrestricted unpickler ever sees a user's file, sizes are checked before memory is allocated, and a file is
+written whole or not at all.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from thermoset.data import Logits, as_logits
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.arrays import read_npy, read_npy_array, read_npz, write_npy, write_npz
+from thermoset.io.files import Request, check_size, physical_memory, write_whole
+from thermoset.io.parquet import read_parquet, write_parquet
+from thermoset.io.tensors import read_pt, read_safetensors, write_pt, write_safetensors
+from thermoset.io.text import read_csv, write_csv
+
+__all__ = ["SUFFIXES", "load", "save"]
+
+READERS: dict[str, Callable[[Path, Request], Logits]] = {
+    ".npz": read_npz,
+    ".npy": read_npy,
+    ".csv": read_csv,
+    ".parquet": read_parquet,
+    ".safetensors": read_safetensors,
+    ".pt": read_pt,
+    ".pth": read_pt,
+}
+STREAM_WRITERS: dict[str, Callable[[BinaryIO, Logits], None]] = {
+    ".npz": write_npz,
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+    ".safetensors": write_safetensors,
+    ".pt": write_pt,
+    ".pth": write_pt,
+}
+SUFFIXES = tuple(READERS)
+"""The endings of file names that can be read and written."""
+
+FilePath = str | os.PathLike[str]
+
+
+def load(
+    path: FilePath, *, labels: FilePath | None = None, probabilities: bool = False, max_bytes: int | None = None
+) -> Logits:
+    """Read a file of logits.
+
+    Parameters
+    ----------
+    path : path
+        - `.npz`, `.safetensors`, `.pt`, `.pth`: arrays `logits` (n, C) and optionally `labels` (or `label`) and
+          `classes` (or `class_names`); others are ignored. In safetensors the class names are metadata (a JSON list);
+          a `.pt` holds a dict, or one tensor of logits.
+        - `.npy`: logits. Labels and class names come from files beside it if they exist: the last `logits` (`probs`,
+          `probabilities`) in the name is replaced by `labels` and `classes` (`val_logits.npy`, `val_labels.npy`); a
+          name without that word gets `_labels` appended (`val.npy`, `val_labels.npy`).
+        - `.csv`: a header line, one column a class, named after it, and optionally a column `label` (or `labels`),
+          which holds class names or column numbers counted from 0. Other columns are errors.
+        - `.parquet`: a list column `logits`, or one numeric column a class as in csv; a column `label` (or `labels`).
+    labels : path, optional
+        A `.npy` file with the labels, for a file that has none.
+    probabilities : bool
+        The file holds probabilities, which may be called `probs` or `probabilities`; see `Logits.from_probabilities`.
+    max_bytes : int, optional
+        Refuse files that are larger, or whose arrays declare more bytes than this; by default half of the machine's
+        memory.
+
+    Raises
+    ------
+    InputError
+        The file does not exist or holds data that cannot be used.
+    FileFormatError
+        It is truncated, hostile, of an unknown kind, or without the arrays that are needed.
+    MissingExtraError
+        pyarrow, safetensors or torch is needed and not installed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/val.npz", Logits([[2.0, 0.5], [0.1, 1.2]], labels=[0, 1]))
+    ...     load(f"{folder}/val.npz")
+    Logits(2 rows x 2 classes, float64, labelled)
+    """
+    limit = physical_memory() // 2 if max_bytes is None else max_bytes
+    source, suffix = _existing(path, SUFFIXES)
+    label_file = None if labels is None else _existing(labels, (".npy",))[0]
+    request = Request(probabilities, limit, find_labels=label_file is None)
+    try:
+        check_size(source.stat().st_size, limit, "the file")
+        loaded = READERS[suffix](source, request)
+        return loaded if label_file is None else as_logits(loaded, read_npy_array(label_file, limit))
+    except InputError as error:
+        raise type(error)(f"{source}: {error}") from None
+    except MemoryError:
+        raise FileFormatError(f"{source}: needs more memory than there is.") from None
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
+
+
+def save(path: FilePath, logits: Logits) -> None:
+    """Write a file that `load` reads; the suffix decides the format.
+
+    All but csv keep the type of the numbers; csv keeps their values (it is read as float64). The file appears whole
+    or not at all. An npy file takes its labels and class names in files beside it, each of which is written whole.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/val.csv", Logits([[2.0, 0.5]], labels=[1], classes=["cat", "dog"]))
+    ...     print(Path(f"{folder}/val.csv").read_text())
+    label,cat,dog
+    dog,2.0,0.5
+    """
+    if not isinstance(logits, Logits):
+        raise InputError(f"save writes Logits; got {type(logits).__name__}. Use save(path, Logits(logits, labels)).")
+    target = _as_path(path)
+    suffix = _known(target, SUFFIXES)
+    try:
+        if suffix == ".npy":
+            write_npy(target, logits)
+            return
+        with write_whole(target) as stream:
+            STREAM_WRITERS[suffix](stream, logits)
+    except InputError as error:
+        raise InputError(f"{target}: {error}") from None
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from None
+
+
+def _existing(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
+    source = _as_path(path)
+    try:
+        if source.is_dir():
+            raise InputError(f"{source}: is a folder; give the name of a file.")
+        if not source.exists():
+            raise InputError(f"{source}: there is no such file.")
+        if not source.is_file():
+            raise InputError(f"{source}: is not a regular file.")
+        suffix = _known(source, suffixes)
+        if source.stat().st_size == 0:
+            raise FileFormatError(f"{source}: the file is empty.")
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
+    return source, suffix
+
+
+def _as_path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
+        raise InputError(f"path must be the name of a file; got {path!r}.")
+    return Path(path)
+
+
+def _known(path: Path, suffixes: tuple[str, ...]) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
+        raise FileFormatError(f"{path}: unknown kind of file {suffix!r}; known: {', '.join(suffixes)}.")
+    return suffix

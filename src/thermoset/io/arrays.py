@@ -1,0 +1,187 @@
+"""NumPy files: npz archives and npy files, read without `numpy.load` and so without a pickle in sight.
+
+A header declares an array's shape and type. Before memory is allocated the declared size is compared with what
+the file can hold and with the limit; then the data is read in chunks, so a file that lies is caught early.
+"""
+
+import math
+import zipfile
+import zlib
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO, Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from thermoset.data import Logits
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import LABELS, NAMES, Request, build, check_size, first_of, scores_name, write_whole
+
+__all__ = ["read_npy", "read_npy_array", "read_npz", "write_npy", "write_npz"]
+
+CHUNK = 1 << 24
+DEFLATE_LIMIT = 1032  # no deflate stream expands more than this many times
+HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+# A header is a Python literal: what its tokenizer, parser and numpy.dtype raise for nonsense (KeyError: the version).
+BAD_HEADER = (ValueError, TypeError, SyntaxError, KeyError, EOFError, TokenError, RecursionError, MemoryError)
+BAD_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError, OverflowError)
+
+
+class Header(NamedTuple):
+    """What an npy header declares."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the data that must follow."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_npz(path: Path, request: Request) -> Logits:
+    """Read arrays `logits`, `labels` and `classes` of an archive; others are not looked at."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            names = (scores_name(members, request.probabilities), first_of(LABELS, members), first_of(NAMES, members))
+            wanted = [members[name] for name in names if name is not None]
+            for info in wanted:
+                _check_member(info, path.stat().st_size)
+            check_size(sum(info.file_size for info in wanted), request.max_bytes, "the archive")
+            scores, labels, classes = (None if name is None else _read_member(archive, members[name]) for name in names)
+    except InputError:
+        raise
+    except BAD_ARCHIVE as error:
+        raise FileFormatError(f"not a readable npz archive, or a truncated one ({error}). Save it again.") from None
+    return build(request, scores, labels, None if classes is None else _texts(classes))
+
+
+def read_npy(path: Path, request: Request) -> Logits:
+    """Read logits from one file, and labels and class names from its siblings if they exist."""
+    scores = read_npy_array(path, request.max_bytes)
+    labels, classes = siblings(path)
+    return build(
+        request,
+        scores,
+        read_npy_array(labels, request.max_bytes) if request.find_labels and labels.exists() else None,
+        _texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
+    )
+
+
+def siblings(path: Path) -> tuple[Path, Path]:
+    """Name the files of labels and of class names that belong to an npy file of logits.
+
+    >>> [sibling.name for sibling in siblings(Path("val_logits.npy"))]
+    ['val_labels.npy', 'val_classes.npy']
+    >>> [sibling.name for sibling in siblings(Path("val.npy"))]
+    ['val_labels.npy', 'val_classes.npy']
+    """
+    for word in ("logits", "probs", "probabilities"):
+        head, found, tail = path.name.rpartition(word)
+        if found:
+            return path.with_name(f"{head}labels{tail}"), path.with_name(f"{head}classes{tail}")
+    return path.with_name(f"{path.stem}_labels{path.suffix}"), path.with_name(f"{path.stem}_classes{path.suffix}")
+
+
+def read_npy_array(path: Path, max_bytes: int) -> NDArray[Any]:
+    """Read one npy file."""
+    with path.open("rb") as stream:
+        header = _read_header(stream, path.name)
+        _check_declared(header, path.stat().st_size - stream.tell(), path.name)
+        check_size(header.n_bytes, max_bytes, path.name)
+        return _read_data(stream, header, path.name)
+
+
+def write_npz(stream: BinaryIO, logits: Logits) -> None:
+    """Write an uncompressed archive: logits hardly compress, and reading is ten times faster."""
+    arrays: dict[str, NDArray[Any]] = {"logits": logits.logits}
+    if logits.labels is not None:
+        arrays["labels"] = logits.labels
+    if logits.classes is not None:
+        arrays["classes"] = np.asarray(logits.classes)
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, array, allow_pickle=False)
+
+
+def write_npy(path: Path, logits: Logits) -> None:
+    """Write logits, and labels and class names beside them; each file is whole or absent, logits come last."""
+    parts = (logits.labels, None if logits.classes is None else np.asarray(logits.classes))
+    beside = siblings(path)
+    for sibling, part in zip(beside, parts, strict=True):
+        if part is None and sibling.exists():
+            raise InputError(f"{sibling.name} exists and would be read with it. Remove it or choose another name.")
+    for target, part in zip((*beside, path), (*parts, logits.logits), strict=True):
+        if part is not None:
+            with write_whole(target) as stream:
+                np.save(stream, part, allow_pickle=False)
+
+
+def _check_member(info: zipfile.ZipInfo, file_size: int) -> None:
+    """Compare what the zip directory says with what is possible."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+        raise FileFormatError(f"{info.filename} is encrypted or compressed in a way NumPy does not write.")
+    most = info.compress_size * (DEFLATE_LIMIT if info.compress_type == zipfile.ZIP_DEFLATED else 1)
+    if info.compress_size > file_size or info.file_size > most:
+        raise FileFormatError(
+            f"{info.filename} declares {info.file_size:,} bytes, more than its part of the file ({file_size:,} bytes) "
+            f"can hold: truncated or hostile."
+        )
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(info) as stream:
+        header = _read_header(stream, info.filename)
+        _check_declared(header, info.file_size - stream.tell(), info.filename)
+        return _read_data(stream, header, info.filename)
+
+
+def _read_header(stream: IO[bytes], name: str) -> Header:
+    try:
+        header = Header(*HEADER_READERS[npy.read_magic(stream)](stream))
+    except BAD_HEADER as error:
+        raise FileFormatError(f"{name} is not a readable npy array ({' '.join(str(error).split())[:100]}).") from None
+    if header.dtype.hasobject:
+        raise FileFormatError(
+            f"{name} is an object array, which only a pickle can hold and pickles are never read. "
+            f"Save numbers as numbers and names with dtype=str."
+        )
+    if header.dtype.kind not in "fiubcUS" or header.dtype.itemsize == 0 or min(header.shape, default=0) < 0:
+        raise FileFormatError(
+            f"{name} has dtype {header.dtype} and shape {header.shape}; wanted numbers or text. "
+            f"Save bfloat16 as float32."
+        )
+    return header
+
+
+def _check_declared(header: Header, available: int, name: str) -> None:
+    if header.n_bytes != available:
+        raise FileFormatError(
+            f"{name} declares {header.n_bytes:,} bytes of data (shape {header.shape}, {header.dtype}) but "
+            f"{available:,} follow: truncated or hostile. Save it again."
+        )
+
+
+def _read_data(stream: IO[bytes], header: Header, name: str) -> NDArray[Any]:
+    buffer = np.empty(header.n_bytes, dtype=np.uint8)
+    view, done = buffer.data, 0
+    while done < header.n_bytes:
+        got = stream.readinto(view[done : done + CHUNK])  # type: ignore[attr-defined]  # binary streams have it
+        if not got:
+            raise FileFormatError(f"{name} ends after {done:,} of {header.n_bytes:,} bytes: truncated. Save it again.")
+        done += got
+    flat = buffer.view(header.dtype)
+    return flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
+
+
+def _texts(classes: NDArray[Any]) -> list[str]:
+    if classes.ndim != 1 or classes.dtype.kind not in "US":
+        raise FileFormatError(f"class names must be a 1-D array of text; got {classes.dtype}, shape {classes.shape}.")
+    if classes.dtype.kind == "S":
+        return [name.decode(errors="replace") for name in classes.tolist()]
+    return [str(name) for name in classes.tolist()]

@@ -1,0 +1,135 @@
+"""What every file format shares: names, limits, and writing a file whole or not at all."""
+
+import importlib
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import BinaryIO, NamedTuple
+
+from thermoset.data import Logits
+from thermoset.errors import FileFormatError, InputError, MissingExtraError
+
+__all__ = [
+    "LABELS",
+    "NAMES",
+    "Request",
+    "build",
+    "check_size",
+    "first_of",
+    "need",
+    "physical_memory",
+    "scores_name",
+    "write_whole",
+]
+
+LABELS = ("labels", "label")
+NAMES = ("classes", "class_names")
+PROBABILITIES = ("probs", "probabilities", "logits")
+
+
+class Request(NamedTuple):
+    """What the user asked `load` for."""
+
+    probabilities: bool
+    max_bytes: int
+    find_labels: bool  # look for labels beside the file: not if the user named a file of labels
+
+
+def build(request: Request, scores: object, labels: object = None, classes: object = None) -> Logits:
+    """Make `Logits` of a file's arrays.
+
+    >>> build(Request(True, 0, True), [[1.0, 0.0]])
+    Logits(1 rows x 2 classes, float64)
+    """
+    make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else Logits
+    return make(scores, labels, classes)
+
+
+def first_of(names: Collection[str], held: Collection[str]) -> str | None:
+    """Return the first of `names` that is held.
+
+    >>> first_of(LABELS, ["logits", "label"])
+    'label'
+    """
+    return next((name for name in names if name in held), None)
+
+
+def scores_name(held: Collection[str], probabilities: bool) -> str:
+    """Find the array of logits, or of probabilities, among the names a file holds.
+
+    >>> scores_name(["labels", "probs"], probabilities=True)
+    'probs'
+    """
+    wanted = PROBABILITIES if probabilities else ("logits",)
+    found = first_of(wanted, held)
+    if found is None:
+        what = " or ".join(repr(name) for name in wanted)
+        hint = " Pass probabilities=True to read probabilities." if first_of(PROBABILITIES, held) else ""
+        holds = ", ".join(sorted(held)[:20]) or "nothing"
+        raise FileFormatError(f"no array called {what}; the file holds: {holds}.{hint}")
+    return found
+
+
+def need(module: str, extra: str, purpose: str) -> ModuleType:
+    """Import an optional module, or say which extra brings it.
+
+    >>> need("nothing", "io", "it")
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.MissingExtraError: it needs nothing, which is not installed. Run: pip install 'thermoset[io]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtraError.of(module.partition(".")[0], extra, purpose) from None
+
+
+def physical_memory() -> int:
+    """Return the bytes of memory of this machine, or 16 GiB where the system does not say.
+
+    >>> physical_memory() > 0
+    True
+    """
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 34
+
+
+def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
+    """Refuse to read what would not fit, before anything is allocated.
+
+    >>> check_size(8, 10, "array 'logits'")
+    """
+    if n_bytes > max_bytes:
+        raise FileFormatError(
+            f"{what} declares {n_bytes:,} bytes, above the limit of {max_bytes:,}. "
+            f"If the file is trusted, pass a larger max_bytes."
+        )
+
+
+@contextmanager
+def write_whole(path: Path) -> Iterator[BinaryIO]:
+    """Open a stream whose content appears under `path` all at once, at the end, or never.
+
+    It goes to a hidden file in the same folder (a rename across file systems would not be atomic), to disk, and
+    is then renamed. On failure the hidden file is removed; a killed process may leave it, never a partial `path`.
+    """
+    target = Path(os.path.realpath(path))  # write through a symbolic link, do not replace it
+    if target.is_dir():
+        raise InputError("is a folder; give the name of a file.")
+    if not target.parent.is_dir():
+        raise InputError(f"folder {target.parent} does not exist; make it first.")
+    hidden = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    try:
+        with hidden.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        hidden.replace(target)
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise
