@@ -1,0 +1,98 @@
+"""Numbers that say how good sets and probabilities are, the laws they follow by chance, and how many rows to plan for.
+
+=====================  ==================================================================================
+of sets                `avg_size`, `empty_share`, `marginal_coverage`, `marginal_coverage_gap`,
+                       `class_coverage`, `top_coverage_gap`, `avg_coverage_gap`,
+                       `size_stratified_coverage_violation`; by name in `METRICS`
+of counts per class    `coverage_gaps`, `top_gap`, `avg_gap`: the formulas behind the gaps above
+of probabilities       `reliability_table`, `reliability_from_confidence`, `expected_calibration_error`,
+                       `negative_log_likelihood`, `brier_score`, `top_k_accuracy`
+laws and intervals     `conformal_coverage_distribution`, `coverage_law`, `coverage_interval`,
+                       `coverage_p_value`, `clopper_pearson`
+noise floor            `coverage_gap_noise_floor`, `noise_floor_of_counts`
+planning               `plan`, `coverage_half_width`
+=====================  ==================================================================================
+
+Coverages and gaps are fractions, not percent. Labels are column indices.
+
+>>> sets = [[True, False], [True, True], [False, True]]
+>>> avg_size(sets), marginal_coverage(sets, labels=[0, 0, 1])
+(1.3333333333333333, 1.0)
+"""
+
+from thermoset.metrics.laws import (
+    Interval,
+    Intervals,
+    NoiseFloor,
+    clopper_pearson,
+    conformal_coverage_distribution,
+    coverage_gap_noise_floor,
+    coverage_interval,
+    coverage_law,
+    coverage_p_value,
+    noise_floor_of_counts,
+)
+from thermoset.metrics.planning import Plan, coverage_half_width, plan
+from thermoset.metrics.probabilities import (
+    ReliabilityTable,
+    brier_score,
+    expected_calibration_error,
+    negative_log_likelihood,
+    reliability_from_confidence,
+    reliability_table,
+    top_k_accuracy,
+)
+from thermoset.metrics.registry import METRICS, SetMetric
+from thermoset.metrics.sets import (
+    SIZE_STRATA,
+    ClassCoverage,
+    avg_coverage_gap,
+    avg_gap,
+    avg_size,
+    class_coverage,
+    coverage_gaps,
+    empty_share,
+    marginal_coverage,
+    marginal_coverage_gap,
+    size_stratified_coverage_violation,
+    top_coverage_gap,
+    top_gap,
+)
+
+__all__ = [
+    "METRICS",
+    "SIZE_STRATA",
+    "ClassCoverage",
+    "Interval",
+    "Intervals",
+    "NoiseFloor",
+    "Plan",
+    "ReliabilityTable",
+    "SetMetric",
+    "avg_coverage_gap",
+    "avg_gap",
+    "avg_size",
+    "brier_score",
+    "class_coverage",
+    "clopper_pearson",
+    "conformal_coverage_distribution",
+    "coverage_gap_noise_floor",
+    "coverage_gaps",
+    "coverage_half_width",
+    "coverage_interval",
+    "coverage_law",
+    "coverage_p_value",
+    "empty_share",
+    "expected_calibration_error",
+    "marginal_coverage",
+    "marginal_coverage_gap",
+    "negative_log_likelihood",
+    "noise_floor_of_counts",
+    "plan",
+    "reliability_from_confidence",
+    "reliability_table",
+    "size_stratified_coverage_violation",
+    "top_coverage_gap",
+    "top_gap",
+    "top_k_accuracy",
+]
