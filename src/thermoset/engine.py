@@ -1,0 +1,352 @@
+"""Blocks of rows on a pool of threads: label scores, set sizes, sets.
+
+Rows are sorted once for each call (temperature never changes a ranking) in blocks that stay in cache. Every
+result belongs to one row and is written to that row's place, so the number of threads and the size of blocks
+cannot change an answer. For one global threshold a row's set is a prefix of its ranking: its size is found by
+bisection over ranks and the set by comparing logits with the last one inside; no argsort is needed.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.errors import InputError
+from thermoset.kernels import Floats, Row, kernel, log_mass_below, rank_weights, uniforms
+from thermoset.scores import Score, score_at
+
+__all__ = [
+    "Randomness",
+    "ScorePairs",
+    "class_sets",
+    "for_blocks",
+    "label_scores",
+    "prefix_sets",
+    "prefix_sizes",
+    "score_matrix",
+]
+
+_BLOCK_BYTES = 2**19  # float64 entries of a block: half a mebibyte, so that its buffers share the second-level cache
+
+
+@dataclass(frozen=True)
+class ScorePairs:
+    """Scores as pairs (value, refine), ordered lexicographically; arrays of one shape."""
+
+    value: Floats
+    refine: Floats
+
+    def __getitem__(self, index: NDArray[np.int64] | NDArray[np.bool_] | slice | None) -> "ScorePairs":
+        return ScorePairs(self.value[index], self.refine[index])
+
+    def smallest(self, k: int) -> tuple[float, float]:
+        """The k-th smallest pair, counting from 1; +inf when there are fewer than k."""
+        if k > self.value.size:
+            return math.inf, math.inf
+        # A partial sort by value finds the candidates; only those equal in value need their refinement sorted.
+        value = np.partition(self.value, k - 1)[k - 1]
+        tied = np.sort(self.refine[self.value == value])
+        return float(value), float(tied[k - 1 - np.count_nonzero(self.value < value)])
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Where a row's u comes from: given numbers, a seed and the row's content, or neither (deterministic, u = 1)."""
+
+    seed: int | None = None
+    given: Floats | None = None
+
+    def block(self, ranked: Row, rows: slice) -> Floats:
+        """The u of each row of a block."""
+        if self.given is not None:
+            return self.given[rows]
+        u = np.ones(len(ranked))
+        if self.seed is not None:
+            uniforms(ranked, np.uint64(self.seed), u)
+        return u
+
+
+def thread_count() -> int:
+    """Threads to use: THERMOSET_NUM_THREADS, else the cores this process may run on."""
+    asked = os.environ.get("THERMOSET_NUM_THREADS", "")
+    if not asked:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not asked.isdigit() or int(asked) < 1:
+        raise InputError(f"THERMOSET_NUM_THREADS must be a whole number >= 1; got {asked!r}. Unset it for all cores.")
+    return int(asked)
+
+
+def for_blocks(logits: Row, work: Callable[[Row, slice], None]) -> None:
+    """Call `work(block, rows)` for every block of rows, on several threads; `block` is a float32 or float64 copy."""
+    n_rows, n_classes = logits.shape
+    dtype = np.float64 if logits.dtype == np.float64 else np.float32  # float16 widens exactly
+    step = max(1, _BLOCK_BYTES // (8 * n_classes))
+
+    def run(start: int) -> None:
+        rows = slice(start, min(start + step, n_rows))
+        work(np.array(logits[rows], dtype=dtype, order="C"), rows)
+
+    starts = range(0, n_rows, step)
+    workers = min(thread_count(), len(starts))
+    if workers == 1:
+        for start in starts:
+            run(start)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(run, starts):
+            pass
+
+
+@kernel
+def _label_scores(
+    block: Row,
+    ranked: Row,
+    labels: NDArray[np.int64],
+    temperature: float,
+    code: int,
+    parameters: tuple[float, float, float],
+    u: Floats,
+    value: Floats,
+    refine: Floats,
+) -> None:
+    n_classes = ranked.shape[1]
+    log_weight, weight = np.empty(n_classes), np.empty(n_classes)
+    for i in range(ranked.shape[0]):
+        label, own = labels[i], block[i, labels[i]]
+        rank = 1  # ties go to the lower label index
+        for j in range(n_classes):
+            rank += block[i, j] > own or (block[i, j] == own and j < label)
+        position = n_classes - rank
+        masked = rank_weights(ranked[i], temperature, log_weight, weight)
+        above, below, rest = 0.0, 0.0, 0.0
+        for p in range(n_classes - 1, position, -1):
+            above += weight[p]
+        for p in range(n_classes - 1):
+            if p == position:
+                below = rest
+            rest += weight[p]
+        if rank == 1:
+            below = rest
+        value[i], refine[i] = score_at(
+            code,
+            parameters,
+            rank,
+            log_weight[position],
+            math.log(above) if rank > 1 else -np.inf,
+            log_mass_below(log_weight, masked, position, below),
+            log_mass_below(log_weight, masked, n_classes - 1, rest),
+            u[i],
+        )
+
+
+@kernel
+def _accumulate(weight: Floats, above: Floats, below: Floats) -> None:
+    """Weights summed over the ranks above and below each position, in the order `_label_scores` uses."""
+    n_classes = weight.shape[0]
+    total = 0.0
+    for p in range(n_classes):
+        below[p] = total
+        total += weight[p]
+    total = 0.0
+    for p in range(n_classes - 1, -1, -1):
+        above[p] = total
+        total += weight[p]
+
+
+@kernel
+def _prefix_sizes(
+    ranked: Row,
+    temperature: float,
+    code: int,
+    parameters: tuple[float, float, float],
+    u: Floats,
+    q_value: Floats,
+    q_refine: Floats,
+    sizes: NDArray[np.int64],
+) -> None:
+    """How many ranks are inside, for each threshold and row: sizes (n_thresholds, n_rows)."""
+    n_classes = ranked.shape[1]
+    log_weight, weight = np.empty(n_classes), np.empty(n_classes)
+    above, below = np.empty(n_classes), np.empty(n_classes)
+    for i in range(ranked.shape[0]):
+        masked = rank_weights(ranked[i], temperature, log_weight, weight)
+        _accumulate(weight, above, below)
+        rest = log_mass_below(log_weight, masked, n_classes - 1, below[n_classes - 1])
+        for t in range(q_value.shape[0]):
+            inside, outside = 0, n_classes - masked + 1  # ranks known to be in, and out
+            while outside - inside > 1:
+                rank = (inside + outside) // 2
+                p = n_classes - rank
+                value, refine = score_at(
+                    code,
+                    parameters,
+                    rank,
+                    log_weight[p],
+                    math.log(above[p]) if rank > 1 else -np.inf,
+                    log_mass_below(log_weight, masked, p, below[p]),
+                    rest,
+                    u[i],
+                )
+                if value < q_value[t] or (value == q_value[t] and refine <= q_refine[t]):
+                    inside = rank
+                else:
+                    outside = rank
+            sizes[t, i] = n_classes if q_value[t] == np.inf else inside
+
+
+@kernel
+def _score_matrix(
+    ranked: Row,
+    order: NDArray[np.int64],
+    temperature: float,
+    code: int,
+    parameters: tuple[float, float, float],
+    u: Floats,
+    value: Floats,
+    refine: Floats,
+) -> None:
+    """Scores of every label; `order[i, p]` is the label at position p of the ascending row."""
+    n_classes = ranked.shape[1]
+    log_weight, weight = np.empty(n_classes), np.empty(n_classes)
+    above, below = np.empty(n_classes), np.empty(n_classes)
+    for i in range(ranked.shape[0]):
+        masked = rank_weights(ranked[i], temperature, log_weight, weight)
+        _accumulate(weight, above, below)
+        rest = log_mass_below(log_weight, masked, n_classes - 1, below[n_classes - 1])
+        for p in range(n_classes):
+            label = order[i, p]
+            value[i, label], refine[i, label] = score_at(
+                code,
+                parameters,
+                n_classes - p,
+                log_weight[p],
+                math.log(above[p]) if p < n_classes - 1 else -np.inf,
+                log_mass_below(log_weight, masked, p, below[p]),
+                rest,
+                u[i],
+            )
+
+
+def label_scores(
+    logits: Row,
+    labels: NDArray[np.int64],
+    score: Score,
+    temperature: float,
+    randomness: Randomness,
+) -> ScorePairs:
+    """Score of each row's own label."""
+    pairs = ScorePairs(np.empty(len(logits)), np.empty(len(logits)))
+
+    def work(block: Row, rows: slice) -> None:
+        ranked = np.sort(block, axis=1)
+        u = randomness.block(ranked, rows)
+        out = pairs.value[rows], pairs.refine[rows]
+        _label_scores(block, ranked, labels[rows], temperature, score.code, score.parameters, u, *out)
+
+    for_blocks(logits, work)
+    return pairs
+
+
+def prefix_sizes(
+    logits: Row,
+    score: Score,
+    temperature: float,
+    randomness: Randomness,
+    thresholds: ScorePairs,
+) -> NDArray[np.int64]:
+    """Set sizes under global thresholds, (n_thresholds, n_rows)."""
+    sizes = np.empty((thresholds.value.size, len(logits)), dtype=np.int64)
+
+    def work(block: Row, rows: slice) -> None:
+        ranked = np.sort(block, axis=1)
+        sizes[:, rows] = _sizes_of(ranked, randomness.block(ranked, rows), score, temperature, thresholds)
+
+    for_blocks(logits, work)
+    return sizes
+
+
+def prefix_sets(
+    logits: Row,
+    score: Score,
+    temperature: float,
+    randomness: Randomness,
+    thresholds: ScorePairs,
+    at_least: int,
+) -> NDArray[np.bool_]:
+    """Sets under global thresholds, (n_thresholds, n_rows, C), each with `at_least` top labels."""
+    sets = np.empty((thresholds.value.size, *logits.shape), dtype=np.bool_)
+
+    def work(block: Row, rows: slice) -> None:
+        ranked = np.sort(block, axis=1)
+        sizes = _sizes_of(ranked, randomness.block(ranked, rows), score, temperature, thresholds)
+        for t, size in enumerate(np.maximum(sizes, at_least)):
+            _mark_prefixes(block, ranked, size, sets[t, rows])
+
+    for_blocks(logits, work)
+    return sets
+
+
+def class_sets(
+    logits: Row,
+    score: Score,
+    temperature: float,
+    randomness: Randomness,
+    thresholds: ScorePairs,
+) -> NDArray[np.bool_]:
+    """Sets under one threshold for each class: thresholds (n_thresholds, C), sets (n_thresholds, n_rows, C)."""
+    sets = np.empty((len(thresholds.value), *logits.shape), dtype=np.bool_)
+
+    def work(block: Row, rows: slice) -> None:
+        scores = _score_block(block, rows, score, temperature, randomness)
+        for t, q in enumerate(zip(thresholds.value, thresholds.refine, strict=True)):
+            sets[t, rows] = (scores.value < q[0]) | ((scores.value == q[0]) & (scores.refine <= q[1]))
+
+    for_blocks(logits, work)
+    return sets
+
+
+def score_matrix(logits: Row, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
+    """Score of every label of every row, (n_rows, C), in label order."""
+    pairs = ScorePairs(np.empty(logits.shape), np.empty(logits.shape))
+
+    def work(block: Row, rows: slice) -> None:
+        scores = _score_block(block, rows, score, temperature, randomness)
+        pairs.value[rows], pairs.refine[rows] = scores.value, scores.refine
+
+    for_blocks(logits, work)
+    return pairs
+
+
+def _score_block(block: Row, rows: slice, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
+    # Ascending position p is rank C - p and among ties the lower label ranks higher: sort the mirrored row stably.
+    order = block.shape[1] - 1 - np.argsort(block[:, ::-1], axis=1, kind="stable")
+    ranked = np.take_along_axis(block, order, axis=1)
+    pairs = ScorePairs(np.empty(block.shape), np.empty(block.shape))
+    u = randomness.block(ranked, rows)
+    _score_matrix(ranked, order, temperature, score.code, score.parameters, u, pairs.value, pairs.refine)
+    return pairs
+
+
+def _sizes_of(ranked: Row, u: Floats, score: Score, temperature: float, thresholds: ScorePairs) -> NDArray[np.int64]:
+    sizes = np.empty((thresholds.value.size, len(ranked)), dtype=np.int64)
+    q = thresholds.value, thresholds.refine
+    _prefix_sizes(ranked, temperature, score.code, score.parameters, u, *q, sizes)
+    return sizes
+
+
+def _mark_prefixes(block: Row, ranked: Row, sizes: NDArray[np.int64], out: NDArray[np.bool_]) -> None:
+    """Mark the `sizes[i]` top-ranked labels of each row."""
+    n_classes = block.shape[1]
+    row = np.arange(len(block))
+    # An empty set has no last member: its cut is above every logit.
+    cut = np.where(sizes > 0, ranked[row, np.minimum(n_classes - sizes, n_classes - 1)], np.inf)
+    np.greater_equal(block, cut[:, None].astype(block.dtype), out=out)
+    # Where the next rank has the same logit, the comparison let in too many: the highest label indices leave.
+    next_rank = ranked[row, np.maximum(n_classes - sizes - 1, 0)]
+    for i in np.flatnonzero((sizes > 0) & (sizes < n_classes) & (next_rank == cut)):
+        surplus = np.count_nonzero(out[i]) - sizes[i]
+        out[i, np.flatnonzero(block[i] == cut[i])[-surplus:]] = False

@@ -1,0 +1,249 @@
+"""Row arithmetic, compiled: exponentials, masses above and below a rank, the hash behind the randomisation.
+
+Plain loops over contiguous arrays; nothing here knows about scores, files or threads. Every kernel releases
+the GIL, and a row's result depends on that row alone, so blocks and threads cannot change a bit of it.
+
+Rows come *ranked*: sorted ascending by `numpy.sort`, so position p holds rank C - p and the top class is last.
+Ascending order is what makes tails exact: masses below a rank add up from the smallest term.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+__all__ = [
+    "confidences",
+    "exp",
+    "kernel",
+    "log_add",
+    "log_mass_below",
+    "rank_weights",
+    "row_moments",
+    "softmax",
+    "uniforms",
+]
+
+Floats = NDArray[np.float64]
+Row = NDArray[np.floating[Any]]  # one row of logits, or a block of rows
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+MOST_NEGATIVE = -1e300  # stands for log weights that would overflow to -inf: such a class is unlikely, not masked
+LINEAR_FLOOR = -600.0  # log weights above this add up in linear scale without underflow; below, in log scale
+
+
+def kernel(function: _F) -> _F:
+    """Compile a plain loop: no GIL, cached on disk where a cache can be kept, IEEE arithmetic as written."""
+    try:
+        return njit(nogil=True, cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # numba finds no writable place for its cache (read-only install without a home)
+        return njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _as_float(_context: Any, _bits: Any) -> Any:
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
+
+    return types.float64(types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _as_bits(_context: Any, _value: Any) -> Any:
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), codegen
+
+
+_LOG2_E = 1.0 / math.log(2.0)
+_LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # n * _LN2_HIGH is exact for |n| < 2**20
+_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+_ROUNDER = 1.5 * 2.0**52  # adding it rounds to the nearest integer and leaves that integer in the low bits
+_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(i) for i in range(2, 14))
+
+
+@kernel
+def exp(x: float) -> float:
+    """e**x for x <= 0 to within one unit in the last place; 0 below e**-708.
+
+    Written out because LLVM vectorises it inside a loop, which it cannot do with libm's: three times faster.
+    x = n ln 2 + r with |r| <= ln(2)/2, then the Taylor polynomial (remainder below 2**-57), then 2**n by its bits.
+    """
+    y = max(x, -708.0)
+    shifted = y * _LOG2_E + _ROUNDER
+    n = shifted - _ROUNDER
+    r = (y - n * _LN2_HIGH) - n * _LN2_LOW
+    p = _C13
+    p = p * r + _C12
+    p = p * r + _C11
+    p = p * r + _C10
+    p = p * r + _C9
+    p = p * r + _C8
+    p = p * r + _C7
+    p = p * r + _C6
+    p = p * r + _C5
+    p = p * r + _C4
+    p = p * r + _C3
+    p = p * r + _C2
+    p = 1.0 + (r + r * r * p)  # the small terms first: only the last addition rounds at the size of the result
+    power = _as_float((_as_bits(shifted) + 1023) << 52)
+    return p * power if x >= -708.0 else 0.0
+
+
+@kernel
+def log_add(a: float, b: float) -> float:
+    """log(e**a + e**b) without overflow; -inf is an empty term."""
+    high, low = max(a, b), min(a, b)
+    if low == -np.inf:
+        return high
+    return high + math.log1p(math.exp(low - high))
+
+
+@kernel
+def rank_weights(ranked: Row, temperature: float, log_weight: Floats, weight: Floats) -> int:
+    """Fill log weights (z - max z) / T and their exponentials for a ranked row; return how many classes are masked."""
+    n_classes = ranked.shape[0]
+    top = np.float64(ranked[n_classes - 1])
+    masked = 0
+    while ranked[masked] == -np.inf:
+        masked += 1
+    for p in range(n_classes):
+        log_weight[p] = max((np.float64(ranked[p]) - top) / temperature, MOST_NEGATIVE)
+    for p in range(n_classes):
+        weight[p] = exp(log_weight[p])
+    for p in range(masked):
+        log_weight[p] = -np.inf
+    return masked
+
+
+@kernel
+def log_mass_below(log_weight: Floats, masked: int, position: int, below: float) -> float:
+    """Log of the total weight ranked below `position`; `below` is the same total in linear scale.
+
+    Linear sums lose everything under e**-708. Where the largest term is near that, the sum is taken relative
+    to it, so that a tail of e**-5000 is as exact as one of 0.1.
+    """
+    if position <= masked:
+        return -np.inf
+    largest = log_weight[position - 1]
+    if largest >= LINEAR_FLOOR:
+        return math.log(below)
+    total = 0.0
+    for p in range(masked, position):
+        total += exp(log_weight[p] - largest)
+    return float(largest) + math.log(total)
+
+
+@kernel
+def _mix(x: np.uint64) -> np.uint64:
+    """Finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection in which every bit moves every bit."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def uniforms(ranked: Row, seed: np.uint64, out: Floats) -> None:
+    """One u in (0, 1) for each ranked row, a hash of the seed and the row's logits relative to their maximum.
+
+    The sum over classes makes it independent of their order; adding 0.0 turns -0.0 into 0.0.
+    """
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    for i in range(ranked.shape[0]):
+        row = ranked[i]
+        top = np.float64(row[row.shape[0] - 1])
+        total = np.uint64(0)
+        for p in range(row.shape[0]):
+            # the odd constant moves the bits of 0.0, which the finaliser would map to 0
+            total += _mix(np.uint64(_as_bits((np.float64(row[p]) - top) + 0.0)) + golden)
+        mixed = _mix(_mix(seed + golden) ^ _mix(total + golden))
+        out[i] = (np.float64(mixed >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@kernel
+def _sum(terms: Floats) -> float:
+    """Sum in eight interleaved lanes: a fixed order that the processor can follow eight terms at a time."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    whole = terms.shape[0] // 8 * 8
+    for j in range(0, whole, 8):
+        a += terms[j]
+        b += terms[j + 1]
+        c += terms[j + 2]
+        d += terms[j + 3]
+        e += terms[j + 4]
+        f += terms[j + 5]
+        g += terms[j + 6]
+        h += terms[j + 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for j in range(whole, terms.shape[0]):
+        total += terms[j]
+    return total
+
+
+@kernel
+def _top(row: Row) -> float:
+    top = row[0]
+    for j in range(1, row.shape[0]):
+        top = max(top, row[j])
+    return np.float64(top)
+
+
+@kernel
+def _weights(row: Row, inverse: float, weight: Floats) -> float:
+    """Fill exp((z - max z) / T) for one unsorted row; return the sum."""
+    top = _top(row)
+    for j in range(row.shape[0]):
+        weight[j] = exp(max((np.float64(row[j]) - top) * inverse, MOST_NEGATIVE))
+    return _sum(weight)
+
+
+@kernel
+def softmax(rows: Row, temperature: float, out: Floats) -> None:
+    """Probabilities of unsorted rows at a temperature."""
+    for i in range(rows.shape[0]):
+        probs = out[i]
+        total = _weights(rows[i], 1.0 / temperature, probs)
+        for j in range(rows.shape[1]):
+            probs[j] /= total
+
+
+@kernel
+def confidences(rows: Row, temperatures: Floats, out: Floats) -> None:
+    """Top probability of each unsorted row at each temperature: out (n_temperatures, n_rows)."""
+    weight = np.empty(rows.shape[1])
+    for i in range(rows.shape[0]):
+        for t in range(temperatures.shape[0]):
+            out[t, i] = 1.0 / _weights(rows[i], 1.0 / temperatures[t], weight)
+
+
+@kernel
+def row_moments(
+    rows: Row, labels: NDArray[np.int64], inverse: float, loss: Floats, slope: Floats, curvature: Floats
+) -> None:
+    """NLL of each unsorted row at 1/T = `inverse`, with its first and second derivative in 1/T.
+
+    With d = z - max z and p the softmax of d / T: NLL = log sum e**(d/T) - d_y/T, slope = E_p[d] - d_y,
+    curvature = Var_p[d].
+    """
+    n_classes = rows.shape[1]
+    weight, first, second = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        top = _top(row)
+        for j in range(n_classes):
+            d = max(np.float64(row[j]) - top, MOST_NEGATIVE)
+            w = exp(max(d * inverse, MOST_NEGATIVE))
+            weight[j] = w
+            first[j] = w * d
+            second[j] = w * d * d
+        total = _sum(weight)
+        own = np.float64(row[labels[i]]) - top
+        mean = _sum(first) / total
+        loss[i] = math.log(total) - own * inverse
+        slope[i] = mean - own
+        curvature[i] = _sum(second) / total - mean * mean
