@@ -1,0 +1,237 @@
+"""Split conformal prediction: a threshold from held-out rows, sets that keep the promised coverage."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from thermoset.clustering import NULL_CLUSTER, cluster_classes, cluster_plan
+from thermoset.data import Logits, as_logits
+from thermoset.engine import Randomness, ScorePairs, class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.estimators import checked_seed, checked_temperature, fit_data, predict_data
+from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.scores import Score, resolve
+
+__all__ = ["Calibration", "ConformalClassifier", "scores"]
+
+_NAMED = 5  # classes a warning names before it says "and n more"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Label scores of the conformal rows, pooled by group of classes; a threshold for any alpha is one look-up.
+
+    `group_of_class` is None for one global threshold. The null group -1 pools the rows of all classes.
+    """
+
+    scores: ScorePairs
+    labels: NDArray[np.int64]
+    group_of_class: NDArray[np.int64] | None
+
+    def thresholds(self, alpha: Alpha) -> ScorePairs:
+        """Order statistic k = ceil((n + 1)(1 - alpha)) of each group: shape (1,), or (C,) by class."""
+        if self.group_of_class is None:
+            value, refine = self.scores.smallest(conformal_rank(len(self.labels), alpha))
+            return ScorePairs(np.array([value]), np.array([refine]))
+        group_of_row = self.group_of_class[self.labels]
+        rows = np.argsort(group_of_row, kind="stable")
+        groups, group_index = np.unique(self.group_of_class, return_inverse=True)
+        edges = np.searchsorted(group_of_row[rows], np.append(groups, groups[-1] + 1))
+        q = np.empty((2, len(groups)))
+        for i, group in enumerate(groups):
+            pool = self.scores if group == NULL_CLUSTER else self.scores[rows[edges[i] : edges[i + 1]]]
+            q[:, i] = pool.smallest(conformal_rank(pool.value.size, alpha))
+        return ScorePairs(q[0, group_index], q[1, group_index])
+
+
+class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
+    """Prediction sets with a promised coverage, from logits.
+
+    On exchangeable rows the set holds the true label with probability k/(n + 1), k = ceil((n + 1)(1 - alpha)),
+    for every score and every temperature.
+
+    Parameters
+    ----------
+    method : str or Score
+        The nonconformity score: "lac", "aps", "raps", "saps", or an object such as `RAPS(penalty=0.1)`.
+    alpha : float
+        Miscoverage level; sets hold the truth with probability at least 1 - alpha.
+    temperature : float
+        Logits are divided by this before the softmax.
+    randomized : bool
+        Draw u from the seed and the row's content (exact coverage); False is u = 1 (coverage at least nominal).
+    allow_empty : bool
+        False puts the top label into sets that would be empty.
+    class_conditional : None, "mondrian" or "clustered"
+        One threshold for all, one for each class, or one for each cluster of classes (Ding et al. 2023).
+    random_state : int
+        Seed of the randomisation.
+
+    Attributes
+    ----------
+    threshold_ : float or ndarray of shape (C,)
+        The threshold(s) as the score's value, for reading. `thresholds_` is the exact form that decides.
+    calibration_ : Calibration
+        The scores it came from.
+    n_features_in_, class_names_
+        Number and names of the classes.
+
+    Examples
+    --------
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, size=500)
+    >>> logits = rng.normal(size=(500, 4)) + 2 * np.eye(4)[labels]
+    >>> model = ts.ConformalClassifier("aps", alpha=0.1).fit(logits[:300], labels[:300])
+    >>> sets = model.predict_set(logits[300:])
+    >>> sets.shape, bool(ts.metrics.marginal_coverage(sets, labels[300:]) > 0.85)
+    ((200, 4), True)
+    """
+
+    def __init__(
+        self,
+        method: str | Score = "raps",
+        alpha: Alpha = 0.1,
+        temperature: float = 1.0,
+        randomized: bool = True,
+        allow_empty: bool = True,
+        class_conditional: Literal["mondrian", "clustered"] | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.method = method
+        self.alpha = alpha
+        self.temperature = temperature
+        self.randomized = randomized
+        self.allow_empty = allow_empty
+        self.class_conditional = class_conditional
+        self.random_state = random_state
+
+    def fit(self, logits: Any, labels: Any = None, *, u: Any = None) -> "ConformalClassifier":
+        """Find the threshold from labelled rows that nothing else was chosen on.
+
+        `u` (n,) replaces the seeded randomisation by given numbers in [0, 1].
+        """
+        exact_level(self.alpha)
+        data = fit_data(self, logits, labels)
+        y = data.require_labels("ConformalClassifier.fit")
+        score, temperature = resolve(self.method), checked_temperature(self.temperature)
+        pairs = label_scores(data.logits, y, score, temperature, self._randomness(score, u, len(data)))
+        self.calibration_ = self._calibration(pairs, y, data.n_classes)
+        self.thresholds_ = self._thresholds(self.alpha)
+        value = self.thresholds_.value
+        self.threshold_ = float(value[0]) if self.calibration_.group_of_class is None else value
+        return self
+
+    def predict_set(self, logits: Any, *, u: Any = None) -> NDArray[np.bool_]:
+        """Sets as booleans, (n, C): entry [i, y] says whether label y is in the set of row i."""
+        data = predict_data(self, logits)
+        sets: NDArray[np.bool_] = self._sets(data, self.thresholds_[None], u)[0]
+        return sets
+
+    def predict_sets(self, logits: Any, alphas: Any, *, u: Any = None) -> NDArray[np.bool_]:
+        """Sets for several levels at once, (n_alpha, n, C), nested: a smaller alpha never drops a label."""
+        data = predict_data(self, logits)
+        levels = list(np.atleast_1d(np.asarray(alphas, dtype=object)))
+        if not levels:
+            raise InputError("alphas must name at least one level; got none. Try alphas=[0.05, 0.1].")
+        q = [self._thresholds(alpha) for alpha in levels]
+        return self._sets(data, ScorePairs(np.stack([p.value for p in q]), np.stack([p.refine for p in q])), u)
+
+    def set_sizes(self, logits: Any, *, u: Any = None) -> NDArray[np.int64]:
+        """Number of labels in each row's set, (n,), without forming the sets where the threshold is global."""
+        data = predict_data(self, logits)
+        if self.calibration_.group_of_class is not None:
+            sizes: NDArray[np.int64] = self._sets(data, self.thresholds_[None], u)[0].sum(axis=1)
+            return sizes
+        score = resolve(self.method)
+        randomness = self._randomness(score, u, len(data))
+        temperature = checked_temperature(self.temperature)
+        prefixes: NDArray[np.int64] = prefix_sizes(data.logits, score, temperature, randomness, self.thresholds_)[0]
+        return prefixes if self.allow_empty else prefixes.clip(min=1)
+
+    def _sets(self, data: Logits, thresholds: ScorePairs, u: Any) -> NDArray[np.bool_]:
+        score, temperature = resolve(self.method), checked_temperature(self.temperature)
+        randomness = self._randomness(score, u, len(data))
+        if self.calibration_.group_of_class is None:
+            flat = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
+            return prefix_sets(data.logits, score, temperature, randomness, flat, at_least=int(not self.allow_empty))
+        sets = class_sets(data.logits, score, temperature, randomness, thresholds)
+        if not self.allow_empty:
+            level, row = np.nonzero(~sets.any(axis=2))
+            sets[level, row, data.logits.argmax(axis=1)[row]] = True
+        return sets
+
+    def _randomness(self, score: Score, u: Any, n_rows: int) -> Randomness:
+        if u is not None:
+            return Randomness(given=_checked_u(u, n_rows))
+        seed = checked_seed(self.random_state)
+        return Randomness(seed=seed) if self.randomized and score.uses_u else Randomness()
+
+    def _calibration(self, pairs: ScorePairs, labels: NDArray[np.int64], n_classes: int) -> Calibration:
+        if self.class_conditional is None:
+            return Calibration(pairs, labels, None)
+        if self.class_conditional == "mondrian":
+            return Calibration(pairs, labels, np.arange(n_classes))
+        if self.class_conditional == "clustered":
+            plan = cluster_plan(np.bincount(labels, minlength=n_classes), self.alpha)
+            seed = checked_seed(self.random_state)
+            rows = np.random.default_rng(seed).permutation(len(labels))
+            n_clustering = int(plan.fraction * len(rows))
+            making, rest = rows[:n_clustering], np.sort(rows[n_clustering:])
+            groups = cluster_classes(pairs[making], labels[making], n_classes, plan.n_clusters, self.alpha, seed)
+            return Calibration(pairs[rest], labels[rest], groups)
+        raise InputError(
+            f"class_conditional must be None, 'mondrian' or 'clustered'; got {self.class_conditional!r}. "
+            "None keeps one threshold for all classes."
+        )
+
+    def _thresholds(self, alpha: Alpha) -> ScorePairs:
+        thresholds = self.calibration_.thresholds(alpha)
+        lacking = np.flatnonzero(np.isposinf(thresholds.value))
+        if lacking.size:
+            warnings.warn(self._too_few(lacking, alpha), CoverageWarning, stacklevel=3)
+        return thresholds
+
+    def _too_few(self, lacking: NDArray[np.int64], alpha: Alpha) -> str:
+        needed, labels = rows_needed(alpha), self.calibration_.labels
+        if self.calibration_.group_of_class is None:
+            return (
+                f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {len(labels)}. "
+                f"Every set will hold all {self.n_features_in_} classes: add rows or raise alpha."
+            )
+        counts = np.bincount(labels, minlength=self.n_features_in_)
+        names = self.class_names_ or range(self.n_features_in_)
+        named = ", ".join(f"{names[c]!r} ({counts[c]})" for c in lacking[:_NAMED])
+        more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+        unit = "class" if self.class_conditional == "mondrian" else "cluster of classes"
+        return (
+            f"alpha={alpha} needs at least {needed} rows of each {unit} for a finite threshold; too few for "
+            f"{len(lacking)} of {self.n_features_in_} classes: {named}{more}. Those labels enter every set: "
+            "add rows, raise alpha, or pool more classes (class_conditional='clustered' or None)."
+        )
+
+
+def scores(method: str | Score, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
+    """Score of every label of every row, (n, C), as the paper's number; `u` is one number or one for each row.
+
+    >>> import numpy as np
+    >>> p = np.array([[0.5, 0.3, 0.2]])  # second label, u = 0.4: 0.5 + 0.4 * 0.3 = 0.62
+    >>> scores("aps", np.log(p), u=0.4).round(12)
+    array([[0.2 , 0.62, 0.88]])
+    """
+    data = as_logits(logits)
+    given = _checked_u(np.broadcast_to(np.asarray(u, dtype=np.float64), len(data)) if np.ndim(u) == 0 else u, len(data))
+    return score_matrix(data.logits, resolve(method), checked_temperature(temperature), Randomness(given=given)).value
+
+
+def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
+    given = np.ascontiguousarray(u, dtype=np.float64)
+    if given.shape != (n_rows,):
+        raise InputError(f"u must have shape ({n_rows},), one number a row; got {given.shape}.")
+    if not np.all((given >= 0) & (given <= 1)):
+        raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
+    return np.array(given)

@@ -1,0 +1,68 @@
+"""What every estimator here does at its door: read the data, remember its classes, recognise them again."""
+
+import math
+import numbers
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from thermoset.data import Logits, as_logits
+from thermoset.errors import InputError
+
+__all__ = ["checked_seed", "checked_temperature", "fit_data", "predict_data"]
+
+
+def fit_data(estimator: Any, logits: Any, labels: Any) -> Logits:
+    """Read labelled rows for `estimator.fit` and note their classes on it."""
+    data = as_logits(logits, labels)
+    data.require_labels(f"{type(estimator).__name__}.fit")
+    estimator.n_features_in_ = data.n_classes
+    estimator.class_names_ = data.classes
+    return data
+
+
+def predict_data(estimator: Any, logits: Any) -> Logits:
+    """Read rows for a fitted estimator; other classes than it was fitted on are refused."""
+    check_is_fitted(estimator)
+    shape: tuple[int, ...] = getattr(logits, "shape", ())
+    if len(shape) == 2:  # before the door, which would only say that one column is too few
+        _check_width(estimator, shape[1])
+    data = as_logits(logits)
+    _check_width(estimator, data.n_classes)
+    if data.classes is not None and estimator.class_names_ is not None:
+        _check_names(estimator, data.classes)
+    return data
+
+
+def _check_width(estimator: Any, n_classes: int) -> None:
+    name, expected = type(estimator).__name__, estimator.n_features_in_
+    if n_classes != expected:
+        raise InputError(
+            f"X has {n_classes} features, but {name} is expecting {expected} features as input: "
+            "one logit for each class it was fitted on, in the same order."
+        )
+
+
+def _check_names(estimator: Any, classes: tuple[str, ...]) -> None:
+    for column, (given, fitted) in enumerate(zip(classes, estimator.class_names_, strict=True)):
+        if given != fitted:
+            raise InputError(
+                f"class names must be those {type(estimator).__name__} was fitted on, in the same order; "
+                f"column {column} is {given!r} where it had {fitted!r}. Reorder the columns."
+            )
+
+
+def checked_temperature(temperature: Any) -> float:
+    """Read a temperature: a finite number above 0."""
+    number = isinstance(temperature, numbers.Real) and not isinstance(temperature, bool)
+    if not number or not math.isfinite(temperature) or temperature <= 0:
+        raise InputError(f"temperature must be a finite number > 0; got {temperature!r}. 1.0 changes nothing.")
+    return float(temperature)
+
+
+def checked_seed(random_state: Any) -> int:
+    """Read a seed: a whole number that fits 64 bits. None is refused: the same seed must give the same answer."""
+    whole = isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool)
+    if not whole or not 0 <= random_state < 2**64:
+        raise InputError(f"random_state must be a whole number from 0 to 2**64 - 1; got {random_state!r}. Try 0.")
+    return int(random_state)
