@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 export THERMOSET_STRICT := $(STRICT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.heavy)
+HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-chromium)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench docs clean format
@@ -19,13 +19,19 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "thermoset needs Python 3.11 or newer; got " + sys.version.split()[0] + ". Run: make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp for each set of optional parts: a target installs what it needs and no more.
-$(VENV)/.%: pyproject.toml | $(BIN)/python
+# One stamp for each extra of pyproject.toml: a target installs what it needs and no more.
+EXTRAS := plot test check docs bench
+$(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-$(VENV)/.heavy: tools/heavy.sh | $(VENV)/.check
-	bash tools/heavy.sh $(BIN)/python
+# PyTorch's CPU build; the newest release would bring gigabytes for graphics cards.
+$(VENV)/.with-torch: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet 'torch==2.13.0'
+	@touch $@
+
+$(VENV)/.with-chromium: tools/chromium.sh | $(BIN)/python
+	bash tools/chromium.sh
 	@touch $@
 
 demo: $(VENV)/.plot ## run the main job on real data and write figures to demo-output/
@@ -44,7 +50,7 @@ format: $(VENV)/.check ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench $(VENV)/.heavy ## measure speed and memory against peers
+bench: $(VENV)/.bench $(VENV)/.with-torch ## measure speed and memory against peers
 	bash benchmarks/peers.sh $(BIN)/python
 	$(BIN)/python -m benchmarks
 

@@ -234,6 +234,12 @@ def test_u_ignores_class_order_exact_shifts_and_the_sign_of_zero():
     np.testing.assert_array_equal(_uniforms(np.where(zeros == 0, -0.0, zeros)), _uniforms(zeros))
 
 
+def test_u_of_zeros_of_both_signs():
+    # -0.0 - 0.0 is -0.0 and 0.0 - -0.0 is 0.0: every mixture of signs is the same row
+    rows = np.array([[a, b, -1.0, c] for a in (0.0, -0.0) for b in (0.0, -0.0) for c in (0.0, -0.0)])
+    assert len(set(_uniforms(rows))) == 1
+
+
 def test_u_of_a_masked_row():
     rows = np.array([[-np.inf, 0.0, 1.0], [-np.inf, 5.0, 6.0], [-np.inf, -np.inf, 1.0]])
     u = _uniforms(rows)

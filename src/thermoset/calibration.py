@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from thermoset.data import Logits, as_logits
 from thermoset.engine import for_blocks
 from thermoset.errors import BoundWarning, InputError
-from thermoset.estimators import checked_temperature, fit_data, predict_data
+from thermoset.estimators import checked_temperature, fit_data, predict_data, remember_classes
 from thermoset.kernels import Row, confidences, row_moments, softmax
 from thermoset.metrics import reliability_from_confidence
 
@@ -21,7 +21,7 @@ __all__ = ["T_MAX", "T_MIN", "Fit", "TemperatureScaler", "fit_ece", "fit_nll", "
 T_MIN, T_MAX = 0.01, 100.0
 _WARM_START_ROWS = 2_000  # Newton begins on this many rows: full passes then start next to the answer
 _MAX_STEPS = 100
-_LAST_STEP = 1e-10  # Newton converges quadratically: after a relative step this small the error is below rounding
+_LAST_STEP = 1e-8  # Newton converges quadratically: after a relative step this small the error is below rounding
 _GRID = 49  # temperatures of the first ECE scan, even in log T
 _BRACKETS = 3  # how many of its best temperatures are looked at closely
 _FINEST = 1 + 1e-5  # ratio of temperatures at which the scans end: far below the sampling error of any ECE
@@ -80,17 +80,17 @@ def _newton(data: Logits, labels: NDArray[np.int64], start: float) -> tuple[floa
             low = inverse
         if abs(at.slope) <= np.finfo(float).eps * at.scale or low >= highest or high <= lowest:
             break
+        newton = -at.slope / at.curvature if at.curvature > 0 else -at.slope * math.inf
+        if abs(newton) <= _LAST_STEP * inverse:  # before the safeguards: here the slope may be rounding noise
+            inverse += newton
+            break
         slow = abs(at.slope) > abs(last_slope) / 4
         bracketed = low > 0 and high < math.inf
         stretch = 2 * stretch if slow else 1.0
-        newton = -at.slope / at.curvature if at.curvature > 0 else -at.slope * math.inf
         proposal = min(max(inverse + stretch * newton, lowest), highest)
         if not low < proposal < high or (slow and bracketed):
             proposal = math.sqrt(max(low, lowest) * min(high, highest))
-        converged = abs(proposal - inverse) <= _LAST_STEP * inverse
         inverse, last_slope = proposal, at.slope
-        if converged:
-            break
     return inverse, at.loss, steps
 
 
@@ -216,6 +216,7 @@ class TemperatureScaler(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"objective must be 'nll' or 'ece'; got {self.objective!r}.")
         self.temperature_, self.loss_ = fit.temperature, fit.loss
         self.n_iter_, self.at_bound_ = fit.n_iter, fit.at_bound
+        remember_classes(self, data)
         if fit.at_bound:
             warnings.warn(_bound_message(fit.temperature), BoundWarning, stacklevel=2)
         return self

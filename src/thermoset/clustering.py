@@ -31,16 +31,17 @@ class ClusterPlan:
 def cluster_plan(counts: NDArray[np.int64], alpha: Alpha) -> ClusterPlan:
     """Choose the number of clusters by the rule of Ding et al., appendix B.
 
-    With n the rows of the smallest class that has enough for a threshold and K the number of such classes, a share
-    K / (75 + K) of the rows makes the clusters, half as many clusters as rows that gives a class.
+    With K the number of classes that have enough rows for a threshold and n the rows of the smallest of them, a
+    share K / (75 + K) of the rows makes the clusters, half as many clusters as rows that gives a class.
 
     >>> cluster_plan(np.full(75, 40), alpha=0.1)  # half of 40 rows a class, so 10 clusters
     ClusterPlan(n_clusters=10, fraction=0.5)
     """
-    enough = max(int(counts.min()), rows_needed(alpha))
-    eligible = int(np.count_nonzero(counts >= enough))
-    fraction = eligible / (75 + eligible)
-    return ClusterPlan(n_clusters=math.floor(enough * fraction) // 2, fraction=fraction)
+    eligible = counts[counts >= rows_needed(alpha)]
+    if not eligible.size:
+        return ClusterPlan(n_clusters=0, fraction=0.0)
+    fraction = eligible.size / (75 + eligible.size)
+    return ClusterPlan(n_clusters=math.floor(int(eligible.min()) * fraction) // 2, fraction=fraction)
 
 
 def cluster_classes(
@@ -61,7 +62,10 @@ def cluster_classes(
     counts = np.bincount(labels, minlength=n_classes)
     common = np.flatnonzero(counts >= rows_needed(alpha))
     cluster = np.full(n_classes, NULL_CLUSTER, dtype=np.int64)
-    if not 1 < n_clusters < len(common):  # nothing to pool: every class would be its own cluster, or all one
+    if n_clusters >= len(common):  # rows enough for every class to stand alone
+        cluster[common] = np.arange(len(common))
+        return cluster
+    if n_clusters < 2:
         return cluster
     features = np.array([np.quantile(ranks[labels == c], _LEVELS, method="inverted_cdf") for c in common])
     n_clusters = min(n_clusters, len(np.unique(features, axis=0)))

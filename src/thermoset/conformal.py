@@ -12,13 +12,26 @@ from thermoset.clustering import NULL_CLUSTER, cluster_classes, cluster_plan
 from thermoset.data import Logits, as_logits
 from thermoset.engine import Randomness, ScorePairs, class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.estimators import checked_seed, checked_temperature, fit_data, predict_data
+from thermoset.estimators import checked_seed, checked_temperature, fit_data, predict_data, remember_classes
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.scores import Score, resolve
 
 __all__ = ["Calibration", "ConformalClassifier", "scores"]
 
 _NAMED = 5  # classes a warning names before it says "and n more"
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How rows were scored when the threshold was found, and so must be scored when it is applied."""
+
+    score: Score
+    temperature: float
+    seed: int | None
+
+    def randomness(self, u: Any, n_rows: int) -> Randomness:
+        """Given numbers, or the seeded ones; the score is deterministic without a seed."""
+        return Randomness(seed=self.seed) if u is None else Randomness(given=_checked_u(u, n_rows))
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,7 @@ class Calibration:
     scores: ScorePairs
     labels: NDArray[np.int64]
     group_of_class: NDArray[np.int64] | None
+    scoring: "Scoring"
 
     def thresholds(self, alpha: Alpha) -> ScorePairs:
         """Order statistic k = ceil((n + 1)(1 - alpha)) of each group: shape (1,), or (C,) by class."""
@@ -118,12 +132,15 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         exact_level(self.alpha)
         data = fit_data(self, logits, labels)
         y = data.require_labels("ConformalClassifier.fit")
-        score, temperature = resolve(self.method), checked_temperature(self.temperature)
-        pairs = label_scores(data.logits, y, score, temperature, self._randomness(score, u, len(data)))
-        self.calibration_ = self._calibration(pairs, y, data.n_classes)
-        self.thresholds_ = self._thresholds(self.alpha)
+        scoring = self._scoring()
+        randomness = scoring.randomness(u, len(data))
+        pairs = label_scores(data.logits, y, scoring.score, scoring.temperature, randomness)
+        self.calibration_ = self._calibration(pairs, y, data.n_classes, scoring)
+        self.thresholds_ = self.calibration_.thresholds(self.alpha)
         value = self.thresholds_.value
         self.threshold_ = float(value[0]) if self.calibration_.group_of_class is None else value
+        remember_classes(self, data)
+        self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
     def predict_set(self, logits: Any, *, u: Any = None) -> NDArray[np.bool_]:
@@ -138,7 +155,9 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         levels = list(np.atleast_1d(np.asarray(alphas, dtype=object)))
         if not levels:
             raise InputError("alphas must name at least one level; got none. Try alphas=[0.05, 0.1].")
-        q = [self._thresholds(alpha) for alpha in levels]
+        q = [self.calibration_.thresholds(alpha) for alpha in levels]
+        for alpha, thresholds in zip(levels, q, strict=True):
+            self._warn_where_infinite(thresholds, alpha)
         return self._sets(data, ScorePairs(np.stack([p.value for p in q]), np.stack([p.refine for p in q])), u)
 
     def set_sizes(self, logits: Any, *, u: Any = None) -> NDArray[np.int64]:
@@ -147,35 +166,37 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         if self.calibration_.group_of_class is not None:
             sizes: NDArray[np.int64] = self._sets(data, self.thresholds_[None], u)[0].sum(axis=1)
             return sizes
-        score = resolve(self.method)
-        randomness = self._randomness(score, u, len(data))
-        temperature = checked_temperature(self.temperature)
-        prefixes: NDArray[np.int64] = prefix_sizes(data.logits, score, temperature, randomness, self.thresholds_)[0]
+        scoring = self.calibration_.scoring
+        randomness = scoring.randomness(u, len(data))
+        prefixes: NDArray[np.int64] = prefix_sizes(
+            data.logits, scoring.score, scoring.temperature, randomness, self.thresholds_
+        )[0]
         return prefixes if self.allow_empty else prefixes.clip(min=1)
 
     def _sets(self, data: Logits, thresholds: ScorePairs, u: Any) -> NDArray[np.bool_]:
-        score, temperature = resolve(self.method), checked_temperature(self.temperature)
-        randomness = self._randomness(score, u, len(data))
+        scoring = self.calibration_.scoring
+        randomness = scoring.randomness(u, len(data))
         if self.calibration_.group_of_class is None:
-            flat = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
-            return prefix_sets(data.logits, score, temperature, randomness, flat, at_least=int(not self.allow_empty))
-        sets = class_sets(data.logits, score, temperature, randomness, thresholds)
+            q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
+            at_least = int(not self.allow_empty)
+            return prefix_sets(data.logits, scoring.score, scoring.temperature, randomness, q, at_least)
+        sets = class_sets(data.logits, scoring.score, scoring.temperature, randomness, thresholds)
         if not self.allow_empty:
             level, row = np.nonzero(~sets.any(axis=2))
             sets[level, row, data.logits.argmax(axis=1)[row]] = True
         return sets
 
-    def _randomness(self, score: Score, u: Any, n_rows: int) -> Randomness:
-        if u is not None:
-            return Randomness(given=_checked_u(u, n_rows))
-        seed = checked_seed(self.random_state)
-        return Randomness(seed=seed) if self.randomized and score.uses_u else Randomness()
+    def _scoring(self) -> Scoring:
+        score, seed = resolve(self.method), checked_seed(self.random_state)
+        return Scoring(score, checked_temperature(self.temperature), seed if self.randomized and score.uses_u else None)
 
-    def _calibration(self, pairs: ScorePairs, labels: NDArray[np.int64], n_classes: int) -> Calibration:
+    def _calibration(
+        self, pairs: ScorePairs, labels: NDArray[np.int64], n_classes: int, scoring: Scoring
+    ) -> Calibration:
         if self.class_conditional is None:
-            return Calibration(pairs, labels, None)
+            return Calibration(pairs, labels, None, scoring)
         if self.class_conditional == "mondrian":
-            return Calibration(pairs, labels, np.arange(n_classes))
+            return Calibration(pairs, labels, np.arange(n_classes), scoring)
         if self.class_conditional == "clustered":
             plan = cluster_plan(np.bincount(labels, minlength=n_classes), self.alpha)
             seed = checked_seed(self.random_state)
@@ -183,21 +204,27 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
             n_clustering = int(plan.fraction * len(rows))
             making, rest = rows[:n_clustering], np.sort(rows[n_clustering:])
             groups = cluster_classes(pairs[making], labels[making], n_classes, plan.n_clusters, self.alpha, seed)
-            return Calibration(pairs[rest], labels[rest], groups)
+            return Calibration(pairs[rest], labels[rest], groups, scoring)
         raise InputError(
             f"class_conditional must be None, 'mondrian' or 'clustered'; got {self.class_conditional!r}. "
             "None keeps one threshold for all classes."
         )
 
-    def _thresholds(self, alpha: Alpha) -> ScorePairs:
-        thresholds = self.calibration_.thresholds(alpha)
+    def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
         lacking = np.flatnonzero(np.isposinf(thresholds.value))
         if lacking.size:
             warnings.warn(self._too_few(lacking, alpha), CoverageWarning, stacklevel=3)
-        return thresholds
 
     def _too_few(self, lacking: NDArray[np.int64], alpha: Alpha) -> str:
         needed, labels = rows_needed(alpha), self.calibration_.labels
+        masked = int(np.isposinf(self.calibration_.scores.value).sum())
+        if masked:
+            where = "" if len(lacking) == 1 else f" for {len(lacking)} classes"
+            return (
+                f"the threshold is infinite{where}: {masked} of {len(labels)} rows have their label on a masked class "
+                "(logit -inf), which no finite threshold reaches. Those labels enter every set: unmask the classes "
+                "or drop the rows."
+            )
         if self.calibration_.group_of_class is None:
             return (
                 f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {len(labels)}. "
@@ -224,14 +251,17 @@ def scores(method: str | Score, logits: Any, *, temperature: float = 1.0, u: Any
     array([[0.2 , 0.62, 0.88]])
     """
     data = as_logits(logits)
-    given = _checked_u(np.broadcast_to(np.asarray(u, dtype=np.float64), len(data)) if np.ndim(u) == 0 else u, len(data))
+    given = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
     return score_matrix(data.logits, resolve(method), checked_temperature(temperature), Randomness(given=given)).value
 
 
 def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
-    given = np.ascontiguousarray(u, dtype=np.float64)
+    try:
+        given = np.array(u, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"u must be numbers in [0, 1], one a row; got {u!r}.") from None
     if given.shape != (n_rows,):
         raise InputError(f"u must have shape ({n_rows},), one number a row; got {given.shape}.")
     if not np.all((given >= 0) & (given <= 1)):
         raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
-    return np.array(given)
+    return given

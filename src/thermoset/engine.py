@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.errors import InputError
-from thermoset.kernels import Floats, Row, kernel, log_mass_below, rank_weights, uniforms
-from thermoset.scores import Score, score_at
+from thermoset.kernels import Floats, Row, all_masses, kernel, mass_above, mass_below, rank_weights, shares, uniforms
+from thermoset.scores import Score, score_refine, score_value
 
 __all__ = [
     "Randomness",
@@ -102,6 +102,31 @@ def for_blocks(logits: Row, work: Callable[[Row, slice], None]) -> None:
 
 
 @kernel
+def _rank_of(row: Row, label: int) -> int:
+    """Rank of a label in its unsorted row; ties go to the lower label index."""
+    own, rank = row[label], 1
+    for j in range(row.shape[0]):
+        rank += row[j] > own or (row[j] == own and j < label)
+    return rank
+
+
+@kernel
+def _pair(
+    code: int,
+    parameters: tuple[float, float, float],
+    rank: int,
+    around: tuple[float, float, float, float, float, float, float],
+    u: float,
+) -> tuple[float, float]:
+    """Score of the label at `rank` as (value, refine); a masked class is beyond every finite threshold."""
+    low, own, tail, top, log_own, log_tail, log_rest = around
+    if log_own == -np.inf:
+        return np.inf, np.inf
+    value = score_value(code, parameters, rank, low, own, tail, top, u)
+    return value, score_refine(code, own, log_own, log_tail, log_rest, u)
+
+
+@kernel
 def _label_scores(
     block: Row,
     ranked: Row,
@@ -116,45 +141,12 @@ def _label_scores(
     n_classes = ranked.shape[1]
     log_weight, weight = np.empty(n_classes), np.empty(n_classes)
     for i in range(ranked.shape[0]):
-        label, own = labels[i], block[i, labels[i]]
-        rank = 1  # ties go to the lower label index
-        for j in range(n_classes):
-            rank += block[i, j] > own or (block[i, j] == own and j < label)
-        position = n_classes - rank
+        rank = _rank_of(block[i], labels[i])
+        p = n_classes - rank
         masked = rank_weights(ranked[i], temperature, log_weight, weight)
-        above, below, rest = 0.0, 0.0, 0.0
-        for p in range(n_classes - 1, position, -1):
-            above += weight[p]
-        for p in range(n_classes - 1):
-            if p == position:
-                below = rest
-            rest += weight[p]
-        if rank == 1:
-            below = rest
-        value[i], refine[i] = score_at(
-            code,
-            parameters,
-            rank,
-            log_weight[position],
-            math.log(above) if rank > 1 else -np.inf,
-            log_mass_below(log_weight, masked, position, below),
-            log_mass_below(log_weight, masked, n_classes - 1, rest),
-            u[i],
-        )
-
-
-@kernel
-def _accumulate(weight: Floats, above: Floats, below: Floats) -> None:
-    """Weights summed over the ranks above and below each position, in the order `_label_scores` uses."""
-    n_classes = weight.shape[0]
-    total = 0.0
-    for p in range(n_classes):
-        below[p] = total
-        total += weight[p]
-    total = 0.0
-    for p in range(n_classes - 1, -1, -1):
-        above[p] = total
-        total += weight[p]
+        above, below, rest = mass_above(weight, p), mass_below(weight, p), mass_below(weight, n_classes - 1)
+        around = shares(log_weight, weight, masked, p, above, below, rest)
+        value[i], refine[i] = _pair(code, parameters, rank, around, u[i])
 
 
 @kernel
@@ -171,26 +163,17 @@ def _prefix_sizes(
     """How many ranks are inside, for each threshold and row: sizes (n_thresholds, n_rows)."""
     n_classes = ranked.shape[1]
     log_weight, weight = np.empty(n_classes), np.empty(n_classes)
-    above, below = np.empty(n_classes), np.empty(n_classes)
     for i in range(ranked.shape[0]):
         masked = rank_weights(ranked[i], temperature, log_weight, weight)
-        _accumulate(weight, above, below)
-        rest = log_mass_below(log_weight, masked, n_classes - 1, below[n_classes - 1])
+        rest = mass_below(weight, n_classes - 1)
         for t in range(q_value.shape[0]):
             inside, outside = 0, n_classes - masked + 1  # ranks known to be in, and out
             while outside - inside > 1:
                 rank = (inside + outside) // 2
                 p = n_classes - rank
-                value, refine = score_at(
-                    code,
-                    parameters,
-                    rank,
-                    log_weight[p],
-                    math.log(above[p]) if rank > 1 else -np.inf,
-                    log_mass_below(log_weight, masked, p, below[p]),
-                    rest,
-                    u[i],
-                )
+                above, below = mass_above(weight, p), mass_below(weight, p)
+                around = shares(log_weight, weight, masked, p, above, below, rest)
+                value, refine = _pair(code, parameters, rank, around, u[i])
                 if value < q_value[t] or (value == q_value[t] and refine <= q_refine[t]):
                     inside = rank
                 else:
@@ -215,20 +198,11 @@ def _score_matrix(
     above, below = np.empty(n_classes), np.empty(n_classes)
     for i in range(ranked.shape[0]):
         masked = rank_weights(ranked[i], temperature, log_weight, weight)
-        _accumulate(weight, above, below)
-        rest = log_mass_below(log_weight, masked, n_classes - 1, below[n_classes - 1])
+        all_masses(weight, above, below)
         for p in range(n_classes):
             label = order[i, p]
-            value[i, label], refine[i, label] = score_at(
-                code,
-                parameters,
-                n_classes - p,
-                log_weight[p],
-                math.log(above[p]) if p < n_classes - 1 else -np.inf,
-                log_mass_below(log_weight, masked, p, below[p]),
-                rest,
-                u[i],
-            )
+            around = shares(log_weight, weight, masked, p, above[p], below[p], below[n_classes - 1])
+            value[i, label], refine[i, label] = _pair(code, parameters, n_classes - p, around, u[i])
 
 
 def label_scores(

@@ -9,16 +9,20 @@ from sklearn.utils.validation import check_is_fitted
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 
-__all__ = ["checked_seed", "checked_temperature", "fit_data", "predict_data"]
+__all__ = ["checked_seed", "checked_temperature", "fit_data", "predict_data", "remember_classes"]
 
 
 def fit_data(estimator: Any, logits: Any, labels: Any) -> Logits:
-    """Read labelled rows for `estimator.fit` and note their classes on it."""
+    """Read labelled rows for `estimator.fit`."""
     data = as_logits(logits, labels)
     data.require_labels(f"{type(estimator).__name__}.fit")
+    return data
+
+
+def remember_classes(estimator: Any, data: Logits) -> None:
+    """Note what was fitted on; the last step of a fit, because it is what makes an estimator count as fitted."""
     estimator.n_features_in_ = data.n_classes
     estimator.class_names_ = data.classes
-    return data
 
 
 def predict_data(estimator: Any, logits: Any) -> Logits:

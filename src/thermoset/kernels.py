@@ -17,13 +17,17 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 __all__ = [
+    "all_masses",
     "confidences",
     "exp",
     "kernel",
     "log_add",
     "log_mass_below",
+    "mass_above",
+    "mass_below",
     "rank_weights",
     "row_moments",
+    "shares",
     "softmax",
     "uniforms",
 ]
@@ -112,13 +116,74 @@ def rank_weights(ranked: Row, temperature: float, log_weight: Floats, weight: Fl
     masked = 0
     while ranked[masked] == -np.inf:
         masked += 1
+    inverse = 1.0 / temperature
     for p in range(n_classes):
-        log_weight[p] = max((np.float64(ranked[p]) - top) / temperature, MOST_NEGATIVE)
+        log_weight[p] = max((np.float64(ranked[p]) - top) * inverse, MOST_NEGATIVE)
     for p in range(n_classes):
         weight[p] = exp(log_weight[p])
     for p in range(masked):
         log_weight[p] = -np.inf
     return masked
+
+
+@kernel
+def mass_below(weight: Floats, position: int) -> float:
+    """Sum of weights before `position`, in eight interleaved lanes: a fixed order that eight adders can follow."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    whole = position // 8 * 8
+    for p in range(0, whole, 8):
+        a += weight[p]
+        b += weight[p + 1]
+        c += weight[p + 2]
+        d += weight[p + 3]
+        e += weight[p + 4]
+        f += weight[p + 5]
+        g += weight[p + 6]
+        h += weight[p + 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for p in range(whole, position):
+        total += weight[p]
+    return total
+
+
+@kernel
+def mass_above(weight: Floats, position: int) -> float:
+    """Sum of weights after `position`, from the last one down, in the lanes of `mass_below`."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    last = weight.shape[0] - 1
+    whole = (last - position) // 8 * 8
+    for k in range(0, whole, 8):
+        a += weight[last - k]
+        b += weight[last - k - 1]
+        c += weight[last - k - 2]
+        d += weight[last - k - 3]
+        e += weight[last - k - 4]
+        f += weight[last - k - 5]
+        g += weight[last - k - 6]
+        h += weight[last - k - 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for k in range(whole, last - position):
+        total += weight[last - k]
+    return total
+
+
+@kernel
+def all_masses(weight: Floats, above: Floats, below: Floats) -> None:
+    """`mass_above` and `mass_below` of every position, to the same bit, in one walk each way."""
+    n_classes = weight.shape[0]
+    up, down = np.zeros(8), np.zeros(8)  # the lanes
+    total_up, total_down = 0.0, 0.0
+    for k in range(n_classes):
+        below[k] = total_up
+        above[n_classes - 1 - k] = total_down
+        up[k % 8] += weight[k]
+        down[k % 8] += weight[n_classes - 1 - k]
+        if k % 8 == 7:
+            total_up = ((up[0] + up[1]) + (up[2] + up[3])) + ((up[4] + up[5]) + (up[6] + up[7]))
+            total_down = ((down[0] + down[1]) + (down[2] + down[3])) + ((down[4] + down[5]) + (down[6] + down[7]))
+        else:
+            total_up += weight[k]
+            total_down += weight[n_classes - 1 - k]
 
 
 @kernel
@@ -137,6 +202,28 @@ def log_mass_below(log_weight: Floats, masked: int, position: int, below: float)
     for p in range(masked, position):
         total += exp(log_weight[p] - largest)
     return float(largest) + math.log(total)
+
+
+@kernel
+def shares(
+    log_weight: Floats, weight: Floats, masked: int, position: int, above: float, below: float, rest: float
+) -> tuple[float, float, float, float, float, float, float]:
+    """What a score needs to know of the label at `position`: shares of the row's mass, and logs of the small ones.
+
+    low, own, tail, top: shares ranked above the label, its own, ranked below it, and of the top class;
+    log_own, log_tail, log_rest: logs of own, of tail, and of everything but the top class, exact where the share
+    underflows. `above`, `below` and `rest` are the masses around the label and below the top class.
+    """
+    total, log_total = 1.0 + rest, math.log1p(rest)  # the top class weighs 1
+    return (
+        above / total,
+        weight[position] / total,
+        below / total,
+        1.0 / total,
+        log_weight[position] - log_total,
+        log_mass_below(log_weight, masked, position, below) - log_total,
+        log_mass_below(log_weight, masked, weight.shape[0] - 1, rest) - log_total,
+    )
 
 
 @kernel
@@ -166,26 +253,6 @@ def uniforms(ranked: Row, seed: np.uint64, out: Floats) -> None:
 
 
 @kernel
-def _sum(terms: Floats) -> float:
-    """Sum in eight interleaved lanes: a fixed order that the processor can follow eight terms at a time."""
-    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    whole = terms.shape[0] // 8 * 8
-    for j in range(0, whole, 8):
-        a += terms[j]
-        b += terms[j + 1]
-        c += terms[j + 2]
-        d += terms[j + 3]
-        e += terms[j + 4]
-        f += terms[j + 5]
-        g += terms[j + 6]
-        h += terms[j + 7]
-    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    for j in range(whole, terms.shape[0]):
-        total += terms[j]
-    return total
-
-
-@kernel
 def _top(row: Row) -> float:
     top = row[0]
     for j in range(1, row.shape[0]):
@@ -199,7 +266,7 @@ def _weights(row: Row, inverse: float, weight: Floats) -> float:
     top = _top(row)
     for j in range(row.shape[0]):
         weight[j] = exp(max((np.float64(row[j]) - top) * inverse, MOST_NEGATIVE))
-    return _sum(weight)
+    return mass_below(weight, weight.shape[0])
 
 
 @kernel
@@ -241,9 +308,9 @@ def row_moments(
             weight[j] = w
             first[j] = w * d
             second[j] = w * d * d
-        total = _sum(weight)
+        total = mass_below(weight, n_classes)
         own = np.float64(row[labels[i]]) - top
-        mean = _sum(first) / total
+        mean = mass_below(first, n_classes) / total
         loss[i] = math.log(total) - own * inverse
         slope[i] = mean - own
-        curvature[i] = _sum(second) / total - mean * mean
+        curvature[i] = mass_below(second, n_classes) / total - mean * mean

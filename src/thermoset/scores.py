@@ -1,21 +1,19 @@
 """Nonconformity scores: how badly a label fits a row of logits. Higher is worse.
 
-A score is a *pair* (value, refine) ordered lexicographically. `value` is the paper's number, for reading.
-Near 1 (and near 1 + penalty for RAPS) float64 cannot tell values apart any more, and ties there cost coverage
-at low temperatures; `refine`, the log-odds of the mass behind the value, still can. Both come from one formula
-for each score, of
+A score is a *pair* (value, refine) ordered lexicographically. `value` is the paper's number. Near 1 (and near
+1 + penalty for RAPS) float64 cannot tell values apart any more, and ties there cost coverage at low temperatures;
+`refine`, made of the log of the mass that is left, still can. Formulas are written in
 
     rank    L, 1 for the top class
-    own     log weight of the label, (z_(L) - z_(1)) / T
-    above   log of the summed weights of ranks 1 .. L-1 (-inf for the top class)
-    below   log of the summed weights of ranks L+1 .. C
-    rest    log of the summed weights of ranks 2 .. C
+    low     share of the row's mass on ranks 1 .. L-1
+    own     share of the label itself
+    tail    share of ranks L+1 .. C
+    top     share of the top class; the others together have `rest`
     u       the row's uniform number; 1 makes the score deterministic
 
-which needs no normaliser: in odds the softmax denominator cancels.
-
-To add a score: write its formula and its record here, give it a branch in `score_at` and a line in `SCORES`,
-and the contract tests collect it. Within a row the pair must not fall as the rank grows: sets are prefixes.
+To add a score: write its value, its refinement and its record here, give it a branch in `score_value` and
+`score_refine` and a line in `SCORES`; the contract tests collect it. Within a row the pair must not fall as the
+rank grows: sets are prefixes.
 """
 
 import math
@@ -29,83 +27,74 @@ import numpy as np
 from thermoset.errors import InputError
 from thermoset.kernels import kernel, log_add
 
-__all__ = ["APS", "LAC", "RAPS", "SAPS", "SCORES", "Score", "resolve", "score_at"]
+__all__ = ["APS", "LAC", "RAPS", "SAPS", "SCORES", "Score", "resolve", "score_refine", "score_value"]
 
 _LAC, _APS, _RAPS, _SAPS = range(4)
 
 
 @kernel
-def _share(log_odds: float) -> float:
-    """The share of mass with these log-odds, exact at both ends."""
-    if log_odds > 0.0:
-        return 1.0 - math.exp(-log_odds) / (1.0 + math.exp(-log_odds))
-    return math.exp(log_odds) / (1.0 + math.exp(log_odds))
+def _lac(low: float, own: float, tail: float) -> float:
+    """Score 1 - p_y, never as one minus something near one."""
+    return 1.0 - own if own <= 0.5 else low + tail
 
 
 @kernel
-def _lac(rank: int, own: float, rest: float) -> tuple[float, float]:
-    """Score 1 - p_y. The mass of the others never comes from a sum that holds the label's own mass at half or more."""
-    others = rest if rank == 1 and rest < 0.0 else math.log(1.0 + math.exp(rest) - math.exp(own))
-    log_odds = others - own
-    return _share(log_odds), log_odds
-
-
-@kernel
-def _aps(own: float, above: float, below: float, u: float) -> tuple[float, float]:
+def _aps(low: float, own: float, tail: float, u: float) -> float:
     """Score sum_{i<L} p_(i) + u p_(L) (paper, section 2.2; randomised as in Romano et al. 2020)."""
-    inside = log_add(above, own + math.log(u)) if u > 0.0 else above
-    outside = log_add(below, own + math.log1p(-u)) if u < 1.0 else below
-    log_odds = inside - outside
-    return _share(log_odds), log_odds
+    inside, outside = low + u * own, tail + (1.0 - u) * own
+    return inside if inside <= outside else 1.0 - outside
 
 
 @kernel
-def _raps(
-    rank: int, own: float, above: float, below: float, u: float, penalty: float, k_reg: float, randomize: float
-) -> tuple[float, float]:
-    """APS + penalty (L - k_reg)_+; the published code also randomises the last step of the penalty."""
-    share, log_odds = _aps(own, above, below, u)
+def _raps_penalty(rank: int, u: float, penalty: float, k_reg: float, randomize: float) -> float:
+    """Penalty (L - k_reg)_+ that RAPS adds to APS; the published code multiplies its last step by u."""
     excess = max(rank - k_reg, 0.0)
     if excess > 0.0:
         excess -= randomize * (1.0 - u)
-    return share + penalty * excess, log_odds
+    return penalty * excess
 
 
 @kernel
-def _saps(rank: int, rest: float, u: float, weight: float) -> tuple[float, float]:
+def _saps(rank: int, top: float, u: float, weight: float) -> float:
     """Score u p_(1) for the top class, else p_(1) + (L - 2 + u) weight (Huang et al. 2024)."""
-    share = _share(-rest)
-    if rank == 1:
-        return u * share, -rest
-    return share + (rank - 2.0 + u) * weight, -rest
+    return u * top if rank == 1 else top + (rank - 2.0 + u) * weight
 
 
 @kernel
-def score_at(
+def score_value(
     code: int,
     parameters: tuple[float, float, float],
     rank: int,
+    low: float,
     own: float,
-    above: float,
-    below: float,
-    rest: float,
+    tail: float,
+    top: float,
     u: float,
-) -> tuple[float, float]:
-    """Pair (value, refine) of the label at `rank`; a masked class (own = -inf) is beyond every finite threshold."""
-    if own == -np.inf:
-        return np.inf, np.inf
+) -> float:
+    """Value of the score of the label at `rank`."""
     if code == _LAC:
-        return _lac(rank, own, rest)
+        return _lac(low, own, tail)
+    if code == _SAPS:
+        return _saps(rank, top, u, parameters[0])
+    share = _aps(low, own, tail, u)
     if code == _APS:
-        return _aps(own, above, below, u)
-    if code == _RAPS:
-        return _raps(rank, own, above, below, u, parameters[0], parameters[1], parameters[2])
-    return _saps(rank, rest, u, parameters[0])
+        return share
+    return share + _raps_penalty(rank, u, parameters[0], parameters[1], parameters[2])
+
+
+@kernel
+def score_refine(code: int, own: float, log_own: float, log_tail: float, log_rest: float, u: float) -> float:
+    """What orders labels of equal value: rises with the score, and resolves shares that underflow."""
+    if code == _LAC:  # log-odds of the others' mass: values near 0 saturate as well, where the others underflow
+        return (math.log1p(-own) if own <= 0.5 else log_tail) - log_own
+    if code == _SAPS:
+        return -log_rest
+    return -log_add(log_tail, log_own + math.log1p(-u)) if u < 1.0 else -log_tail
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a score is to the engine: a branch of `score_at`, its parameters, and whether u matters."""
+    """What a score is to the engine: a branch of its formulas, their parameters, and whether u matters."""
 
     name: ClassVar[str]
     code: ClassVar[int]

@@ -1,0 +1,86 @@
+"""Measure and print one table for each benchmark. A missed target is shown, never an error: machines differ."""
+
+import argparse
+import json
+import os
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.report import Settings, Table
+
+_NAMES = ("startup", "memory", "temperature", "ece", "raps", "aps", "mondrian")
+_VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch")
+
+
+def _arguments() -> argparse.Namespace:
+    defaults = Settings()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run, of {', '.join(_NAMES)}; all if none")
+    parser.add_argument("--rows", type=int, default=defaults.rows)
+    parser.add_argument("--classes", type=int, default=defaults.classes)
+    parser.add_argument("--repeats", type=int, default=defaults.repeats, help="the best of this many is shown")
+    parser.add_argument("--threads", type=int, default=defaults.threads, help="for every library")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables there")
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(_NAMES)
+    if unknown:
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(_NAMES)}")
+    return arguments
+
+
+def _run(name: str, settings: Settings) -> Table:
+    # Imported here: libraries read the number of threads from the environment when they are first imported.
+    from benchmarks import calibration, memory, sets, startup
+
+    benchmarks = {
+        "startup": startup.startup,
+        "memory": memory.memory,
+        "temperature": calibration.temperature,
+        "ece": calibration.ece,
+        "raps": sets.raps,
+        "aps": sets.aps,
+        "mondrian": sets.mondrian,
+    }
+    return benchmarks[name](settings)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def main() -> None:
+    """Run what was asked for."""
+    arguments = _arguments()
+    settings = Settings(arguments.rows, arguments.classes, arguments.repeats, arguments.threads)
+    for variable in ("THERMOSET_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(settings.threads)
+    machine = {
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "cores": os.cpu_count(),
+        "threads": settings.threads,
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+        **{package: _version(package) for package in _VERSIONS},
+    }
+    console = Console(width=max(Console().width, 130))
+    console.print(", ".join(f"{key} {value}" for key, value in machine.items()), highlight=False)
+    start = time.perf_counter()
+    tables = []
+    for name in arguments.names or _NAMES:
+        table = _run(name, settings)
+        table.show(console)
+        tables.append({"name": name, **table.as_dict()})
+    console.print(f"{time.perf_counter() - start:.0f} s in all", highlight=False)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine, "tables": tables}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

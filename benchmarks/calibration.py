@@ -1,0 +1,56 @@
+"""Fitting a temperature."""
+
+import numpy as np
+
+from benchmarks.data import network_logits
+from benchmarks.peers import probmetrics_temperature, sklearn_temperature
+from benchmarks.report import Settings, Table, Target, timed
+from benchmarks.timing import best_of
+from thermoset import TemperatureScaler
+
+__all__ = ["ece", "temperature"]
+
+_WARM_UP = 100  # rows on which kernels are compiled before anything is timed
+_ECE_SHARE = 5  # the ECE search looks at over a hundred temperatures: it gets this fraction of the rows
+
+
+def temperature(settings: Settings) -> Table:
+    """Temperature by NLL to machine precision."""
+    logits, labels = network_logits(settings.rows, settings.classes, seed=0)
+    TemperatureScaler().fit(logits[:_WARM_UP], labels[:_WARM_UP])
+    contenders = {
+        "numpy.exp(logits)": lambda: np.exp(logits),
+        "thermoset": lambda: TemperatureScaler().fit(logits, labels),
+        "scikit-learn": sklearn_temperature((logits, labels)),
+        "probmetrics": probmetrics_temperature((logits, labels), settings.threads),
+    }
+    timings = best_of(contenders, settings.repeats)
+    ours = timings["thermoset"].result
+    notes = {"thermoset": f"T = {ours.temperature_:.12f} in {ours.n_iter_} steps"}
+    for peer in ("scikit-learn", "probmetrics"):
+        if timings[peer].result is not None:
+            notes[peer] = f"|T - T thermoset| = {abs(timings[peer].result - ours.temperature_):.1e}"
+    targets = {"scikit-learn": Target(">=", 15, "thermoset")}
+    return Table(
+        f"Temperature by NLL, {settings.rows:,} × {settings.classes:,} float32",
+        [timed(name, timings[name], targets.get(name), notes.get(name, "")) for name in contenders],
+        thermoset="thermoset",
+    )
+
+
+def ece(settings: Settings) -> Table:
+    """Temperature by ECE, for information."""
+    rows = max(settings.rows // _ECE_SHARE, 1)
+    logits, labels = (array[:rows] for array in network_logits(settings.rows, settings.classes, seed=0))
+    contenders = {
+        "numpy.exp(logits)": lambda: np.exp(logits),
+        "thermoset, ECE": lambda: TemperatureScaler("ece").fit(logits, labels),
+    }
+    TemperatureScaler("ece").fit(logits[:_WARM_UP], labels[:_WARM_UP])
+    timings = best_of(contenders, settings.repeats)
+    scaler = timings["thermoset, ECE"].result
+    notes = {"thermoset, ECE": f"T = {scaler.temperature_:.6f}, {scaler.n_iter_} temperatures tried"}
+    return Table(
+        f"Temperature by ECE, {rows:,} × {settings.classes:,} float32",
+        [timed(name, timings[name], note=notes.get(name, "")) for name in contenders],
+    )

@@ -1,0 +1,97 @@
+"""Prediction sets: time against a sort, against peers, and with a threshold for each class."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.data import network_logits
+from benchmarks.peers import mapie_aps, torchcp_aps
+from benchmarks.report import Settings, Table, Target, timed
+from benchmarks.timing import best_of
+from thermoset import ConformalClassifier
+
+__all__ = ["aps", "fitted", "mondrian", "raps"]
+
+ALPHA = 0.1
+_CONFORMAL_ROWS = 10_000
+_PEER_ROWS = 20_000
+
+
+def fitted(method: str, classes: int, rows: int = _CONFORMAL_ROWS, **options: Any) -> ConformalClassifier:
+    """A classifier calibrated on its own rows, every kernel it needs compiled."""
+    logits, labels = network_logits(rows, classes, seed=1)
+    model = ConformalClassifier(method, alpha=ALPHA, **options).fit(logits, labels)
+    model.predict_set(logits[:100])
+    return model
+
+
+def raps(settings: Settings) -> Table:
+    """Randomised RAPS beside a plain sort of the rows."""
+    logits, labels = network_logits(settings.rows, settings.classes, seed=0)
+    model = fitted("raps", settings.classes)
+    contenders = {
+        "numpy.sort(logits, axis=1)": lambda: np.sort(logits, axis=1),
+        "predict_set, RAPS": lambda: model.predict_set(logits),
+    }
+    timings = best_of(contenders, settings.repeats)
+    ours = timings["predict_set, RAPS"]
+    return Table(
+        f"Randomised RAPS, {settings.rows:,} × {settings.classes:,} float32",
+        [
+            timed("numpy.sort(logits, axis=1)", timings["numpy.sort(logits, axis=1)"]),
+            timed("predict_set, RAPS", ours, Target("<=", 3, "yardstick"), _quality(ours.result, labels)),
+        ],
+    )
+
+
+def aps(settings: Settings) -> Table:
+    """Randomised APS beside MAPIE and TorchCP: the same conformal rows, test rows and threads."""
+    rows = min(_PEER_ROWS, settings.rows)
+    logits, labels = (array[:rows] for array in network_logits(settings.rows, settings.classes, seed=0))
+    conformal = network_logits(_CONFORMAL_ROWS, settings.classes, seed=1)
+    model = fitted("aps", settings.classes)
+    contenders = {
+        "numpy.sort(logits, axis=1)": lambda: np.sort(logits, axis=1),
+        "thermoset": lambda: model.predict_set(logits),
+        "MAPIE": mapie_aps(conformal, logits, ALPHA),
+        "TorchCP": torchcp_aps(conformal, logits, ALPHA, settings.threads),
+    }
+    timings = best_of(contenders, settings.repeats)
+    notes = {
+        name: _quality(timing.result, labels)
+        for name, timing in timings.items()
+        if name in ("thermoset", "MAPIE", "TorchCP") and timing.result is not None
+    }
+    targets = {peer: Target(">=", 10, "thermoset") for peer in ("MAPIE", "TorchCP")}
+    return Table(
+        f"Randomised APS, {rows:,} × {settings.classes:,} float32",
+        [timed(name, timings[name], targets.get(name), notes.get(name, "")) for name in contenders],
+        thermoset="thermoset",
+    )
+
+
+def mondrian(settings: Settings) -> Table:
+    """One threshold for each class, for information: such sets are no prefixes and need an argsort."""
+    logits, labels = network_logits(settings.rows, settings.classes, seed=0)
+    rows = max(_CONFORMAL_ROWS, 50 * settings.classes)  # enough of every class for a finite threshold
+    model = fitted("raps", settings.classes, rows, class_conditional="mondrian")
+    cp_rows = network_logits(rows, settings.classes, seed=1)
+    contenders = {
+        "numpy.argsort(logits, axis=1)": lambda: np.argsort(logits, axis=1),
+        "fit": lambda: model.fit(*cp_rows),
+        "predict_set": lambda: model.predict_set(logits),
+    }
+    timings = best_of(contenders, settings.repeats)
+    notes = {"fit": f"{rows:,} rows", "predict_set": _quality(timings["predict_set"].result, labels)}
+    return Table(
+        f"Randomised RAPS, a threshold for each class, {settings.rows:,} × {settings.classes:,} float32",
+        [timed(name, timings[name], note=notes.get(name, "")) for name in contenders],
+    )
+
+
+def _quality(sets: Any, labels: NDArray[np.int64]) -> str:
+    """Coverage and size, so that nobody is fast by being wrong."""
+    inside = np.asarray(sets, dtype=bool)
+    coverage = inside[np.arange(len(labels)), labels].mean()
+    return f"coverage {coverage:.3f}, {np.count_nonzero(inside) / len(labels):.1f} labels a set"

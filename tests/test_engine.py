@@ -1,0 +1,188 @@
+"""Blocks, threads, ranks and prefixes: what the engine promises about bits."""
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+import oracle
+from thermoset import engine
+from thermoset.engine import Randomness, ScorePairs, class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
+from thermoset.errors import InputError
+from thermoset.scores import RAPS, SCORES
+
+ALL = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+TEMPERATURES = (0.01, 0.3, 1.0, 100.0)
+
+
+def rows(kind, n=120, n_classes=9, seed=0):
+    """Logits on a 2^-10 grid: without ties in a row, whole numbers with many ties, or with masked classes."""
+    rng = np.random.default_rng(seed)
+    if kind == "tied":
+        return rng.integers(-2, 3, size=(n, n_classes)).astype(np.float64)
+    logits = np.array([rng.choice(40_000, size=n_classes, replace=False) for _ in range(n)]) * 2.0**-10
+    if kind == "masked":
+        logits[rng.random(logits.shape) < 0.3] = -np.inf
+        logits[np.isneginf(logits).all(axis=1), 0] = 1.0
+    return logits
+
+
+KINDS = pytest.mark.parametrize("kind", ["distinct", "tied", "masked"])
+
+
+def quantiles(pairs, levels=(0.05, 0.3, 0.5, 0.8, 0.95)):
+    n = pairs.value.size
+    found = [pairs.smallest(max(1, round(level * n))) for level in levels]
+    return ScorePairs(*(np.array(part) for part in zip(*found, strict=True)))
+
+
+def test_smallest_is_an_order_statistic_of_pairs():
+    rng = np.random.default_rng(0)
+    value, refine = rng.integers(0, 4, size=50).astype(float), rng.normal(size=50)
+    ordered = sorted(zip(value.tolist(), refine.tolist(), strict=True))
+    pairs = ScorePairs(value, refine)
+    for k in range(1, 51):
+        assert pairs.smallest(k) == ordered[k - 1]
+    assert pairs.smallest(51) == (np.inf, np.inf)
+
+
+def test_smallest_with_infinite_refinements():
+    # the deterministic APS score of the last rank is 1 with log-odds of +inf
+    pairs = ScorePairs(np.array([1.0, 0.5, 1.0]), np.array([np.inf, 0.0, 3.0]))
+    assert [pairs.smallest(k) for k in (1, 2, 3, 4)] == [(0.5, 0.0), (1.0, 3.0), (1.0, np.inf), (np.inf, np.inf)]
+
+
+@ALL
+@KINDS
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_a_label_score_is_the_entry_of_the_matrix(score, kind, temperature):
+    logits = rows(kind)
+    labels = np.random.default_rng(1).integers(0, 9, size=len(logits))
+    for randomness in (Randomness(), Randomness(seed=3), Randomness(given=np.linspace(0, 1, len(logits)))):
+        matrix = score_matrix(logits, score, temperature, randomness)
+        own = label_scores(logits, labels, score, temperature, randomness)
+        pick = np.arange(len(logits)), labels
+        assert matrix.value[pick].tobytes() == own.value.tobytes()
+        assert matrix.refine[pick].tobytes() == own.refine.tobytes()
+
+
+@ALL
+@KINDS
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_sets_are_prefixes_and_are_what_the_scores_say(score, kind, temperature):
+    logits = rows(kind, seed=2)
+    randomness = Randomness(seed=1)
+    labels = logits.argmax(axis=1) if kind == "masked" else np.arange(len(logits)) % 9
+    q = quantiles(label_scores(logits, labels, score, temperature, randomness))
+    sets = prefix_sets(logits, score, temperature, randomness, q, at_least=0)
+    sizes = prefix_sizes(logits, score, temperature, randomness, q)
+    np.testing.assert_array_equal(sets.sum(axis=2), sizes)
+    matrix = score_matrix(logits, score, temperature, randomness)
+    for t, one in enumerate(zip(q.value.tolist(), q.refine.tolist(), strict=True)):
+        for i, row in enumerate(logits.tolist()):
+            pairs = list(zip(matrix.value[i].tolist(), matrix.refine[i].tolist(), strict=True))
+            assert sets[t, i].tolist() == [pair <= one for pair in pairs]
+            members = set(np.flatnonzero(sets[t, i]).tolist())
+            assert members == set(oracle.ranking(row)[: len(members)])
+    # one threshold for each class, all of them equal, is the same set
+    wide = ScorePairs(np.repeat(q.value[:, None], 9, axis=1), np.repeat(q.refine[:, None], 9, axis=1))
+    np.testing.assert_array_equal(class_sets(logits, score, temperature, randomness, wide), sets)
+
+
+@ALL
+def test_tied_rows_rank_by_label_index(score):
+    logits = rows("tied", n=60, seed=4)
+    u = np.random.default_rng(4).random(60)
+    matrix = score_matrix(logits, score, 0.7, Randomness(given=u))
+    name = next(name for name, one in SCORES.items() if one == score)
+    bound = oracle.rounding_bound(9, 4 / 0.7)
+    with mp.workdps(60):
+        for i, row in enumerate(logits.tolist()):
+            exact = oracle.row_scores(name, row, oracle.weights(row, 0.7), float(u[i]))
+            for label in range(9):
+                assert abs(matrix.value[i, label] - exact[label].value) <= bound
+
+
+@ALL
+@KINDS
+def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
+    logits = rows(kind, n=97, seed=5)
+    labels = np.arange(97) % 9
+
+    def everything():
+        randomness = Randomness(seed=7)
+        own = label_scores(logits, labels, score, 0.05, randomness)
+        q = quantiles(own[np.isfinite(own.value)])
+        matrix = score_matrix(logits, score, 0.05, randomness)
+        arrays = (
+            own.value,
+            own.refine,
+            matrix.value,
+            matrix.refine,
+            prefix_sizes(logits, score, 0.05, randomness, q),
+            prefix_sets(logits, score, 0.05, randomness, q, at_least=1),
+        )
+        return [array.tobytes() for array in arrays]
+
+    monkeypatch.setenv("THERMOSET_NUM_THREADS", "1")
+    expected = everything()
+    for threads in ("1", "2", "7"):
+        for block in (8, 72 * 10, 72 * 33, 2**30):  # one row, ten rows, thirty-three, all
+            monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
+            monkeypatch.setattr(engine, "_BLOCK_BYTES", block)
+            assert everything() == expected
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5"])
+def test_a_bad_number_of_threads_is_named(threads, monkeypatch):
+    monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
+    with pytest.raises(InputError, match="THERMOSET_NUM_THREADS must be a whole number >= 1"):
+        label_scores(rows("distinct"), np.zeros(120, dtype=np.int64), SCORES["aps"], 1.0, Randomness())
+
+
+@ALL
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_narrow_floats_score_as_the_numbers_they_are(score, dtype):
+    narrow = np.random.default_rng(6).normal(scale=5, size=(80, 7)).astype(dtype)
+    labels = np.arange(80) % 7
+    for temperature in TEMPERATURES:
+        for randomness in (Randomness(), Randomness(seed=2)):
+            one = label_scores(narrow, labels, score, temperature, randomness)
+            two = label_scores(narrow.astype(np.float64), labels, score, temperature, randomness)
+            assert one.value.tobytes() == two.value.tobytes()
+            assert one.refine.tobytes() == two.refine.tobytes()
+            q = quantiles(one)
+            np.testing.assert_array_equal(
+                prefix_sets(narrow, score, temperature, randomness, q, at_least=0),
+                prefix_sets(narrow.astype(np.float64), score, temperature, randomness, q, at_least=0),
+            )
+
+
+def test_nothing_is_written_into_the_input():
+    logits = rows("masked")
+    logits.flags.writeable = False
+    before = logits.tobytes()
+    labels = logits.argmax(axis=1)
+    pairs = label_scores(logits, labels, RAPS(), 1.0, Randomness(seed=0))
+    prefix_sets(logits, RAPS(), 1.0, Randomness(seed=0), quantiles(pairs), at_least=1)
+    score_matrix(logits, RAPS(), 1.0, Randomness(seed=0))
+    assert logits.tobytes() == before
+
+
+@ALL
+def test_at_least_one_label_is_the_top_one(score):
+    logits = rows("tied", seed=8)
+    nothing = ScorePairs(np.array([-1.0]), np.array([-np.inf]))
+    assert not prefix_sets(logits, score, 1.0, Randomness(), nothing, at_least=0).any()
+    sets = prefix_sets(logits, score, 1.0, Randomness(), nothing, at_least=1)[0]
+    for row, found in zip(logits.tolist(), sets, strict=True):
+        assert np.flatnonzero(found).tolist() == [oracle.ranking(row)[0]]
+
+
+@ALL
+def test_an_infinite_threshold_lets_everything_in_and_a_large_one_no_mask(score):
+    logits = rows("masked", seed=9)
+    q = ScorePairs(np.array([1e300, np.inf]), np.array([np.inf, np.inf]))
+    sets = prefix_sets(logits, score, 0.5, Randomness(seed=0), q, at_least=0)
+    np.testing.assert_array_equal(sets[0], ~np.isneginf(logits))
+    assert sets[1].all()
+    np.testing.assert_array_equal(prefix_sizes(logits, score, 0.5, Randomness(seed=0), q), sets.sum(axis=2))
