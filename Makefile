@@ -6,6 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export THERMOSET_STRICT := $(STRICT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export NO_MKDOCS_2_WARNING := 1
 
 HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-chromium)
 

@@ -142,7 +142,7 @@ def test_masked_classes_are_as_if_absent():
 
 
 def test_a_label_on_a_masked_class_is_an_error():
-    with pytest.raises(InputError, match=r"labels\[1\] is 0, a masked class.*1 such rows"):
+    with pytest.raises(InputError, match=r"labels\[1\] is 0, a masked class.*1 such row"):
         TemperatureScaler().fit([[0.0, 1.0], [-np.inf, 1.0]], [1, 0])
 
 

@@ -727,3 +727,10 @@ def test_nan_is_named_at_the_door():
         ConformalClassifier().fit(bad, GOOD[1])
     with pytest.raises(InputError, match=r"logits\[4, 2\]"):
         ConformalClassifier().fit(*GOOD).predict_set(bad)
+
+
+def test_too_few_rows_are_named_also_where_labels_are_masked():
+    logits, labels = labelled(5, 4, seed=30)
+    logits[0, 3], labels[0] = -np.inf, 3
+    with pytest.warns(CoverageWarning, match="needs at least 9 rows for a finite threshold; got 5"):
+        ConformalClassifier("aps", alpha=0.1).fit(logits, labels)

@@ -183,7 +183,7 @@ class TemperatureScaler(BaseEstimator):  # type: ignore[misc]
     loss_ : float
         The objective at T*.
     at_bound_ : bool
-        Whether the search ended at a bound, as it does for rows that are all right (or no better than chance).
+        Whether the search ended at a bound, as NLL does for rows that are all right (or no better than chance).
     n_iter_ : int
         Evaluations of the objective.
 
@@ -232,7 +232,7 @@ def _refuse_masked_labels(data: Logits) -> None:
     if masked.size:
         row = masked[0]
         raise InputError(
-            f"labels[{row}] is {labels[row]}, a masked class (its logit is -inf); {masked.size} such rows. "
+            f"labels[{row}] is {labels[row]}, a masked class (its logit is -inf); {masked.size} such row(s). "
             "No temperature gives them a probability: unmask the class or drop the rows."
         )
 

@@ -61,12 +61,21 @@ class Calibration:
             q[:, i] = pool.smallest(conformal_rank(pool.value.size, alpha))
         return ScorePairs(q[0, group_index], q[1, group_index])
 
+    def pool_sizes(self) -> NDArray[np.int64]:
+        """Number of rows behind each threshold: shape (1,), or (C,) by class."""
+        if self.group_of_class is None:
+            return np.array([len(self.labels)])
+        sizes = np.bincount(self.group_of_class[self.labels] - NULL_CLUSTER, minlength=len(self.group_of_class) + 1)
+        sizes[0] = len(self.labels)  # the null group pools all
+        return sizes[self.group_of_class - NULL_CLUSTER]
+
 
 class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     """Prediction sets with a promised coverage, from logits.
 
     On exchangeable rows the set holds the true label with probability k/(n + 1), k = ceil((n + 1)(1 - alpha)),
-    for every score and every temperature.
+    at every temperature: exactly for LAC and randomised scores, at least for deterministic ones and for
+    `allow_empty=False`.
 
     Parameters
     ----------
@@ -211,34 +220,35 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         )
 
     def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
-        lacking = np.flatnonzero(np.isposinf(thresholds.value))
-        if lacking.size:
-            warnings.warn(self._too_few(lacking, alpha), CoverageWarning, stacklevel=3)
+        infinite = np.isposinf(thresholds.value)
+        if infinite.any():
+            pools, needed = self.calibration_.pool_sizes(), rows_needed(alpha)
+            few = np.flatnonzero(infinite & (pools < needed))
+            message = self._too_few(few, pools, alpha, needed) if few.size else self._masked()
+            warnings.warn(message, CoverageWarning, stacklevel=3)
 
-    def _too_few(self, lacking: NDArray[np.int64], alpha: Alpha) -> str:
-        needed, labels = rows_needed(alpha), self.calibration_.labels
-        masked = int(np.isposinf(self.calibration_.scores.value).sum())
-        if masked:
-            where = "" if len(lacking) == 1 else f" for {len(lacking)} classes"
-            return (
-                f"the threshold is infinite{where}: {masked} of {len(labels)} rows have their label on a masked class "
-                "(logit -inf), which no finite threshold reaches. Those labels enter every set: unmask the classes "
-                "or drop the rows."
-            )
+    def _too_few(self, few: NDArray[np.int64], pools: NDArray[np.int64], alpha: Alpha, needed: int) -> str:
         if self.calibration_.group_of_class is None:
             return (
-                f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {len(labels)}. "
+                f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {pools[0]}. "
                 f"Every set will hold all {self.n_features_in_} classes: add rows or raise alpha."
             )
-        counts = np.bincount(labels, minlength=self.n_features_in_)
         names = self.class_names_ or range(self.n_features_in_)
-        named = ", ".join(f"{names[c]!r} ({counts[c]})" for c in lacking[:_NAMED])
-        more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+        named = ", ".join(f"{names[c]!r} ({pools[c]})" for c in few[:_NAMED])
+        more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
         unit = "class" if self.class_conditional == "mondrian" else "cluster of classes"
         return (
             f"alpha={alpha} needs at least {needed} rows of each {unit} for a finite threshold; too few for "
-            f"{len(lacking)} of {self.n_features_in_} classes: {named}{more}. Those labels enter every set: "
+            f"{len(few)} of {self.n_features_in_} classes: {named}{more}. Those labels enter every set: "
             "add rows, raise alpha, or pool more classes (class_conditional='clustered' or None)."
+        )
+
+    def _masked(self) -> str:
+        masked = np.count_nonzero(np.isposinf(self.calibration_.scores.value))
+        return (
+            f"a threshold is infinite because no finite one reaches a masked class (logit -inf), and {masked} of "
+            f"{len(self.calibration_.labels)} rows have their label on one. Its labels enter every set: unmask the "
+            "classes or drop the rows."
         )
 
 

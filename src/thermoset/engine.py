@@ -8,9 +8,10 @@ bisection over ranks and the set by comparing logits with the last one inside; n
 
 import math
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,16 @@ __all__ = [
     "label_scores",
     "prefix_sets",
     "prefix_sizes",
+    "rank_of",
+    "row_blocks",
+    "run_all",
     "score_matrix",
+    "score_pair",
+    "thread_count",
+    "widened",
 ]
 
+_GUESS_RANKS = 64  # sets are mostly smaller than this
 _BLOCK_BYTES = 2**19  # float64 entries of a block: half a mebibyte, so that its buffers share the second-level cache
 
 
@@ -80,29 +88,54 @@ def thread_count() -> int:
     return int(asked)
 
 
-def for_blocks(logits: Row, work: Callable[[Row, slice], None]) -> None:
-    """Call `work(block, rows)` for every block of rows, on several threads; `block` is a float32 or float64 copy."""
-    n_rows, n_classes = logits.shape
-    dtype = np.float64 if logits.dtype == np.float64 else np.float32  # float16 widens exactly
-    step = max(1, _BLOCK_BYTES // (8 * n_classes))
-
-    def run(start: int) -> None:
-        rows = slice(start, min(start + step, n_rows))
-        work(np.array(logits[rows], dtype=dtype, order="C"), rows)
-
-    starts = range(0, n_rows, step)
-    workers = min(thread_count(), len(starts))
-    if workers == 1:
-        for start in starts:
-            run(start)
+def run_all(
+    tasks: Sequence[Callable[[], None]],
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[], None] | None = None,
+) -> None:
+    """Run tasks on a pool of threads; the first error, or Ctrl-C, stops what has not begun."""
+    workers = min(thread_count() if n_jobs is None else n_jobs, len(tasks))
+    done = progress or (lambda: None)
+    if workers <= 1:
+        for task in tasks:
+            task()
+            done()
         return
-    with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(run, starts):
-            pass
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for future in as_completed([pool.submit(task) for task in tasks]):
+            future.result()
+            done()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def for_blocks(logits: Row, work: Callable[[Row, slice], None]) -> None:
+    """Call `work(block, rows)` for every block of rows, on several threads; `block` is float32 or float64."""
+    run_all([partial(_run_block, logits, work, rows) for rows in row_blocks(*logits.shape)])
+
+
+def row_blocks(n_rows: int, n_classes: int) -> list[slice]:
+    """Rows in blocks whose buffers stay in cache."""
+    step = max(1, _BLOCK_BYTES // (8 * n_classes))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def widened(logits: Row) -> Row:
+    """Contiguous float32 or float64 rows that kernels may read, not write; a copy only where one is needed."""
+    dtype = np.float64 if logits.dtype == np.float64 else np.float32  # float16 widens exactly
+    rows: Row = np.ascontiguousarray(logits, dtype=dtype).view()
+    rows.flags.writeable = False  # one type for the compiler, whoever made the rows
+    return rows
+
+
+def _run_block(logits: Row, work: Callable[[Row, slice], None], rows: slice) -> None:
+    work(widened(logits[rows]), rows)
 
 
 @kernel
-def _rank_of(row: Row, label: int) -> int:
+def rank_of(row: Row, label: int) -> int:
     """Rank of a label in its unsorted row; ties go to the lower label index."""
     own, rank = row[label], 1
     for j in range(row.shape[0]):
@@ -111,7 +144,7 @@ def _rank_of(row: Row, label: int) -> int:
 
 
 @kernel
-def _pair(
+def score_pair(
     code: int,
     parameters: tuple[float, float, float],
     rank: int,
@@ -141,12 +174,33 @@ def _label_scores(
     n_classes = ranked.shape[1]
     log_weight, weight = np.empty(n_classes), np.empty(n_classes)
     for i in range(ranked.shape[0]):
-        rank = _rank_of(block[i], labels[i])
+        rank = rank_of(block[i], labels[i])
         p = n_classes - rank
         masked = rank_weights(ranked[i], temperature, log_weight, weight)
         above, below, rest = mass_above(weight, p), mass_below(weight, p), mass_below(weight, n_classes - 1)
         around = shares(log_weight, weight, masked, p, above, below, rest)
-        value[i], refine[i] = _pair(code, parameters, rank, around, u[i])
+        value[i], refine[i] = score_pair(code, parameters, rank, around, u[i])
+
+
+@kernel
+def _guess_last(
+    weight: Floats,
+    masked: int,
+    rest: float,
+    code: int,
+    parameters: tuple[float, float, float],
+    u: float,
+    q_value: float,
+) -> int:
+    """The last rank inside as a quick walk from the top finds it, right but for rounding; 0 where it gives up."""
+    n_classes, total, low = weight.shape[0], 1.0 + rest, 0.0
+    for rank in range(1, min(n_classes - masked, _GUESS_RANKS) + 1):
+        own = weight[n_classes - rank]
+        tail = max(total - low - own, 0.0)
+        if score_value(code, parameters, rank, low / total, own / total, tail / total, 1.0 / total, u) > q_value:
+            return rank - 1
+        low += own
+    return 0
 
 
 @kernel
@@ -168,12 +222,14 @@ def _prefix_sizes(
         rest = mass_below(weight, n_classes - 1)
         for t in range(q_value.shape[0]):
             inside, outside = 0, n_classes - masked + 1  # ranks known to be in, and out
+            last = _guess_last(weight, masked, rest, code, parameters, u[i], q_value[t])
             while outside - inside > 1:
-                rank = (inside + outside) // 2
+                # the two ranks around the guess, and where it was wrong, bisection
+                rank = last if inside < last < outside else last + 1 if inside == last else (inside + outside) // 2
                 p = n_classes - rank
                 above, below = mass_above(weight, p), mass_below(weight, p)
                 around = shares(log_weight, weight, masked, p, above, below, rest)
-                value, refine = _pair(code, parameters, rank, around, u[i])
+                value, refine = score_pair(code, parameters, rank, around, u[i])
                 if value < q_value[t] or (value == q_value[t] and refine <= q_refine[t]):
                     inside = rank
                 else:
@@ -202,7 +258,7 @@ def _score_matrix(
         for p in range(n_classes):
             label = order[i, p]
             around = shares(log_weight, weight, masked, p, above[p], below[p], below[n_classes - 1])
-            value[i, label], refine[i, label] = _pair(code, parameters, n_classes - p, around, u[i])
+            value[i, label], refine[i, label] = score_pair(code, parameters, n_classes - p, around, u[i])
 
 
 def label_scores(

@@ -79,3 +79,11 @@ def test_demo_writes_figures_and_logits_and_prints_tables(tmp_path):
 
 def test_no_color_is_respected():
     assert "\x1b[" not in run("plan", "--alpha", "0.1", NO_COLOR="1").stdout
+
+
+def test_demo_says_when_it_cannot_write(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("demo", "--out", tmp_path / "file" / "made")
+    assert done.returncode == 2
+    assert "cannot be made a folder" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thermoset.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -28,7 +30,10 @@ def demo(
 
     console = Console()
     data = _digits()
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be made a folder ({error.strerror}). Name another.") from None
     save(out / "digits.npz", data)
     console.print(
         f"[bold]Data[/] {len(data):,} handwritten digits that a logistic regression did not see in training, "
@@ -61,7 +66,7 @@ def _confidence(console: "Console", data: "Logits", out: Path) -> float:
     from rich.table import Table
 
     from thermoset.calibration import TemperatureScaler, probabilities
-    from thermoset.metrics import brier_score, expected_calibration_error, negative_log_likelihood, reliability_table
+    from thermoset.metrics import brier_score, negative_log_likelihood, reliability_table
     from thermoset.plots import figure, plot_reliability
 
     calibration, evaluation = data.split(0.3, random_state=0)
@@ -73,9 +78,10 @@ def _confidence(console: "Console", data: "Logits", out: Path) -> float:
     made, panels = figure(2)
     for ax, name, temperature in zip(panels, ("T = 1", "T = T*"), (1.0, best), strict=True):
         probs = probabilities(evaluation, temperature)
-        metrics = (expected_calibration_error, negative_log_likelihood, brier_score)
-        table.add_row(name, *(f"{metric(probs, labels):.3f}" for metric in metrics))
-        plot_reliability(reliability_table(probs, labels), ax=ax, title=name)
+        bins = reliability_table(probs, labels)
+        numbers = bins.ece, negative_log_likelihood(probs, labels), brier_score(probs, labels)
+        table.add_row(name, *(f"{number:.3f}" for number in numbers))
+        plot_reliability(bins, ax=ax, title=name)
     made.savefig(out / "reliability.png", dpi=150)
     console.print(f"\n[bold]Confidence[/] T* = {best:.2f}, fitted on {len(calibration)} rows, judged on the others")
     console.print(table)
