@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +125,7 @@ def row_blocks(n_rows: int, n_classes: int) -> list[slice]:
 
 def widened(logits: Row) -> Row:
     """Contiguous float32 or float64 rows that kernels may read, not write; a copy only where one is needed."""
-    dtype = np.float64 if logits.dtype == np.float64 else np.float32  # float16 widens exactly
+    dtype: type[np.floating[Any]] = np.float64 if logits.dtype == np.float64 else np.float32  # float16 widens exactly
     rows: Row = np.ascontiguousarray(logits, dtype=dtype).view()
     rows.flags.writeable = False  # one type for the compiler, whoever made the rows
     return rows
