@@ -12,7 +12,19 @@ from rich.console import Console
 
 from benchmarks.report import Settings, Table
 
-_NAMES = ("startup", "memory", "temperature", "ece", "raps", "aps", "mondrian")
+_NAMES = (
+    "startup",
+    "memory",
+    "temperature",
+    "ece",
+    "raps",
+    "aps",
+    "mondrian",
+    "sweep",
+    "growth",
+    "plain",
+    "compilation",
+)
 _VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch")
 
 
@@ -34,7 +46,7 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, settings: Settings) -> Table:
     # Imported here: libraries read the number of threads from the environment when they are first imported.
-    from benchmarks import calibration, memory, sets, startup
+    from benchmarks import calibration, memory, sets, startup, sweeps
 
     benchmarks = {
         "startup": startup.startup,
@@ -44,6 +56,10 @@ def _run(name: str, settings: Settings) -> Table:
         "raps": sets.raps,
         "aps": sets.aps,
         "mondrian": sets.mondrian,
+        "sweep": sweeps.sweep,
+        "growth": sweeps.growth,
+        "plain": sweeps.plain,
+        "compilation": sweeps.compilation,
     }
     return benchmarks[name](settings)
 

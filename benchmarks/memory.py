@@ -1,8 +1,8 @@
-"""Peak memory of `predict_set`, measured by the kernel in a process that does nothing else.
+"""Peak memory of `predict_set` and `sweep`, measured by the kernel in a process that does nothing else.
 
-Run as `python -m benchmarks.memory ROWS CLASSES`, this module is that process. It does not use `ru_maxrss`: a child
-inherits its parent's, which would hide anything smaller than the parent's own peak. VmHWM belongs to the process
-alone and is set back to the present size just before the call.
+Run as `python -m benchmarks.memory TASK ROWS CLASSES`, this module is that process. It does not use `ru_maxrss`, which
+a child inherits from its parent: it would hide anything smaller than the parent's own peak. VmHWM belongs to the
+process alone and is set back to the present size just before the call.
 """
 
 import json
@@ -19,22 +19,47 @@ _MB = 1e6
 
 
 def memory(settings: Settings) -> Table:
-    """What `predict_set` needs beyond its input."""
-    what, title = "predict_set, RAPS", f"Peak memory beyond the input, {settings.rows:,} × {settings.classes:,} float32"
+    """What `predict_set` and a whole sweep need beyond their input."""
+    title = f"Peak memory beyond the input, {settings.rows:,} × {settings.classes:,} float32"
     size = settings.rows * settings.classes  # bytes of the boolean result; the float32 input has four times as many
     allowed = Line("result + 25% of the input", (size + 0.25 * 4 * size) / _MB, runs=0)
     if not _STATUS.exists():
-        return Table(title, [allowed, Line(what, None, runs=0, note="measured on Linux only")], unit="MB")
-    command = [sys.executable, "-m", "benchmarks.memory", str(settings.rows), str(settings.classes)]
+        return Table(
+            title, [allowed, Line("predict_set, RAPS", None, runs=0, note="measured on Linux only")], unit="MB"
+        )
+    sets, sweep = (_worst(task, settings) for task in ("predict_set", "sweep"))
+    input_mb = 4 * size / _MB
+    return Table(
+        title,
+        [
+            allowed,
+            Line(
+                "predict_set, RAPS",
+                sets / _MB,
+                settings.repeats,
+                Target("<=", 1, "yardstick"),
+                f"worst of its runs: result + {(sets - size) / (4 * size):.1%} of the input",
+            ),
+            Line(
+                "sweep, 46 temperatures, 100 trials",
+                sweep / _MB,
+                settings.repeats,
+                Target("<=", 1.5 * input_mb, "value"),
+                f"with the input {1 + sweep / (4 * size):.2f} times the input",
+            ),
+        ],
+        unit="MB",
+    )
+
+
+def _worst(task: str, settings: Settings) -> int:
+    """The least flattering of some runs: a peak is a promise, not a race."""
+    command = [sys.executable, "-m", "benchmarks.memory", task, str(settings.rows), str(settings.classes)]
     root = Path(__file__).parents[1]
-    peaks = [
+    return max(
         json.loads(subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout)
         for _ in range(settings.repeats)
-    ]
-    peak = max(peaks)  # the least flattering: a peak is a promise, not a race
-    note = f"worst of its runs: result + {(peak - size) / (4 * size):.1%} of the input"
-    ours = Line(what, peak / _MB, settings.repeats, Target("<=", 1, "yardstick"), note)
-    return Table(title, [allowed, ours], unit="MB")
+    )
 
 
 def _status(field: str) -> int:
@@ -43,20 +68,24 @@ def _status(field: str) -> int:
     return 1024 * int(line.split()[1])
 
 
-def _peak_of_predict_set(rows: int, classes: int) -> int:
+def _peak(task: str, rows: int, classes: int) -> int:
+    import numpy as np
+
+    import thermoset as ts
     from benchmarks.data import network_logits
     from benchmarks.sets import fitted
 
-    model = fitted("raps", classes, rows=1_000)  # imports and compiles all that is needed
-    logits, _ = network_logits(rows, classes, seed=0)
+    # What is imported and compiled before does not count.
+    model = fitted("raps", classes, rows=1_000)
+    ts.sweep(np.zeros((100, 2), dtype=np.float32), np.arange(100) % 2, [1.0], trials=1)
+    logits, labels = network_logits(rows, classes, seed=0)
     _CLEAR.write_text("5")  # peak := now
     before = _status("VmRSS")
-    sets = model.predict_set(logits)
+    result = model.predict_set(logits) if task == "predict_set" else ts.sweep(logits, labels)
     peak = _status("VmHWM")
-    if sets.shape != logits.shape:  # also keeps both alive until the peak is read
-        raise RuntimeError("predict_set returned another shape than its input's")
+    del result  # kept until the peak was read
     return peak - before
 
 
 if __name__ == "__main__":
-    print(json.dumps(_peak_of_predict_set(*map(int, sys.argv[1:]))))
+    print(json.dumps(_peak(sys.argv[1], *map(int, sys.argv[2:]))))

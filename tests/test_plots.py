@@ -5,6 +5,7 @@ import pytest
 
 from parts import require
 from thermoset.metrics import reliability_from_confidence
+from thermoset.sweeping import Sweep
 
 require("matplotlib", "plot")
 
@@ -37,3 +38,65 @@ def test_figures_save_as_png_pdf_and_svg(tmp_path):
     for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
         made.savefig(tmp_path / f"f.{kind}")
         assert (tmp_path / f"f.{kind}").read_bytes().startswith(magic)
+
+
+def swept(methods=("lac", "aps"), alphas=(0.1,), temperatures=(0.5, 1.0, 2.0), trials=4):
+    metrics = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
+    shape = (len(methods), len(temperatures), len(alphas), len(metrics), trials)
+    values = np.random.default_rng(0).random(shape)
+    return Sweep(methods, np.array(temperatures), alphas, metrics, values, np.zeros(trials, dtype=int), {})
+
+
+def test_a_sweep_is_drawn_as_means_with_bands_of_two_standard_errors():
+    sweep = swept()
+    _, (ax,) = plots.figure(1)
+    assert plots.plot_sweep(sweep, "avg_size", ax=ax, ylabel="AvgSize") is ax
+    lines = {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+    assert list(lines) == ["LAC", "APS"]
+    assert lines["APS"].get_xdata().tolist() == [0.5, 1.0, 2.0]
+    assert lines["APS"].get_ydata().tolist() == sweep.curve("avg_size", "aps").tolist()
+    trials = sweep.of_trials("avg_size", "aps")
+    edges = np.unique(ax.collections[1].get_paths()[0].vertices[:, 1].round(12))
+    error = trials.std(axis=1, ddof=1) / 2  # square root of 4 trials
+    want = np.concatenate([trials.mean(axis=1) - 2 * error, trials.mean(axis=1) + 2 * error])
+    assert np.sort(edges) == pytest.approx(np.sort(want))
+    assert ax.get_xscale() == "linear"
+
+
+def test_alphas_are_line_styles_and_methods_colours():
+    sweep = swept(methods=("lac", "aps", "raps(penalty=0.1)"), alphas=(0.1, 0.05))
+    _, (ax,) = plots.figure(1)
+    plots.plot_sweep(sweep, "threshold", ax=ax, ylabel="threshold")
+    lines = [line for line in ax.lines if not line.get_label().startswith("_")]
+    assert lines[-1].get_label() == "RAPS(penalty=0.1), alpha = 0.05"
+    assert len({line.get_color() for line in lines}) == 3
+    assert lines[0].get_color() == lines[1].get_color()
+    assert lines[0].get_linestyle() != lines[1].get_linestyle()
+    assert lines[0].get_linestyle() == lines[2].get_linestyle()
+
+
+def test_wide_grids_are_drawn_on_a_logarithmic_axis():
+    _, (ax,) = plots.figure(1)
+    plots.plot_sweep(swept(temperatures=(0.01, 1.0, 5.0)), "avg_size", ax=ax, ylabel="AvgSize")
+    assert ax.get_xscale() == "log"
+
+
+@pytest.mark.parametrize("n_alphas", [1, 2])
+def test_the_figure_of_a_sweep_has_four_panels_and_one_legend_beside_them(n_alphas):
+    made = plots.sweep_figure(swept(alphas=(0.1, 0.2)[:n_alphas]))
+    assert [ax.get_ylabel() for ax in made.axes] == ["AvgSize", "TopCovGap", "AvgCovGap", "threshold"]
+    assert all(ax.get_legend() is None for ax in made.axes)
+    (legend,) = made.legends
+    want = ["LAC", "APS"] + (["alpha = 0.1", "alpha = 0.2"] if n_alphas == 2 else [])
+    assert [text.get_text() for text in legend.get_texts()] == want
+    made.draw_without_rendering()
+    top = max(ax.get_tightbbox().y1 for ax in made.axes)
+    assert legend.get_window_extent().y0 >= top - 1, "the legend covers a panel"
+
+
+def test_one_trial_many_methods_and_infinite_thresholds_can_be_drawn():
+    sweep = swept(methods=tuple(f"raps(k_reg={k})" for k in range(9)), trials=1)
+    sweep.trial_values[:, :, :, 3] = np.inf
+    made = plots.sweep_figure(sweep)
+    made.draw_without_rendering()
+    assert len(made.axes) == 4

@@ -14,7 +14,7 @@ from thermoset._version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = _attach(
     __name__,
-    submodules=["calibration", "conformal", "data", "errors", "io", "levels", "metrics", "scores"],
+    submodules=["calibration", "conformal", "data", "errors", "io", "levels", "metrics", "scores", "sweeping"],
     submod_attrs={
         "calibration": ["TemperatureScaler"],
         "conformal": ["ConformalClassifier"],
@@ -23,5 +23,6 @@ __getattr__, __dir__, __all__ = _attach(
         "io": ["load", "save"],
         "metrics": ["plan"],
         "scores": ["APS", "LAC", "RAPS", "SAPS", "SCORES"],
+        "sweeping": ["Sweep", "sweep"],
     },
 )

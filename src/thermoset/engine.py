@@ -18,7 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.errors import InputError
-from thermoset.kernels import Floats, Row, all_masses, kernel, mass_above, mass_below, rank_weights, shares, uniforms
+from thermoset.kernels import (
+    Floats,
+    Row,
+    all_masses,
+    kernel,
+    mass_above,
+    mass_below,
+    masses_around,
+    rank_weights,
+    shares,
+    uniforms,
+)
 from thermoset.scores import Score, score_refine, score_value
 
 __all__ = [
@@ -178,7 +189,7 @@ def _label_scores(
         rank = rank_of(block[i], labels[i])
         p = n_classes - rank
         masked = rank_weights(ranked[i], temperature, log_weight, weight)
-        above, below, rest = mass_above(weight, p), mass_below(weight, p), mass_below(weight, n_classes - 1)
+        above, below, rest = masses_around(weight, p)
         around = shares(log_weight, weight, masked, p, above, below, rest)
         value[i], refine[i] = score_pair(code, parameters, rank, around, u[i])
 

@@ -25,6 +25,7 @@ __all__ = [
     "log_mass_below",
     "mass_above",
     "mass_below",
+    "masses_around",
     "rank_weights",
     "row_moments",
     "shares",
@@ -186,6 +187,31 @@ def mass_above(weight: Floats, position: int) -> float:
     for k in range(whole, last - position):
         total += weight[last - k]
     return total
+
+
+@kernel
+def masses_around(weight: Floats, position: int) -> tuple[float, float, float]:
+    """`mass_above` and `mass_below` of a position, and `mass_below` of the last one, in one walk."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    last, below = weight.shape[0] - 1, 0.0
+    start = 0
+    for stop in (position, last):
+        whole = stop // 8 * 8
+        for p in range(start, whole, 8):
+            a += weight[p]
+            b += weight[p + 1]
+            c += weight[p + 2]
+            d += weight[p + 3]
+            e += weight[p + 4]
+            f += weight[p + 5]
+            g += weight[p + 6]
+            h += weight[p + 7]
+        start = whole
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+        for p in range(whole, stop):
+            total += weight[p]
+        below, rest = (total, total) if stop == position else (below, total)
+    return mass_above(weight, position), below, rest
 
 
 @kernel

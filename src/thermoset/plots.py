@@ -1,33 +1,51 @@
 """Pictures of tables: axes in, axes out. Needs the `plot` extra."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.errors import MissingExtraError
 from thermoset.metrics import ReliabilityTable
+from thermoset.sweeping import Sweep, standard_error
 
 try:
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 except ModuleNotFoundError as error:
     raise MissingExtraError.of("matplotlib", "plot", "drawing figures") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "figure", "plot_curves", "plot_reliability"]
+__all__ = ["COLOURS", "figure", "plot_curves", "plot_reliability", "plot_sweep", "sweep_figure"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito: told apart by colour-blind readers
 _DASHES = ("-", "-", (0, (5, 3)), (0, (2, 2)))  # lines that coincide stay visible
+_MORE_COLOURS = (*COLOURS, "#E69F00", "#56B4E9", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
+    "-",
+    (0, (5, 2)),
+    (0, (1.5, 1.5)),
+    (0, (5, 2, 1.5, 2)),
+)
 _INK, _GRID = "#333333", "#dddddd"
+_SWEEP_PANELS = {
+    "avg_size": "AvgSize",
+    "top_coverage_gap": "TopCovGap",
+    "avg_coverage_gap": "AvgCovGap",
+    "threshold": "threshold",
+}
 
 
-def figure(n_panels: int) -> tuple[Figure, list["Axes"]]:
-    """Make a row of panels in the project's style, without touching pyplot's global state."""
-    made = Figure(figsize=(4.6 * n_panels, 3.9), layout="constrained")
-    panels = [made.add_subplot(1, n_panels, i + 1) for i in range(n_panels)]
+def figure(n_panels: int, columns: int | None = None) -> tuple[Figure, list["Axes"]]:
+    """Make panels in the project's style, in one row or in `columns`, without touching pyplot's global state."""
+    across = columns or n_panels
+    down = -(-n_panels // across)
+    made = Figure(figsize=(4.6 * across, 3.9 * down), layout="constrained")
+    panels = [made.add_subplot(down, across, i + 1) for i in range(n_panels)]
     for ax in panels:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color=_GRID, linewidth=0.6)
@@ -79,3 +97,68 @@ def plot_curves(
     ax.set(xlabel="temperature T", ylabel=ylabel)
     ax.legend(frameon=False)
     return ax
+
+
+def plot_sweep(sweep: Sweep, metric: str, *, ax: "Axes", ylabel: str) -> "Axes":
+    """A metric against temperature: colours and markers are methods, line styles are alphas.
+
+    Lines are means over trials, bands reach 2 standard errors to both sides. Wide grids get a logarithmic axis.
+    """
+    t = sweep.temperatures
+    for i, method in enumerate(sweep.methods):
+        colour, marker = (cycle[i % len(cycle)] for cycle in (_MORE_COLOURS, _MARKERS))
+        for a, alpha in enumerate(sweep.alphas):
+            values = sweep.of_trials(metric, method, alpha)
+            mean, error = values.mean(axis=-1), standard_error(values)
+            label = _label(method) if len(sweep.alphas) == 1 else f"{_label(method)}, alpha = {alpha:g}"
+            ax.plot(
+                t, mean, color=colour, linestyle=_ALPHA_STYLES[a % len(_ALPHA_STYLES)], linewidth=1.8, label=label,
+                marker=marker, markersize=4.5, markevery=_some(len(t), i), markeredgecolor="white",
+                markeredgewidth=0.5,
+            )  # fmt: skip
+            ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, linewidth=0)
+    if t[0] < 1 < t[-1]:
+        ax.axvline(1.0, color=_INK, linewidth=0.8, linestyle=":")
+    if t[-1] > 20 * t[0]:
+        ax.set_xscale("log")
+    ax.set(xlabel="temperature T", ylabel=ylabel)
+    return ax
+
+
+def sweep_figure(sweep: Sweep) -> Figure:
+    """Sizes, class gaps and thresholds of a sweep against temperature, in four panels with one legend above them."""
+    made, panels = figure(len(_SWEEP_PANELS), columns=2)
+    for ax, (metric, name) in zip(panels, _SWEEP_PANELS.items(), strict=True):
+        plot_sweep(sweep, metric, ax=ax, ylabel=name)
+    made.legend(handles=_key(sweep, panels[0]), loc="outside upper center", ncols=4, frameon=False, handlelength=3.2)
+    band = "" if sweep.trials == 1 else "; bands: 2 standard errors"
+    levels = ", ".join(f"{alpha:g}" for alpha in sweep.alphas)
+    rows = sweep.settings.get("rows")
+    data = f"{rows:,} rows, {sweep.settings['classes']:,} classes; " if rows else ""
+    made.supxlabel(f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}", fontsize="small", color=_INK)
+    return made
+
+
+def _key(sweep: Sweep, ax: "Axes") -> list[Line2D]:
+    """Legend of a panel: its methods, and beside them line styles if there are several alphas."""
+    drawn, n_alphas = ax.get_lines(), len(sweep.alphas)
+    handles = [
+        Line2D([], [], color=line.get_color(), marker=line.get_marker(), markeredgecolor="white", label=_label(method))
+        for method, line in zip(sweep.methods, drawn[::n_alphas], strict=False)
+    ]
+    if n_alphas > 1:
+        for alpha, style in zip(sweep.alphas, _ALPHA_STYLES * n_alphas, strict=False):
+            handles.append(Line2D([], [], color=_INK, linestyle=style, label=f"alpha = {alpha:g}"))
+    return handles
+
+
+def _label(method: str) -> str:
+    """A method's name as papers print it; parameters keep their names."""
+    name, bracket, parameters = method.partition("(")
+    return name.upper().replace("_PUBLISHED", " (published)") + bracket + parameters
+
+
+def _some(n_points: int, offset: int) -> tuple[int, int]:
+    """Start and step of about ten markers along a line, moved so that those of coinciding lines stay apart."""
+    step = max(n_points // 10, 1)
+    return (2 * offset) % step, step

@@ -10,9 +10,12 @@ import typer
 from thermoset._version import __version__
 from thermoset.cli.demo import demo
 from thermoset.cli.plan import plan
+from thermoset.cli.sweep import sweep
 from thermoset.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
+
+_INTERRUPTED = 130
 
 app = typer.Typer(
     name="thermoset",
@@ -23,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(plan)
+app.command()(sweep)
 
 
 def _version(asked: bool) -> None:
@@ -45,6 +49,10 @@ def main() -> None:
     except (InputError, MissingExtraError) as error:
         sys.stderr.write(f"thermoset: {error}\n")
         raise SystemExit(2) from None
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:  # typer turns Ctrl-C into this code, without a word
+            sys.stderr.write("thermoset: interrupted\n")
+        raise
     except KeyboardInterrupt:
         sys.stderr.write("thermoset: interrupted\n")
-        raise SystemExit(130) from None
+        raise SystemExit(_INTERRUPTED) from None

@@ -1,0 +1,183 @@
+"""`thermoset sweep`: sizes and class gaps of prediction sets at every temperature, as a table and a figure."""
+
+import io
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from thermoset.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from thermoset.data import Logits
+    from thermoset.sweeping import Sweep
+
+__all__ = ["sweep"]
+
+_SHOW_AFTER = 1.0  # seconds without a progress bar
+
+
+def sweep(
+    logits: Annotated[Path, typer.Argument(help="Labelled logits: npz, npy, csv, parquet, safetensors or pt.")],
+    methods: Annotated[str, typer.Option(help="Scores, with commas: lac, aps, raps, saps ...")] = "lac,aps,raps",
+    temperatures: Annotated[str, typer.Option(help="start:stop:step, or numbers with commas.")] = "0.3:5:0.1",
+    alphas: Annotated[str, typer.Option(help="Miscoverage levels, with commas.")] = "0.1",
+    trials: Annotated[int, typer.Option(help="Random splits.")] = 100,
+    calibration_fraction: Annotated[str, typer.Option(help="Part of the rows set aside; 0 for none.")] = "0.1",
+    cp_fraction: Annotated[str, typer.Option(help="Part of the rows that sets thresholds.")] = "0.1",
+    seed: Annotated[int, typer.Option(help="Seed of the splits and of u.")] = 0,
+    evaluation: Annotated[
+        Literal["drawn", "integrated"], typer.Option(help="Draw u on evaluation rows, or average sizes over it.")
+    ] = "drawn",
+    class_conditional: Annotated[
+        Literal["mondrian", "clustered"] | None, typer.Option(help="Thresholds by class or cluster. Slow.")
+    ] = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="The file holds probabilities.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
+    table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Kind of table.")] = "csv",
+    per_trial: Annotated[bool, typer.Option("--per-trial", help="A row for each trial instead of means.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Sweep temperatures: AvgSize, coverage, class gaps and thresholds over random splits of a file of logits."""
+    from thermoset.io import load
+    from thermoset.io.files import need
+    from thermoset.sweeping import sweep as run
+    from thermoset.sweeping import temperature_grid
+
+    # What can be refused is refused before the work, and nothing is written before it is done.
+    need("matplotlib", "plot", "the figure")
+    if table_format == "parquet":
+        need("pyarrow", "io", "--format parquet")
+    grid = temperature_grid(temperatures)
+    _check_folder(out)
+    data = load(logits, probabilities=probabilities)
+    with _Bar(quiet) as bar, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = run(
+            data,
+            temperatures=grid,
+            methods=_parts(methods),
+            alphas=_parts(alphas),
+            trials=trials,
+            calibration_fraction=0 if calibration_fraction.strip() in ("0", "0.0") else calibration_fraction,
+            cp_fraction=cp_fraction,
+            random_state=seed,
+            evaluation=evaluation,
+            class_conditional=class_conditional,
+            n_jobs=jobs,
+            progress=bar.tell,
+        )
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        sys.stderr.write(f"thermoset: warning: {message}\n")
+    files = _write(result, out, table_format, per_trial)
+    _show(result, data, files)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be made or written, without making it yet."""
+    standing = out.absolute()
+    while not standing.exists() and standing != standing.parent:
+        standing = standing.parent
+    if not standing.is_dir():
+        raise InputError(f"--out {out} cannot be made a folder ({standing} is a file). Name another.")
+    if not os.access(standing, os.W_OK | os.X_OK):
+        raise InputError(f"--out {out} cannot be written ({standing}: permission denied). Name another.")
+
+
+class _Bar:
+    """A progress bar on a terminal, for work that takes longer than a second."""
+
+    def __init__(self, quiet: bool) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._wanted = self._console.is_terminal and not quiet
+        self._begun = time.monotonic()
+        self._shown: Progress | None = None
+
+    def tell(self, done: int, total: int) -> None:
+        """Take note that `done` of `total` parts of the work are finished."""
+        if self._wanted and self._shown is None and time.monotonic() - self._begun > _SHOW_AFTER:
+            from rich.progress import Progress
+
+            self._shown = Progress(console=self._console, transient=True)
+            self._shown.add_task("Sweeping")
+            self._shown.start()
+        if self._shown is not None:
+            self._shown.update(self._shown.task_ids[0], completed=done, total=total)
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+
+def _write(result: "Sweep", out: Path, table_format: str, per_trial: bool) -> list[Path]:
+    """Draw, then write both files, each whole or not at all."""
+    from thermoset.io.files import write_whole
+    from thermoset.plots import sweep_figure
+
+    picture = io.BytesIO()
+    sweep_figure(result).savefig(picture, dpi=150)
+    files = [out / f"sweep.{table_format}", out / "sweep.png"]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        result.save(files[0], per_trial=per_trial)
+        with write_whole(files[1]) as stream:
+            stream.write(picture.getvalue())
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be written ({error.strerror or error}). Name another.") from None
+    return files
+
+
+def _show(result: "Sweep", data: "Logits", files: list[Path]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(
+        f"{len(data):,} rows, {data.n_classes:,} classes; {len(result.temperatures)} temperatures "
+        f"{result.temperatures[0]:g} to {result.temperatures[-1]:g}; mean of {result.trials} random splits"
+    )
+    at_one = result.temperatures.tolist().index(1.0) if 1.0 in result.temperatures else None
+    caption = "(T): where; ≤ or ≥ at an edge of the grid"
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption=caption, caption_justify="left")
+    for column in ("score", "alpha", "smallest\nAvgSize (T)", "largest\nAvgSize (T)", "smallest\nTopCovGap (T)"):
+        table.add_column(column, justify="left" if column == "score" else "right", no_wrap=True)
+    if at_one is not None:
+        table.add_column("at T = 1\nsize, gap", justify="right", no_wrap=True)
+    for method in result.methods:
+        for alpha in result.alphas:
+            size = result.curve("avg_size", method, alpha)
+            gap = result.curve("top_coverage_gap", method, alpha)
+            cells = [
+                f"{size.min():.2f} ({_place(result, int(size.argmin()))})",
+                f"{size.max():.2f} ({_place(result, int(size.argmax()))})",
+                f"{gap.min():.3f} ({_place(result, int(gap.argmin()))})",
+            ]
+            if at_one is not None:
+                cells.append(f"{size[at_one]:.2f}, {gap[at_one]:.3f}")
+            table.add_row(method, f"{alpha:g}", *cells)
+    console.print(table)
+    for path in files:
+        console.print(f"Wrote {path}", soft_wrap=True, highlight=False)
+
+
+def _place(result: "Sweep", j: int) -> str:
+    """T at place j of the grid; marked when that is an edge, beyond which it might go on."""
+    edge = "" if len(result.temperatures) == 1 else {0: "≤", len(result.temperatures) - 1: "≥"}.get(j, "")
+    return f"{edge}{result.temperatures[j]:g}"

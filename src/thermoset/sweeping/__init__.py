@@ -1,0 +1,215 @@
+"""Temperature x alpha x trials, at the price of the softmaxes.
+
+A sweep sorts rows once, computes what a label's score needs once for each temperature, and then gets trials and
+alphas nearly for nothing: a trial only draws u, picks rows and an order statistic.
+"""
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data import Logits, as_logits
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.estimators import checked_seed
+from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.scores import APS, SCORES, Score, resolve
+from thermoset.sweeping.grid import PAPER_GRID, checked_temperatures, temperature_grid
+from thermoset.sweeping.passes import INTEGRATED_METRICS, METRICS, Plan, run
+from thermoset.sweeping.plain import run_class_conditional
+from thermoset.sweeping.table import Sweep, median_of_means, standard_error
+from thermoset.sweeping.trials import Protocol, Trial, Trials, draw_trial, draw_trials
+
+__all__ = [
+    "INTEGRATED_METRICS",
+    "METRICS",
+    "PAPER_GRID",
+    "Protocol",
+    "Sweep",
+    "Trial",
+    "draw_trial",
+    "median_of_means",
+    "standard_error",
+    "sweep",
+    "temperature_grid",
+]
+
+Progress = Callable[[int, int], None]
+
+
+def sweep(
+    logits: Any,
+    labels: Any = None,
+    temperatures: Iterable[float] | None = None,
+    methods: Sequence[str | Score] = ("lac", "aps", "raps"),
+    alphas: Sequence[Alpha] = (0.1,),
+    trials: int = 100,
+    calibration_fraction: Alpha = 0.1,
+    cp_fraction: Alpha = 0.1,
+    random_state: int = 0,
+    *,
+    evaluation: Literal["drawn", "integrated"] = "drawn",
+    randomized: bool = True,
+    allow_empty: bool = True,
+    class_conditional: Literal["mondrian", "clustered"] | None = None,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Measure sets at every temperature and level over random splits (the protocol of the paper's section 3.1).
+
+    Parameters
+    ----------
+    logits, labels
+        Labelled rows, or `Logits`.
+    temperatures : iterable of float
+        Rising; the paper's 0.5 to 5 by 0.1 when left out. See `temperature_grid`.
+    methods : names or score objects
+        Several `RAPS(penalty=..., k_reg=...)` are cheap: they share everything but the comparison.
+    alphas, trials, calibration_fraction, cp_fraction, random_state
+        Levels, number of random splits, parts of the rows set aside for calibration (may be 0) and for thresholds;
+        the rest is evaluated. Trial t draws its rows and one u a row from (random_state, t), shared across
+        temperatures, methods and alphas.
+    evaluation : "drawn" or "integrated"
+        Whether evaluation rows use their drawn u, as a classifier would, or sizes and marginal coverage are averaged
+        over u in closed form, which removes that noise. Class gaps are not linear in hits: they always use drawn u,
+        and "integrated" adds the smoother `INTEGRATED_METRICS` for choosing a temperature.
+    randomized, allow_empty, class_conditional
+        As in `ConformalClassifier`. Class-conditional sets cost a fit and a prediction for every trial.
+    n_jobs : int
+        Threads; all cores when left out. The answer does not depend on it.
+    progress : callable
+        Told (done, total) as work proceeds.
+
+    Examples
+    --------
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 10, size=1000)
+    >>> logits = 3 * (rng.normal(size=(1000, 10)) + 1.5 * np.eye(10)[labels])
+    >>> result = ts.sweep(logits, labels, temperatures=[0.5, 1, 2], methods=["aps"], trials=20)
+    >>> result
+    Sweep(aps; 3 temperatures 0.5 to 2; alpha 0.1; 20 trials)
+    >>> bool(np.all(np.diff(result.curve("threshold", "aps")) < 0))  # thresholds fall as T grows
+    True
+    """
+    data = as_logits(logits, labels)
+    data.require_labels("sweep")
+    plan = Plan(
+        scores=_checked_methods(methods),
+        temperatures=temperature_grid(PAPER_GRID) if temperatures is None else checked_temperatures(temperatures),
+        alphas=_checked_alphas(alphas),
+        integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
+        allow_empty=allow_empty,
+        n_jobs=None if n_jobs is None else _checked_count("n_jobs", n_jobs),
+    )
+    protocol = Protocol(calibration_fraction, cp_fraction, checked_seed(random_state), randomized)
+    count = _checked_count("trials", trials)
+    kinds = (None, "mondrian", "clustered")
+    kind = _checked_choice("class_conditional", class_conditional, kinds)
+    if kind is not None and plan.integrate:
+        raise InputError("evaluation='integrated' needs one threshold for all classes; got class_conditional as well.")
+    if plan.integrate and not randomized:
+        raise InputError("evaluation='integrated' averages over u, which randomized=False has not. Use 'drawn'.")
+    drawn = draw_trials(data.require_labels("sweep"), data.n_classes, count, protocol)
+    absent = np.count_nonzero(drawn.counts == 0, axis=1)
+    _warn_about_rows(plan, drawn, absent)
+    if kind is None:
+        _warm_up(data, plan)
+        results = run(data, plan, drawn, progress)
+    else:
+        results = run_class_conditional(data, plan, kind, count, protocol, progress)
+    settings = {
+        "rows": len(data),
+        "classes": data.n_classes,
+        "trials": count,
+        "evaluation": evaluation,
+        "allow_empty": allow_empty,
+        "class_conditional": kind,
+        **{field.name: getattr(protocol, field.name) for field in fields(protocol)},
+    }
+    names = tuple(_name(score) for score in plan.scores)
+    levels = tuple(float(exact_level(alpha)) for alpha in plan.alphas)
+    return Sweep(names, plan.temperatures, levels, plan.metrics, results.values, absent, settings)
+
+
+def _name(score: Score) -> str:
+    """Name of a score: that of the registry, or with the parameters that differ from its defaults."""
+    for name, known in SCORES.items():
+        if score == known:
+            return name
+    values = {field: getattr(score, field.name) for field in fields(score)}
+    given = ", ".join(f"{field.name}={value}" for field, value in values.items() if value != field.default)
+    return f"{score.name}({given})"
+
+
+def _checked_methods(methods: Sequence[str | Score]) -> tuple[Score, ...]:
+    found = tuple(resolve(method) for method in ((methods,) if isinstance(methods, str | Score) else methods))
+    if not found:
+        raise InputError("methods must name at least one score; got none. Try ('aps', 'raps').")
+    for i, score in enumerate(found):
+        if score in found[:i]:
+            raise InputError(f"methods must differ; {_name(score)!r} comes twice.")
+    return found
+
+
+def _checked_alphas(alphas: Any) -> tuple[Alpha, ...]:
+    found = tuple(alphas) if isinstance(alphas, Iterable) and not isinstance(alphas, str) else (alphas,)
+    levels = [exact_level(alpha) for alpha in found]
+    if not found or len(set(levels)) < len(found):
+        raise InputError(f"alphas must name at least one level, each once; got {alphas!r}. Try (0.05, 0.1).")
+    return found
+
+
+def _checked_count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InputError(f"{name} must be a whole number >= 1; got {value!r}.")
+    return int(value)
+
+
+def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+    return value
+
+
+def _warn_about_rows(plan: Plan, drawn: Trials, absent: NDArray[np.int64]) -> None:
+    n_conformal, n_classes = drawn.conformal.shape[1], drawn.counts.shape[1]
+    if absent.any():
+        warnings.warn(
+            f"{int(absent.max())} of {n_classes} classes have no evaluation rows in some trial; class gaps leave "
+            "them out. `absent_classes` counts them by trial.",
+            CoverageWarning,
+            stacklevel=3,
+        )
+    for alpha in plan.alphas:
+        if conformal_rank(n_conformal, alpha) > n_conformal:
+            warnings.warn(
+                f"alpha={alpha} needs at least {rows_needed(alpha)} conformal rows; got {n_conformal}. Every set will "
+                f"hold all {n_classes} classes: raise cp_fraction or alpha, or add rows.",
+                CoverageWarning,
+                stacklevel=3,
+            )
+
+
+def _warm_up(data: Logits, plan: Plan) -> None:
+    """Compile the kernels on a handful of rows, or load them from the cache; say so when it takes over a second."""
+    if (data.logits.dtype, plan.integrate) in _compiled:
+        return
+    note = threading.Timer(1.0, lambda: sys.stderr.write("thermoset: compiling, once for this machine ...\n"))
+    note.start()
+    try:
+        few = Logits(np.arange(20.0).reshape(10, 2).astype(data.logits.dtype), np.arange(10) % 2)
+        small = Plan((APS(),), np.ones(1), (0.5,), plan.integrate, True, 1)
+        run(few, small, draw_trials(few.require_labels("sweep"), 2, 1, Protocol(0, 0.5)), None)
+    finally:
+        note.cancel()
+    _compiled.add((data.logits.dtype, plan.integrate))
+
+
+_compiled: set[tuple[np.dtype[Any], bool]] = set()

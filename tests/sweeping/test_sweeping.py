@@ -1,0 +1,152 @@
+"""What `sweep` takes, refuses and warns about."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from thermoset.errors import CoverageWarning, InputError
+
+LOGITS, LABELS = generated(200, 5)
+
+
+def run(**changed):
+    asked = {"temperatures": [1.0], "methods": ["aps"], "trials": 2, **changed}
+    return ts.sweep(LOGITS, LABELS, **asked)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"temperatures": [2.0, 1.0]}, "temperatures must rise; 1 comes out of order after 2"),
+        ({"temperatures": [1.0, 1.0]}, "temperatures must rise; 1 comes twice"),
+        ({"temperatures": [0.0]}, "temperatures must be finite and > 0"),
+        ({"temperatures": [-2.0]}, "temperatures must be finite and > 0"),
+        ({"temperatures": [float("nan")]}, "temperatures must be finite and > 0"),
+        ({"temperatures": []}, "temperatures must name at least one"),
+        ({"methods": ["apps"]}, "method must be a score object or one of"),
+        ({"methods": []}, "methods must name at least one score"),
+        ({"methods": ["aps", "lac", ts.APS()]}, "'aps' comes twice"),
+        ({"methods": [ts.RAPS(k_reg=1), ts.RAPS(k_reg=1)]}, r"'raps\(k_reg=1\)' comes twice"),
+        ({"alphas": []}, "alphas must name at least one level, each once"),
+        ({"alphas": [0.1, "0.10"]}, "alphas must name at least one level, each once"),
+        ({"alphas": [0.0]}, "alpha must be a number strictly between 0 and 1"),
+        ({"alphas": ["x"]}, "alpha must be a number strictly between 0 and 1"),
+        ({"trials": 0}, "trials must be a whole number >= 1; got 0"),
+        ({"trials": -1}, "trials must be a whole number >= 1; got -1"),
+        ({"trials": 1.5}, "trials must be a whole number >= 1; got 1.5"),
+        ({"trials": True}, "trials must be a whole number >= 1; got True"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number >= 1; got 0"),
+        ({"n_jobs": -1}, "n_jobs must be a whole number >= 1; got -1"),
+        ({"n_jobs": 2.0}, "n_jobs must be a whole number >= 1; got 2.0"),
+        ({"evaluation": "both"}, "evaluation must be one of 'drawn', 'integrated'; got 'both'"),
+        ({"class_conditional": "classes"}, "class_conditional must be one of None, 'mondrian', 'clustered'"),
+        ({"class_conditional": "mondrian", "evaluation": "integrated"}, "needs one threshold for all classes"),
+        ({"randomized": False, "evaluation": "integrated"}, "averages over u, which randomized=False has not"),
+        ({"calibration_fraction": 0.6, "cp_fraction": 0.4}, "leaves none"),
+        ({"cp_fraction": 0.001}, "has no row"),
+        ({"cp_fraction": 0.0}, "between 0 and 1"),
+        ({"cp_fraction": -0.1}, "between 0 and 1"),
+        ({"calibration_fraction": 0.001}, "has no row"),
+        ({"calibration_fraction": 1.5}, "between 0 and 1"),
+        ({"random_state": None}, "random_state must be a whole number"),
+        ({"random_state": -1}, "random_state must be a whole number"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(changed, message):
+    with pytest.raises(InputError, match=message) as caught:
+        run(**changed)
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_are_needed():
+    with pytest.raises(InputError, match="sweep needs labels"):
+        ts.sweep(LOGITS)
+    with pytest.raises(InputError, match="sweep needs labels"):
+        ts.sweep(ts.Logits(LOGITS))
+
+
+def test_bad_data_is_refused_at_the_door():
+    with pytest.raises(InputError, match="labels"):
+        ts.sweep(LOGITS, LABELS[:-1])
+    with pytest.raises(InputError):
+        ts.sweep(np.where(LOGITS > 0, np.nan, LOGITS), LABELS)
+
+
+def test_logits_objects_lists_and_arrays_are_the_same():
+    arrays, record, lists = (
+        ts.sweep(*data, temperatures=[1.0], trials=2).trial_values
+        for data in ((LOGITS, LABELS), (ts.Logits(LOGITS, LABELS),), (LOGITS.tolist(), LABELS.tolist()))
+    )
+    assert arrays.tobytes() == record.tobytes() == lists.tobytes()
+
+
+def test_one_name_and_one_level_need_no_list():
+    result = ts.sweep(LOGITS, LABELS, [1.0], "aps", 0.2, trials=2)
+    assert (result.methods, result.alphas) == (("aps",), (0.2,))
+    assert ts.sweep(LOGITS, LABELS, [1.0], ts.SAPS(), "0.2", trials=2).methods == ("saps",)
+
+
+def test_levels_are_read_as_typed():
+    want = run(alphas=[0.1]).trial_values
+    for alpha in ("0.1", Decimal("0.1"), Fraction(1, 10)):
+        result = run(alphas=[alpha])
+        assert result.trial_values.tobytes() == want.tobytes()
+        assert result.alphas == (0.1,)
+    third = run(alphas=[Fraction(1, 3)])
+    assert np.isfinite(third.trial_values).all()
+
+
+def test_defaults_are_the_papers_protocol():
+    result = ts.sweep(LOGITS, LABELS, trials=2)
+    assert result.methods == ("lac", "aps", "raps")
+    assert result.alphas == (0.1,)
+    assert result.temperatures.tolist() == [k / 10 for k in range(5, 51)]
+    wanted = {"calibration_fraction": 0.1, "cp_fraction": 0.1, "random_state": 0, "evaluation": "drawn"}
+    assert wanted.items() <= result.settings.items()
+
+
+def test_classes_without_evaluation_rows_are_left_out_counted_and_warned_about():
+    # Class 4 has no row at all, class 3 a single one: evaluated in some trials only.
+    labels = LABELS % 3
+    labels[17] = 3
+    with pytest.warns(CoverageWarning, match="2 of 5 classes have no evaluation rows in some trial"):
+        result = ts.sweep(LOGITS, labels, [1.0], ["aps"], trials=30)
+    evaluated = [17 in ts.sweeping.draw_trial(200, t, ts.sweeping.Protocol()).evaluation for t in range(30)]
+    assert result.absent_classes.tolist() == [1 if seen else 2 for seen in evaluated]
+    assert set(result.absent_classes) == {1, 2}, "the case does not test what it says"
+    for t in range(3):
+        trial = ts.sweeping.draw_trial(200, t, ts.sweeping.Protocol())
+        model = ts.ConformalClassifier("aps").fit(
+            LOGITS[trial.conformal], labels[trial.conformal], u=trial.u[trial.conformal]
+        )
+        sets = model.predict_set(LOGITS[trial.evaluation], u=trial.u[trial.evaluation])
+        for metric in ("avg_coverage_gap", "top_coverage_gap"):
+            want = ts.metrics.METRICS[metric](sets, labels[trial.evaluation], 0.1)
+            assert result.of_trials(metric, "aps")[0, t] == pytest.approx(want, abs=1e-14)
+
+
+def test_integrated_gaps_leave_absent_classes_out_as_well():
+    with pytest.warns(CoverageWarning, match="2 of 5 classes"):
+        result = ts.sweep(LOGITS, LABELS % 3, [1.0], ["aps"], trials=3, evaluation="integrated")
+    assert np.isfinite(result.trial_values).all()
+
+
+def test_no_warning_without_cause():
+    assert run(trials=3).absent_classes.tolist() == [0, 0, 0]
+
+
+def test_too_few_conformal_rows_are_warned_about_where_the_user_is():
+    with pytest.warns(CoverageWarning, match=r"alpha=0\.01 needs at least 99 conformal rows; got 20") as caught:
+        run(alphas=[0.1, 0.01])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_one_row_in_each_part_is_enough():
+    with pytest.warns(CoverageWarning):
+        result = ts.sweep(LOGITS[:3], LABELS[:3], [1.0], ["aps"], trials=2, calibration_fraction=0.34, cp_fraction=0.34)
+    assert result.curve("avg_size", "aps").tolist() == [5.0]
