@@ -195,8 +195,9 @@ def _sizes(
         ranked = np.sort(widened(data.logits[trials.order[rows]]), axis=1)
         sizes, means = np.zeros(drawn.shape, dtype=np.int32), np.zeros_like(mean)  # a block has few labels: 32 bits do
         tops = np.ascontiguousarray(shares.around[:, TOP_SHARE, rows])
+        falling = np.ascontiguousarray(ranked[:, ::-1])
         hard = count_sizes(
-            ranked, plan.temperatures, tops, codes, parameters, trials.u[rows], trials.evaluation[rows],
+            ranked, falling, plan.temperatures, tops, codes, parameters, trials.u[rows], trials.evaluation[rows],
             q, refine, rising, *sizes, *means,
         )  # fmt: skip
         with lock:  # integers: the order of blocks does not matter

@@ -18,6 +18,7 @@ __all__ = ["count_sizes"]
 
 _FEW = 8  # open ranks that are quicker done for all trials at once than by a walk of the thresholds
 _CHUNK = 16  # ranks whose exponentials are computed together
+_FIRST = 3  # ranks whose scores are looked at first: mostly that is enough
 
 
 @kernel
@@ -100,13 +101,14 @@ def _exact_means(
 
 
 @kernel
-def _extend(ranked: Row, inverse: float, top: float, own: Floats, low: Floats, filled: int) -> int:
-    """Compute shares of the next chunk of ranks and the sums above them; own[L] and low[L] belong to rank L + 1."""
-    n_classes = ranked.shape[0]
-    stop = int(min(filled + _CHUNK, n_classes))
-    first = np.float64(ranked[n_classes - 1])
-    for r in range(filled, stop):
-        own[r] = top * exp(max((np.float64(ranked[n_classes - 1 - r]) - first) * inverse, MOST_NEGATIVE))
+def _extend(falling: Row, inverse: float, top: float, own: Floats, low: Floats, filled: int) -> int:
+    """Compute shares of the next chunk of ranks and the sums above them; own[r] and low[r] belong to rank r + 1."""
+    stop = int(min(filled + _CHUNK, falling.shape[0]))
+    first = np.float64(falling[0])
+    # Slices, because an index that the compiler cannot prove to be positive keeps it from vectorising the loop.
+    logits, fresh = falling[filled:stop], own[filled:stop]
+    for k in range(logits.shape[0]):
+        fresh[k] = top * exp(max((np.float64(logits[k]) - first) * inverse, MOST_NEGATIVE))
     for r in range(filled, stop):
         low[r + 1] = low[r] + own[r]
     return stop
@@ -114,7 +116,7 @@ def _extend(ranked: Row, inverse: float, top: float, own: Floats, low: Floats, f
 
 @kernel
 def _skip_inside(
-    ranked: Row,
+    falling: Row,
     inverse: float,
     top: float,
     code: int,
@@ -125,10 +127,10 @@ def _skip_inside(
     filled: int,
 ) -> tuple[int, int]:
     """Whole chunks of ranks that are inside for every threshold and u need no look at their ranks."""
-    inside, n_classes = 0, ranked.shape[0]
+    inside, n_classes = 0, falling.shape[0]
     while inside + _CHUNK <= n_classes:
         if filled < inside + _CHUNK:
-            filled = _extend(ranked, inverse, top, own, low, filled)
+            filled = _extend(falling, inverse, top, own, low, filled)
         r = inside + _CHUNK - 1
         if not score_value(code, parameters, r + 1, low[r], own[r], max(1.0 - low[r + 1], 0.0), top, 1.0) < bound:
             break
@@ -149,15 +151,17 @@ def _score_chunk(
     ends: Floats,
 ) -> None:
     """Scores at u = 0 and u = 1 of ranks first + 1 .. stop."""
-    for r in range(first, stop):
-        tail = max(1.0 - low[r + 1], 0.0)
-        starts[r] = score_value(code, parameters, r + 1, low[r], own[r], tail, top, 0.0)
-        ends[r] = score_value(code, parameters, r + 1, low[r], own[r], tail, top, 1.0)
+    share, above, beyond = own[first:stop], low[first:stop], low[first + 1 : stop + 1]
+    start, end = starts[first:stop], ends[first:stop]
+    for k in range(share.shape[0]):
+        rank, tail = first + k + 1, max(1.0 - beyond[k], 0.0)
+        start[k] = score_value(code, parameters, rank, above[k], share[k], tail, top, 0.0)
+        end[k] = score_value(code, parameters, rank, above[k], share[k], tail, top, 1.0)
 
 
 @kernel
 def _open_ranks(
-    ranked: Row,
+    falling: Row,
     inverse: float,
     top: float,
     code: int,
@@ -174,16 +178,16 @@ def _open_ranks(
 
     Of the open ranks, which come next, starts and ends hold the scores at u = 0 and u = 1.
     """
-    n_classes = ranked.shape[0]
-    inside, filled = _skip_inside(ranked, inverse, top, code, parameters, smallest, own, low, filled)
+    n_classes = falling.shape[0]
+    inside, filled = _skip_inside(falling, inverse, top, code, parameters, smallest, own, low, filled)
     scored, stop = inside, inside
     while True:
         if stop == scored:
             if stop == n_classes:
                 break
-            scored = min(stop + _CHUNK, n_classes)
+            scored = min(stop + (_CHUNK if stop > inside else _FIRST), n_classes)
             while filled < scored:
-                filled = _extend(ranked, inverse, top, own, low, filled)
+                filled = _extend(falling, inverse, top, own, low, filled)
             _score_chunk(code, parameters, stop, scored, own, low, top, starts, ends)
         if ends[stop] < smallest:
             inside = stop + 1
@@ -264,9 +268,13 @@ def _means_of(starts: Floats, ends: Floats, first: int, stop: int, q: Floats, me
 
 @kernel
 def _add(mine: NDArray[np.int32], seen: Bools, sizes: NDArray[np.int32], empty: NDArray[np.int32]) -> None:
+    none = False
     for t in range(mine.shape[0]):
         sizes[t] += mine[t] if seen[t] else np.int32(0)
-        empty[t] += np.int32(seen[t] & (mine[t] == 0))
+        none |= mine[t] == 0
+    if none:
+        for t in range(mine.shape[0]):
+            empty[t] += np.int32(seen[t] & (mine[t] == 0))
 
 
 @kernel
@@ -302,6 +310,7 @@ def _fast_sizes(
 @kernel
 def count_sizes(
     ranked: Row,
+    falling: Row,
     temperatures: Floats,
     tops: Floats,
     codes: Ints,
@@ -318,6 +327,7 @@ def count_sizes(
 ) -> int:
     """Add the sizes of these rows' sets, and the number of empty ones, for each score, temperature, alpha and trial.
 
+    `falling` holds the ranked rows from the top down: memory read forwards is what the processor can vectorise.
     Thresholds and sums are (scores, temperatures, alphas, trials), `rising` the order of thresholds over trials; the
     expected sums, with u integrated out, are in fixed point, and left out when they have no trials. Returns how many
     rows were done exactly.
@@ -345,7 +355,7 @@ def count_sizes(
                     done = False
                     if not masked:
                         first, stop, filled = _open_ranks(
-                            row, 1.0 / temperatures[j], tops[j, i], codes[m], given,
+                            falling[i], 1.0 / temperatures[j], tops[j, i], codes[m], given,
                             q[order[0]] - close, q[order[trials - 1]] + close, own, low, filled, starts, ends,
                         )  # fmt: skip
                         done = _fast_sizes(
