@@ -1,5 +1,6 @@
 """Generated logits that look like those of an overconfident network with many classes."""
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -29,9 +30,11 @@ def network_logits(rows: int, classes: int, seed: int) -> tuple[NDArray[np.float
 
 
 def _block(rng: np.random.Generator, rows: int, classes: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    calibrated = rng.normal(scale=0.5, size=(rows, classes))
+    tail = -math.log(classes / 1_000)  # the classes that do not matter weigh the same together, however many they are
+    calibrated = rng.normal(tail, 0.5, size=(rows, classes))
     row = np.arange(rows)
-    calibrated[row, rng.integers(0, classes, rows)] += rng.normal(11, 4, rows)
-    calibrated[row[:, None], rng.integers(0, classes, (rows, _CONFUSED))] += rng.uniform(0, 9, (rows, _CONFUSED))
+    calibrated[row, rng.integers(0, classes, rows)] += rng.normal(11 - tail, 4, rows)
+    like = rng.integers(0, classes, (rows, _CONFUSED))
+    calibrated[row[:, None], like] += rng.uniform(-tail, 9 - tail, (rows, _CONFUSED))
     # The greatest sum of logit and Gumbel noise is a draw from their softmax.
     return TEMPERATURE * calibrated, np.argmax(calibrated + rng.gumbel(size=calibrated.shape), axis=1)
