@@ -20,12 +20,14 @@ __all__ = [
     "all_masses",
     "confidences",
     "exp",
+    "gap_weights",
     "kernel",
     "log_add",
     "log_mass_below",
     "mass_above",
     "mass_below",
     "masses_around",
+    "rank_gaps",
     "rank_weights",
     "row_moments",
     "shares",
@@ -131,20 +133,34 @@ def log_add(a: float, b: float) -> float:
 
 
 @kernel
-def rank_weights(ranked: Row, temperature: float, log_weight: Floats, weight: Floats) -> int:
-    """Fill log weights (z - max z) / T and their exponentials for a ranked row; return how many classes are masked."""
+def rank_gaps(ranked: Row, gaps: Floats) -> int:
+    """Fill z - max z for a ranked row; return how many classes are masked."""
     n_classes = ranked.shape[0]
     top = np.float64(ranked[n_classes - 1])
     masked = 0
     while ranked[masked] == -np.inf:
         masked += 1
+    for p in range(n_classes):
+        gaps[p] = np.float64(ranked[p]) - top
+    return masked
+
+
+@kernel
+def gap_weights(gaps: Floats, masked: int, temperature: float, log_weight: Floats, weight: Floats) -> None:
+    """Fill log weights gap / T and their exponentials."""
     inverse = 1.0 / temperature
-    for p in range(n_classes):
-        log_weight[p] = max((np.float64(ranked[p]) - top) * inverse, MOST_NEGATIVE)
-    for p in range(n_classes):
+    for p in range(gaps.shape[0]):
+        log_weight[p] = max(gaps[p] * inverse, MOST_NEGATIVE)
         weight[p] = exp(log_weight[p])
     for p in range(masked):
         log_weight[p] = -np.inf
+
+
+@kernel
+def rank_weights(ranked: Row, temperature: float, log_weight: Floats, weight: Floats) -> int:
+    """Fill log weights (z - max z) / T and their exponentials for a ranked row; return how many classes are masked."""
+    masked = rank_gaps(ranked, weight)
+    gap_weights(weight, masked, temperature, log_weight, weight)
     return masked
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.engine import rank_of
-from thermoset.kernels import Floats, Row, kernel, masses_around, rank_weights, shares
+from thermoset.kernels import Floats, Row, gap_weights, kernel, masses_around, rank_gaps, shares
 from thermoset.scores import score_refine, score_value
 from thermoset.sweeping.intervals import FIXED_POINT, Bools, Ints, Parameters, is_inside, share_inside
 
@@ -27,12 +27,13 @@ _STEEP = 1e-6  # where the score rises by less over all u, its rounding would sh
 def label_shares(block: Row, ranked: Row, labels: Ints, temperatures: Floats, rank: Ints, out: Floats) -> None:
     """Fill out (n_temperatures, N_SHARES, n_rows) with the shares around each row's label, and its rank."""
     n_classes = ranked.shape[1]
-    log_weight, weight = np.empty(n_classes), np.empty(n_classes)
+    gaps, log_weight, weight = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     for i in range(ranked.shape[0]):
         rank[i] = rank_of(block[i], labels[i])
         p = n_classes - rank[i]
+        masked = rank_gaps(ranked[i], gaps)
         for t in range(temperatures.shape[0]):
-            masked = rank_weights(ranked[i], temperatures[t], log_weight, weight)
+            gap_weights(gaps, masked, temperatures[t], log_weight, weight)
             above, below, rest = masses_around(weight, p)
             around = shares(log_weight, weight, masked, p, above, below, rest)
             for k in range(N_SHARES):
@@ -234,6 +235,7 @@ def count_misses(
     `keep_top` puts the top label into every set.
     """
     smallest, largest = q_value.min(), q_value.max()
+    integrate = expected.shape[1] > 0
     for c in range(edges.shape[0] - 1):
         missed = misses[c]
         for i in range(edges[c], edges[c + 1]):
@@ -252,4 +254,5 @@ def count_misses(
                 _add_drawn(
                     code, parameters, rank[i], around, i, start, slope, u[i], seen, q_value, q_refine, missed
                 )  # fmt: skip
-            _add_expected(code, parameters, rank[i], around, i, start, slope, seen, q_value, q_refine, expected[c])
+            if integrate:
+                _add_expected(code, parameters, rank[i], around, i, start, slope, seen, q_value, q_refine, expected[c])

@@ -18,7 +18,6 @@ __all__ = ["count_sizes"]
 
 _FEW = 8  # open ranks that are quicker done for all trials at once than by a walk of the thresholds
 _CHUNK = 16  # ranks whose exponentials are computed together
-_FIRST = 3  # ranks whose scores are looked at first: mostly that is enough
 
 
 @kernel
@@ -181,19 +180,24 @@ def _open_ranks(
     n_classes = falling.shape[0]
     inside, filled = _skip_inside(falling, inverse, top, code, parameters, smallest, own, low, filled)
     scored, stop = inside, inside
-    while True:
-        if stop == scored:
-            if stop == n_classes:
-                break
-            scored = min(stop + (_CHUNK if stop > inside else _FIRST), n_classes)
+    for r in range(inside, n_classes):
+        if filled <= r:
+            filled = _extend(falling, inverse, top, own, low, filled)
+        if r - inside < _FEW:  # mostly that is all
+            tail = max(1.0 - low[r + 1], 0.0)
+            ends[r] = score_value(code, parameters, r + 1, low[r], own[r], tail, top, 1.0)
+            if ends[r] < smallest:
+                inside = stop = r + 1
+                continue
+            starts[r] = score_value(code, parameters, r + 1, low[r], own[r], tail, top, 0.0)
+        elif r >= scored:
+            scored = min(r + _CHUNK, n_classes)
             while filled < scored:
                 filled = _extend(falling, inverse, top, own, low, filled)
-            _score_chunk(code, parameters, stop, scored, own, low, top, starts, ends)
-        if ends[stop] < smallest:
-            inside = stop + 1
-        elif starts[stop] > largest:
+            _score_chunk(code, parameters, r, scored, own, low, top, starts, ends)
+        if starts[r] > largest:
             break
-        stop += 1
+        stop = r + 1
     return inside, stop, filled
 
 
@@ -286,29 +290,7 @@ def _add_means(means: Ints, seen: Bools, sizes: Ints, empty: Ints) -> None:
 
 
 @kernel
-def _fast_sizes(
-    starts: Floats,
-    ends: Floats,
-    first: int,
-    stop: int,
-    u: Floats,
-    seen: Bools,
-    q: Floats,
-    rising: Ints,
-    close: float,
-    u_rising: Floats,
-    sizes: NDArray[np.int32],
-) -> bool:
-    """Set sizes from the open ranks; returns whether they can be trusted."""
-    if stop - first <= _FEW:
-        near = _sizes_of_few(starts, ends, first, stop, u, q, close, sizes)
-    else:
-        near = _sizes_of_many(starts, ends, first, stop, u, q, rising, close, u_rising, sizes)
-    return not (near and _matters(starts, ends, first, stop, u, seen, q, close))
-
-
-@kernel
-def count_sizes(
+def count_sizes(  # noqa: C901 (calls with this many arrays cost more than the work they would name)
     ranked: Row,
     falling: Row,
     temperatures: Floats,
@@ -358,9 +340,13 @@ def count_sizes(
                             falling[i], 1.0 / temperatures[j], tops[j, i], codes[m], given,
                             q[order[0]] - close, q[order[trials - 1]] + close, own, low, filled, starts, ends,
                         )  # fmt: skip
-                        done = _fast_sizes(
-                            starts, ends, first, stop, u[i], seen, q, order, close, u_rising, mine
-                        )  # fmt: skip
+                        if stop - first <= _FEW:
+                            near = _sizes_of_few(starts, ends, first, stop, u[i], q, close, mine)
+                        else:
+                            near = _sizes_of_many(
+                                starts, ends, first, stop, u[i], q, order, close, u_rising, mine
+                            )  # fmt: skip
+                        done = not near or not _matters(starts, ends, first, stop, u[i], seen, q, close)
                         if integrate:
                             _means_of(starts, ends, first, stop, q, means)
                     if not done:
