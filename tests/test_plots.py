@@ -22,24 +22,6 @@ def test_reliability_bars_are_the_accuracies_and_the_title_the_ece():
     assert ax.get_title(loc="left") == f"T = 1: ECE {table.ece:.3f}"
 
 
-def test_curves_hold_the_numbers_and_marks_their_temperatures():
-    _, (ax,) = plots.figure(1)
-    curves = {"APS": np.array([1.0, 2.0]), "RAPS": np.array([1.0, 1.5])}
-    plots.plot_curves([1.0, 2.0], curves, ax=ax, ylabel="AvgSize", marks={"T*": 1.5})
-    drawn = {line.get_label(): line.get_ydata().tolist() for line in ax.lines if not line.get_label().startswith("_")}
-    assert drawn == {"APS": [1.0, 2.0], "RAPS": [1.0, 1.5]}
-    assert [text.get_text() for text in ax.texts] == ["T*"]
-    assert ax.get_ylabel() == "AvgSize"
-
-
-def test_figures_save_as_png_pdf_and_svg(tmp_path):
-    made, (ax, _) = plots.figure(2)
-    plots.plot_curves([1.0, 2.0], {"LAC": np.array([1.0, 2.0])}, ax=ax, ylabel="AvgSize", marks={})
-    for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
-        made.savefig(tmp_path / f"f.{kind}")
-        assert (tmp_path / f"f.{kind}").read_bytes().startswith(magic)
-
-
 def swept(methods=("lac", "aps"), alphas=(0.1,), temperatures=(0.5, 1.0, 2.0), trials=4):
     metrics = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
     shape = (len(methods), len(temperatures), len(alphas), len(metrics), trials)
@@ -100,3 +82,17 @@ def test_one_trial_many_methods_and_infinite_thresholds_can_be_drawn():
     made = plots.sweep_figure(sweep)
     made.draw_without_rendering()
     assert len(made.axes) == 4
+
+
+def test_marks_are_named_and_those_outside_the_grid_left_out():
+    _, (ax,) = plots.figure(1)
+    plots.plot_sweep(swept(), "avg_size", ax=ax, ylabel="AvgSize", marks={"T*": 1.5, "far": 9.0})
+    assert [text.get_text() for text in ax.texts] == ["T*"]
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_label().startswith("_")] == [1.5]
+
+
+def test_figures_save_as_png_pdf_and_svg(tmp_path):
+    made = plots.sweep_figure(swept())
+    for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
+        made.savefig(tmp_path / f"f.{kind}")
+        assert (tmp_path / f"f.{kind}").read_bytes().startswith(magic)

@@ -1,10 +1,10 @@
 """Pictures of tables: axes in, axes out. Needs the `plot` extra."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.errors import MissingExtraError
 from thermoset.metrics import ReliabilityTable
@@ -19,10 +19,9 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "figure", "plot_curves", "plot_reliability", "plot_sweep", "sweep_figure"]
+__all__ = ["COLOURS", "figure", "plot_reliability", "plot_sweep", "sweep_figure"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito: told apart by colour-blind readers
-_DASHES = ("-", "-", (0, (5, 3)), (0, (2, 2)))  # lines that coincide stay visible
 _MORE_COLOURS = (*COLOURS, "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
@@ -77,32 +76,13 @@ def plot_reliability(table: ReliabilityTable, *, ax: "Axes", title: str) -> "Axe
     return ax
 
 
-def plot_curves(
-    temperatures: Sequence[float] | NDArray[np.float64],
-    curves: Mapping[str, NDArray[np.float64]],
-    *,
-    ax: "Axes",
-    ylabel: str,
-    marks: Mapping[str, float],
+def plot_sweep(
+    sweep: Sweep, metric: str, *, ax: "Axes", ylabel: str, marks: Mapping[str, float] = MappingProxyType({"T = 1": 1.0})
 ) -> "Axes":
-    """One line for each method against temperature, with temperatures of interest marked."""
-    for (colour, dashes), (name, values) in zip(zip(COLOURS, _DASHES, strict=True), curves.items(), strict=False):
-        ax.plot(temperatures, values, color=colour, linestyle=dashes, linewidth=2, label=name)
-    for i, (name, temperature) in enumerate(marks.items()):
-        ax.axvline(temperature, color=_INK, linewidth=1, linestyle=":")
-        ax.annotate(
-            name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -3 - 13 * i),
-            textcoords="offset points", va="top", color=_INK,
-        )  # fmt: skip
-    ax.set(xlabel="temperature T", ylabel=ylabel)
-    ax.legend(frameon=False)
-    return ax
-
-
-def plot_sweep(sweep: Sweep, metric: str, *, ax: "Axes", ylabel: str) -> "Axes":
     """A metric against temperature: colours and markers are methods, line styles are alphas.
 
     Lines are means over trials, bands reach 2 standard errors to both sides. Wide grids get a logarithmic axis.
+    `marks` are temperatures to point out, by name; those outside the grid are left out.
     """
     t = sweep.temperatures
     for i, method in enumerate(sweep.methods):
@@ -117,8 +97,13 @@ def plot_sweep(sweep: Sweep, metric: str, *, ax: "Axes", ylabel: str) -> "Axes":
                 markeredgewidth=0.5,
             )  # fmt: skip
             ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, linewidth=0)
-    if t[0] < 1 < t[-1]:
-        ax.axvline(1.0, color=_INK, linewidth=0.8, linestyle=":")
+    for i, (name, temperature) in enumerate(marks.items()):
+        if t[0] < temperature < t[-1]:
+            ax.axvline(temperature, color=_INK, linewidth=0.8, linestyle=":")
+            ax.annotate(
+                name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3 if i % 2 else -3, -1),
+                textcoords="offset points", ha="left" if i % 2 else "right", va="top", color=_INK, fontsize="small",
+            )  # fmt: skip
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     ax.set(xlabel="temperature T", ylabel=ylabel)

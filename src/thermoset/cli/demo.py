@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 _ALPHA = 0.1
-_METHODS = ("lac", "aps", "raps")
-_SPLITS = 30
 
 
 def demo(
@@ -44,7 +43,7 @@ def demo(
     console.print("\n[bold]Written[/]")
     for name in ("reliability.png", "temperature.png", "digits.npz"):
         console.print(f"  {out / name}")
-    console.print("\nTo do the same with your own logits: see the README, section 'In Python'.")
+    console.print("\nOn your own logits: [bold]thermoset sweep val.npz[/], with arrays 'logits' and 'labels'.")
 
 
 def _digits() -> "Logits":
@@ -90,37 +89,29 @@ def _confidence(console: "Console", data: "Logits", out: Path) -> float:
 
 def _sets(console: "Console", data: "Logits", best: float, out: Path, quiet: bool) -> None:
     """The set branch: size and class coverage of prediction sets against temperature, over random splits."""
-    import numpy as np
-    from rich.progress import track
     from rich.table import Table
 
-    from thermoset.conformal import ConformalClassifier
-    from thermoset.metrics import METRICS
-    from thermoset.plots import figure, plot_curves
+    from thermoset.plots import figure, plot_sweep
+    from thermoset.sweeping import sweep, temperature_grid
 
-    grid = sorted({1.0, best, *np.arange(0.5, 8.01, 0.5).tolist()})
-    names = ("avg_size", "marginal_coverage", "top_coverage_gap")
-    values = np.zeros((len(names), len(_METHODS), len(grid)))
-    for seed in track(range(_SPLITS), "Splitting, fitting, predicting", console=console, transient=True, disable=quiet):
-        conformal, evaluation = data.split(0.3, random_state=seed)
-        labels = evaluation.require_labels("the demo")
-        for i, method in enumerate(_METHODS):
-            for j, temperature in enumerate(grid):
-                sets = ConformalClassifier(method, _ALPHA, temperature).fit(conformal).predict_set(evaluation)
-                values[:, i, j] += [METRICS[name](sets, labels, _ALPHA) / _SPLITS for name in names]
-
+    grid = sorted({*temperature_grid("0.5:8:0.1").tolist(), best})
+    with ProgressBar(quiet) as bar:
+        result = sweep(
+            data, temperatures=grid, alphas=[_ALPHA], calibration_fraction=0, cp_fraction=0.3, progress=bar.tell
+        )
+    metrics = {"avg_size": "AvgSize", "marginal_coverage": "coverage", "top_coverage_gap": "TopCovGap"}
     table = Table()
-    for column in ("score", "T", "AvgSize", "coverage", "TopCovGap"):
+    for column in ("score", "T", *metrics.values()):
         table.add_column(column, justify="left" if column == "score" else "right")
-    for i, method in enumerate(_METHODS):
+    for method in result.methods:
         for temperature in (1.0, best):
-            numbers = values[:, i, grid.index(temperature)]
+            numbers = (result.curve(metric, method)[grid.index(temperature)] for metric in metrics)
             table.add_row(method.upper(), f"{temperature:.2f}", *(f"{x:.3f}" for x in numbers))
-    console.print(f"\n[bold]Prediction sets[/] alpha = {_ALPHA}, mean of {_SPLITS} random splits")
+    console.print(f"\n[bold]Prediction sets[/] alpha = {_ALPHA}, mean of {result.trials} random splits")
     console.print(table)
 
     made, panels = figure(2)
-    for ax, name, label in zip(panels, ("avg_size", "top_coverage_gap"), ("AvgSize", "TopCovGap"), strict=True):
-        curves = {m.upper(): values[names.index(name), i] for i, m in enumerate(_METHODS)}
-        plot_curves(grid, curves, ax=ax, ylabel=label, marks={"T = 1": 1.0, "T*": best})
+    for ax, metric in zip(panels, ("avg_size", "top_coverage_gap"), strict=True):
+        plot_sweep(result, metric, ax=ax, ylabel=metrics[metric], marks={"T = 1": 1.0, "T*": best})
+    panels[0].legend(frameon=False)
     made.savefig(out / "temperature.png", dpi=150)

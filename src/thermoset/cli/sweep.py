@@ -3,24 +3,20 @@
 import io
 import os
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from thermoset.data import Logits
     from thermoset.sweeping import Sweep
 
 __all__ = ["sweep"]
-
-_SHOW_AFTER = 1.0  # seconds without a progress bar
 
 
 def sweep(
@@ -58,7 +54,7 @@ def sweep(
     grid = temperature_grid(temperatures)
     _check_folder(out)
     data = load(logits, probabilities=probabilities)
-    with _Bar(quiet) as bar, warnings.catch_warnings(record=True) as caught:
+    with ProgressBar(quiet) as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = run(
             data,
@@ -93,36 +89,6 @@ def _check_folder(out: Path) -> None:
         raise InputError(f"--out {out} cannot be made a folder ({standing} is a file). Name another.")
     if not os.access(standing, os.W_OK | os.X_OK):
         raise InputError(f"--out {out} cannot be written ({standing}: permission denied). Name another.")
-
-
-class _Bar:
-    """A progress bar on a terminal, for work that takes longer than a second."""
-
-    def __init__(self, quiet: bool) -> None:
-        from rich.console import Console
-
-        self._console = Console(stderr=True)
-        self._wanted = self._console.is_terminal and not quiet
-        self._begun = time.monotonic()
-        self._shown: Progress | None = None
-
-    def tell(self, done: int, total: int) -> None:
-        """Take note that `done` of `total` parts of the work are finished."""
-        if self._wanted and self._shown is None and time.monotonic() - self._begun > _SHOW_AFTER:
-            from rich.progress import Progress
-
-            self._shown = Progress(console=self._console, transient=True)
-            self._shown.add_task("Sweeping")
-            self._shown.start()
-        if self._shown is not None:
-            self._shown.update(self._shown.task_ids[0], completed=done, total=total)
-
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown is not None:
-            self._shown.stop()
 
 
 def _write(result: "Sweep", out: Path, table_format: str, per_trial: bool) -> list[Path]:
