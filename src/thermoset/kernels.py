@@ -27,6 +27,7 @@ __all__ = [
     "mass_above",
     "mass_below",
     "masses_around",
+    "masses_below",
     "rank_gaps",
     "rank_weights",
     "row_moments",
@@ -165,28 +166,41 @@ def rank_weights(ranked: Row, temperature: float, log_weight: Floats, weight: Fl
 
 
 @kernel
-def mass_below(weight: Floats, position: int) -> float:
-    """Sum of weights before `position`, in eight interleaved lanes: a fixed order that eight adders can follow."""
+def masses_below(weight: Floats, first: int, second: int) -> tuple[float, float]:
+    """Sums of the weights before `first` and before `second` >= `first`, in one walk.
+
+    Eight interleaved lanes: a fixed order that eight adders can follow at once.
+    """
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    whole = position // 8 * 8
-    for p in range(0, whole, 8):
-        a += weight[p]
-        b += weight[p + 1]
-        c += weight[p + 2]
-        d += weight[p + 3]
-        e += weight[p + 4]
-        f += weight[p + 5]
-        g += weight[p + 6]
-        h += weight[p + 7]
-    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    for p in range(whole, position):
-        total += weight[p]
-    return total
+    start, sums = 0, (0.0, 0.0)
+    for stop in (first, second):
+        whole = stop // 8 * 8
+        for p in range(start, whole, 8):
+            a += weight[p]
+            b += weight[p + 1]
+            c += weight[p + 2]
+            d += weight[p + 3]
+            e += weight[p + 4]
+            f += weight[p + 5]
+            g += weight[p + 6]
+            h += weight[p + 7]
+        start = whole
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+        for p in range(whole, stop):
+            total += weight[p]
+        sums = (sums[1], total)
+    return sums
+
+
+@kernel
+def mass_below(weight: Floats, position: int) -> float:
+    """Sum of the weights before `position`, in the lanes of `masses_below`."""
+    return masses_below(weight, position, position)[0]
 
 
 @kernel
 def mass_above(weight: Floats, position: int) -> float:
-    """Sum of weights after `position`, from the last one down, in the lanes of `mass_below`."""
+    """Sum of weights after `position`, from the last one down, in the lanes of `masses_below`."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     last = weight.shape[0] - 1
     whole = (last - position) // 8 * 8
@@ -207,26 +221,8 @@ def mass_above(weight: Floats, position: int) -> float:
 
 @kernel
 def masses_around(weight: Floats, position: int) -> tuple[float, float, float]:
-    """`mass_above` and `mass_below` of a position, and `mass_below` of the last one, in one walk."""
-    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    last, below = weight.shape[0] - 1, 0.0
-    start = 0
-    for stop in (position, last):
-        whole = stop // 8 * 8
-        for p in range(start, whole, 8):
-            a += weight[p]
-            b += weight[p + 1]
-            c += weight[p + 2]
-            d += weight[p + 3]
-            e += weight[p + 4]
-            f += weight[p + 5]
-            g += weight[p + 6]
-            h += weight[p + 7]
-        start = whole
-        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-        for p in range(whole, stop):
-            total += weight[p]
-        below, rest = (total, total) if stop == position else (below, total)
+    """`mass_above` and `mass_below` of a position, and `mass_below` of the last one."""
+    below, rest = masses_below(weight, position, weight.shape[0] - 1)
     return mass_above(weight, position), below, rest
 
 
