@@ -2,8 +2,9 @@
 
 Rows are sorted once for each call (temperature never changes a ranking) in blocks that stay in cache. Every
 result belongs to one row and is written to that row's place, so the number of threads and the size of blocks
-cannot change an answer. For one global threshold a row's set is a prefix of its ranking: its size is found by
-bisection over ranks and the set by comparing logits with the last one inside; no argsort is needed.
+cannot change an answer. For one global threshold a row's set is a prefix of its ranking: its size is guessed by a
+walk from the top and confirmed at the two ranks around it, and the set is found by comparing logits with the last one
+inside; no argsort is needed.
 """
 
 import math

@@ -13,7 +13,8 @@ A score is a *pair* (value, refine) ordered lexicographically. `value` is the pa
 
 To add a score: write its value, its refinement and its record here, give it a branch in `score_value` and
 `score_refine` and a line in `SCORES`; the contract tests collect it. Within a row the pair must not fall as the
-rank grows: sets are prefixes.
+rank grows: sets are prefixes. For the sweep the value must also be affine in u, and over all u a rank's values must
+not reach into the next rank's: at most one label of a row depends on u.
 """
 
 import math
