@@ -62,7 +62,7 @@ def test_demo_writes_figures_and_logits_and_prints_tables(tmp_path):
     require("matplotlib", "plot")
     done = run("demo", "--out", tmp_path / "made", "--quiet")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert done.stderr in ("", "thermoset: compiling, once for this machine ...\n")  # by whether another test was first
     for name in ("reliability.png", "temperature.png"):
         assert (tmp_path / "made" / name).read_bytes().startswith(b"\x89PNG")
     data = ts.load(tmp_path / "made" / "digits.npz")
