@@ -1,5 +1,6 @@
 """Shared fixtures. Real logits for development are found through THERMOSET_DATA; without it their tests skip."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,7 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from parts import missing
+
 ROOT = Path(__file__).parents[1]
+REAL = (
+    "cifar10_resnet50",
+    "cifar100_resnet50",
+    "cifar100_densenet_bc100_overconfident",
+    "banking77_bert",
+    "imagenet5k_efficientnet_lite0",
+)
+"""The published files, by name."""
 
 
 def real_file(name: str) -> Path:
@@ -19,6 +30,15 @@ def real_file(name: str) -> Path:
     if not path.exists():
         pytest.fail(f"THERMOSET_DATA={folder} has no {name}.npz")
     return path
+
+
+@pytest.fixture(scope="session")
+def expected():
+    """Measurements made by other code on the published files; they lie beside the folder of logits."""
+    path = real_file("cifar10_resnet50").parents[1] / "expected.json"
+    if not path.exists():
+        missing("no expected.json beside the real logits")
+    return json.loads(path.read_text())
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import importlib
 import os
 from types import ModuleType
+from typing import NoReturn
 
 import pytest
 
@@ -12,7 +13,11 @@ def require(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
-        message = f"{module} is not installed (pip install 'thermoset[{extra}]')"
-        if os.environ.get("THERMOSET_STRICT") == "1":
-            pytest.fail(message)
-        pytest.skip(message, allow_module_level=True)
+        missing(f"{module} is not installed (pip install 'thermoset[{extra}]')")
+
+
+def missing(what: str) -> NoReturn:
+    """Skip for want of a part; fail where nothing may be absent."""
+    if os.environ.get("THERMOSET_STRICT") == "1":
+        pytest.fail(what)
+    pytest.skip(what, allow_module_level=True)

@@ -3,24 +3,13 @@
 `expected.json` lies beside the folder of real logits and was computed by other code.
 """
 
-import json
-
 import numpy as np
 import pytest
 
-from conftest import real_file
 from thermoset import ConformalClassifier, TemperatureScaler, metrics
 from thermoset.calibration import probabilities
 
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
-
-
-@pytest.fixture
-def expected():
-    path = real_file("cifar10_resnet50").parents[1] / "expected.json"
-    if not path.exists():
-        pytest.skip("no expected.json beside the real logits")
-    return json.loads(path.read_text())
 
 
 @pytest.mark.parametrize("pair", FILES)
@@ -52,6 +41,13 @@ def test_deterministic_targets_to_1e_9(pair, real, expected):
         assert got == pytest.approx(want, abs=1e-9), key
         checked += 1
     assert checked == 20
+
+
+@pytest.mark.parametrize("pair", FILES)
+def test_mean_nll_to_1e_9(pair, real, expected):
+    logits, labels = real(FILES[pair])
+    found = metrics.negative_log_likelihood(probabilities(logits), labels)
+    assert found == pytest.approx(expected["deterministic"][f"{pair}|NLL_mean_T1"], abs=1e-9)
 
 
 @pytest.mark.parametrize("pair", FILES)

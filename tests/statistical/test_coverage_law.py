@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+from conftest import REAL
 from law import generated, law, z_over_splits
 from thermoset import RAPS, SCORES, ConformalClassifier
 from thermoset.errors import CoverageWarning
@@ -137,15 +138,6 @@ def test_too_few_rows_give_full_sets_and_a_warning():
     with pytest.warns(CoverageWarning, match="needs at least 99 rows"):
         model = ConformalClassifier("aps", alpha=0.01).fit(logits, labels)
     assert model.predict_set(logits).all()
-
-
-REAL = [
-    "cifar10_resnet50",
-    "cifar100_resnet50",
-    "cifar100_densenet_bc100_overconfident",
-    "banking77_bert",
-    "imagenet5k_efficientnet_lite0",
-]
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -5,19 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from conftest import REAL
 from law import generated, law
 from thermoset import RAPS, SCORES, sweep
 
 SIGMAS = 5
 GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
 METHODS = (*SCORES, RAPS(penalty=0.1, k_reg=1))
-REAL = [
-    "cifar10_resnet50",
-    "cifar100_resnet50",
-    "cifar100_densenet_bc100_overconfident",
-    "banking77_bert",
-    "imagenet5k_efficientnet_lite0",
-]
 
 
 def z_scores(result, alpha, promised=None):

@@ -121,9 +121,9 @@ def sweep(
     _warn_about_rows(plan, drawn, absent)
     if kind is None:
         _warm_up(data, plan)
-        results = run(data, plan, drawn, progress)
+        values = run(data, plan, drawn, progress)
     else:
-        results = run_class_conditional(data, plan, kind, count, protocol, progress)
+        values = run_class_conditional(data, plan, kind, count, protocol, progress)
     settings = {
         "rows": len(data),
         "classes": data.n_classes,
@@ -135,7 +135,7 @@ def sweep(
     }
     names = tuple(_name(score) for score in plan.scores)
     levels = tuple(float(exact_level(alpha)) for alpha in plan.alphas)
-    return Sweep(names, plan.temperatures, levels, plan.metrics, results.values, absent, settings)
+    return Sweep(names, plan.temperatures, levels, plan.metrics, values, absent, settings)
 
 
 def _name(score: Score) -> str:

@@ -21,7 +21,7 @@ from thermoset.sweeping.labels import N_SHARES, TOP_SHARE, count_misses, label_s
 from thermoset.sweeping.sizes import count_sizes
 from thermoset.sweeping.trials import Trials
 
-__all__ = ["INTEGRATED_METRICS", "METRICS", "Plan", "Results", "run"]
+__all__ = ["INTEGRATED_METRICS", "METRICS", "Plan", "run"]
 
 METRICS = (
     "avg_size",
@@ -62,14 +62,6 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Results:
-    """Per-trial values, (scores, temperatures, alphas, metrics, trials), and rows the walk left to exact arithmetic."""
-
-    values: NDArray[np.float64]
-    exact_rows: int
-
-
-@dataclass(frozen=True)
 class _Shares:
     """Of every row in class order: its label's rank, and shares around the label at each temperature."""
 
@@ -77,8 +69,11 @@ class _Shares:
     around: NDArray[np.float64]
 
 
-def run(data: Logits, plan: Plan, trials: Trials, progress: Callable[[int, int], None] | None) -> Results:
-    """Run the three stages; `progress` is told (done, total) in units of row blocks times temperatures."""
+def run(data: Logits, plan: Plan, trials: Trials, progress: Callable[[int, int], None] | None) -> NDArray[np.float64]:
+    """Run the three stages; return values by score, temperature, alpha, metric and trial.
+
+    `progress` is told (done, total) of their tasks: two for each block of rows, one for each temperature.
+    """
     blocks = row_blocks(len(data), data.n_classes)
     n_temperatures = len(plan.temperatures)
     total, done = 2 * len(blocks) + n_temperatures, 0
@@ -97,8 +92,8 @@ def run(data: Logits, plan: Plan, trials: Trials, progress: Callable[[int, int],
         n_jobs=plan.n_jobs,
         progress=tick,
     )
-    exact = _sizes(data, plan, trials, shares, blocks, values, refine, tick)
-    return Results(values, exact)
+    _sizes(data, plan, trials, shares, blocks, values, refine, tick)
+    return values
 
 
 def _label_shares(data: Logits, plan: Plan, trials: Trials, blocks: list[slice], tick: Callable[[], None]) -> _Shares:
@@ -179,8 +174,8 @@ def _sizes(
     values: NDArray[np.float64],
     refine: NDArray[np.float64],
     tick: Callable[[], None],
-) -> int:
-    """Average sizes and shares of empty sets; return how many rows needed exact arithmetic."""
+) -> None:
+    """Average sizes and shares of empty sets."""
     q = np.ascontiguousarray(values[:, :, :, METRICS.index("threshold")])
     rising = np.argsort(q, axis=-1, kind="stable")
     codes = np.array([score.code for score in plan.scores])
@@ -188,22 +183,20 @@ def _sizes(
     integrated = trials.count if plan.integrate else 0
     drawn = np.zeros((2, *plan.shape, trials.count), dtype=np.int64)
     mean = np.zeros((2, *plan.shape, integrated), dtype=np.int64)
-    exact, lock = 0, threading.Lock()
+    lock = threading.Lock()
 
     def work(rows: slice) -> None:
-        nonlocal exact
         ranked = np.sort(widened(data.logits[trials.order[rows]]), axis=1)
         sizes, means = np.zeros(drawn.shape, dtype=np.int32), np.zeros_like(mean)  # a block has few labels: 32 bits do
         tops = np.ascontiguousarray(shares.around[:, TOP_SHARE, rows])
         falling = np.ascontiguousarray(ranked[:, ::-1])
-        hard = count_sizes(
+        count_sizes(
             ranked, falling, plan.temperatures, tops, codes, parameters, trials.u[rows], trials.evaluation[rows],
             q, refine, rising, *sizes, *means,
         )  # fmt: skip
         with lock:  # integers: the order of blocks does not matter
             np.add(drawn, sizes, out=drawn)
             np.add(mean, means, out=mean)
-            exact += hard
 
     run_all([partial(work, rows) for rows in blocks], n_jobs=plan.n_jobs, progress=tick)
     rows_seen = trials.evaluation.sum(axis=0)
@@ -214,4 +207,3 @@ def _sizes(
     sizes, empty = labels / unit / rows_seen, none / unit / rows_seen
     values[:, :, :, METRICS.index("avg_size")] = sizes
     values[:, :, :, METRICS.index("empty_share")] = empty
-    return exact

@@ -14,7 +14,7 @@ from thermoset.errors import CoverageWarning
 from thermoset.levels import Alpha
 from thermoset.metrics import METRICS as SET_METRICS
 from thermoset.scores import Score
-from thermoset.sweeping.passes import METRICS, Plan, Results
+from thermoset.sweeping.passes import METRICS, Plan
 from thermoset.sweeping.trials import Protocol, draw_trial
 
 __all__ = ["run_class_conditional"]
@@ -27,7 +27,7 @@ def run_class_conditional(
     trials: int,
     protocol: Protocol,
     progress: Callable[[int, int], None] | None,
-) -> Results:
+) -> NDArray[np.float64]:
     """Measure Mondrian or clustered sets; `threshold` is the mean of the finite thresholds."""
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
     done = 0
@@ -59,7 +59,7 @@ def run_class_conditional(
         # Classes with too few rows are the rule in these trials; their labels enter every set, which the sizes show.
         warnings.simplefilter("ignore", CoverageWarning)
         run_all([partial(work, t) for t in range(trials)], n_jobs=1, progress=tick)
-    return Results(values, 0)
+    return values
 
 
 def _classifier(

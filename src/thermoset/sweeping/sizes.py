@@ -306,13 +306,12 @@ def count_sizes(  # noqa: C901 (calls with this many arrays cost more than the w
     empty: NDArray[np.int32],
     expected_sizes: Ints,
     expected_empty: Ints,
-) -> int:
+) -> None:
     """Add the sizes of these rows' sets, and the number of empty ones, for each score, temperature, alpha and trial.
 
     `falling` holds the ranked rows from the top down: memory read forwards is what the processor can vectorise.
     Thresholds and sums are (scores, temperatures, alphas, trials), `rising` the order of thresholds over trials; the
-    expected sums, with u integrated out, are in fixed point, and left out when they have no trials. Returns how many
-    rows were done exactly.
+    expected sums, with u integrated out, are in fixed point, and left out when they have no trials.
     """
     n_classes, trials = ranked.shape[1], q_value.shape[3]
     integrate = expected_sizes.shape[3] > 0
@@ -322,7 +321,6 @@ def count_sizes(  # noqa: C901 (calls with this many arrays cost more than the w
     above, below = np.empty(n_classes), np.empty(n_classes)
     mine, means = np.empty(trials, dtype=np.int32), np.empty(trials, dtype=np.int64)
     u_rising = np.empty(trials)
-    exact = 0
     for i in range(ranked.shape[0]):
         row, seen = ranked[i], evaluation[i]
         masked = row[0] == -np.inf  # the walk knows nothing of masked classes
@@ -350,7 +348,6 @@ def count_sizes(  # noqa: C901 (calls with this many arrays cost more than the w
                         if integrate:
                             _means_of(starts, ends, first, stop, q, means)
                     if not done:
-                        exact += 1
                         _exact_sizes(
                             row, temperatures[j], codes[m], given, u[i], q, refine,
                             log_weight, weight, above, below, mine,
@@ -360,4 +357,3 @@ def count_sizes(  # noqa: C901 (calls with this many arrays cost more than the w
                     _add(mine, seen, sizes[m, j, a], empty[m, j, a])
                     if integrate:
                         _add_means(means, seen, expected_sizes[m, j, a], expected_empty[m, j, a])
-    return exact
