@@ -7,6 +7,9 @@ the file can hold and with the limit; then the data is read in chunks, so a file
 import math
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -17,9 +20,28 @@ from numpy.typing import NDArray
 
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import LABELS, NAMES, Request, build, check_size, first_of, scores_name, write_whole
+from thermoset.io.files import (
+    LABELS,
+    NAMES,
+    Request,
+    RowSource,
+    build,
+    check_shape,
+    check_size,
+    first_of,
+    scores_name,
+    write_whole,
+)
 
-__all__ = ["read_npy", "read_npy_array", "read_npz", "write_npy", "write_npz"]
+__all__ = [
+    "open_npy",
+    "open_npz",
+    "read_npy",
+    "read_npy_array",
+    "read_npz",
+    "write_npy",
+    "write_npz",
+]
 
 CHUNK = 1 << 24
 DEFLATE_LIMIT = 1032  # no deflate stream expands more than this many times
@@ -44,20 +66,34 @@ class Header(NamedTuple):
 
 def read_npz(path: Path, request: Request) -> Logits:
     """Read arrays `logits`, `labels` and `classes` of an archive; others are not looked at."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            names = (scores_name(members, request.probabilities), first_of(LABELS, members), first_of(NAMES, members))
-            wanted = [members[name] for name in names if name is not None]
-            for info in wanted:
-                _check_member(info, path.stat().st_size)
-            check_size(sum(info.file_size for info in wanted), request.max_bytes, "the archive")
-            scores, labels, classes = (None if name is None else _read_member(archive, members[name]) for name in names)
-    except InputError:
-        raise
-    except BAD_ARCHIVE as error:
-        raise FileFormatError(f"not a readable npz archive, or a truncated one ({error}). Save it again.") from None
+    with _archive_errors(), zipfile.ZipFile(path) as archive:
+        members = _members(archive)
+        names = (scores_name(members, request.probabilities), first_of(LABELS, members), first_of(NAMES, members))
+        wanted = [members[name] for name in names if name is not None]
+        for info in wanted:
+            _check_member(info, path.stat().st_size)
+        check_size(sum(info.file_size for info in wanted), request.max_bytes, "the archive")
+        scores, labels, classes = (None if name is None else _read_member(archive, members[name]) for name in names)
     return build(request, scores, labels, None if classes is None else _texts(classes))
+
+
+def open_npz(path: Path, request: Request, stack: ExitStack) -> RowSource:
+    """Open the member with the logits of an archive, to be unpacked in blocks, and read the class names."""
+    with _archive_errors():
+        archive = stack.enter_context(zipfile.ZipFile(path))
+        members = _members(archive)
+        scores, names = members[scores_name(members, request.probabilities)], first_of(NAMES, members)
+        _check_member(scores, path.stat().st_size)
+        with archive.open(scores) as stream:
+            header = _member_header(stream, scores)
+        if header.fortran:  # its rows are strewn over the file: all of it or nothing
+            check_size(header.n_bytes, request.max_bytes, f"{scores.filename}, which is in Fortran order,")
+        classes = None
+        if names is not None:
+            _check_member(members[names], path.stat().st_size)
+            check_size(members[names].file_size, request.max_bytes, members[names].filename)
+            classes = _texts(_read_member(archive, members[names]))
+    return RowSource(header.shape, classes, partial(_member_blocks, archive, scores))
 
 
 def read_npy(path: Path, request: Request) -> Logits:
@@ -70,6 +106,15 @@ def read_npy(path: Path, request: Request) -> Logits:
         read_npy_array(labels, request.max_bytes) if request.find_labels and labels.exists() else None,
         _texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
     )
+
+
+def open_npy(path: Path, request: Request, _: ExitStack) -> RowSource:
+    """Look at the header of a file of logits, and read the class names beside it if they exist."""
+    with path.open("rb") as stream:
+        header = _file_header(stream, path)
+    names = siblings(path)[1]
+    classes = _texts(read_npy_array(names, request.max_bytes)) if names.exists() else None
+    return RowSource(header.shape, classes, partial(_file_blocks, path))
 
 
 def siblings(path: Path) -> tuple[Path, Path]:
@@ -90,8 +135,7 @@ def siblings(path: Path) -> tuple[Path, Path]:
 def read_npy_array(path: Path, max_bytes: int) -> NDArray[Any]:
     """Read one npy file."""
     with path.open("rb") as stream:
-        header = _read_header(stream, path.name)
-        _check_declared(header, path.stat().st_size - stream.tell(), path.name)
+        header = _file_header(stream, path)
         check_size(header.n_bytes, max_bytes, path.name)
         return _read_data(stream, header, path.name)
 
@@ -122,6 +166,20 @@ def write_npy(path: Path, logits: Logits) -> None:
                 np.save(stream, part, allow_pickle=False)
 
 
+@contextmanager
+def _archive_errors() -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except BAD_ARCHIVE as error:
+        raise FileFormatError(f"not a readable npz archive, or a truncated one ({error}). Save it again.") from None
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+
+
 def _check_member(info: zipfile.ZipInfo, file_size: int) -> None:
     """Compare what the zip directory says with what is possible."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
@@ -136,9 +194,42 @@ def _check_member(info: zipfile.ZipInfo, file_size: int) -> None:
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(info) as stream:
-        header = _read_header(stream, info.filename)
-        _check_declared(header, info.file_size - stream.tell(), info.filename)
-        return _read_data(stream, header, info.filename)
+        return _read_data(stream, _member_header(stream, info), info.filename)
+
+
+def _member_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, rows: int) -> Iterator[NDArray[Any]]:
+    with _archive_errors(), archive.open(info) as stream:
+        header = _member_header(stream, info)
+        if header.fortran:
+            yield from _cut(_read_data(stream, header, info.filename), rows)
+        else:
+            yield from _read_blocks(stream, header, info.filename, rows)
+
+
+def _file_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
+    with path.open("rb") as stream:
+        header = _file_header(stream, path)
+        if header.fortran:  # the rows of a block are strewn over the file: let the system find them
+            yield from _cut(np.memmap(path, header.dtype, "r", stream.tell(), header.shape, "F"), rows)
+        else:
+            yield from _read_blocks(stream, header, path.name, rows)
+
+
+def _cut(array: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
+    for first in range(0, len(array), rows):
+        yield np.array(array[first : first + rows], order="C")
+
+
+def _member_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Header:
+    header = _read_header(stream, info.filename)
+    _check_declared(header, info.file_size - stream.tell(), info.filename)
+    return header
+
+
+def _file_header(stream: IO[bytes], path: Path) -> Header:
+    header = _read_header(stream, path.name)
+    _check_declared(header, path.stat().st_size - stream.tell(), path.name)
+    return header
 
 
 def _read_header(stream: IO[bytes], name: str) -> Header:
@@ -165,18 +256,36 @@ def _check_declared(header: Header, available: int, name: str) -> None:
             f"{name} declares {header.n_bytes:,} bytes of data (shape {header.shape}, {header.dtype}) but "
             f"{available:,} follow: truncated or hostile. Save it again."
         )
+    check_shape(header.shape, name)
 
 
 def _read_data(stream: IO[bytes], header: Header, name: str) -> NDArray[Any]:
-    buffer = np.empty(header.n_bytes, dtype=np.uint8)
+    flat = _read_bytes(stream, header, name, 0, header.n_bytes).view(header.dtype)
+    return flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
+
+
+def _read_blocks(stream: IO[bytes], header: Header, name: str, rows: int) -> Iterator[NDArray[Any]]:
+    """Read an array in C order, so many rows at a time."""
+    n_rows, n_columns = header.shape
+    row_bytes = n_columns * header.dtype.itemsize
+    for first in range(0, n_rows, rows):
+        end = min(first + rows, n_rows)
+        block = _read_bytes(stream, header, name, first * row_bytes, end * row_bytes)
+        yield block.view(header.dtype).reshape(-1, n_columns)
+
+
+def _read_bytes(stream: IO[bytes], header: Header, name: str, begin: int, end: int) -> NDArray[np.uint8]:
+    """Read the bytes from `begin` to `end` of an array's data; the stream stands at `begin`."""
+    buffer = np.empty(end - begin, dtype=np.uint8)
     view, done = buffer.data, 0
-    while done < header.n_bytes:
+    while done < len(buffer):
         got = stream.readinto(view[done : done + CHUNK])  # type: ignore[attr-defined]  # binary streams have it
         if not got:
-            raise FileFormatError(f"{name} ends after {done:,} of {header.n_bytes:,} bytes: truncated. Save it again.")
+            raise FileFormatError(
+                f"{name} ends after {begin + done:,} of {header.n_bytes:,} bytes: truncated. Save it again."
+            )
         done += got
-    flat = buffer.view(header.dtype)
-    return flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
+    return buffer
 
 
 def _texts(classes: NDArray[Any]) -> list[str]:

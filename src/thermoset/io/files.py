@@ -1,9 +1,10 @@
-"""What every file format shares: names, limits, and writing a file whole or not at all."""
+"""What every file format shares: paths, names, limits, and writing a file whole or not at all."""
 
 import importlib
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -15,27 +16,106 @@ from thermoset.errors import FileFormatError, InputError, MissingExtraError
 __all__ = [
     "LABELS",
     "NAMES",
+    "FilePath",
     "Request",
+    "RowSource",
+    "as_path",
     "build",
+    "check_shape",
     "check_size",
+    "errors_about",
+    "existing",
     "first_of",
+    "known_suffix",
     "need",
     "physical_memory",
     "scores_name",
     "write_whole",
 ]
 
+FilePath = str | os.PathLike[str]
+
 LABELS = ("labels", "label")
 NAMES = ("classes", "class_names")
 PROBABILITIES = ("probs", "probabilities", "logits")
+MOST_AXES = 32  # of a NumPy array, before NumPy 2
 
 
 class Request(NamedTuple):
-    """What the user asked `load` for."""
+    """What the user asked for."""
 
     probabilities: bool
     max_bytes: int
     find_labels: bool  # look for labels beside the file: not if the user named a file of labels
+
+
+class RowSource(NamedTuple):
+    """The scores of an open file: what is known before they are read, and how to read them."""
+
+    shape: tuple[int | None, ...]  # None: how many rows there are is only known after the last
+    classes: object  # names as the file gives them, or None
+    read: Callable[[int], Iterator[object]]  # arrays of at most so many rows, from the first row on
+
+
+def as_path(path: object) -> Path:
+    """Take the name of a file.
+
+    >>> as_path("val.npz").name
+    'val.npz'
+    """
+    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
+        raise InputError(f"path must be the name of a file; got {path!r}.")
+    return Path(path)
+
+
+def known_suffix(path: Path, suffixes: tuple[str, ...]) -> str:
+    """Return the suffix, in small letters, if it is one of those known.
+
+    >>> known_suffix(Path("VAL.NPZ"), (".npz", ".npy"))
+    '.npz'
+    """
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
+        raise FileFormatError(f"{path}: unknown kind of file {suffix!r}; known: {', '.join(suffixes)}.")
+    return suffix
+
+
+def existing(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
+    """Return the path and the suffix of a file that is there and of a known kind."""
+    source = as_path(path)
+    try:
+        if source.is_dir():
+            raise InputError(f"{source}: is a folder; give the name of a file.")
+        if not source.exists():
+            raise InputError(f"{source}: there is no such file.")
+        if not source.is_file():
+            raise InputError(f"{source}: is not a regular file.")
+        suffix = known_suffix(source, suffixes)
+        if source.stat().st_size == 0:
+            raise FileFormatError(f"{source}: the file is empty.")
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
+    return source, suffix
+
+
+@contextmanager
+def errors_about(path: Path, done: str = "read") -> Iterator[None]:
+    """Begin what is said about bad input with the path of the file; say the same of trouble with disk and memory.
+
+    >>> with errors_about(Path("val.npz")):
+    ...     raise InputError("holds nothing.")
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: val.npz: holds nothing.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from None
+    except MemoryError:
+        raise FileFormatError(f"{path}: needs more memory than there is.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be {done} ({error.strerror or error}).") from None
 
 
 def build(request: Request, scores: object, labels: object = None, classes: object = None) -> Logits:
@@ -109,6 +189,15 @@ def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
             f"{what} declares {n_bytes:,} bytes, above the limit of {max_bytes:,}. "
             f"If the file is trusted, pass a larger max_bytes."
         )
+
+
+def check_shape(shape: Sequence[int], what: str) -> None:
+    """Refuse a shape that no array can have, even without any data, as 0 x 10**30.
+
+    >>> check_shape((10, 3), "array 'logits'")
+    """
+    if len(shape) > MOST_AXES or max(shape, default=0) > sys.maxsize:
+        raise FileFormatError(f"{what} declares a shape that no array can have: hostile. Save it again.")
 
 
 @contextmanager

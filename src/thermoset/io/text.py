@@ -8,10 +8,15 @@ import csv
 import io
 import math
 import re
+import sys
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from types import ModuleType
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +24,13 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.data.arrays import column_classes
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.io.files import LABELS, Request, build, need
+from thermoset.io.files import LABELS, Request, RowSource, build, check_size, need
 
-__all__ = ["is_whole", "label_column", "read_csv", "write_csv"]
+__all__ = ["is_whole", "label_column", "open_csv", "read_csv", "write_csv"]
 
 WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
+TEXT_BLOCK = (1 << 14, 1 << 20)  # the least and the most bytes of text in a block of pyarrow, which reads 32 ahead
+CELL = 64  # but a block must hold a line, and hardly a number takes more bytes than this
 
 
 class Header(NamedTuple):
@@ -50,22 +57,31 @@ class BadLabelError(ValueError):
     """A label that is neither a class name nor a column number; the text says what is wrong with it."""
 
 
+class NotFastError(Exception):
+    """pyarrow is not there, or met something it does not like."""
+
+
 def read_csv(path: Path, request: Request) -> Logits:
     """Read with pyarrow if it is there; whatever goes wrong, read again line by line to name the line."""
-    try:
-        header = read_header(_first_line(path))
-        cells = _read_fast(path, header)
-        if cells is None:
-            cells = _read_lines(path, header)
+    with _text_errors():
+        header = read_header(_first_line(path, request.max_bytes))
+        try:
+            cells = _read_fast(path, header)
+        except NotFastError:
+            cells = _read_lines(path, header, request.max_bytes)
         try:
             return build(request, cells.scores, cells.labels, header.classes)
         except InputError:
-            _read_lines(path, header)  # says it with the line, if it is about one cell
+            _read_lines(path, header, request.max_bytes)  # says it with the line, if it is about one cell
             raise
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    except csv.Error as error:
-        raise FileFormatError(f"not a readable csv file ({error}).") from None
+
+
+def open_csv(path: Path, request: Request, _: ExitStack) -> RowSource:
+    """Read the header line; the lines below are read in blocks, without their labels."""
+    with _text_errors():
+        header = read_header(_first_line(path, request.max_bytes))
+    shape = None, len(header.scores)
+    return RowSource(shape, header.classes, partial(_csv_blocks, path, header, request.max_bytes))
 
 
 def write_csv(stream: BinaryIO, logits: Logits) -> None:
@@ -168,66 +184,175 @@ class _Labels:
         return number
 
 
-def _first_line(path: Path) -> list[str]:
-    return next((cells for _, cells in _lines(path)), [])
+@contextmanager
+def _text_errors() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except csv.Error as error:
+        raise FileFormatError(f"not a readable csv file ({error}).") from None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+class _BoundedLines:
+    """The lines of a text; those of one row may together have no more than so many characters.
+
+    Without this a file without line breaks, or with all of them in quotes, would be read as one row.
+    """
+
+    def __init__(self, stream: TextIO, max_bytes: int) -> None:
+        self.stream, self.max_bytes, self.used = stream, max_bytes, 0
+
+    def __iter__(self) -> "_BoundedLines":
+        return self
+
+    def __next__(self) -> str:
+        line = self.stream.readline(min(self.max_bytes, sys.maxsize - 1) + 1)
+        if not line:
+            raise StopIteration
+        self.used += len(line)
+        check_size(self.used, self.max_bytes, "a line")
+        return line
+
+
+def _first_line(path: Path, max_bytes: int) -> list[str]:
+    return next((cells for _, cells in _lines(path, max_bytes)), [])
+
+
+def _lines(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
     """Yield lines that are not blank, with their numbers."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, strict=True)
+        text = _BoundedLines(stream, max_bytes)
+        reader = csv.reader(text, strict=True)
         for cells in reader:
+            text.used = 0
             if cells:
                 yield reader.line_num, cells
 
 
-def _read_fast(path: Path, header: Header) -> Cells | None:
-    """Read with pyarrow; None if it is not there or does not like something."""
+def _rows(path: Path, header: Header, max_bytes: int) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield the number, the label (empty if there is none) and the other cells of each line below the header."""
+    n_columns = len(header.columns)
+    place = None if header.label is None else header.columns.index(header.label)
+    for number, cells in islice(_lines(path, max_bytes), 1, None):
+        if len(cells) != n_columns:
+            raise FileFormatError(f"line {number} has {len(cells)} cells where the header has {n_columns}.")
+        yield number, "" if place is None else cells.pop(place), cells
+
+
+def _csv_blocks(path: Path, header: Header, max_bytes: int, rows: int) -> Iterator[NDArray[np.float64]]:
+    """Read with pyarrow as far as it goes, and from there line by line."""
+    done = 0
+    with _text_errors():
+        with suppress(NotFastError):
+            for block in _fast_blocks(path, header, rows):
+                done += len(block)
+                yield block
+            return
+        yield from _line_blocks(path, header, max_bytes, rows, done)
+
+
+def _fast_blocks(path: Path, header: Header, rows: int) -> Iterator[NDArray[np.float64]]:
+    arrow, reader = _arrow_csv()
+    convert, parse = _arrow_options(arrow, reader, header)
+    n_columns, (least, most) = len(header.columns), TEXT_BLOCK
+    read = reader.ReadOptions(block_size=max(least, n_columns * CELL, min(rows * n_columns * 8, most)))
+    parts: list[NDArray[np.float64]] = []
+    missing = rows
     try:
-        arrow, reader = need("pyarrow", "io", "fast csv"), need("pyarrow.csv", "io", "fast csv")
-    except MissingExtraError:
-        return None
-    types = {name: arrow.string() if name == header.label else arrow.float64() for name in header.columns}
-    # No text stands for a missing number: an empty cell must fail.
-    convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
-    parse = reader.ParseOptions(newlines_in_values=any("\n" in name or "\r" in name for name in header.columns))
+        with reader.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as batches:
+            if batches.schema.names != header.columns:
+                raise NotFastError
+            for batch in batches:
+                scores = _stack(batch, header)
+                while len(scores):
+                    parts.append(scores[:missing])
+                    scores, missing = scores[missing:], missing - len(parts[-1])
+                    if missing == 0:
+                        yield _usual(np.concatenate(parts))
+                        parts, missing = [], rows
+    except arrow.ArrowException:
+        raise NotFastError from None
+    if parts:
+        yield _usual(np.concatenate(parts))
+
+
+def _usual(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Refuse NaN and +inf: the other way of reading knows the line."""
+    with np.errstate(invalid="ignore"):
+        if not (block < np.inf).all():
+            raise NotFastError
+    return block
+
+
+def _line_blocks(path: Path, header: Header, max_bytes: int, rows: int, done: int) -> Iterator[NDArray[np.float64]]:
+    """Read cell by cell all rows but those that are done."""
+    n_columns = len(header.scores)
+    values = array("d")
+    for number, _, cells in islice(_rows(path, header, max_bytes), done, None):
+        values.extend(_number(text, number, header, i) for i, text in enumerate(cells))
+        if len(values) == rows * n_columns:
+            yield np.asarray(values).reshape(rows, n_columns)
+            values = array("d")
+    if values:
+        yield np.asarray(values).reshape(-1, n_columns)
+
+
+def _read_fast(path: Path, header: Header) -> Cells:
+    """Read with pyarrow."""
+    arrow, reader = _arrow_csv()
+    convert, parse = _arrow_options(arrow, reader, header)
+    labels = None
     try:
         table = reader.read_csv(path, parse_options=parse, convert_options=convert)
         if table.column_names != header.columns:
-            return None
-        labels = None
+            raise NotFastError
         if header.label is not None:
             read = _Labels(header).read
             unique = table.column(header.label).combine_chunks().dictionary_encode()
             numbers = np.asarray([read(text) for text in unique.dictionary.to_pylist()], dtype=np.int64)
             labels = numbers[unique.indices.to_numpy()].tolist()
     except (arrow.ArrowException, BadLabelError):
-        return None
+        raise NotFastError from None
+    return Cells(_stack(table, header), labels)
+
+
+def _arrow_csv() -> tuple[ModuleType, ModuleType]:
+    try:
+        return need("pyarrow", "io", "fast csv"), need("pyarrow.csv", "io", "fast csv")
+    except MissingExtraError:
+        raise NotFastError from None
+
+
+def _arrow_options(arrow: ModuleType, reader: ModuleType, header: Header) -> tuple[Any, Any]:
+    """How to convert cells and to parse lines."""
+    types = {name: arrow.string() if name == header.label else arrow.float64() for name in header.columns}
+    # No text stands for a missing number: an empty cell must fail.
+    convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
+    # Elsewhere a line break in a cell is an error to pyarrow if it cuts the text there, and then not fast.
+    parse = reader.ParseOptions(newlines_in_values=any("\n" in name or "\r" in name for name in header.columns))
+    return convert, parse
+
+
+def _stack(table: Any, header: Header) -> NDArray[np.float64]:
     scores = np.empty((table.num_rows, len(header.scores)))
     for place, name in enumerate(header.scores):
         scores[:, place] = table.column(name).to_numpy()
-    return Cells(scores, labels)
+    return scores
 
 
-def _read_lines(path: Path, header: Header) -> Cells:
+def _read_lines(path: Path, header: Header, max_bytes: int) -> Cells:
     """Read cell by cell; slow, needs nothing, and knows the line of what is wrong."""
-    lines = _lines(path)
-    next(lines)
     values, labels, read = array("d"), array("q"), _Labels(header).read
-    n_columns = len(header.columns)
-    place = None if header.label is None else header.columns.index(header.label)
-    for number, cells in lines:
-        if len(cells) != n_columns:
-            raise FileFormatError(f"line {number} has {len(cells)} cells where the header has {n_columns}.")
-        if place is not None:
-            text = cells.pop(place)
+    for number, label, cells in _rows(path, header, max_bytes):
+        if header.label is not None:
             try:
-                labels.append(read(text))
+                labels.append(read(label))
             except BadLabelError as error:
                 raise FileFormatError(f"line {number}, column {header.label!r} {error}.") from None
         values.extend(_number(text, number, header, i) for i, text in enumerate(cells))
     scores = np.asarray(values, dtype=np.float64).reshape(-1, len(header.scores))
-    return Cells(scores, None if place is None else labels.tolist())
+    return Cells(scores, None if header.label is None else labels.tolist())
 
 
 def _number(text: str, line: int, header: Header, place: int) -> float:

@@ -1,0 +1,155 @@
+"""Files of any length, in blocks of rows: memory is bounded by a block, not by the file."""
+
+import operator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thermoset.data import Logits
+from thermoset.data.arrays import class_names
+from thermoset.errors import InputError
+from thermoset.io.arrays import open_npy, open_npz
+from thermoset.io.files import (
+    FilePath,
+    Request,
+    RowSource,
+    build,
+    check_size,
+    errors_about,
+    existing,
+    physical_memory,
+)
+from thermoset.io.parquet import open_parquet
+from thermoset.io.tensors import open_pt, open_safetensors
+from thermoset.io.text import open_csv
+
+__all__ = ["LogitBlocks", "open_blocks"]
+
+OPENERS: dict[str, Callable[[Path, Request, ExitStack], RowSource]] = {
+    ".npz": open_npz,
+    ".npy": open_npy,
+    ".csv": open_csv,
+    ".parquet": open_parquet,
+    ".safetensors": open_safetensors,
+    ".pt": open_pt,
+    ".pth": open_pt,
+}
+BLOCK_BYTES = 1 << 24
+VALUE_BYTES = 8  # of a float64, the largest type of logits
+ROW_OF_BLOCK = re.compile(r"(logits|probs)\[(\d+)")
+
+
+@dataclass(frozen=True)
+class LogitBlocks:
+    """The rows of an open file, as `Logits` without labels; each iteration starts at the first row.
+
+    Attributes
+    ----------
+    n_rows : int, or None where only reading to the end would tell (csv)
+    n_classes : int
+    classes : tuple of str, or None
+    block_rows : int
+        The most rows a block has.
+    """
+
+    n_rows: int | None
+    n_classes: int
+    classes: tuple[str, ...] | None
+    block_rows: int
+    _path: Path = field(repr=False)
+    _request: Request = field(repr=False)
+    _read: Callable[[int], Iterator[Any]] = field(repr=False)
+
+    def __iter__(self) -> Iterator[Logits]:
+        done = 0
+        with errors_about(self._path):
+            for scores in self._read(self.block_rows):
+                block = self._checked(scores, done)
+                done += block.n_rows
+                yield block
+            if done == 0:
+                build(self._request, np.empty((0, self.n_classes)))  # says that there are no rows
+
+    def _checked(self, scores: Any, first_row: int) -> Logits:
+        """Make `Logits` of the rows from `first_row` on; what is said of a bad row counts rows of the file."""
+        try:
+            return build(self._request, scores, None, self.classes)
+        except InputError as error:
+            text, end = str(error), first_row + len(scores)
+            if found := ROW_OF_BLOCK.match(text):
+                text = f"{found[1]}[{first_row + int(found[2])}{text[found.end() :]}"
+                text += "" if end == self.n_rows else f" Rows from {end} on were not looked at."
+            raise type(error)(text) from None
+
+
+@contextmanager
+def open_blocks(
+    path: FilePath, *, probabilities: bool = False, block_bytes: int = BLOCK_BYTES, max_bytes: int | None = None
+) -> Iterator[LogitBlocks]:
+    """Open a file of logits to read it in blocks of rows.
+
+    The blocks, one after the other, are the logits and class names that `load` gives, bit for bit, and what `load`
+    refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; two cases
+    are read whole, within `max_bytes`: npz with logits in Fortran order, and pt that is compressed.
+
+    Parameters
+    ----------
+    path : path
+        A file of any kind that `load` reads.
+    probabilities : bool
+        The file holds probabilities; see `load`.
+    block_bytes : int
+        A block has at most as many rows as fit, as float64, into so many bytes, and at least one.
+    max_bytes : int, optional
+        Refuse a row, the class names, or an array that must be read whole, if they declare more bytes than this; by
+        default half of the machine's memory. No block is larger.
+
+    Raises
+    ------
+    InputError, FileFormatError, MissingExtraError
+        As `load`; when the file is opened, or when the bad part of it is reached.
+
+    >>> import tempfile
+    >>> from thermoset.io import save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/new.npz", Logits([[2.0, 0.5], [0.1, 1.2], [0.0, 3.0]]))
+    ...     with open_blocks(f"{folder}/new.npz", block_bytes=32) as blocks:
+    ...         print(blocks.n_rows, blocks.n_classes, [len(block) for block in blocks])
+    3 2 [2, 1]
+    """
+    source, suffix = existing(path, tuple(OPENERS))
+    limit = physical_memory() // 2 if max_bytes is None else max_bytes
+    request = Request(probabilities, limit, find_labels=False)
+    size = _positive(block_bytes)
+    with ExitStack() as stack:  # not inside errors_about: the caller's own errors are not about this file
+        with errors_about(source):
+            rows = OPENERS[suffix](source, request, stack)
+            n_rows, n_classes = _checked_shape(rows.shape, request)
+            check_size(n_classes * VALUE_BYTES, limit, "a row")
+            classes = None if rows.classes is None else class_names(rows.classes, n_classes)
+        block_rows = max(1, min(size, limit) // (n_classes * VALUE_BYTES))
+        block_rows = block_rows if n_rows is None else min(block_rows, n_rows)
+        yield LogitBlocks(n_rows, n_classes, classes, block_rows, source, request, rows.read)
+
+
+def _checked_shape(shape: tuple[int | None, ...], request: Request) -> tuple[int | None, int]:
+    """Let `Logits` judge the shape before rows are read."""
+    known = tuple(1 if size is None else size for size in shape)
+    if len(known) != 2 or known[0] < 1 or known[1] < 2:
+        build(request, np.broadcast_to(0.0, known))
+    return shape[0], known[1]
+
+
+def _positive(block_bytes: object) -> int:
+    try:
+        size = operator.index(block_bytes)  # type: ignore[arg-type]
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise InputError(f"block_bytes must be a whole number of bytes >= 1; got {block_bytes!r}.")
+    return size

@@ -1,0 +1,405 @@
+"""Files of predictions: read back by other programs as they were written, whole or not at all, in little memory."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from parts import require
+from thermoset.data import Logits
+from thermoset.errors import FileFormatError, InputError, MissingExtraError
+from thermoset.io import PREDICTION_SUFFIXES, load, open_blocks, open_predictions, predictions, save
+
+ODD_NAMES = ["a,b", 'c "d"', "e\nf", "g\r\nh", "[1, 2]", "ä狗🐕", " i ", "\u2028j", "k'\\\t", "0"]
+LABELS, SURE = np.array([1, 0, 2]), np.array([0.75, 0.5, 1 / 3])
+SETS = np.array([[False, True, False], [True, True, True], [False, False, False]])
+
+
+@pytest.fixture(params=PREDICTION_SUFFIXES)
+def suffix(request):
+    if request.param == ".parquet":
+        require("pyarrow", "io")
+    return request.param
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_all(path, classes, *blocks):
+    with open_predictions(path, classes) as out:
+        for block in blocks:
+            out.write(*block)
+    return path
+
+
+def expected_rows(blocks, classes):
+    """What a reader should see: (label, confidence, set, size) of every row, in plain Python."""
+    rows = []
+    for labels, sure, sets in blocks:
+        for label, number, inside in zip(labels, sure, sets, strict=True):
+            members = [column for column, is_in in enumerate(inside) if is_in]
+            if classes is not None:
+                label, members = classes[label], [classes[column] for column in members]  # noqa: PLW2901
+            rows.append((label, float(number), members, len(members)))
+    return rows
+
+
+# Readers that know nothing of thermoset; each gives rows (label, confidence, set, size).
+
+
+def rows_of_parquet(path):
+    table = require("pyarrow.parquet", "io").read_table(path)
+    assert table.column_names == ["label", "confidence", "set", "size"]
+    return [(row["label"], row["confidence"], row["set"], row["size"]) for row in table.to_pylist()]
+
+
+def rows_of_csv(path):
+    with path.open(encoding="utf-8", newline="") as stream:
+        header, *rows = csv.reader(stream, strict=True)
+    assert header == ["label", "confidence", "size", "set"]
+    return [(label, float(sure), json.loads(inside), int(size)) for label, sure, size, inside in rows]
+
+
+def rows_of_jsonl(path):
+    rows = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    assert all(list(row) == ["label", "confidence", "set", "size"] for row in rows)
+    return [tuple(row.values()) for row in rows]
+
+
+def rows_of_npz(path):
+    with np.load(path, allow_pickle=False) as arrays:
+        held = dict(arrays)
+    names = held.pop("classes", None)
+    assert sorted(held) == ["confidence", "label", "set_labels", "set_offsets", "size"]
+    offsets = held["set_offsets"]
+    assert offsets[0] == 0
+    assert offsets[-1] == len(held["set_labels"])
+    sets = [held["set_labels"][begin:end].tolist() for begin, end in pairwise(offsets)]
+    labels = held["label"].tolist()
+    if names is not None:
+        labels, sets = names[labels].tolist() if labels else [], [[str(names[i]) for i in row] for row in sets]
+    return list(zip(labels, held["confidence"].tolist(), sets, held["size"].tolist(), strict=True))
+
+
+READERS = {".parquet": rows_of_parquet, ".csv": rows_of_csv, ".jsonl": rows_of_jsonl, ".npz": rows_of_npz}
+
+
+def reads_back(path, blocks, classes):
+    rows = READERS[path.suffix](path)
+    wanted = expected_rows(blocks, classes)
+    if path.suffix == ".csv" and classes is None:  # a csv cell has no type
+        wanted = [(str(label), *rest) for label, *rest in wanted]
+    assert rows == wanted
+
+
+# -- what is written is what is read ------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)
+names = st.sampled_from(ODD_NAMES) | texts.filter(str.strip)
+
+
+@st.composite
+def some_blocks(draw):
+    n_classes = draw(st.integers(2, 5))
+    classes = draw(st.none() | st.lists(names, min_size=n_classes, max_size=n_classes, unique=True))
+    blocks = []
+    for n_rows in draw(st.lists(st.integers(0, 4), max_size=4)):
+        labels = draw(hnp.arrays(np.int64, n_rows, elements=st.integers(0, n_classes - 1)))
+        kind = draw(st.sampled_from([np.float32, np.float64]))
+        sure = draw(hnp.arrays(kind, n_rows, elements=st.floats(0, 1, width=kind().itemsize * 8)))
+        blocks.append((labels, sure, draw(hnp.arrays(np.bool_, (n_rows, n_classes)))))
+    return classes, blocks
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=some_blocks(), piece=st.integers(1, 12))
+@example(case=(ODD_NAMES, [(np.arange(10), np.full(10, 0.1), np.tri(10, dtype=bool))]), piece=1)
+@example(case=(None, []), piece=1)
+def test_what_is_read_is_what_was_written(suffix, case, piece):
+    classes, blocks = case
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictions, "PIECE", piece)
+        patch.setattr(predictions, "ROW_GROUP_BYTES", 60 * piece)
+        path = write_all(Path(folder) / f"out{suffix}", classes, *blocks)
+        reads_back(path, blocks, classes)
+        assert names_in(Path(folder)) == [path.name]
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sure=hnp.arrays(np.float64, 3, elements=st.floats(allow_nan=False, allow_infinity=False)))
+@example(sure=np.array([0.1 + 0.2, 5e-324, 1e16]))
+def test_every_float_is_read_back_exactly(suffix, sure):
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_all(Path(folder) / f"out{suffix}", None, (LABELS, sure, SETS))
+        back = [row[1] for row in READERS[suffix](path)]
+    assert np.array(back).tobytes() == sure.tobytes()
+
+
+@pytest.mark.parametrize("classes", [None, ["cat", "dog", "eel"]])
+@pytest.mark.parametrize("blocks", [(), ((LABELS[:0], SURE[:0], SETS[:0]),)], ids=["nothing", "no rows"])
+def test_zero_rows(tmp_path, suffix, classes, blocks):
+    reads_back(write_all(tmp_path / f"out{suffix}", classes, *blocks), blocks, classes)
+
+
+def test_the_text_of_a_file(tmp_path):
+    classes = ["cat", "do,g", 'e"el']
+    write_all(tmp_path / "out.jsonl", classes, (LABELS, SURE, SETS))
+    assert (tmp_path / "out.jsonl").read_text() == (
+        '{"label": "do,g", "confidence": 0.75, "set": ["do,g"], "size": 1}\n'
+        '{"label": "cat", "confidence": 0.5, "set": ["cat", "do,g", "e\\"el"], "size": 3}\n'
+        '{"label": "e\\"el", "confidence": 0.3333333333333333, "set": [], "size": 0}\n'
+    )
+    write_all(tmp_path / "out.csv", None, (LABELS, SURE, SETS))
+    assert (tmp_path / "out.csv").read_bytes() == (
+        b'label,confidence,size,set\r\n1,0.75,1,[1]\r\n0,0.5,3,"[0, 1, 2]"\r\n2,0.3333333333333333,0,[]\r\n'
+    )
+
+
+def test_frames_of_pandas_and_polars(tmp_path):
+    pandas, polars = require("pandas", "test"), require("polars", "test")
+    classes = ["cat", 'do,"g', "e\nel"]
+    sure = np.array([0.75, 0.5, 0.375])  # not every release of pandas reads every float exactly
+    for suffix in (".parquet", ".csv", ".jsonl"):
+        write_all(tmp_path / f"out{suffix}", classes, (LABELS, sure, SETS))
+    frames = [
+        pandas.read_parquet(tmp_path / "out.parquet"),
+        pandas.read_csv(tmp_path / "out.csv"),
+        pandas.read_json(tmp_path / "out.jsonl", lines=True),
+        polars.read_parquet(tmp_path / "out.parquet"),
+        polars.read_csv(tmp_path / "out.csv"),
+        polars.read_ndjson(tmp_path / "out.jsonl"),
+    ]
+    for frame in frames:
+        sets = [json.loads(inside) if isinstance(inside, str) else list(inside) for inside in frame["set"]]
+        rows = list(zip(frame["label"], frame["confidence"], sets, frame["size"], strict=True))
+        assert rows == expected_rows([(LABELS, sure, SETS)], classes)
+
+
+def test_types_of_the_columns(tmp_path):
+    arrow, parquet = require("pyarrow", "io"), require("pyarrow.parquet", "io")
+    for classes, kind in ((None, arrow.int32()), (["a", "b", "c"], arrow.string())):
+        schema = parquet.read_schema(write_all(tmp_path / "out.parquet", classes))
+        assert schema.types == [kind, arrow.float64(), arrow.list_(kind), arrow.int32()]
+    with np.load(write_all(tmp_path / "out.npz", ["a", "b", "ccc"]), allow_pickle=False) as arrays:
+        assert {name: arrays[name].dtype for name in arrays} == {
+            "label": np.int32,
+            "confidence": np.float64,
+            "size": np.int32,
+            "set_labels": np.int32,
+            "set_offsets": np.int64,
+            "classes": np.dtype("U3"),
+        }
+
+
+def test_small_writes_share_a_row_group(tmp_path):
+    parquet = require("pyarrow.parquet", "io")
+    path = write_all(tmp_path / "out.parquet", ["a", "b", "c"], *[(LABELS, SURE, SETS)] * 500)
+    assert parquet.ParquetFile(path).metadata.num_row_groups == 1
+    reads_back(path, [(LABELS, SURE, SETS)] * 500, ["a", "b", "c"])
+
+
+def test_from_file_to_file(tmp_path, suffix):
+    """Blocks of one file become blocks of another; the size of blocks leaves no trace."""
+    rng = np.random.default_rng(0)
+    save(tmp_path / "new.npz", Logits(rng.normal(size=(100, 4)), classes=list("abcd")))
+    contents = []
+    for block_bytes in (1, 1000, 10**6):
+        path = tmp_path / f"out{suffix}"
+        with (
+            open_blocks(tmp_path / "new.npz", block_bytes=block_bytes) as blocks,
+            open_predictions(path, blocks.classes) as out,
+        ):
+            for block in blocks:
+                logits = block.logits
+                out.write(logits.argmax(axis=1), logits.max(axis=1), logits > 0)
+        contents.append(READERS[suffix](path))
+    whole = load(tmp_path / "new.npz").logits
+    wanted = expected_rows([(whole.argmax(axis=1), whole.max(axis=1), whole > 0)], "abcd")
+    assert contents == [wanted] * 3
+
+
+# -- whole or not at all ------------------------------------------------------------------------------------------
+
+
+class FullDisk(io.RawIOBase):
+    """Takes a few bytes more than a header, then says that the disk is full."""
+
+    def __init__(self, name):
+        self.name, self.room = name, 200
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.room -= len(data)
+        if self.room < 0:
+            raise OSError(28, "No space left on device")
+        return len(data)
+
+
+@pytest.fixture(params=["new", "old"])
+def target(request, tmp_path, suffix):
+    """A name where nothing is, or where an older file is."""
+    path = tmp_path / f"out{suffix}"
+    if request.param == "old":
+        path.write_text("older")
+    return path
+
+
+def as_it_was(path):
+    """Neither the file nor anything beside it has changed."""
+    return names_in(path.parent) == ([path.name] if path.exists() else []) and (
+        not path.exists() or path.read_text() == "older"
+    )
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), OSError(5, "mine"), InputError("mine"), KeyboardInterrupt()])
+def test_a_failure_in_the_middle_leaves_things_as_they_were(target, error):
+    def run():
+        with open_predictions(target, ["a", "b", "c"]) as out:
+            out.write(LABELS, SURE, SETS)
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        run()
+    assert caught.value is error  # not dressed up as one about the file
+    assert as_it_was(target)
+
+
+def test_bad_predictions_leave_things_as_they_were(target):
+    with pytest.raises(InputError, match=r"labels must be in 0\.\.2"):
+        write_all(target, None, (LABELS, SURE, SETS), (LABELS + 1, SURE, SETS))
+    assert as_it_was(target)
+
+
+def test_a_full_disk_leaves_things_as_they_were(target, monkeypatch):
+    @contextmanager
+    def full_disk(path):
+        yield FullDisk(str(path))
+
+    many = [np.tile(part, (1000, 1)[: part.ndim]) for part in (LABELS, SURE, SETS)]
+    with monkeypatch.context() as patch:
+        patch.setattr(predictions, "write_whole", full_disk)
+        with pytest.raises(InputError, match=r"cannot be written .*No space left") as caught:
+            write_all(target, None, many)
+    assert str(caught.value).startswith(f"{target}: ")
+    assert as_it_was(target)
+
+    def fail(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(InputError, match=r"cannot be written .*No space left"):
+        write_all(target, None, many)
+    assert as_it_was(target)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_killed_process_leaves_no_partial_file(target):
+    code = (
+        "import sys, time, numpy as np\n"
+        "from thermoset.io import open_predictions\n"
+        "with open_predictions(sys.argv[1]) as out:\n"
+        "    for i in range(10**9):\n"
+        "        out.write(np.zeros(1000, int), np.full(1000, 0.5), np.ones((1000, 100), bool))\n"
+        "        if i == 20:\n"
+        "            print('in the middle', flush=True)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(target)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"in the middle\n"
+        process.kill()
+    left = [name for name in names_in(target.parent) if name != target.name]
+    assert [name.startswith(f".{target.name}.") for name in left] == [True]  # the one hidden file, and no spools
+    assert not target.exists() or target.read_text() == "older"
+
+
+# -- memory -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".jsonl"])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_memory_is_bounded_by_a_block(tmp_path, monkeypatch, suffix, at_once):
+    """Many small blocks, or one that is much larger than a piece."""
+    block = np.zeros(100, dtype=int), np.full(100, 0.5), np.ones((100, 50), dtype=bool)
+    if at_once:
+        monkeypatch.setattr(predictions, "PIECE", block[2].size)
+    many = [tuple(np.concatenate([part] * 100) for part in block)] if at_once else [block] * 100
+    path = tmp_path / f"out{suffix}"
+    tracemalloc.start()
+    write_all(path, None, *many)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    size = path.stat().st_size
+    assert size > 1_500_000
+    assert peak < size / 4
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "sure", "sets", "said"),
+    [
+        (LABELS[:2], SURE, SETS, "labels must be 3 whole numbers, one a row; got int64, shape"),
+        (LABELS / 2, SURE, SETS, "labels must be 3 whole numbers, one a row; got float64"),
+        (LABELS == 1, SURE, SETS, "labels must be 3 whole numbers, one a row; got bool"),
+        (LABELS, SURE[:, None], SETS, "confidence must be 3 floats, one a row; got float64, shape"),
+        (LABELS, LABELS, SETS, "confidence must be 3 floats, one a row; got int64"),
+        (LABELS, SURE * np.nan, SETS, "confidence must be finite"),
+        (LABELS, SURE, SETS[:, :2], r"sets must be a boolean array \(n, 3\); got bool, shape \(3, 2\)"),
+        (LABELS, SURE, SETS[0], r"sets must be a boolean array \(n, 3\)"),
+        (LABELS, SURE, SETS.astype(int), r"sets must be a boolean array .* got int64"),
+        (LABELS - 1, SURE, SETS, r"labels must be in 0\.\.2; got -1\.\.1"),
+        (LABELS + 1, SURE, SETS, r"labels must be in 0\.\.2; got 1\.\.3"),
+    ],
+)
+@pytest.mark.parametrize("classes", [None, ["a", "b", "c"]])
+def test_bad_predictions_are_refused(tmp_path, classes, labels, sure, sets, said):
+    with pytest.raises(InputError, match=said) as caught:
+        write_all(tmp_path / "out.csv", classes, (LABELS, SURE, SETS), (labels, sure, sets))
+    assert "\n" not in str(caught.value)
+    assert names_in(tmp_path) == []
+
+
+def test_bad_targets_are_refused(tmp_path):
+    for name in ("out.txt", "out", "out.json"):
+        with pytest.raises(FileFormatError, match=r"unknown kind of file .*; known: \.parquet, \.csv, \.jsonl, \.npz"):
+            write_all(tmp_path / name, None)
+    with pytest.raises(InputError, match=r"none/out\.csv: folder .* does not exist"):
+        write_all(tmp_path / "none" / "out.csv", None)
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(InputError, match=r"out\.csv: is a folder"):
+        write_all(tmp_path / "out.csv", None)
+    with pytest.raises(InputError, match="path must be the name of a file"):
+        write_all(3, None)
+    with pytest.raises(InputError, match="'a' appears more than once"):
+        write_all(tmp_path / "out.npz", ["a", "a"])
+    assert names_in(tmp_path) == ["out.csv"]
+
+
+def test_suffix_in_capitals_and_str_paths(tmp_path):
+    write_all(str(tmp_path / "OUT.CSV"), None, (LABELS, SURE, SETS))
+    assert len(rows_of_csv(tmp_path / "OUT.CSV")) == 3
+
+
+def test_a_missing_part_is_named_before_anything_is_written(tmp_path, monkeypatch):
+    for loaded in ["pyarrow", *(known for known in sys.modules if known.startswith("pyarrow."))]:
+        monkeypatch.setitem(sys.modules, loaded, None)
+    with pytest.raises(MissingExtraError, match=r"writing \.parquet needs pyarrow.*thermoset\[io\]"):
+        open_predictions(tmp_path / "out.parquet").__enter__()
+    assert names_in(tmp_path) == []
