@@ -16,7 +16,7 @@ from thermoset.estimators import checked_temperature, fit_data, predict_data, re
 from thermoset.kernels import Row, confidences, row_moments, softmax
 from thermoset.metrics import reliability_from_confidence
 
-__all__ = ["T_MAX", "T_MIN", "Fit", "TemperatureScaler", "fit_ece", "fit_nll", "probabilities"]
+__all__ = ["T_MAX", "T_MIN", "Fit", "TemperatureScaler", "confidence_and_loss", "fit_ece", "fit_nll", "probabilities"]
 
 T_MIN, T_MAX = 0.01, 100.0
 _WARM_START_ROWS = 2_000  # Newton begins on this many rows: full passes then start next to the answer
@@ -165,6 +165,26 @@ def probabilities(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
     return probs
 
 
+def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Confidence of the predicted label and negative log-likelihood of each row, without forming probabilities.
+
+    >>> confidence, loss = confidence_and_loss(Logits([[0.0, 0.0]], [1]), 1.0)
+    >>> float(confidence[0]), round(float(loss[0]), 12)  # -log(1/2)
+    (0.5, 0.693147180560)
+    """
+    labels = data.require_labels("calibration")
+    at = np.array([checked_temperature(temperature)])
+    confidence = np.empty((1, len(data)))
+    loss, slope, curvature = np.empty((3, len(data)))
+
+    def work(block: Row, rows: slice) -> None:
+        confidences(block, at, confidence[:, rows])
+        row_moments(block, labels[rows], 1.0 / temperature, loss[rows], slope[rows], curvature[rows])
+
+    for_blocks(data.logits, work)
+    return confidence[0], loss
+
+
 class TemperatureScaler(BaseEstimator):  # type: ignore[misc]
     """Calibrated probabilities: softmax(logits / T*) with T* fitted on held-out rows.
 
@@ -216,7 +236,7 @@ class TemperatureScaler(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"objective must be 'nll' or 'ece'; got {self.objective!r}.")
         self.temperature_, self.loss_ = fit.temperature, fit.loss
         self.n_iter_, self.at_bound_ = fit.n_iter, fit.at_bound
-        remember_classes(self, data)
+        remember_classes(self, data.n_classes, data.classes)
         if fit.at_bound:
             warnings.warn(_bound_message(fit.temperature), BoundWarning, stacklevel=2)
         return self

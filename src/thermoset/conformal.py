@@ -16,7 +16,7 @@ from thermoset.estimators import checked_seed, checked_temperature, fit_data, pr
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.scores import Score, resolve
 
-__all__ = ["Calibration", "ConformalClassifier", "scores"]
+__all__ = ["Calibration", "ConformalClassifier", "Scoring", "scores", "sets_under", "sizes_under"]
 
 _NAMED = 5  # classes a warning names before it says "and n more"
 
@@ -148,7 +148,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         self.thresholds_ = self.calibration_.thresholds(self.alpha)
         value = self.thresholds_.value
         self.threshold_ = float(value[0]) if self.calibration_.group_of_class is None else value
-        remember_classes(self, data)
+        remember_classes(self, data.n_classes, data.classes)
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
@@ -172,28 +172,10 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     def set_sizes(self, logits: Any, *, u: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,), without forming the sets where the threshold is global."""
         data = predict_data(self, logits)
-        if self.calibration_.group_of_class is not None:
-            sizes: NDArray[np.int64] = self._sets(data, self.thresholds_[None], u)[0].sum(axis=1)
-            return sizes
-        scoring = self.calibration_.scoring
-        randomness = scoring.randomness(u, len(data))
-        prefixes: NDArray[np.int64] = prefix_sizes(
-            data.logits, scoring.score, scoring.temperature, randomness, self.thresholds_
-        )[0]
-        return prefixes if self.allow_empty else prefixes.clip(min=1)
+        return sizes_under(data, self.calibration_.scoring, self.thresholds_, allow_empty=self.allow_empty, u=u)
 
     def _sets(self, data: Logits, thresholds: ScorePairs, u: Any) -> NDArray[np.bool_]:
-        scoring = self.calibration_.scoring
-        randomness = scoring.randomness(u, len(data))
-        if self.calibration_.group_of_class is None:
-            q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
-            at_least = int(not self.allow_empty)
-            return prefix_sets(data.logits, scoring.score, scoring.temperature, randomness, q, at_least)
-        sets = class_sets(data.logits, scoring.score, scoring.temperature, randomness, thresholds)
-        if not self.allow_empty:
-            level, row = np.nonzero(~sets.any(axis=2))
-            sets[level, row, data.logits.argmax(axis=1)[row]] = True
-        return sets
+        return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u)
 
     def _scoring(self) -> Scoring:
         score, seed = resolve(self.method), checked_seed(self.random_state)
@@ -250,6 +232,34 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
             f"{len(self.calibration_.labels)} rows have their label on one. Its labels enter every set: unmask the "
             "classes or drop the rows."
         )
+
+
+def sets_under(
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None
+) -> NDArray[np.bool_]:
+    """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
+    randomness = scoring.randomness(u, len(data))
+    if thresholds.value.shape[1] == 1:
+        q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
+        return prefix_sets(data.logits, scoring.score, scoring.temperature, randomness, q, int(not allow_empty))
+    sets = class_sets(data.logits, scoring.score, scoring.temperature, randomness, thresholds)
+    if not allow_empty:
+        level, row = np.nonzero(~sets.any(axis=2))
+        sets[level, row, data.logits.argmax(axis=1)[row]] = True
+    return sets
+
+
+def sizes_under(
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None
+) -> NDArray[np.int64]:
+    """Set sizes (n,) under thresholds (1,) or (C,); the sets are not formed where one threshold serves all classes."""
+    if thresholds.value.shape[0] > 1:
+        sets = sets_under(data, scoring, thresholds[None], allow_empty=allow_empty, u=u)[0]
+        counts: NDArray[np.int64] = sets.sum(axis=1)
+        return counts
+    randomness = scoring.randomness(u, len(data))
+    sizes: NDArray[np.int64] = prefix_sizes(data.logits, scoring.score, scoring.temperature, randomness, thresholds)[0]
+    return sizes if allow_empty else sizes.clip(min=1)
 
 
 def scores(method: str | Score, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:

@@ -9,8 +9,11 @@ inside; no argsort is needed.
 
 import math
 import os
-from collections.abc import Callable, Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -37,6 +40,7 @@ __all__ = [
     "Randomness",
     "ScorePairs",
     "class_sets",
+    "compiling",
     "for_blocks",
     "label_scores",
     "prefix_sets",
@@ -122,6 +126,17 @@ def run_all(
             done()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Around a first call of kernels: say so on standard error when compiling them takes over a second."""
+    note = threading.Timer(1.0, lambda: sys.stderr.write("thermoset: compiling, once for this machine ...\n"))
+    note.start()
+    try:
+        yield
+    finally:
+        note.cancel()
 
 
 def for_blocks(logits: Row, work: Callable[[Row, slice], None]) -> None:

@@ -27,3 +27,7 @@ class CoverageWarning(UserWarning):
 
 class BoundWarning(UserWarning):
     """A fitted temperature stopped at a bound of its search interval."""
+
+
+class BudgetWarning(UserWarning):
+    """No temperature keeps the budget that was asked for; the closest was taken."""

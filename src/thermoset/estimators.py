@@ -19,10 +19,10 @@ def fit_data(estimator: Any, logits: Any, labels: Any) -> Logits:
     return data
 
 
-def remember_classes(estimator: Any, data: Logits) -> None:
+def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
     """Note what was fitted on; the last step of a fit, because it is what makes an estimator count as fitted."""
-    estimator.n_features_in_ = data.n_classes
-    estimator.class_names_ = data.classes
+    estimator.n_features_in_ = n_classes
+    estimator.class_names_ = classes
 
 
 def predict_data(estimator: Any, logits: Any) -> Logits:

@@ -4,8 +4,6 @@ A sweep sorts rows once, computes what a label's score needs once for each tempe
 alphas nearly for nothing: a trial only draws u, picks rows and an order statistic.
 """
 
-import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
@@ -16,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits, as_logits
+from thermoset.engine import compiling
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
@@ -198,17 +197,13 @@ def _warn_about_rows(plan: Plan, drawn: Trials, absent: NDArray[np.int64]) -> No
 
 
 def _warm_up(data: Logits, plan: Plan) -> None:
-    """Compile the kernels on a handful of rows, or load them from the cache; say so when it takes over a second."""
+    """Compile the kernels on a handful of rows, or load them from the cache."""
     if (data.logits.dtype, plan.integrate) in _compiled:
         return
-    note = threading.Timer(1.0, lambda: sys.stderr.write("thermoset: compiling, once for this machine ...\n"))
-    note.start()
-    try:
+    with compiling():
         few = Logits(np.arange(20.0).reshape(10, 2).astype(data.logits.dtype), np.arange(10) % 2)
         small = Plan((APS(),), np.ones(1), (0.5,), plan.integrate, True, 1)
         run(few, small, draw_trials(few.require_labels("sweep"), 2, 1, Protocol(0, 0.5)), None)
-    finally:
-        note.cancel()
     _compiled.add((data.logits.dtype, plan.integrate))
 
 

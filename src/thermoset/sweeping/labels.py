@@ -15,7 +15,17 @@ from thermoset.kernels import Floats, Row, gap_weights, kernel, masses_around, r
 from thermoset.scores import score_refine, score_value
 from thermoset.sweeping.intervals import FIXED_POINT, Bools, Ints, Parameters, is_inside, share_inside
 
-__all__ = ["N_SHARES", "TOP_SHARE", "count_misses", "label_shares", "select_thresholds"]
+__all__ = [
+    "N_SHARES",
+    "TOP_SHARE",
+    "count_misses",
+    "is_flat",
+    "label_refine",
+    "label_shares",
+    "label_value",
+    "select_thresholds",
+    "share_by_pairs",
+]
 
 N_SHARES = 7  # numbers `kernels.shares` gives for a label
 TOP_SHARE = 3  # place of the top class's share among them
@@ -41,7 +51,7 @@ def label_shares(block: Row, ranked: Row, labels: Ints, temperatures: Floats, ra
 
 
 @kernel
-def _value(code: int, parameters: Parameters, rank: int, around: Floats, i: int, u: float) -> float:
+def label_value(code: int, parameters: Parameters, rank: int, around: Floats, i: int, u: float) -> float:
     """Value of the label of place i; `around` (N_SHARES, n) holds one temperature."""
     if around[4, i] == -np.inf:
         return np.inf
@@ -49,7 +59,8 @@ def _value(code: int, parameters: Parameters, rank: int, around: Floats, i: int,
 
 
 @kernel
-def _refine(code: int, around: Floats, i: int, u: float) -> float:
+def label_refine(code: int, around: Floats, i: int, u: float) -> float:
+    """Refinement of the label of place i."""
     if around[4, i] == -np.inf:
         return np.inf
     return score_refine(code, around[1, i], around[4, i], around[5, i], around[6, i], u)
@@ -120,7 +131,7 @@ def select_thresholds(
     for t in range(conformal.shape[0]):
         for j in range(n):
             i = conformal[t, j]
-            values[j] = _value(code, parameters, rank[i], around, i, u[t, j])
+            values[j] = label_value(code, parameters, rank[i], around, i, u[t, j])
         for a in range(ks.shape[0]):
             k = ks[a]
             if k > n:
@@ -136,7 +147,7 @@ def select_thresholds(
                 below += values[j] < q
                 if values[j] == q:
                     i = conformal[t, j]
-                    scratch[ties] = _refine(code, around, i, u[t, j])
+                    scratch[ties] = label_refine(code, around, i, u[t, j])
                     ties += 1
             q_value[a, t] = q
             q_refine[a, t] = _select(scratch, ties, k - below)
@@ -166,23 +177,32 @@ def _add_drawn(
             missed[t] += seen[t] & (start + u[t] * slope > q_value[t])
         return
     for t in range(q_value.shape[0]):
-        value = _value(code, parameters, rank, around, i, u[t])
-        refine = _refine(code, around, i, u[t]) if value == q_value[t] else 0.0
+        value = label_value(code, parameters, rank, around, i, u[t])
+        refine = label_refine(code, around, i, u[t]) if value == q_value[t] else 0.0
         missed[t] += seen[t] and not is_inside(value, refine, q_value[t], q_refine[t])
 
 
 @kernel
-def _share_by_pairs(
+def is_flat(start: float, slope: float, q: float) -> bool:
+    """Whether a score start + u slope meets q where it is too flat for its values to tell the share of u inside."""
+    return slope < _STEEP and start - _CLOSE <= q <= start + slope + _CLOSE
+
+
+@kernel
+def share_by_pairs(
     code: int, parameters: Parameters, rank: int, around: Floats, i: int, q_value: float, q_refine: float
 ) -> float:
     """Share of u that lets the label in, by bisection over the pairs: right where values are all alike."""
-    value, refine = _value(code, parameters, rank, around, i, 1.0), _refine(code, around, i, 1.0)
+    value, refine = label_value(code, parameters, rank, around, i, 1.0), label_refine(code, around, i, 1.0)
     if is_inside(value, refine, q_value, q_refine):
         return 1.0
+    value, refine = label_value(code, parameters, rank, around, i, 0.0), label_refine(code, around, i, 0.0)
+    if not is_inside(value, refine, q_value, q_refine):
+        return 0.0
     inside, outside = 0.0, 1.0
     for _ in range(40):
         middle = (inside + outside) / 2
-        value, refine = _value(code, parameters, rank, around, i, middle), _refine(code, around, i, middle)
+        value, refine = label_value(code, parameters, rank, around, i, middle), label_refine(code, around, i, middle)
         if is_inside(value, refine, q_value, q_refine):
             inside = middle
         else:
@@ -206,9 +226,8 @@ def _add_expected(
 ) -> None:
     for t in range(expected.shape[0]):
         if seen[t]:
-            near = start - _CLOSE <= q_value[t] <= start + slope + _CLOSE
-            if near and slope < _STEEP:
-                share = _share_by_pairs(code, parameters, rank, around, i, q_value[t], q_refine[t])
+            if is_flat(start, slope, q_value[t]):
+                share = share_by_pairs(code, parameters, rank, around, i, q_value[t], q_refine[t])
             else:
                 share = share_inside(start, slope, q_value[t])
             expected[t] += np.int64((1.0 - share) * FIXED_POINT + 0.5)
@@ -241,11 +260,11 @@ def count_misses(
         for i in range(edges[c], edges[c + 1]):
             if keep_top and rank[i] == 1:
                 continue
-            end = _value(code, parameters, rank[i], around, i, 1.0)
+            end = label_value(code, parameters, rank[i], around, i, 1.0)
             reach = _CLOSE * (1.0 + abs(end))
             if end < smallest - reach:
                 continue
-            start, seen = _value(code, parameters, rank[i], around, i, 0.0), evaluation[i]
+            start, seen = label_value(code, parameters, rank[i], around, i, 0.0), evaluation[i]
             slope = end - start if start < np.inf else 0.0
             if start > largest + reach:
                 for t in range(q_value.shape[0]):

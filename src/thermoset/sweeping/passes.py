@@ -21,7 +21,7 @@ from thermoset.sweeping.labels import N_SHARES, TOP_SHARE, count_misses, label_s
 from thermoset.sweeping.sizes import count_sizes
 from thermoset.sweeping.trials import Trials
 
-__all__ = ["INTEGRATED_METRICS", "METRICS", "Plan", "run"]
+__all__ = ["INTEGRATED_METRICS", "METRICS", "Plan", "Shares", "run", "shares_of_labels"]
 
 METRICS = (
     "avg_size",
@@ -62,8 +62,11 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class _Shares:
-    """Of every row in class order: its label's rank, and shares around the label at each temperature."""
+class Shares:
+    """Of every row, in the order it was asked for: its label's rank, and shares around the label at each temperature.
+
+    rank (n,), around (temperatures, N_SHARES, n).
+    """
 
     rank: NDArray[np.int64]
     around: NDArray[np.float64]
@@ -84,7 +87,7 @@ def run(data: Logits, plan: Plan, trials: Trials, progress: Callable[[int, int],
         if progress is not None:
             progress(done, total)
 
-    shares = _label_shares(data, plan, trials, blocks, tick)
+    shares = shares_of_labels(data, plan.temperatures, trials.order, plan.n_jobs, tick)
     values = np.full((*plan.shape, len(plan.metrics), trials.count), np.nan)
     refine = np.empty((*plan.shape, trials.count))
     run_all(
@@ -96,25 +99,33 @@ def run(data: Logits, plan: Plan, trials: Trials, progress: Callable[[int, int],
     return values
 
 
-def _label_shares(data: Logits, plan: Plan, trials: Trials, blocks: list[slice], tick: Callable[[], None]) -> _Shares:
-    labels = data.require_labels("sweep")[trials.order]
+def shares_of_labels(
+    data: Logits,
+    temperatures: NDArray[np.float64],
+    order: NDArray[np.int64],
+    n_jobs: int | None,
+    tick: Callable[[], None],
+) -> Shares:
+    """Sort every row once and find the shares around its label; place k of the result is row order[k]."""
+    labels = data.require_labels("sweep")[order]
     rank = np.empty(len(data), dtype=np.int64)
-    around = np.empty((len(plan.temperatures), N_SHARES, len(data)))
+    around = np.empty((len(temperatures), N_SHARES, len(data)))
 
     def work(rows: slice) -> None:
-        block = widened(data.logits[trials.order[rows]])
+        block = widened(data.logits[order[rows]])
         ranked = np.sort(block, axis=1)
-        label_shares(block, ranked, labels[rows], plan.temperatures, rank[rows], around[:, :, rows])
+        label_shares(block, ranked, labels[rows], temperatures, rank[rows], around[:, :, rows])
 
-    run_all([partial(work, rows) for rows in blocks], n_jobs=plan.n_jobs, progress=tick)
-    return _Shares(rank, around)
+    blocks = row_blocks(len(data), data.n_classes)
+    run_all([partial(work, rows) for rows in blocks], n_jobs=n_jobs, progress=tick)
+    return Shares(rank, around)
 
 
 def _one_temperature(
     data: Logits,
     plan: Plan,
     trials: Trials,
-    shares: _Shares,
+    shares: Shares,
     j: int,
     values: NDArray[np.float64],
     refine: NDArray[np.float64],
@@ -169,7 +180,7 @@ def _sizes(
     data: Logits,
     plan: Plan,
     trials: Trials,
-    shares: _Shares,
+    shares: Shares,
     blocks: list[slice],
     values: NDArray[np.float64],
     refine: NDArray[np.float64],

@@ -14,14 +14,14 @@ from thermoset.kernels import MOST_NEGATIVE, Floats, Row, all_masses, exp, kerne
 from thermoset.scores import score_value
 from thermoset.sweeping.intervals import FIXED_POINT, Bools, Ints, Parameters, is_inside, share_inside
 
-__all__ = ["count_sizes"]
+__all__ = ["count_sizes", "exact_means", "exact_sizes", "open_ranks"]
 
 _FEW = 8  # open ranks that are quicker done for all trials at once than by a walk of the thresholds
 _CHUNK = 16  # ranks whose exponentials are computed together
 
 
 @kernel
-def _exact_sizes(
+def exact_sizes(
     ranked: Row,
     temperature: float,
     code: int,
@@ -57,7 +57,7 @@ def _exact_sizes(
 
 
 @kernel
-def _exact_means(
+def exact_means(
     code: int,
     parameters: Parameters,
     q_value: Floats,
@@ -68,7 +68,7 @@ def _exact_means(
     below: Floats,
     means: Ints,
 ) -> None:
-    """Expected set sizes over u of the row whose masses `_exact_sizes` left, in fixed point.
+    """Expected set sizes over u of the row whose masses `exact_sizes` left, in fixed point.
 
     Each rank counts with the share of u that lets it in, found by bisection: u* to 2**-40, no closed form needed
     where shares underflow.
@@ -159,7 +159,7 @@ def _score_chunk(
 
 
 @kernel
-def _open_ranks(
+def open_ranks(
     falling: Row,
     inverse: float,
     top: float,
@@ -334,7 +334,7 @@ def count_sizes(  # noqa: C901 (calls with this many arrays cost more than the w
                     q, refine, order = q_value[m, j, a], q_refine[m, j, a], rising[m, j, a]
                     done = False
                     if not masked:
-                        first, stop, filled = _open_ranks(
+                        first, stop, filled = open_ranks(
                             falling[i], 1.0 / temperatures[j], tops[j, i], codes[m], given,
                             q[order[0]] - close, q[order[trials - 1]] + close, own, low, filled, starts, ends,
                         )  # fmt: skip
@@ -348,12 +348,12 @@ def count_sizes(  # noqa: C901 (calls with this many arrays cost more than the w
                         if integrate:
                             _means_of(starts, ends, first, stop, q, means)
                     if not done:
-                        _exact_sizes(
+                        exact_sizes(
                             row, temperatures[j], codes[m], given, u[i], q, refine,
                             log_weight, weight, above, below, mine,
                         )  # fmt: skip
                         if integrate:
-                            _exact_means(codes[m], given, q, refine, log_weight, weight, above, below, means)
+                            exact_means(codes[m], given, q, refine, log_weight, weight, above, below, means)
                     _add(mine, seen, sizes[m, j, a], empty[m, j, a])
                     if integrate:
                         _add_means(means, seen, expected_sizes[m, j, a], expected_empty[m, j, a])

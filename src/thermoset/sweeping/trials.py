@@ -1,5 +1,6 @@
 """The paper's protocol: random splits into calibration, conformal and evaluation rows, one u a row and trial."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +11,7 @@ from thermoset.data import split_indices
 from thermoset.engine import run_all
 from thermoset.levels import Alpha
 
-__all__ = ["Protocol", "Trial", "Trials", "draw_trial", "draw_trials"]
+__all__ = ["Protocol", "Trial", "Trials", "draw_trial", "draw_trials", "packed_trials"]
 
 _U_STREAM = 1  # splits draw from (random_state, trial), u from (random_state, trial, 1)
 
@@ -76,25 +77,30 @@ def draw_trial(n_rows: int, trial: int, protocol: Protocol, groups: object = Non
 
 
 def draw_trials(labels: NDArray[np.int64], n_classes: int, trials: int, protocol: Protocol) -> Trials:
-    """Draw all trials, with rows in class order so that a class's counts are made in one place."""
+    """Draw all trials of a protocol."""
+    return packed_trials(labels, n_classes, trials, partial(draw_trial, len(labels), protocol=protocol))
+
+
+def packed_trials(labels: NDArray[np.int64], n_classes: int, trials: int, draw: Callable[[int], Trial]) -> Trials:
+    """Trials 0, 1, ... of `draw`, all with as many conformal rows, in class order: a class is counted in one place."""
     n_rows = len(labels)
     order = np.argsort(labels, kind="stable")
     place = np.empty(n_rows, dtype=np.int32)
     place[order] = np.arange(n_rows, dtype=np.int32)
     evaluation, u = np.zeros((n_rows, trials), dtype=np.bool_), np.empty((n_rows, trials))
     counts = np.empty((trials, n_classes), dtype=np.int64)
-    n_conformal = len(draw_trial(n_rows, 0, protocol).conformal)
+    n_conformal = len(draw(0).conformal)
     conformal = np.empty((trials, n_conformal), dtype=np.int32)
     u_conformal = np.empty((trials, n_conformal))
 
-    def draw(t: int) -> None:
-        drawn = draw_trial(n_rows, t, protocol)
+    def pack(t: int) -> None:
+        drawn = draw(t)
         evaluation[place[drawn.evaluation], t] = True
         u[:, t] = drawn.u[order]
         counts[t] = np.bincount(labels[drawn.evaluation], minlength=n_classes)
         rows = order[np.sort(place[drawn.conformal])]
         conformal[t], u_conformal[t] = place[rows], drawn.u[rows]
 
-    run_all([partial(draw, t) for t in range(trials)])
+    run_all([partial(pack, t) for t in range(trials)])
     edges = np.searchsorted(labels[order], np.arange(n_classes + 1))
     return Trials(order, conformal, u_conformal, evaluation, u, edges, counts)

@@ -1,0 +1,157 @@
+"""The record of a choice: which temperature, why, what it costs, and how sure the rows are."""
+
+from dataclasses import dataclass
+
+__all__ = ["Choice", "Comparison", "Curve", "Outlook"]
+
+_NORMAL = 1.96  # standard errors of a 95% interval
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What sets at one temperature are expected to show on fresh rows; errors are standard errors, None if unknown.
+
+    `top_gap` is TopCovGap as the calibration rows show it, each half with the threshold of the other: read it beside
+    `Choice.noise_floor`, which is for as many rows.
+    """
+
+    name: str
+    temperature: float
+    size: float
+    size_error: float | None
+    empty_share: float
+    top_gap: float
+    top_gap_error: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What T-hat gives and takes against another temperature: differences T-hat minus the other.
+
+    `tells_apart` says whether the rows can tell the class gaps of the two apart: their difference, free of the noise
+    of class means, exceeds 1.96 standard errors (a paired test over classes). None where that is unknown.
+    """
+
+    name: str
+    temperature: float
+    size: float
+    size_error: float | None
+    top_gap: float
+    top_gap_error: float | None
+    tells_apart: bool | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What the choice was made from: expected size and class loss at each temperature searched."""
+
+    temperatures: tuple[float, ...]
+    size: tuple[float, ...]
+    size_error: tuple[float | None, ...]
+    loss: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A temperature for the sets, and why.
+
+    Attributes
+    ----------
+    temperature : float
+        T-hat.
+    prefer, selection : str
+        What was asked for.
+    met : bool
+        Whether a budget is kept; True without one.
+    peak : float or None
+        T_c, the temperature of the largest sets, beyond which nothing is searched; None where the curve has no peak.
+    spread : (float, float) or None
+        Where 90% of random halves of the rows put T-hat; None where the choice does not rest on class coverage.
+    outlooks : tuple of Outlook
+        At T = 1, T* and T-hat.
+    comparisons : tuple of Comparison
+        T-hat against T = 1 and T*.
+    noise_floor, noise_floor_95 : float
+        Mean and 95% point of TopCovGap if every class were covered alike, on these rows.
+    n_rows : int
+        Calibration rows it was chosen from.
+    curve : Curve
+        What was searched.
+    """
+
+    temperature: float
+    prefer: str
+    selection: str
+    met: bool
+    peak: float | None
+    spread: tuple[float, float] | None
+    outlooks: tuple[Outlook, ...]
+    comparisons: tuple[Comparison, ...]
+    noise_floor: float
+    noise_floor_95: float
+    n_rows: int
+    curve: Curve
+
+    @property
+    def outlook(self) -> Outlook:
+        """At T-hat."""
+        return self.outlooks[-1]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The recommendation, what it gives and takes (± is 95%), and how sure the rows are."""
+        return (self._reason(), *map(_traded, self.comparisons), *self._doubts())
+
+    @property
+    def why(self) -> str:
+        """All sentences as one text."""
+        return " ".join(self.sentences)
+
+    def _reason(self) -> str:
+        where = "of the temperatures searched" if self.peak is None else f"up to the size peak T_c = {self.peak:.2f}"
+        chosen = f"T-hat = {self.temperature:.2f}"
+        if self.prefer == "coverage":
+            return f"{chosen} covers the classes most evenly {where}."
+        if self.prefer == "size":
+            return f"{chosen} gives the smallest sets {where} ({self.outlook.empty_share:.1%} of them empty)."
+        if "<=" not in self.prefer:
+            return (
+                f"{chosen} lies {float(self.prefer):.0%} of the way from the smallest sets to the most even coverage."
+            )
+        rest = "the most even class coverage" if self.prefer.startswith("size") else "the smallest sets"
+        if self.met:
+            return f"{chosen} has {rest} {where} that keeps {self.prefer} with 95% confidence."
+        return f"No temperature keeps {self.prefer} with 95% confidence; {chosen} comes closest."
+
+    def _doubts(self) -> list[str]:
+        said = []
+        room = self.noise_floor_95 - self.noise_floor
+        if self.prefer.startswith("gap") and room > float(self.prefer.removeprefix("gap<=")):
+            said.append(
+                f"On {self.n_rows:,} rows TopCovGap exceeds its floor by up to {room:.3f} by chance alone: too few to "
+                "see whether this budget is kept."
+            )
+        if self.spread is not None:
+            said.append(f"Random halves of the {self.n_rows:,} rows choose {_span(self.spread)} (90% of them).")
+        alike = [c.name for c in self.comparisons if c.tells_apart is False and c.temperature != self.temperature]
+        if alike:
+            said.append(
+                f"These rows cannot tell its class coverage from that at {' and '.join(alike)}: the difference is "
+                "within the noise."
+            )
+        return said
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.2f} to {ends[1]:.2f}"
+
+
+def _traded(versus: Comparison) -> str:
+    size = _change(versus.size, versus.size_error, "labels larger", "labels smaller", 2)
+    gap = _change(versus.top_gap, versus.top_gap_error, "higher", "lower", 3)
+    return f"Against {versus.name}: sets {size}, TopCovGap {gap}."
+
+
+def _change(value: float, error: float | None, more: str, less: str, digits: int) -> str:
+    give = "" if error is None else f" ± {_NORMAL * error:.{digits}f}"
+    return f"{abs(value):.{digits}f}{give} {more if value > 0 else less}"

@@ -1,0 +1,67 @@
+"""What the user wants of the sets, read from a word, a number or a budget."""
+
+import math
+import numbers
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from thermoset.errors import InputError
+
+__all__ = ["Preference", "read_preference"]
+
+_BUDGET = re.compile(r"(size|gap)\s*<=\s*(\S+)")
+_HELP = (
+    "prefer must be 'size', 'coverage', a number from 0 (size) to 1 (coverage), or a budget such as 'size<=3' or "
+    "'gap<=0.03'"
+)
+
+
+@dataclass(frozen=True)
+class Preference:
+    """`blend` trades size (0) against even class coverage (1); the budgets bound one and make the most of the other."""
+
+    kind: Literal["blend", "size_budget", "gap_budget"]
+    amount: float
+
+    @property
+    def text(self) -> str:
+        """As one would type it."""
+        if self.kind == "blend":
+            return {0.0: "size", 1.0: "coverage"}.get(self.amount, f"{self.amount:g}")
+        return f"{self.kind.removesuffix('_budget')}<={self.amount:g}"
+
+
+def read_preference(prefer: str | float) -> Preference:
+    """Read what `prefer=` and `--prefer` take.
+
+    >>> read_preference("coverage"), read_preference(0.25).text, read_preference("size <= 3").text
+    (Preference(kind='blend', amount=1.0), '0.25', 'size<=3')
+    """
+    if prefer in ("size", "coverage"):
+        return Preference("blend", float(prefer == "coverage"))
+    text = prefer.strip() if isinstance(prefer, str) else prefer
+    budget = _BUDGET.fullmatch(text) if isinstance(text, str) else None
+    amount = _number(budget.group(2) if budget else text)
+    if budget and budget.group(1) == "size":
+        if not amount > 0:
+            raise InputError(f"a size budget must be a number of labels > 0; got {prefer!r}. Try 'size<=3'.")
+        return Preference("size_budget", amount)
+    if budget:
+        if not 0 <= amount < 1:
+            raise InputError(f"a gap budget must be a share from 0 to 1; got {prefer!r}. Try 'gap<=0.03'.")
+        return Preference("gap_budget", amount)
+    if not 0 <= amount <= 1:
+        raise InputError(f"{_HELP}; got {prefer!r}.")
+    return Preference("blend", amount)
+
+
+def _number(value: object) -> float:
+    """The number, or NaN: every comparison with it is false."""
+    if isinstance(value, bool) or not isinstance(value, str | numbers.Real):
+        return math.nan
+    try:
+        found = float(value)
+    except ValueError:
+        return math.nan
+    return found if math.isfinite(found) else math.nan

@@ -1,0 +1,256 @@
+"""Choosing T-hat: rules, budgets, invariances, bad input."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from thermoset.errors import BudgetWarning, InputError
+from thermoset.scores import resolve
+from thermoset.sweeping import Trial
+from thermoset.tuning import choose, default_grid
+from thermoset.tuning.curves import Setting
+from thermoset.tuning.held_out import _HALVINGS, Gaps, class_gaps
+
+
+def uneven(n_rows=1500, n_classes=10, seed=0, scale=3.0):
+    """Rows of an overconfident classifier that finds some classes harder than others."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n_rows)
+    noise = 1 + labels[:, None] / n_classes
+    return ts.Logits(scale * (noise * rng.normal(size=(n_rows, n_classes)) + 4 * np.eye(n_classes)[labels]), labels)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return uneven()
+
+
+@pytest.fixture(scope="module")
+def chosen(rows):
+    """Choices by preference, each made once."""
+    made = {}
+
+    def get(prefer):
+        if prefer not in made:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BudgetWarning)
+                made[prefer] = choose(rows, method="aps", prefer=prefer, calibrated=2.0)
+        return made[prefer]
+
+    return get
+
+
+def test_size_has_the_smallest_sets_and_coverage_the_smallest_loss_up_to_the_peak(chosen):
+    for prefer, name in (("size", "size"), ("coverage", "loss")):
+        choice = chosen(prefer)
+        t, values = np.array(choice.curve.temperatures), np.array(getattr(choice.curve, name))
+        assert choice.peak == t[np.argmax(choice.curve.size)]
+        searched = t <= choice.peak
+        assert choice.temperature == t[searched][np.argmin(values[searched])]
+        assert choice.met
+
+
+def test_beta_interpolates_between_the_two(chosen):
+    low, high = chosen("size").temperature, chosen("coverage").temperature
+    for beta in (0.25, 0.5, 0.9):
+        assert chosen(beta).temperature == pytest.approx((1 - beta) * low + beta * high, rel=1e-12)
+
+
+def test_refinement_goes_off_the_grid(rows):
+    on_grid = choose(rows, method="aps", prefer="coverage", calibrated=2.0, temperatures=[0.5, 1, 2, 3, 4, 6])
+    assert len(on_grid.curve.temperatures) > 6
+    fine = choose(rows, method="aps", prefer="coverage", calibrated=2.0)
+    coarse = np.interp(on_grid.temperature, fine.curve.temperatures, fine.curve.loss)
+    assert coarse <= 1.05 * min(fine.curve.loss)
+
+
+def test_a_size_budget_holds_with_confidence_and_covers_as_evenly_as_it_may(chosen):
+    at_one = chosen("size").outlooks[0]
+    budget = round(at_one.size * 1.1, 2)
+    choice = chosen(f"size<={budget}")
+    upper = np.array(choice.curve.size) + 1.645 * np.array(choice.curve.size_error)
+    t, loss = np.array(choice.curve.temperatures), np.array(choice.curve.loss)
+    kept = (upper <= budget) & (t <= choice.peak)
+    assert choice.temperature == t[kept][np.argmin(loss[kept])]
+    assert choice.met
+    assert "keeps size<=" in choice.why
+
+
+def test_a_budget_that_cannot_be_kept_gives_the_closest_and_says_so(rows):
+    with pytest.warns(BudgetWarning, match=r"no temperature keeps size<=0.1 with 95% confidence; the closest"):
+        choice = choose(rows, method="aps", prefer="size<=0.1", calibrated=2.0)
+    assert not choice.met
+    upper = np.array(choice.curve.size) + 1.645 * np.array(choice.curve.size_error)
+    searched = np.array(choice.curve.temperatures) <= choice.peak
+    assert choice.temperature == np.array(choice.curve.temperatures)[searched][np.argmin(upper[searched])]
+    assert choice.why.startswith("No temperature keeps size<=0.1")
+
+
+def test_a_gap_budget_takes_the_smallest_sets_that_keep_it(chosen):
+    loose, tight = chosen("gap<=0.9"), chosen("gap<=0.05")
+    assert loose.temperature == pytest.approx(chosen("size").temperature)
+    assert loose.met
+    assert loose.temperature <= tight.temperature
+    at = tight.outlook
+    if tight.met:
+        assert at.top_gap <= 0.05 + tight.noise_floor
+
+
+def test_the_report_compares_with_one_and_with_the_calibrated_temperature(chosen):
+    choice = chosen("coverage")
+    assert [at.name for at in choice.outlooks] == ["T = 1", "T*", "T-hat"]
+    assert [at.temperature for at in choice.outlooks] == [1.0, 2.0, choice.temperature]
+    for versus, at in zip(choice.comparisons, choice.outlooks, strict=False):
+        assert versus.size == pytest.approx(choice.outlook.size - at.size)
+        assert versus.top_gap == pytest.approx(choice.outlook.top_gap - at.top_gap)
+        assert versus.size_error > 0
+    assert choice.spread[0] <= choice.temperature <= choice.spread[1]
+    assert chosen("size").spread is None
+
+
+def test_scaling_logits_scales_the_temperature():
+    """z / T is all that matters: with logits and grid times 4, the choice is 4 times as hot, to the bit."""
+    grid = default_grid(3.0)
+    for prefer in ("coverage", "size", 0.5):
+        plain = choose(uneven(600), prefer=prefer, calibrated=3.0, temperatures=grid)
+        scaled = choose(uneven(600, scale=12.0), prefer=prefer, calibrated=12.0, temperatures=4 * grid)
+        assert scaled.temperature == 4 * plain.temperature
+        assert scaled.curve.size == plain.curve.size
+
+
+def test_temperatures_that_cannot_be_told_apart_are_named():
+    """Classes that differ in nothing have no best temperature, and the choice says so."""
+    told = 0
+    for seed in range(20):
+        logits, labels = generated(400, 10, signal=-0.5, seed=seed)
+        choice = choose(ts.Logits(logits, labels), calibrated=2.0, random_state=seed)
+        told += "cannot tell its class coverage" in choice.why
+    assert told >= 12  # each of two comparisons errs in about 7% of cases; T-hat is also the luckiest temperature
+
+
+def test_a_curve_without_a_peak_is_searched_whole():
+    choice = choose(uneven(800), method="lac", calibrated=3.0)
+    if choice.peak is None:
+        assert "of the temperatures searched" in choice.why
+    assert choice.curve.temperatures[0] == 0.3
+    assert choice.curve.temperatures[-1] == 12.0
+
+
+@pytest.mark.parametrize(
+    ("calibrated", "low", "high"),
+    [(1.0, 0.3, 5.0), (1.3, 0.3, 5.2), (3.0, 0.3, 12.0), (0.05, 0.05, 5.0), (60, 0.3, 100.0)],
+)
+def test_the_grid_reaches_where_the_data_is(calibrated, low, high):
+    grid = default_grid(calibrated)
+    assert grid[0] == pytest.approx(low)
+    assert grid[-1] == pytest.approx(high)
+    assert 1.0 in grid
+    assert (np.diff(grid) > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["mondrian", "clustered"])
+def test_class_conditional_sets_have_a_choice_too(kind):
+    data = uneven(600, n_classes=4)
+    choice = choose(data, prefer="size", calibrated=3.0, class_conditional=kind, temperatures=[0.5, 1, 2, 4])
+    assert choice.temperature in (0.5, 1, 2, 4)
+    assert choice.comparisons[0].tells_apart is None
+    with pytest.raises(InputError, match="needs one threshold for all classes"):
+        choose(data, prefer="gap<=0.1", calibrated=3.0, class_conditional=kind)
+
+
+def test_the_papers_way_takes_thresholds_from_the_conformal_rows():
+    calibration, conformal = uneven(500, seed=1), uneven(500, seed=2)
+    grid = [0.5, 1.0, 2.0, 4.0]
+    choice = choose(
+        calibration, calibrated=3.0, selection="paper", conformal=conformal, temperatures=grid, prefer="coverage"
+    )
+    models = [ts.ConformalClassifier("raps", 0.1, t).fit(conformal) for t in grid]
+    sets = [model.predict_set(calibration) for model in models]
+    sizes = [ts.metrics.avg_size(s) for s in sets]
+    gaps = [ts.metrics.top_coverage_gap(s, calibration.labels, 0.1) for s in sets]
+    assert choice.curve.size == tuple(sizes)
+    assert choice.curve.loss == tuple(gaps)
+    peak = int(np.argmax(sizes))
+    searched = gaps[: peak + 1] if 0 < peak < 3 else gaps
+    assert choice.temperature == grid[int(np.argmin(searched))]
+
+
+def test_cross_fitted_gaps_are_those_of_the_classifier():
+    """Each half of the rows with the threshold of the other, in the classifier's own hands."""
+    data = uneven(301, n_classes=3, seed=4)
+    made = Setting(resolve("raps"), 0.1, True, True, None, 7)
+    gaps = class_gaps(data, made, np.array([0.5, 2.0]))
+    expected = np.zeros(2)
+    for t in range(_HALVINGS):
+        rng = np.random.default_rng((7, 0, t))
+        mixed = rng.permutation(np.arange(301))
+        u = rng.random(301)
+        halves = (
+            Trial(mixed[:0], mixed[150:300], mixed[:150], u),
+            Trial(mixed[:0], mixed[:150], mixed[150:], u),
+        )
+        for j, temperature in enumerate((0.5, 2.0)):
+            sets = np.zeros((301, 3), dtype=bool)
+            for half in halves:
+                model = ts.ConformalClassifier("raps", 0.1, temperature)
+                model.fit(data.take(half.conformal), u=u[half.conformal])
+                sets[half.evaluation] = model.predict_set(data.take(half.evaluation), u=u[half.evaluation])
+            expected[j] += ts.metrics.top_coverage_gap(sets, data.labels, 0.1) / _HALVINGS
+    np.testing.assert_allclose(gaps.top, expected, rtol=1e-12)
+
+
+def test_errors_of_pairs_are_hand_arithmetic():
+    # two pairs at one temperature: differences 0.2 and 0.4; mean square 0.1, over 4, root: sqrt(0.025)
+    gaps = Gaps(np.zeros(1), np.array([[[0.3], [0.1]], [[0.1], [0.5]]]))
+    assert gaps.errors()[0] == pytest.approx(np.sqrt(0.025))
+    both = Gaps(np.zeros(2), np.array([[[0.3, 0.1], [0.1, 0.1]]]))
+    assert both.difference_error(0, 1) == pytest.approx(0.1)  # (0.2 - 0.0)^2 / 4, root
+
+
+def test_few_rows_have_no_error_of_gaps():
+    data = uneven(30, n_classes=3)
+    choice = choose(data, calibrated=3.0, alpha=0.1)
+    assert choice.outlook.top_gap_error is None
+    assert "±" not in choice.sentences[1].split("TopCovGap")[1]
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_threads_do_not_change_the_choice(monkeypatch, chosen, rows, threads):
+    monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
+    assert choose(rows, method="aps", prefer="coverage", calibrated=2.0) == chosen("coverage")
+
+
+def test_progress_ends_at_its_total(rows):
+    told = []
+    choose(rows, calibrated=3.0, progress=lambda done, total: told.append((done, total)))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"prefer": "tiny"}, "prefer must be"),
+        ({"method": "apps"}, "method must be"),
+        ({"alpha": 2}, "alpha must be"),
+        ({"calibrated": -1.0}, "temperature must be"),
+        ({"selection": "mine"}, "selection must be 'calibration' or 'paper'; got 'mine'"),
+        ({"selection": "paper"}, "pass conformal="),
+        ({"class_conditional": "both"}, "class_conditional must be"),
+        ({"temperatures": [2, 1]}, "temperatures must rise"),
+        ({"random_state": None}, "random_state must be"),
+        ({"alpha": 0.001}, "needs at least 1998 calibration rows; got 1500"),
+        ({"alpha": 0.002, "prefer": "gap<=0.1"}, "needs at least 1996 calibration rows; got 1500"),
+    ],
+)
+def test_bad_input(rows, arguments, said):
+    with pytest.raises(InputError, match=said):
+        choose(rows, **{"calibrated": 3.0, **arguments})
+
+
+def test_unlabelled_rows_are_refused(rows):
+    with pytest.raises(InputError, match="labels"):
+        choose(ts.Logits(rows.logits), calibrated=3.0)

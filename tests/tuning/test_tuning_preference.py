@@ -1,0 +1,56 @@
+"""What `prefer` takes."""
+
+import math
+
+import pytest
+
+from thermoset.errors import InputError
+from thermoset.tuning import Preference, read_preference
+
+
+@pytest.mark.parametrize(
+    ("prefer", "kind", "amount", "text"),
+    [
+        ("size", "blend", 0.0, "size"),
+        ("coverage", "blend", 1.0, "coverage"),
+        (0, "blend", 0.0, "size"),
+        (1.0, "blend", 1.0, "coverage"),
+        (0.25, "blend", 0.25, "0.25"),
+        ("0.25", "blend", 0.25, "0.25"),
+        ("size<=3", "size_budget", 3.0, "size<=3"),
+        (" size <= 2.5 ", "size_budget", 2.5, "size<=2.5"),
+        ("gap<=0.03", "gap_budget", 0.03, "gap<=0.03"),
+        ("gap<=0", "gap_budget", 0.0, "gap<=0"),
+    ],
+)
+def test_preferences(prefer, kind, amount, text):
+    read = read_preference(prefer)
+    assert read == Preference(kind, amount)
+    assert read.text == text
+    assert read_preference(read.text) == read
+
+
+@pytest.mark.parametrize(
+    ("prefer", "said"),
+    [
+        ("small", "prefer must be 'size', 'coverage'"),
+        (1.5, "prefer must be"),
+        (-0.1, "prefer must be"),
+        (math.nan, "prefer must be"),
+        (True, "prefer must be"),
+        (None, "prefer must be"),
+        ([0.5], "prefer must be"),
+        ("", "prefer must be"),
+        ("size>=3", "prefer must be"),
+        ("size<=", "prefer must be"),
+        ("size<=0", "size budget must be a number of labels > 0; got 'size<=0'"),
+        ("size<=many", "size budget"),
+        ("size<=inf", "size budget"),
+        ("gap<=1", "gap budget must be a share from 0 to 1; got 'gap<=1'"),
+        ("gap<=-0.1", "gap budget"),
+        ("gap<=nan", "gap budget"),
+    ],
+)
+def test_bad_preferences(prefer, said):
+    with pytest.raises(InputError, match=said):
+        read_preference(prefer)
