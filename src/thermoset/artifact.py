@@ -1,0 +1,270 @@
+"""The predictor as a file: one JSON document with a versioned schema.
+
+Everything a prediction needs is in it, every float comes back exactly, and nothing in it is ever executed. A checksum
+tells an edited or damaged file from a good one. There is no time stamp: the same rows and seed give the same file.
+"""
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data import Logits
+from thermoset.engine import ScorePairs
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import write_whole
+from thermoset.levels import exact_level
+from thermoset.scores import SCORES, Score
+from thermoset.tuning import Choice
+
+__all__ = [
+    "SCHEMA",
+    "Artifact",
+    "Measure",
+    "Method",
+    "Provenance",
+    "Thresholds",
+    "fingerprint",
+    "read_artifact",
+    "write_artifact",
+]
+
+SCHEMA = 1
+"""The version this library writes, and the newest it reads."""
+
+_FORMAT = "thermoset predictor"
+_MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
+_KINDS = {type(score).name: type(score) for score in SCORES.values()}
+
+Number = float | Literal["inf", "-inf"]
+"""JSON has no infinity: those two are words."""
+
+
+# Unknown fields are refused, because ignoring one could change a prediction.
+
+
+class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A score: its name and what it was made with."""
+
+    name: str
+    parameters: dict[str, bool | int | float]
+
+    @classmethod
+    def of(cls, score: Score) -> "Method":
+        """Describe a score.
+
+        >>> from thermoset.scores import SAPS
+        >>> Method.of(SAPS(weight=0.1))
+        Method(name='saps', parameters={'weight': 0.1})
+        """
+        return cls(name=score.name, parameters=asdict(score))
+
+    def score(self) -> Score:
+        """The score itself.
+
+        >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5, "randomize_penalty": False}).score()
+        RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
+        """
+        if self.name not in _KINDS:
+            raise FileFormatError(f"method {self.name!r} is not known; known: {', '.join(_KINDS)}.")
+        try:
+            return _KINDS[self.name](**self.parameters)
+        except TypeError:
+            raise FileFormatError(f"method {self.name!r} does not take {self.parameters}.") from None
+
+
+class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Pairs (value, refine): one for all classes, or one for each."""
+
+    value: tuple[Number, ...]
+    refine: tuple[Number, ...]
+
+    @classmethod
+    def of(cls, pairs: ScorePairs) -> "Thresholds":
+        """Write down thresholds."""
+        return cls(value=tuple(map(_word, pairs.value.tolist())), refine=tuple(map(_word, pairs.refine.tolist())))
+
+    def pairs(self) -> ScorePairs:
+        """The thresholds as arrays."""
+        return ScorePairs(np.array(self.value, dtype=np.float64), np.array(self.refine, dtype=np.float64))
+
+
+def _word(value: float) -> Number:
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A number that was measured when the predictor was made, and its 95% interval where there is one."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where a predictor came from: library, rows, and what was asked for."""
+
+    version: str
+    calibration_rows: int
+    calibration_sha256: str
+    conformal_rows: int
+    conformal_sha256: str
+    objective: str
+    prefer: str
+    selection: str
+    random_state: int
+    recalibrated: bool
+
+
+class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A fitted predictor.
+
+    `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in `conformal.Calibration`; `seed` is that
+    of u, None for deterministic scores; `sizes[s]` counts the conformal rows with a set of size s.
+    """
+
+    format: str = _FORMAT
+    schema: int = SCHEMA
+    method: Method
+    alpha: str
+    temperature: float
+    temperature_sets: float
+    thresholds: Thresholds
+    pool_sizes: tuple[int, ...]
+    class_conditional: Literal["mondrian", "clustered"] | None
+    group_of_class: tuple[int, ...] | None
+    seed: int | None
+    allow_empty: bool
+    n_classes: int
+    classes: tuple[str, ...] | None
+    sizes: tuple[int, ...]
+    choice: Choice
+    measures: tuple[Measure, ...]
+    provenance: Provenance
+    checksum: str = ""
+
+
+class _Head(msgspec.Struct):
+    """What tells our files from others, and new ones from old; read before the rest."""
+
+    format: str = ""
+    schema: int = 0
+
+
+def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
+    """Write the document, whole or not at all."""
+    target = Path(path)
+    sealed = msgspec.structs.replace(artifact, checksum=_checksum(artifact))
+    content = msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"
+    try:
+        with write_whole(target) as stream:
+            stream.write(content)
+    except InputError as error:
+        raise InputError(f"{target}: {error}") from None
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from None
+
+
+def read_artifact(path: str | os.PathLike[str]) -> Artifact:
+    """Read a document and check everything in it."""
+    source = Path(path)
+    try:
+        if source.stat().st_size > _MOST_BYTES:
+            raise FileFormatError(f"has {source.stat().st_size:,} bytes; a predictor has at most {_MOST_BYTES:,}.")
+        artifact = _decoded(source.read_bytes())
+        _check(artifact)
+    except InputError as error:  # a score's own complaint too: whatever is in the file is the file's fault
+        raise FileFormatError(f"{source}: {error}") from None
+    except FileNotFoundError:
+        raise InputError(f"{source}: there is no such file.") from None
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
+    return artifact
+
+
+def fingerprint(data: Logits) -> str:
+    """SHA-256 of rows, labels and class names.
+
+    >>> fingerprint(Logits([[1.0, 2.0]], [1])) == fingerprint(Logits([[1.0, 2.0]], [1]))
+    True
+    """
+    parts = hashlib.sha256()
+    parts.update(json.dumps([data.logits.dtype.str, *data.logits.shape, data.classes]).encode())
+    parts.update(np.ascontiguousarray(data.logits).data)
+    parts.update(data.require_labels("a fingerprint").astype("<i8").data)
+    return parts.hexdigest()
+
+
+def _checksum(artifact: Artifact) -> str:
+    return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(artifact, checksum=""))).hexdigest()
+
+
+def _decoded(content: bytes) -> Artifact:
+    try:
+        head = msgspec.json.decode(content, type=_Head)
+    except msgspec.ValidationError:
+        head = _Head()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FileFormatError(f"is not a JSON document, or damaged ({error}).") from None
+    if head.format != _FORMAT:
+        raise FileFormatError("is not a predictor that thermoset saved.")
+    if head.schema > SCHEMA:
+        raise FileFormatError(
+            f"was saved by a newer thermoset (schema {head.schema}; this one reads up to {SCHEMA}). Upgrade thermoset."
+        )
+    try:
+        artifact = msgspec.json.decode(content, type=Artifact)
+    except (msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"is damaged, or was edited: {error}.") from None
+    if _checksum(artifact) != artifact.checksum:
+        raise FileFormatError("is damaged, or was edited: its checksum does not match. Save the predictor again.")
+    return artifact
+
+
+def _check(artifact: Artifact) -> None:
+    """Refuse what fits the schema but makes no predictor, so that a forged checksum gets no further either."""
+    exact_level(artifact.alpha)
+    artifact.method.score()
+    thresholds = artifact.thresholds.pairs()
+    n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
+    temperatures = artifact.temperature, artifact.temperature_sets
+    by_class = artifact.class_conditional is not None
+    groups = artifact.group_of_class
+    wrong = {
+        "schema must be at least 1": artifact.schema < 1,
+        "n_classes must be at least 2": n_classes < 2,
+        "temperatures must be finite and > 0": not all(math.isfinite(t) and t > 0 for t in temperatures),
+        "thresholds must be pairs": len(thresholds.refine) != n_thresholds,
+        "thresholds must be numbers": _any_nan(thresholds.value) or _any_nan(thresholds.refine),
+        "thresholds must be one, or one for each class": n_thresholds != (n_classes if by_class else 1),
+        "pool_sizes must have one entry for each threshold": len(artifact.pool_sizes) != n_thresholds,
+        "pool_sizes must not be negative": min(artifact.pool_sizes, default=0) < 0,
+        "group_of_class must be there for class-conditional sets alone": (groups is not None) != by_class,
+        "group_of_class must have one entry for each class": groups is not None and len(groups) != n_classes,
+        "classes must be one name for each class, all different": _bad_names(artifact.classes, n_classes),
+        "sizes must count sets of 0 to n_classes labels": not 0 < len(artifact.sizes) <= n_classes + 1,
+        "sizes must not be negative": min(artifact.sizes, default=0) < 0,
+        "seed must fit 64 bits": artifact.seed is not None and not 0 <= artifact.seed < 2**64,
+        "choice must be that of temperature_sets": artifact.choice.temperature != artifact.temperature_sets,
+    }
+    for requirement, broken in wrong.items():
+        if broken:
+            raise FileFormatError(f"is no usable predictor: {requirement}.")
+
+
+def _any_nan(values: NDArray[Any]) -> bool:
+    return bool(np.isnan(values).any())
+
+
+def _bad_names(classes: tuple[str, ...] | None, n_classes: int) -> bool:
+    return classes is not None and (len(classes) != n_classes or len(set(classes)) != n_classes)
