@@ -23,6 +23,7 @@ _NAMES = (
     "sweep",
     "growth",
     "plain",
+    "tune",
     "compilation",
 )
 _VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch")
@@ -46,7 +47,7 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, settings: Settings) -> Table:
     # Imported here: libraries read the number of threads from the environment when they are first imported.
-    from benchmarks import calibration, memory, sets, startup, sweeps
+    from benchmarks import calibration, memory, sets, startup, sweeps, tuning
 
     benchmarks = {
         "startup": startup.startup,
@@ -59,6 +60,7 @@ def _run(name: str, settings: Settings) -> Table:
         "sweep": sweeps.sweep,
         "growth": sweeps.growth,
         "plain": sweeps.plain,
+        "tune": tuning.tune,
         "compilation": sweeps.compilation,
     }
     return benchmarks[name](settings)

@@ -9,6 +9,7 @@ import numpy as np
 from thermoset.errors import MissingExtraError
 from thermoset.metrics import ReliabilityTable
 from thermoset.sweeping import Sweep, standard_error
+from thermoset.tuning import Choice
 
 try:
     from matplotlib.figure import Figure
@@ -19,7 +20,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "figure", "plot_reliability", "plot_sweep", "sweep_figure"]
+__all__ = ["COLOURS", "choice_figure", "figure", "plot_choice", "plot_reliability", "plot_sweep", "sweep_figure"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito: told apart by colour-blind readers
 _MORE_COLOURS = (*COLOURS, "#E69F00", "#56B4E9", "#000000")
@@ -97,17 +98,56 @@ def plot_sweep(
                 markeredgewidth=0.5,
             )  # fmt: skip
             ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, linewidth=0)
-    for i, (name, temperature) in enumerate(marks.items()):
-        if t[0] < temperature < t[-1]:
-            ax.axvline(temperature, color=_INK, linewidth=0.8, linestyle=":")
-            ax.annotate(
-                name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3 if i % 2 else -3, -1),
-                textcoords="offset points", ha="left" if i % 2 else "right", va="top", color=_INK, fontsize="small",
-            )  # fmt: skip
+    _mark(ax, marks, float(t[0]), float(t[-1]))
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     ax.set(xlabel="temperature T", ylabel=ylabel)
     return ax
+
+
+def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", marks: Mapping[str, float]) -> "Axes":
+    """What T-hat was chosen by, against temperature: expected size with its 95% band, or the class loss."""
+    t, values = np.array(choice.curve.temperatures), np.array(getattr(choice.curve, curve))
+    ax.plot(t, values, color=COLOURS[0], linewidth=1.8)
+    if curve == "size":
+        reach = 1.96 * np.array([np.nan if error is None else error for error in choice.curve.size_error])
+        ax.fill_between(t, values - reach, values + reach, color=COLOURS[0], alpha=0.2, linewidth=0)
+    chosen = float(np.interp(choice.temperature, t, values))
+    ax.plot(choice.temperature, chosen, marker="o", color=COLOURS[1], markersize=7, zorder=3)
+    _mark(ax, marks, float(t[0]) - 1e-9, float(t[-1]))
+    if t[-1] > 20 * t[0]:
+        ax.set_xscale("log")
+    ax.set(xlabel="temperature T", ylabel="labels in a set" if curve == "size" else "class loss")
+    ax.set_ylim(bottom=0)
+    return ax
+
+
+def choice_figure(choice: Choice, calibrated: float) -> Figure:
+    """Set size and class loss against temperature, with T = 1, T*, T-hat and the size peak T_c marked."""
+    made, panels = figure(2)
+    marks = {"T = 1": 1.0, "T*": calibrated, r"$\hat{T}$": choice.temperature}
+    if choice.peak is not None and choice.peak != choice.temperature:
+        marks["$T_c$"] = choice.peak
+    rising = dict(sorted(marks.items(), key=lambda mark: mark[1]))
+    plot_choice(choice, "size", ax=panels[0], marks=rising).set_title("Size", loc="left")
+    plot_choice(choice, "loss", ax=panels[1], marks=rising).set_title("Unevenness of class coverage", loc="left")
+    made.supxlabel(
+        f"estimated on {choice.n_rows:,} calibration rows; prefer {choice.prefer}; band: 95%",
+        fontsize="small",
+        color=_INK,
+    )
+    return made
+
+
+def _mark(ax: "Axes", marks: Mapping[str, float], low: float, high: float) -> None:
+    """Point out temperatures by name, neighbours at different heights; those outside are left out."""
+    for i, (name, temperature) in enumerate(marks.items()):
+        if low < temperature < high:
+            ax.axvline(temperature, color=_INK, linewidth=0.8, linestyle=":")
+            ax.annotate(
+                name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -1 - 11 * (i % 3)),
+                textcoords="offset points", ha="left", va="top", color=_INK, fontsize="small",
+            )  # fmt: skip
 
 
 def sweep_figure(sweep: Sweep) -> Figure:

@@ -8,9 +8,12 @@ import sys
 import typer
 
 from thermoset._version import __version__
+from thermoset.cli.check import check
 from thermoset.cli.demo import demo
 from thermoset.cli.plan import plan
+from thermoset.cli.predict import predict
 from thermoset.cli.sweep import sweep
+from thermoset.cli.tune import tune
 from thermoset.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
@@ -24,9 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command()(plan)
-app.command()(sweep)
+for command in (tune, predict, check, sweep, plan, demo):
+    app.command()(command)
 
 
 def _version(asked: bool) -> None:

@@ -95,7 +95,7 @@ def _sets(console: "Console", data: "Logits", best: float, out: Path, quiet: boo
     from thermoset.sweeping import sweep, temperature_grid
 
     grid = sorted({*temperature_grid("0.5:8:0.1").tolist(), best})
-    with ProgressBar(quiet) as bar:
+    with ProgressBar(quiet, "Sweeping") as bar:
         result = sweep(
             data, temperatures=grid, alphas=[_ALPHA], calibration_fraction=0, cp_fraction=0.3, progress=bar.tell
         )

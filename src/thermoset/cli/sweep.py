@@ -1,14 +1,12 @@
 """`thermoset sweep`: sizes and class gaps of prediction sets at every temperature, as a table and a figure."""
 
 import io
-import os
-import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, check_folder, parts, told_warnings
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
 
@@ -20,26 +18,26 @@ __all__ = ["sweep"]
 
 
 def sweep(
-    logits: Annotated[Path, typer.Argument(help="Labelled logits: npz, npy, csv, parquet, safetensors or pt.")],
+    logits: Labelled,
     methods: Annotated[str, typer.Option(help="Scores, with commas: lac, aps, raps, saps ...")] = "lac,aps,raps",
     temperatures: Annotated[str, typer.Option(help="start:stop:step, or numbers with commas.")] = "0.3:5:0.1",
     alphas: Annotated[str, typer.Option(help="Miscoverage levels, with commas.")] = "0.1",
     trials: Annotated[int, typer.Option(help="Random splits.")] = 100,
     calibration_fraction: Annotated[str, typer.Option(help="Part of the rows set aside; 0 for none.")] = "0.1",
     cp_fraction: Annotated[str, typer.Option(help="Part of the rows that sets thresholds.")] = "0.1",
-    seed: Annotated[int, typer.Option(help="Seed of the splits and of u.")] = 0,
+    seed: Seed = 0,
     evaluation: Annotated[
         Literal["drawn", "integrated"], typer.Option(help="Draw u on evaluation rows, or average sizes over it.")
     ] = "drawn",
     class_conditional: Annotated[
         Literal["mondrian", "clustered"] | None, typer.Option(help="Thresholds by class or cluster. Slow.")
     ] = None,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="The file holds probabilities.")] = False,
+    probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
     table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Kind of table.")] = "csv",
     per_trial: Annotated[bool, typer.Option("--per-trial", help="A row for each trial instead of means.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Sweep temperatures: AvgSize, coverage, class gaps and thresholds over random splits of a file of logits."""
     from thermoset.io import load
@@ -52,15 +50,14 @@ def sweep(
     if table_format == "parquet":
         need("pyarrow", "io", "--format parquet")
     grid = temperature_grid(temperatures)
-    _check_folder(out)
+    check_folder(out)
     data = load(logits, probabilities=probabilities)
-    with ProgressBar(quiet) as bar, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
         result = run(
             data,
             temperatures=grid,
-            methods=_parts(methods),
-            alphas=_parts(alphas),
+            methods=parts(methods),
+            alphas=parts(alphas),
             trials=trials,
             calibration_fraction=0 if calibration_fraction.strip() in ("0", "0.0") else calibration_fraction,
             cp_fraction=cp_fraction,
@@ -70,25 +67,8 @@ def sweep(
             n_jobs=jobs,
             progress=bar.tell,
         )
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        sys.stderr.write(f"thermoset: warning: {message}\n")
     files = _write(result, out, table_format, per_trial)
     _show(result, data, files)
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be made or written, without making it yet."""
-    standing = out.absolute()
-    while not standing.exists() and standing != standing.parent:
-        standing = standing.parent
-    if not standing.is_dir():
-        raise InputError(f"--out {out} cannot be made a folder ({standing} is a file). Name another.")
-    if not os.access(standing, os.W_OK | os.X_OK):
-        raise InputError(f"--out {out} cannot be written ({standing}: permission denied). Name another.")
 
 
 def _write(result: "Sweep", out: Path, table_format: str, per_trial: bool) -> list[Path]:
@@ -140,7 +120,7 @@ def _show(result: "Sweep", data: "Logits", files: list[Path]) -> None:
             table.add_row(method, f"{alpha:g}", *cells)
     console.print(table)
     for path in files:
-        console.print(f"Wrote {path}", soft_wrap=True, highlight=False)
+        console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _place(result: "Sweep", j: int) -> str:

@@ -1,0 +1,45 @@
+"""Tuning: a whole predictor from a file's rows against the sweep that its choice of temperature would need."""
+
+import warnings
+
+import thermoset as ts
+from benchmarks.data import network_logits
+from benchmarks.report import Settings, Table, Target, timed
+from benchmarks.timing import best_of
+from thermoset.tuning import default_grid
+
+__all__ = ["tune"]
+
+_LEVELS = [0.05, 0.07, 0.1, 0.14, 0.2]  # those of the class loss at alpha = 0.1
+
+
+def tune(settings: Settings) -> Table:
+    """Both temperatures, threshold, comparisons and measures, against bare sweeps of the calibration rows alone."""
+    warnings.simplefilter("ignore", ts.CoverageWarning)
+    logits, labels = network_logits(settings.rows, settings.classes, seed=0)
+    data = ts.Logits(logits, labels)
+    small = ts.Logits(*network_logits(2_000, 20, seed=1))
+    grid = default_grid(ts.TwoTemperaturePredictor().fit(small).temperature_)
+    ts.sweep(small, temperatures=[1.0], methods=["raps"], trials=1, evaluation="integrated")
+    calibration = data.split(0.5)[0]
+    sweep = {"temperatures": grid, "methods": ["raps"], "calibration_fraction": 0, "cp_fraction": 0.5}
+    contenders = {
+        "sweep": lambda: ts.sweep(calibration, alphas=_LEVELS, evaluation="integrated", **sweep),
+        "one level": lambda: ts.sweep(calibration, **sweep),
+        "tune": lambda: ts.TwoTemperaturePredictor().fit(data),
+    }
+    timings = best_of(contenders, settings.repeats)
+    seconds = {name: timing.seconds or float("nan") for name, timing in timings.items()}
+    return Table(
+        f"Tune, {settings.rows:,} × {settings.classes:,} float32, half of the rows for the temperatures",
+        [
+            timed(f"sweep, {len(grid)} temperatures, RAPS, 100 trials, five levels", timings["sweep"]),
+            timed(
+                "TwoTemperaturePredictor.fit",
+                timings["tune"],
+                Target("<=", 2.0, "yardstick"),
+                f"{seconds['tune'] / seconds['one level']:.2f} times the sweep at one level",
+            ),
+            timed("the sweep at one level, u drawn", timings["one level"]),
+        ],
+    )

@@ -1,0 +1,48 @@
+"""`thermoset predict`: labels, confidences and sets for a file of any length."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thermoset.cli.options import Predictor, Probabilities, Quiet
+from thermoset.cli.progress import ProgressBar
+
+__all__ = ["predict"]
+
+
+def predict(
+    predictor: Predictor,
+    logits: Annotated[Path, typer.Argument(help="Logits: npz, npy, csv, parquet, safetensors or pt.")],
+    out: Annotated[Path, typer.Option(help="File for the predictions: parquet, csv, jsonl or npz.")],
+    probabilities: Probabilities = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write label, confidence and set of every row; the file is read in blocks and may be longer than the memory."""
+    import numpy as np
+
+    from thermoset.drift import size_drift
+    from thermoset.io import open_blocks, open_predictions
+    from thermoset.predictor import TwoTemperaturePredictor
+
+    model = TwoTemperaturePredictor.load(predictor)
+    sizes = np.zeros(model.artifact_.n_classes + 1, dtype=np.int64)
+    rows = hidden = 0
+    with (
+        open_blocks(logits, probabilities=probabilities) as blocks,
+        open_predictions(out, model.artifact_.classes) as written,
+        ProgressBar(quiet, "Predicting") as bar,
+    ):
+        for block in blocks:
+            answers = model.answers(block)
+            written.write(*answers)
+            sizes += np.bincount(answers.sets.sum(axis=1), minlength=len(sizes))
+            hidden += int(np.count_nonzero(~answers.sets.any(axis=1)))
+            rows += len(block)
+            bar.tell(rows, blocks.n_rows)
+    mean = float(sizes @ np.arange(len(sizes))) / rows
+    sys.stdout.write(f"Wrote {out}: {rows:,} rows, {mean:.2f} labels in a set on average, {hidden / rows:.1%} empty\n")
+    drift = size_drift(np.array(model.artifact_.sizes), sizes)
+    if drift.drifted:
+        sys.stderr.write(f"thermoset: warning: {drift.message}\n")

@@ -1,0 +1,160 @@
+"""`thermoset tune`: from a file of logits to a predictor one can deploy."""
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, check_folder, told_warnings
+from thermoset.cli.progress import ProgressBar
+from thermoset.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+    from rich.table import Table
+
+    from thermoset.predictor import TwoTemperaturePredictor
+
+__all__ = ["show_predictor", "tune", "write_predictor"]
+
+
+def tune(
+    logits: Labelled,
+    alpha: Annotated[str, typer.Option(help="Miscoverage: sets hold the truth with probability 1 - alpha.")] = "0.1",
+    method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps.")] = "raps",
+    prefer: Annotated[
+        str, typer.Option(help="size, coverage, a number from 0 to 1 in between, size<=S or gap<=G.")
+    ] = "coverage",
+    out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
+    objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
+    class_conditional: Annotated[
+        Literal["mondrian", "clustered"] | None, typer.Option(help="Thresholds by class or cluster. Slow.")
+    ] = None,
+    deterministic: Annotated[bool, typer.Option("--deterministic", help="Sets without randomisation: larger.")] = False,
+    no_empty: Annotated[bool, typer.Option("--no-empty", help="Empty sets get the top label.")] = False,
+    calibration_fraction: Annotated[
+        str, typer.Option(help="Part of the rows for the temperatures; the others set the threshold.")
+    ] = "0.5",
+    selection: Annotated[
+        Literal["calibration", "paper"], typer.Option(help="paper: appendix C, without the exact guarantee.")
+    ] = "calibration",
+    seed: Seed = 0,
+    probabilities: Probabilities = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose both temperatures and the threshold, and write predictor.json."""
+    from rich.console import Console
+
+    from thermoset.io import load
+    from thermoset.predictor import TwoTemperaturePredictor
+
+    # What can be refused is refused before the work, and nothing is written before it is done.
+    check_folder(out)
+    data = load(logits, probabilities=probabilities)
+    predictor = TwoTemperaturePredictor(
+        method,
+        alpha,
+        prefer,
+        objective,
+        randomized=not deterministic,
+        allow_empty=not no_empty,
+        class_conditional=class_conditional,
+        random_state=seed,
+        selection=selection,
+        calibration_fraction=calibration_fraction,
+    )
+    with ProgressBar(quiet, "Tuning") as bar, told_warnings():
+        predictor.fit(data, progress=bar.tell)
+    files = write_predictor(predictor, out)
+    console = Console()
+    show_predictor(console, predictor, logits.name)
+    console.print()
+    for path in files:
+        console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def write_predictor(predictor: "TwoTemperaturePredictor", out: Path) -> list[Path]:
+    """Write the predictor, and the figure where matplotlib is installed; each whole or not at all."""
+    from thermoset.io.files import write_whole
+
+    pictures = {"temperature.png": _picture(predictor)}
+    files = [out / "predictor.json"]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        predictor.save(files[0])
+        for name, picture in pictures.items():
+            if picture is not None:
+                files.append(out / name)
+                with write_whole(files[-1]) as stream:
+                    stream.write(picture)
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be written ({error.strerror or error}). Name another.") from None
+    return files
+
+
+def _picture(predictor: "TwoTemperaturePredictor") -> bytes | None:
+    """The curves behind the choice as PNG; None without matplotlib."""
+    try:
+        from thermoset.plots import choice_figure
+
+        made: Figure = choice_figure(predictor.choice_, predictor.temperature_)
+    except ImportError:
+        return None
+    stream = io.BytesIO()
+    made.savefig(stream, dpi=150)
+    return stream.getvalue()
+
+
+def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", name: str) -> None:
+    """One screen: the data, both temperatures, what they do, and the recommendation."""
+    from rich.markup import escape
+
+    made, choice = predictor.artifact_, predictor.choice_
+    came = made.provenance
+    measures = {m.name: m for m in made.measures}
+    console.print(
+        f"[bold]Data[/] {escape(name)}: {made.n_classes:,} classes; {came.calibration_rows:,} rows for the "
+        f"temperatures, {came.conformal_rows:,} for the threshold",
+        highlight=False,
+    )
+    console.print(f"\n[bold]Confidence[/] T* = {made.temperature:.3f} ({came.objective.upper()})", highlight=False)
+    table = _table("softmax at", "ECE", "NLL")
+    for label, when in (("T = 1", "before"), ("T*", "after")):
+        cells = [measures[f"{metric}_{when}"] for metric in ("ece", "nll")]
+        reach = [(m.high - m.low) / 2 for m in cells if m.high is not None and m.low is not None]
+        table.add_row(label, *(f"{m.value:.3f} ± {r:.3f}" for m, r in zip(cells, reach, strict=True)))
+    console.print(table)
+    conditional = f", {made.class_conditional}" if made.class_conditional else ""
+    console.print(
+        f"[bold]Sets[/] {made.method.name.upper()}, alpha = {made.alpha}{conditional}, prefer {choice.prefer}: "
+        f"T-hat = {made.temperature_sets:.3f}",
+        highlight=False,
+    )
+    law = measures.get("coverage")
+    coverage = "by class" if law is None else f"{law.value:.3f} ({law.low:.3f} to {law.high:.3f})"
+    table = _table("sets at", "T", "labels", "coverage", "TopCovGap", "empty")
+    for at in choice.outlooks:
+        size = f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
+        gap = f"{at.top_gap:.3f}" + ("" if at.top_gap_error is None else f" ± {1.96 * at.top_gap_error:.3f}")
+        table.add_row(at.name, f"{at.temperature:.2f}", size, coverage, gap, f"{at.empty_share:.1%}")
+    table.caption = (
+        f"± and ranges: 95%. TopCovGap by chance alone on these rows: {choice.noise_floor:.3f}, at most "
+        f"{choice.noise_floor_95:.3f} in 95 of 100 cases."
+    )
+    console.print(table)
+    first, *others = choice.sentences
+    console.print(f"[bold]Recommendation[/] {first}", highlight=False)
+    for sentence in others:
+        console.print(f"  {sentence}", highlight=False)
+
+
+def _table(*columns: str) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if column.endswith("at") else "right", no_wrap=True)
+    return table
