@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["src/thermoset/integrations/torch.py", "docs/collect.md"]
+_NEED_TORCH = ["src/thermoset/integrations/torch.py", "src/thermoset/integrations/models.py", "docs/collect.md"]
+collect_ignore = [] if find_spec("torch") else _NEED_TORCH
