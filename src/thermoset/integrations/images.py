@@ -97,6 +97,13 @@ def read_images(path: FilePath, channels: int = 3) -> ImageSet:
     The sorted names of the class folders become the class names; a class folder may be empty. An archive has an array
     `images`, (n, H, W, channels) or (n, channels, H, W), bytes or floats, and optionally `labels` and `classes`. Grey
     pictures may be (n, H, W).
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/test.npz", images=np.zeros((5, 3, 32, 32), dtype=np.uint8), labels=[0, 1, 2, 0, 1])
+    ...     found = read_images(f"{folder}/test.npz")
+    >>> found.n_rows, found.pixels(0).shape, found.labels
+    (5, (32, 32, 3), array([0, 1, 2, 0, 1]))
     """
     source = as_path(path)
     return _read_folder(source, channels) if source.is_dir() else _read_archive(source, channels)

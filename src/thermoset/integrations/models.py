@@ -58,6 +58,14 @@ def load_weights(model: "torch.nn.Module", path: FilePath) -> None:
 
     A checkpoint is a state dict, or a dict that holds one as `state_dict`, `model_state_dict` or `model`. Names may
     begin with `module.` or `_orig_mod.`. Every name and shape must fit the model.
+
+    >>> import tempfile, torch
+    >>> trained, fresh = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save({"epoch": 300, "state_dict": trained.state_dict()}, f"{folder}/weights.pt")
+    ...     load_weights(fresh, f"{folder}/weights.pt")
+    >>> torch.equal(trained.weight, fresh.weight)
+    True
     """
     source, suffix = existing_file(path, WEIGHT_SUFFIXES)
     limit = physical_memory() // 2
