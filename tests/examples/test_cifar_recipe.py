@@ -14,7 +14,7 @@ torch = require("torch", "torch")
 sys.path.append(str(ROOT))  # `python -m` does it where the recipe is run by hand
 
 from examples.cifar.binary import Part, channel_statistics, read_cifar  # noqa: E402
-from examples.cifar.models import MODELS  # noqa: E402
+from examples.cifar.models import MODELS, basic, bottleneck  # noqa: E402
 from examples.cifar.train import Recipe, augment, main, train  # noqa: E402
 from thermoset.integrations.images import ImageBatches, Preprocessing, read_images  # noqa: E402
 from thermoset.integrations.models import build_model, load_weights  # noqa: E402
@@ -132,6 +132,12 @@ def test_models_see_32_16_8_and_4_pixels(name):
         layer.register_forward_hook(lambda module, given, made: sides.append(made.shape[-1] if made.ndim == 4 else 0))
     assert model.eval()(picture).shape == (1, 10)
     assert list(dict.fromkeys(sides)) == [32, 16, 8, 4, 1, 0]
+
+
+@pytest.mark.parametrize(("block", "width"), [(basic, 8), (bottleneck, 2)])
+def test_a_new_residual_block_adds_nothing(block, width):
+    x = torch.randn(2, 8, 5, 5)
+    assert torch.equal(block(8, width, 1)(x), torch.relu(x))
 
 
 def test_augmented_pictures_are_shifted_and_mirrored_ones():
