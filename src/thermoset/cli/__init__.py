@@ -9,6 +9,7 @@ import typer
 
 from thermoset._version import __version__
 from thermoset.cli.check import check
+from thermoset.cli.collect import collect
 from thermoset.cli.demo import demo
 from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, predict, check, sweep, plan, demo):
+for command in (tune, predict, check, sweep, plan, collect, demo):
     app.command()(command)
 
 

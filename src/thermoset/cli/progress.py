@@ -17,10 +17,9 @@ class ProgressBar:
     def __init__(self, quiet: bool, doing: str) -> None:
         from rich.console import Console
 
-        self._doing = doing
-
         self._console = Console(stderr=True)
         self._wanted = self._console.is_terminal and not quiet
+        self._doing = doing
         self._begun = time.monotonic()
         self._shown: Progress | None = None
 
@@ -30,7 +29,7 @@ class ProgressBar:
             from rich.progress import Progress
 
             self._shown = Progress(console=self._console, transient=True)
-            self._shown.add_task(self._doing)
+            self._shown.add_task(self._doing, total=None)
             self._shown.start()
         if self._shown is not None:
             self._shown.update(self._shown.task_ids[0], completed=done, total=total)

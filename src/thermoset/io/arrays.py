@@ -7,7 +7,7 @@ the file can hold and with the limit; then the data is read in chunks, so a file
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,8 @@ __all__ = [
     "read_npy",
     "read_npy_array",
     "read_npz",
+    "read_npz_arrays",
+    "texts",
     "write_npy",
     "write_npz",
 ]
@@ -66,15 +68,26 @@ class Header(NamedTuple):
 
 def read_npz(path: Path, request: Request) -> Logits:
     """Read arrays `logits`, `labels` and `classes` of an archive; others are not looked at."""
+
+    def choose(held: Collection[str]) -> list[str | None]:
+        return [scores_name(held, request.probabilities), first_of(LABELS, held), first_of(NAMES, held)]
+
+    scores, labels, classes = read_npz_arrays(path, choose, request.max_bytes)
+    return build(request, scores, labels, None if classes is None else texts(classes))
+
+
+def read_npz_arrays(
+    path: Path, choose: Callable[[Collection[str]], list[str | None]], max_bytes: int
+) -> list[NDArray[Any] | None]:
+    """Read the arrays of an archive that `choose` picks out of the names it holds; None where it picks None."""
     with _archive_errors(), zipfile.ZipFile(path) as archive:
         members = _members(archive)
-        names = (scores_name(members, request.probabilities), first_of(LABELS, members), first_of(NAMES, members))
+        names = choose(members)
         wanted = [members[name] for name in names if name is not None]
         for info in wanted:
             _check_member(info, path.stat().st_size)
-        check_size(sum(info.file_size for info in wanted), request.max_bytes, "the archive")
-        scores, labels, classes = (None if name is None else _read_member(archive, members[name]) for name in names)
-    return build(request, scores, labels, None if classes is None else _texts(classes))
+        check_size(sum(info.file_size for info in wanted), max_bytes, "the archive")
+        return [None if name is None else _read_member(archive, members[name]) for name in names]
 
 
 def open_npz(path: Path, request: Request, stack: ExitStack) -> RowSource:
@@ -92,7 +105,7 @@ def open_npz(path: Path, request: Request, stack: ExitStack) -> RowSource:
         if names is not None:
             _check_member(members[names], path.stat().st_size)
             check_size(members[names].file_size, request.max_bytes, members[names].filename)
-            classes = _texts(_read_member(archive, members[names]))
+            classes = texts(_read_member(archive, members[names]))
     return RowSource(header.shape, classes, partial(_member_blocks, archive, scores))
 
 
@@ -104,7 +117,7 @@ def read_npy(path: Path, request: Request) -> Logits:
         request,
         scores,
         read_npy_array(labels, request.max_bytes) if request.find_labels and labels.exists() else None,
-        _texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
+        texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
     )
 
 
@@ -113,7 +126,7 @@ def open_npy(path: Path, request: Request, _: ExitStack) -> RowSource:
     with path.open("rb") as stream:
         header = _file_header(stream, path)
     names = siblings(path)[1]
-    classes = _texts(read_npy_array(names, request.max_bytes)) if names.exists() else None
+    classes = texts(read_npy_array(names, request.max_bytes)) if names.exists() else None
     return RowSource(header.shape, classes, partial(_file_blocks, path))
 
 
@@ -288,7 +301,12 @@ def _read_bytes(stream: IO[bytes], header: Header, name: str, begin: int, end: i
     return buffer
 
 
-def _texts(classes: NDArray[Any]) -> list[str]:
+def texts(classes: NDArray[Any]) -> list[str]:
+    """Read an array of class names.
+
+    >>> texts(np.array([b"cat", b"dog"]))
+    ['cat', 'dog']
+    """
     if classes.ndim != 1 or classes.dtype.kind not in "US":
         raise FileFormatError(f"class names must be a 1-D array of text; got {classes.dtype}, shape {classes.shape}.")
     if classes.dtype.kind == "S":

@@ -29,7 +29,9 @@ from thermoset.io.files import (
     scores_name,
 )
 
-__all__ = ["open_pt", "open_safetensors", "read_pt", "read_safetensors", "write_pt", "write_safetensors"]
+__all__ = ["load_pt", "open_pt", "open_safetensors", "read_pt", "read_safetensors", "write_pt", "write_safetensors"]
+
+_WANTED = "Save a dict of tensors: logits, labels."
 
 # All that torch.load was seen to raise for damaged files; a KeyError for a storage that is not there, for example.
 BAD_PT = (
@@ -95,14 +97,20 @@ def names_from_json(text: str | bytes) -> list[str]:
 def read_pt(path: Path, request: Request) -> Logits:
     """Read a dict of tensors, or one tensor of logits; no class outside torch's own list is ever built."""
     torch = need("torch", "torch", "reading .pt")
-    check_size(sum(info.file_size for info in _pt_members(path)), request.max_bytes, "the archive")
-    held = _pt_content(torch, path, mmap=False)
+    held = _held(torch, load_pt(path, request.max_bytes, _WANTED))
     names = (scores_name(held, request.probabilities), first_of(LABELS, held), first_of(NAMES, held))
     scores, labels, classes = (None if name is None else held[name] for name in names)
     for part in (scores, labels):
         if isinstance(part, torch.Tensor):  # a tensor with stride 0 can be larger than its file
             check_size(part.numel() * max(part.element_size(), 4), request.max_bytes, "a tensor")
     return build(request, scores, labels, classes)
+
+
+def load_pt(path: Path, max_bytes: int, remedy: str) -> Any:
+    """Read whatever a .pt file holds, through torch's restricted unpickler, on the CPU."""
+    torch = need("torch", "torch", "reading .pt")
+    check_size(sum(info.file_size for info in _pt_members(path)), max_bytes, "the archive")
+    return _pt_content(torch, path, remedy, mmap=False)
 
 
 def open_pt(path: Path, request: Request, _: ExitStack) -> RowSource:
@@ -112,7 +120,7 @@ def open_pt(path: Path, request: Request, _: ExitStack) -> RowSource:
     stored = all(info.compress_type == zipfile.ZIP_STORED for info in members)
     if not stored:
         check_size(sum(info.file_size for info in members), request.max_bytes, "the archive")
-    held = _pt_content(torch, path, mmap=stored)
+    held = _held(torch, _pt_content(torch, path, _WANTED, mmap=stored))
     name, names = scores_name(held, request.probabilities), first_of(NAMES, held)
     scores, classes = held[name], None if names is None else held[names]
     if not isinstance(scores, torch.Tensor) or scores.layout != torch.strided:
@@ -195,14 +203,17 @@ def _pt_members(path: Path) -> list[zipfile.ZipInfo]:
         ) from None
 
 
-def _pt_content(torch: ModuleType, path: Path, *, mmap: bool) -> dict[str, Any]:
+def _pt_content(torch: ModuleType, path: Path, remedy: str, *, mmap: bool) -> Any:
+    """What a file holds, through torch's restricted unpickler, on the CPU."""
     try:
-        content = torch.load(path, weights_only=True, map_location="cpu", mmap=mmap)
+        return torch.load(path, weights_only=True, map_location="cpu", mmap=mmap)
     except BAD_PT as error:
         reason = " ".join(str(error).split())[:160]
-        raise FileFormatError(
-            f"torch cannot read it with weights_only=True ({reason}). Save a dict of tensors: logits, labels."
-        ) from None
+        raise FileFormatError(f"torch cannot read it with weights_only=True ({reason}). {remedy}") from None
+
+
+def _held(torch: ModuleType, content: Any) -> dict[str, Any]:
+    """The named parts of what a file of logits holds."""
     if isinstance(content, torch.Tensor):
         content = {"logits": content}
     if not isinstance(content, dict):
