@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import thermoset as ts
 from parts import require
+from thermoset.data import split_indices
+from thermoset.datasets import load_glyphs
 
 COMMAND = Path(sys.executable).with_name("thermoset")
 
@@ -58,23 +59,25 @@ def test_unknown_commands_and_options_exit_with_2():
     assert run("plan", "--alfa", "0.1").returncode == 2
 
 
-def test_demo_writes_figures_and_logits_and_prints_tables(tmp_path):
+def test_demo_runs_the_main_job_on_the_bundled_data(tmp_path):
     require("matplotlib", "plot")
     done = run("demo", "--out", tmp_path / "made", "--quiet")
     assert done.returncode == 0, done.stderr
     assert done.stderr in ("", "thermoset: compiling, once for this machine ...\n")  # by whether another test was first
     for name in ("reliability.png", "temperature.png"):
         assert (tmp_path / "made" / name).read_bytes().startswith(b"\x89PNG")
-    data = ts.load(tmp_path / "made" / "digits.npz")
-    assert data.n_classes == 10
-    printed = float(re.search(r"T\* = ([\d.]+)", done.stdout)[1])
-    calibration, _ = data.split(0.3, random_state=0)
-    assert printed == round(ts.TemperatureScaler().fit(calibration).temperature_, 2)
-    assert printed > 1.2, "the demo's classifier is meant to be overconfident"
-    cells = [line.split("│")[1:-1] for line in done.stdout.splitlines() if "APS" in line or "LAC" in line]
-    coverage = np.array([float(row[3]) for row in cells])
-    assert len(coverage) == 6
-    assert np.all(np.abs(coverage - 0.9) < 0.01)
+    predictor = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json")
+    assert f"T* = {predictor.temperature_:.3f}" in done.stdout
+    assert f"T-hat = {predictor.temperature_sets_:.3f}" in done.stdout
+    assert predictor.temperature_ > 1.1, "the demo's network is meant to be overconfident"
+    glyphs = load_glyphs()
+    _, fresh = split_indices(len(glyphs.logits), 0.7, random_state=0, groups=glyphs.family)
+    sets = predictor.predict_set(glyphs.logits.take(fresh))
+    coverage = ts.metrics.marginal_coverage(sets, glyphs.logits.labels[fresh])
+    assert f"{coverage:.1%} of cases" in " ".join(done.stdout.split())
+    names = ["predictor.json", "temperature.png", "reliability.png"]
+    assert re.findall(r"Wrote \S+?([\w.]+)\n", done.stdout) == names
+    assert "thermoset tune val.npz" in done.stdout
 
 
 def test_no_color_is_respected():

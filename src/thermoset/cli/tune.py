@@ -1,6 +1,7 @@
 """`thermoset tune`: from a file of logits to a predictor one can deploy."""
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -67,7 +68,7 @@ def tune(
     )
     with ProgressBar(quiet, "Tuning") as bar, told_warnings():
         predictor.fit(data, progress=bar.tell)
-    files = write_predictor(predictor, out)
+    files = write_predictor(predictor, out, {})
     console = Console()
     show_predictor(console, predictor, logits.name)
     console.print()
@@ -75,11 +76,11 @@ def tune(
         console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
 
 
-def write_predictor(predictor: "TwoTemperaturePredictor", out: Path) -> list[Path]:
-    """Write the predictor, and the figure where matplotlib is installed; each whole or not at all."""
+def write_predictor(predictor: "TwoTemperaturePredictor", out: Path, more: Mapping[str, bytes]) -> list[Path]:
+    """Write the predictor, its figure where matplotlib is installed, and `more` files; each whole or not at all."""
     from thermoset.io.files import write_whole
 
-    pictures = {"temperature.png": _picture(predictor)}
+    pictures = {"temperature.png": _picture(predictor), **more}
     files = [out / "predictor.json"]
     try:
         out.mkdir(parents=True, exist_ok=True)
