@@ -123,6 +123,7 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     prefer: str
     selection: str
     random_state: int
+    calibration_fraction: str
     recalibrated: bool
 
 

@@ -170,7 +170,7 @@ def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.fl
 
     >>> confidence, loss = confidence_and_loss(Logits([[0.0, 0.0]], [1]), 1.0)
     >>> float(confidence[0]), round(float(loss[0]), 12)  # -log(1/2)
-    (0.5, 0.693147180560)
+    (0.5, 0.69314718056)
     """
     labels = data.require_labels("calibration")
     at = np.array([checked_temperature(temperature)])

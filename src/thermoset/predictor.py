@@ -171,6 +171,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             prefer=preference.text,
             selection=self.selection,
             random_state=checked_seed(self.random_state),
+            calibration_fraction=str(self.calibration_fraction),
             recalibrated=False,
         )
         sets = ConformalClassifier(
@@ -297,6 +298,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             class_conditional=artifact.class_conditional,
             random_state=made.random_state,
             selection=made.selection,  # type: ignore[arg-type]
+            calibration_fraction=made.calibration_fraction,
         )
         predictor._adopt(artifact)
         return predictor

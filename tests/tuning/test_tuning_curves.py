@@ -79,11 +79,15 @@ def test_hits_and_sizes_are_averages_over_u(method, temperature, randomized):
     share=st.floats(0.05, 0.99),
 )
 def test_the_threshold_lets_in_what_was_asked_for(seed, temperature, method, share):
-    """Also where scores saturate: at T = 0.005 all values are 0 or 1 in floating point."""
+    """Also where scores saturate: at T = 0.005 all values are 0 or 1 in floating point.
+
+    A score that rises by 1e-14 over all u has a hundred floats to do it in: where the threshold is such a row, one float
+    more or less lets in a hundredth of it. SAPS ties whole rows there.
+    """
     data = ts.Logits(*generated(60, 6, seed=seed))
     target = share * 60
     _, hits, _ = solved(data, setting(method), temperature, [target])
-    assert hits.sum() == pytest.approx(target, abs=1e-6) or (method == "saps" and abs(hits.sum() - target) <= 1)
+    assert hits.sum() == pytest.approx(target, abs=0.03) or (method == "saps" and abs(hits.sum() - target) <= 1)
 
 
 def test_the_threshold_of_a_score_without_u_is_an_order_statistic():

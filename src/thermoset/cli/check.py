@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import Labelled, Predictor, Probabilities, parts
+from thermoset.cli.options import Labelled, Predictor, Probabilities, Quiet, parts
+from thermoset.cli.progress import working
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +27,7 @@ def check(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
     probabilities: Probabilities = False,
+    quiet: Quiet = False,
 ) -> None:
     """Report coverage, class gaps and calibration; exit code 1 when a promise is broken."""
     from rich.console import Console
@@ -34,7 +36,8 @@ def check(
     from thermoset.predictor import TwoTemperaturePredictor
 
     model = TwoTemperaturePredictor.load(predictor)
-    report = model.check(load(logits, probabilities=probabilities), fail_on=parts(fail_on))
+    with working(quiet, "Checking"):
+        report = model.check(load(logits, probabilities=probabilities), fail_on=parts(fail_on))
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")
     else:

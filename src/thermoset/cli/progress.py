@@ -1,14 +1,29 @@
 """A progress bar for people: on a terminal, when the work takes a while."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["ProgressBar"]
+__all__ = ["ProgressBar", "working"]
 
 _SHOW_AFTER = 1.0  # seconds
+
+
+@contextmanager
+def working(quiet: bool, doing: str) -> Iterator[None]:
+    """Show on a terminal that work goes on, where nobody can say how far it is."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield
+        return
+    with console.status(f"{doing} ..."):
+        yield
 
 
 class ProgressBar:

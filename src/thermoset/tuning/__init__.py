@@ -18,12 +18,12 @@ from thermoset.engine import compiling
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.estimators import checked_seed, checked_temperature
 from thermoset.levels import Alpha, exact_level, rows_needed
-from thermoset.metrics import NoiseFloor, coverage_gap_noise_floor
+from thermoset.metrics import NoiseFloor, noise_floor_of_counts
 from thermoset.scores import Score, resolve
 from thermoset.sweeping.grid import checked_temperatures, temperature_grid
 from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook
 from thermoset.tuning.curves import Curves, Rows, Setting, in_closed_form, joined
-from thermoset.tuning.held_out import Gaps, by_halves, by_paper, class_gaps
+from thermoset.tuning.held_out import Gaps, by_halves, by_paper, class_gaps, some_rows
 from thermoset.tuning.preference import Preference, read_preference
 
 __all__ = ["Choice", "Comparison", "Curve", "Outlook", "Preference", "choose", "default_grid", "read_preference"]
@@ -69,8 +69,8 @@ def choose(
         - "size": the smallest sets; "coverage": the most even class coverage; a number beta in between: the
           temperature that far on the way from the first's to the second's (the published code's rule).
         - "size<=S": the most even class coverage with at most S labels on average.
-        - "gap<=G": the smallest sets whose TopCovGap exceeds its noise floor by at most G. Both gap and floor are
-          those of half of the calibration rows.
+        - "gap<=G": the smallest sets whose TopCovGap exceeds its noise floor by at most G, both on the calibration
+          rows, each half with the threshold of the other.
 
         A budget is kept by the estimate plus 1.645 standard errors. Where no temperature does, the closest is taken,
         with a warning.
@@ -215,11 +215,14 @@ class _Search:
         return in_closed_form(self.calibration, self.setting, temperatures, self.n_conformal, self.steps.take)
 
     def floor(self) -> NoiseFloor:
-        """What TopCovGap shows by chance alone on the calibration rows."""
-        labels = self.calibration.require_labels("tuning")
-        return coverage_gap_noise_floor(
-            labels, self.calibration.n_classes, self.setting.alpha, random_state=self.setting.random_state
-        )
+        """What TopCovGap shows by chance alone on the rows it is measured on."""
+        rows = self.calibration
+        if self.setting.class_conditional is not None:
+            rows = some_rows(rows, self.setting)
+        counts = np.bincount(rows.require_labels("tuning"), minlength=rows.n_classes)
+        if self.setting.class_conditional is not None:
+            counts = -(-counts // 2)  # measured on halves
+        return noise_floor_of_counts(counts, self.setting.alpha, random_state=self.setting.random_state)
 
     @property
     def refines(self) -> bool:
@@ -414,7 +417,7 @@ def _known(value: Any) -> float | None:
 def _unmet(result: Choice) -> str:
     at = result.outlook
     what = (
-        f"{at.size:.2f} labels (± {at.size_error or 0:.2f})"
+        f"{at.size:.2f} labels (± {1.96 * (at.size_error or 0):.2f})"
         if result.prefer.startswith("size")
         else f"a TopCovGap of {at.top_gap:.3f} over a noise floor of {result.noise_floor:.3f}"
     )

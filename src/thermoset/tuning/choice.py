@@ -119,9 +119,10 @@ class Choice:
                 f"{chosen} lies {float(self.prefer):.0%} of the way from the smallest sets to the most even coverage."
             )
         rest = "the most even class coverage" if self.prefer.startswith("size") else "the smallest sets"
+        sure = "with 95% confidence" if self.selection == "calibration" else "on the calibration rows"
         if self.met:
-            return f"{chosen} has {rest} {where} that keeps {self.prefer} with 95% confidence."
-        return f"No temperature keeps {self.prefer} with 95% confidence; {chosen} comes closest."
+            return f"{chosen} has {rest} {where} that keeps {self.prefer} {sure}."
+        return f"No temperature keeps {self.prefer} {sure}; {chosen} comes closest."
 
     def _doubts(self) -> list[str]:
         said = []

@@ -22,7 +22,7 @@ from thermoset.sweeping.passes import Shares, shares_of_labels
 from thermoset.sweeping.trials import packed_trials
 from thermoset.tuning.curves import Curves, Floats, Setting
 
-__all__ = ["Gaps", "by_halves", "by_paper", "class_gaps"]
+__all__ = ["Gaps", "by_halves", "by_paper", "class_gaps", "some_rows"]
 
 _HALVINGS = 20
 _PAIRS, _HALVINGS_OF_PAIR = 4, 5
@@ -146,16 +146,21 @@ def by_halves(data: Logits, setting: Setting, temperatures: Floats) -> tuple[Cur
     return curves, gaps
 
 
+def some_rows(data: Logits, setting: Setting) -> Logits:
+    """The rows that class-conditional sets are tried on: all, or some thousand of them."""
+    if len(data) <= _SLOW_ROWS:
+        return data
+    rows = np.random.default_rng(setting.random_state).permutation(len(data))[:_SLOW_ROWS]
+    return data.take(np.sort(rows))
+
+
 def _slow_sweep(data: Logits, setting: Setting, temperatures: Floats) -> dict[str, Floats]:
     """Metrics of class-conditional sets over random halvings of at most some thousand rows: (temperatures, trials)."""
-    if len(data) > _SLOW_ROWS:
-        rows = np.random.default_rng(setting.random_state).permutation(len(data))[:_SLOW_ROWS]
-        data = data.take(np.sort(rows))
     with warnings.catch_warnings():
         # Halves of a small calibration set lack some classes; the noise floor is that of the same counts.
         warnings.simplefilter("ignore", CoverageWarning)
         result = sweep(
-            data,
+            some_rows(data, setting),
             temperatures=temperatures,
             methods=[setting.score],
             alphas=[setting.alpha],
