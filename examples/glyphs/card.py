@@ -1,6 +1,7 @@
 """Numbers and picture of the data card (`docs/glyphs.md`): `python -m examples.glyphs.card`."""
 
 import argparse
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import thermoset as ts
+from examples.glyphs.render import Pictures
 from thermoset.calibration import probabilities
 from thermoset.conformal import scores
 from thermoset.datasets import Glyphs, load_glyphs
@@ -71,18 +73,27 @@ def coverage(glyphs: Glyphs, method: str, protocol: Protocol, groups: NDArray[np
         laws.append((law.mean() / len(drawn.evaluation), law.std() / len(drawn.evaluation)))
     law_mean, law_spread = np.mean(laws, axis=0)
     low, high = np.quantile(covered, (0.05, 0.95))
-    return Coverage(np.mean(covered), np.std(covered), law_mean, law_spread, low, high)
+    return Coverage(*map(float, (np.mean(covered), np.std(covered), law_mean, law_spread, low, high)))
+
+
+def drawn_alike(pictures: Pictures) -> float:
+    """Share of pictures that are, to the pixel, also that of another class in the font; of fonts with 200 classes."""
+    complete = np.flatnonzero(np.bincount(pictures.fonts) >= 200)
+    some = pictures.of_fonts(complete)
+    keys = [(font, image.tobytes()) for image, font in zip(some.images, some.fonts.tolist(), strict=True)]
+    counts = Counter(keys)
+    return sum(counts[key] > 1 for key in keys) / len(keys)
 
 
 def sheet(glyphs: Glyphs) -> Figure:
     """Draw the thumbnails of every class with its name."""
     classes, labels = glyphs.logits.classes or (), glyphs.logits.require_labels("sheet")[glyphs.thumbnail_rows]
-    made = Figure(figsize=(19, 9.2), layout="constrained")
+    made = Figure(figsize=(19, 10), layout="constrained")
     axes = made.subplots(-(-len(classes) // ACROSS), ACROSS)
     for ax, (label, name) in zip(axes.flat, enumerate(classes), strict=True):
         pair = glyphs.thumbnails[labels == label]
         ax.imshow(~np.concatenate(list(pair), axis=1), cmap="gray")
-        ax.set_title(name.replace("$", r"\$").replace("Cyrillic", "Cyr."), fontsize=9, pad=2)
+        ax.set_title(name.replace("$", r"\$").replace("Cyrillic", "Cyr."), fontsize=11, pad=3)
         ax.axis("off")
     return made
 
@@ -90,18 +101,20 @@ def sheet(glyphs: Glyphs) -> Figure:
 def main() -> None:
     """Print the tables and write the picture."""
     parser = argparse.ArgumentParser(prog="python -m examples.glyphs.card", description=__doc__)
-    parser.add_argument("--float32", type=Path, default=Path("build/glyphs/logits.npz"), help="logits before halving")
+    parser.add_argument("--folder", type=Path, default=Path("build/glyphs"), help="where the recipe kept its work")
     parser.add_argument("--out", type=Path, default=Path("docs/images/glyphs.png"))
     options = parser.parse_args()
     glyphs = load_glyphs()
     print(glyphs)
-    full, shipped = numbers(ts.load(options.float32)), numbers(glyphs.logits)
+    full, shipped = numbers(ts.load(options.folder / "logits.npz")), numbers(glyphs.logits)
     for name, value in full.items():
         print(f"{name:32} float32 {value:.5f}  shipped {shipped[name]:.5f}  {abs(value - shipped[name]):.5f}")
-    protocol = Protocol(calibration_fraction=0, cp_fraction=0.5)
-    for method in ("lac", "aps", "raps"):
+    for share in (0.1, 0.5):
         for name, groups in (("row", None), ("family", glyphs.family)):
-            print(method, f"by {name}:", coverage(glyphs, method, protocol, groups))
+            print(f"{share} by {name}:", coverage(glyphs, "raps", Protocol(0, share), groups))
+    with np.load(options.folder / "pictures.npz", allow_pickle=False) as stored:
+        pictures = Pictures(stored["images"], stored["labels"], stored["fonts"])
+    print(f"drawn alike: {drawn_alike(pictures):.4f}")
     sheet(glyphs).savefig(options.out, dpi=72)
 
 

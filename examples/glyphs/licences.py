@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from examples.glyphs.fonts import Font
 
 KINDS = {
-    "SIL Open Font License": r"OFL|\bSIL\b|open font licen[sc]e",
+    "SIL Open Font License": r"OFL|\bSIL\b|open.font.licen[sc]e",
     "Arphic Public License": r"arphic public licen[sc]e",
     "GPL with font exception": r"GPL.*(exception|FE)\b|GPL.*font exception",
     "LGPL": r"LGPL",
@@ -31,8 +31,9 @@ def licence_of(package: Path) -> str:
     """Return the licence that the copyright file of an unpacked package names for its fonts."""
     copyright_file = next((package / "usr/share/doc").glob("*/copyright"), None)
     text = "" if copyright_file is None else copyright_file.read_text(errors="replace")
-    # Machine-readable files: paragraphs of Files and License; those of the packaging itself come under debian/.
-    named = re.findall(r"^Files:(?! *debian/).*?^License: *([^\n]+)", text, re.MULTILINE | re.DOTALL)
+    # Machine-readable files: paragraphs of Files and License; those of the packaging itself come under
+    # debian/. A sentence, with its full stop, is not the name of a licence.
+    named = re.findall(r"^Files:(?! *debian/).*?^License: *([^\n]*[^.\n])$", text, re.MULTILINE | re.DOTALL)
     return kind_of(named[0] if named else " ".join(text.split()))
 
 
