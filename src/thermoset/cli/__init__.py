@@ -8,6 +8,7 @@ import sys
 import typer
 
 from thermoset._version import __version__
+from thermoset.cli.collect import collect
 from thermoset.cli.demo import demo
 from thermoset.cli.plan import plan
 from thermoset.cli.sweep import sweep
@@ -24,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(collect)
 app.command()(demo)
 app.command()(plan)
 app.command()(sweep)

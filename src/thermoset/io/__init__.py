@@ -4,7 +4,6 @@ No unrestricted unpickler ever sees a user's file, sizes are checked before memo
 written whole or not at all.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -12,7 +11,16 @@ from typing import BinaryIO
 from thermoset.data import Logits, as_logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrays import read_npy, read_npy_array, read_npz, write_npy, write_npz
-from thermoset.io.files import Request, check_size, physical_memory, write_whole
+from thermoset.io.files import (
+    FilePath,
+    Request,
+    as_path,
+    check_size,
+    existing_file,
+    known_suffix,
+    physical_memory,
+    write_whole,
+)
 from thermoset.io.parquet import read_parquet, write_parquet
 from thermoset.io.tensors import read_pt, read_safetensors, write_pt, write_safetensors
 from thermoset.io.text import read_csv, write_csv
@@ -38,8 +46,6 @@ STREAM_WRITERS: dict[str, Callable[[BinaryIO, Logits], None]] = {
 }
 SUFFIXES = tuple(READERS)
 """The endings of file names that can be read and written."""
-
-FilePath = str | os.PathLike[str]
 
 
 def load(
@@ -83,8 +89,8 @@ def load(
     Logits(2 rows x 2 classes, float64, labelled)
     """
     limit = physical_memory() // 2 if max_bytes is None else max_bytes
-    source, suffix = _existing(path, SUFFIXES)
-    label_file = None if labels is None else _existing(labels, (".npy",))[0]
+    source, suffix = existing_file(path, SUFFIXES)
+    label_file = None if labels is None else existing_file(labels, (".npy",))[0]
     request = Request(probabilities, limit, find_labels=label_file is None)
     try:
         check_size(source.stat().st_size, limit, "the file")
@@ -113,8 +119,8 @@ def save(path: FilePath, logits: Logits) -> None:
     """
     if not isinstance(logits, Logits):
         raise InputError(f"save writes Logits; got {type(logits).__name__}. Use save(path, Logits(logits, labels)).")
-    target = _as_path(path)
-    suffix = _known(target, SUFFIXES)
+    target = as_path(path)
+    suffix = known_suffix(target, SUFFIXES)
     try:
         if suffix == ".npy":
             write_npy(target, logits)
@@ -125,33 +131,3 @@ def save(path: FilePath, logits: Logits) -> None:
         raise InputError(f"{target}: {error}") from None
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from None
-
-
-def _existing(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
-    source = _as_path(path)
-    try:
-        if source.is_dir():
-            raise InputError(f"{source}: is a folder; give the name of a file.")
-        if not source.exists():
-            raise InputError(f"{source}: there is no such file.")
-        if not source.is_file():
-            raise InputError(f"{source}: is not a regular file.")
-        suffix = _known(source, suffixes)
-        if source.stat().st_size == 0:
-            raise FileFormatError(f"{source}: the file is empty.")
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
-    return source, suffix
-
-
-def _as_path(path: object) -> Path:
-    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
-        raise InputError(f"path must be the name of a file; got {path!r}.")
-    return Path(path)
-
-
-def _known(path: Path, suffixes: tuple[str, ...]) -> str:
-    suffix = path.suffix.lower()
-    if suffix not in suffixes:
-        raise FileFormatError(f"{path}: unknown kind of file {suffix!r}; known: {', '.join(suffixes)}.")
-    return suffix

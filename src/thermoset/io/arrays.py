@@ -7,6 +7,7 @@ the file can hold and with the limit; then the data is read in chunks, so a file
 import math
 import zipfile
 import zlib
+from collections.abc import Callable, Collection
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -19,7 +20,7 @@ from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import LABELS, NAMES, Request, build, check_size, first_of, scores_name, write_whole
 
-__all__ = ["read_npy", "read_npy_array", "read_npz", "write_npy", "write_npz"]
+__all__ = ["read_npy", "read_npy_array", "read_npz", "read_npz_arrays", "texts", "write_npy", "write_npz"]
 
 CHUNK = 1 << 24
 DEFLATE_LIMIT = 1032  # no deflate stream expands more than this many times
@@ -44,20 +45,31 @@ class Header(NamedTuple):
 
 def read_npz(path: Path, request: Request) -> Logits:
     """Read arrays `logits`, `labels` and `classes` of an archive; others are not looked at."""
+
+    def choose(held: Collection[str]) -> list[str | None]:
+        return [scores_name(held, request.probabilities), first_of(LABELS, held), first_of(NAMES, held)]
+
+    scores, labels, classes = read_npz_arrays(path, choose, request.max_bytes)
+    return build(request, scores, labels, None if classes is None else texts(classes))
+
+
+def read_npz_arrays(
+    path: Path, choose: Callable[[Collection[str]], list[str | None]], max_bytes: int
+) -> list[NDArray[Any] | None]:
+    """Read the arrays of an archive that `choose` picks out of the names it holds; None where it picks None."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            names = (scores_name(members, request.probabilities), first_of(LABELS, members), first_of(NAMES, members))
+            names = choose(members)
             wanted = [members[name] for name in names if name is not None]
             for info in wanted:
                 _check_member(info, path.stat().st_size)
-            check_size(sum(info.file_size for info in wanted), request.max_bytes, "the archive")
-            scores, labels, classes = (None if name is None else _read_member(archive, members[name]) for name in names)
+            check_size(sum(info.file_size for info in wanted), max_bytes, "the archive")
+            return [None if name is None else _read_member(archive, members[name]) for name in names]
     except InputError:
         raise
     except BAD_ARCHIVE as error:
         raise FileFormatError(f"not a readable npz archive, or a truncated one ({error}). Save it again.") from None
-    return build(request, scores, labels, None if classes is None else _texts(classes))
 
 
 def read_npy(path: Path, request: Request) -> Logits:
@@ -68,7 +80,7 @@ def read_npy(path: Path, request: Request) -> Logits:
         request,
         scores,
         read_npy_array(labels, request.max_bytes) if request.find_labels and labels.exists() else None,
-        _texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
+        texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
     )
 
 
@@ -179,7 +191,12 @@ def _read_data(stream: IO[bytes], header: Header, name: str) -> NDArray[Any]:
     return flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
 
 
-def _texts(classes: NDArray[Any]) -> list[str]:
+def texts(classes: NDArray[Any]) -> list[str]:
+    """Read an array of class names.
+
+    >>> texts(np.array([b"cat", b"dog"]))
+    ['cat', 'dog']
+    """
     if classes.ndim != 1 or classes.dtype.kind not in "US":
         raise FileFormatError(f"class names must be a 1-D array of text; got {classes.dtype}, shape {classes.shape}.")
     if classes.dtype.kind == "S":

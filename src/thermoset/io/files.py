@@ -15,10 +15,14 @@ from thermoset.errors import FileFormatError, InputError, MissingExtraError
 __all__ = [
     "LABELS",
     "NAMES",
+    "FilePath",
     "Request",
+    "as_path",
     "build",
     "check_size",
+    "existing_file",
     "first_of",
+    "known_suffix",
     "need",
     "physical_memory",
     "scores_name",
@@ -28,6 +32,8 @@ __all__ = [
 LABELS = ("labels", "label")
 NAMES = ("classes", "class_names")
 PROBABILITIES = ("probs", "probabilities", "logits")
+
+FilePath = str | os.PathLike[str]
 
 
 class Request(NamedTuple):
@@ -85,6 +91,53 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError:
         raise MissingExtraError.of(module.partition(".")[0], extra, purpose) from None
+
+
+def as_path(path: object) -> Path:
+    """Read the name of a file.
+
+    >>> as_path("val.npz").suffix
+    '.npz'
+    """
+    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
+        raise InputError(f"path must be the name of a file; got {path!r}.")
+    return Path(path)
+
+
+def known_suffix(path: Path, suffixes: tuple[str, ...]) -> str:
+    """Return the suffix of a name, in small letters, if it is one of `suffixes`.
+
+    >>> known_suffix(Path("VAL.NPZ"), (".npz", ".npy"))
+    '.npz'
+    """
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
+        raise FileFormatError(f"{path}: unknown kind of file {suffix!r}; known: {', '.join(suffixes)}.")
+    return suffix
+
+
+def existing_file(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
+    """Return a file that exists, is not empty and has one of `suffixes`, and which one.
+
+    >>> existing_file("nothing.npz", (".npz",))
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: nothing.npz: there is no such file.
+    """
+    source = as_path(path)
+    try:
+        if source.is_dir():
+            raise InputError(f"{source}: is a folder; give the name of a file.")
+        if not source.exists():
+            raise InputError(f"{source}: there is no such file.")
+        if not source.is_file():
+            raise InputError(f"{source}: is not a regular file.")
+        suffix = known_suffix(source, suffixes)
+        if source.stat().st_size == 0:
+            raise FileFormatError(f"{source}: the file is empty.")
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
+    return source, suffix
 
 
 def physical_memory() -> int:

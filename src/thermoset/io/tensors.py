@@ -13,7 +13,7 @@ from thermoset.data import Logits
 from thermoset.errors import FileFormatError
 from thermoset.io.files import LABELS, NAMES, Request, build, check_size, first_of, need, scores_name
 
-__all__ = ["read_pt", "read_safetensors", "write_pt", "write_safetensors"]
+__all__ = ["load_pt", "read_pt", "read_safetensors", "write_pt", "write_safetensors"]
 
 # All that torch.load was seen to raise for damaged files; a KeyError for a storage that is not there, for example.
 BAD_PT = (
@@ -72,14 +72,7 @@ def names_from_json(text: str | bytes) -> list[str]:
 def read_pt(path: Path, request: Request) -> Logits:
     """Read a dict of tensors, or one tensor of logits; no class outside torch's own list is ever built."""
     torch = need("torch", "torch", "reading .pt")
-    _check_pt_archive(path, request.max_bytes)
-    try:
-        content = torch.load(path, weights_only=True, map_location="cpu")
-    except BAD_PT as error:
-        reason = " ".join(str(error).split())[:160]
-        raise FileFormatError(
-            f"torch cannot read it with weights_only=True ({reason}). Save a dict of tensors: logits, labels."
-        ) from None
+    content = load_pt(path, request.max_bytes, "Save a dict of tensors: logits, labels.")
     if isinstance(content, torch.Tensor):
         content = {"logits": content}
     if not isinstance(content, dict):
@@ -91,6 +84,17 @@ def read_pt(path: Path, request: Request) -> Logits:
         if isinstance(part, torch.Tensor):  # a tensor with stride 0 can be larger than its file
             check_size(part.numel() * max(part.element_size(), 4), request.max_bytes, "a tensor")
     return build(request, scores, labels, classes)
+
+
+def load_pt(path: Path, max_bytes: int, remedy: str) -> Any:
+    """Read whatever a .pt file holds through torch's restricted unpickler, on the CPU."""
+    torch = need("torch", "torch", "reading .pt")
+    _check_pt_archive(path, max_bytes)
+    try:
+        return torch.load(path, weights_only=True, map_location="cpu")
+    except BAD_PT as error:
+        reason = " ".join(str(error).split())[:160]
+        raise FileFormatError(f"torch cannot read it with weights_only=True ({reason}). {remedy}") from None
 
 
 def write_pt(stream: BinaryIO, logits: Logits) -> None:

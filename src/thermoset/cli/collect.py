@@ -1,0 +1,98 @@
+"""`thermoset collect`: the logits of a torch model on pictures, as a file."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thermoset.cli.progress import ProgressBar
+from thermoset.errors import InputError
+
+if TYPE_CHECKING:
+    from thermoset.integrations.images import Preprocessing
+    from thermoset.integrations.torch import Collected
+
+__all__ = ["collect"]
+
+
+def collect(
+    model: Annotated[str, typer.Option(help="package.module:callable, such as torchvision.models:resnet152.")],
+    images: Annotated[Path, typer.Option(help="Folder of class folders, or npz with arrays images and labels.")],
+    out: Annotated[Path, typer.Option(help="File to write: npz, npy, csv, parquet, safetensors or pt.")],
+    model_args: Annotated[str, typer.Option(help="Keyword arguments of the callable, as JSON.")] = "{}",
+    weights: Annotated[Path | None, typer.Option(help="Weights: safetensors, or a checkpoint of tensors.")] = None,
+    resize: Annotated[int | None, typer.Option(help="Resize the shorter side to this many pixels.")] = None,
+    crop: Annotated[int | None, typer.Option(help="Then cut out the middle, a square of this many pixels.")] = None,
+    mean: Annotated[str | None, typer.Option(help="Subtract: 3 numbers with commas, or 1 for grey.")] = None,
+    std: Annotated[str | None, typer.Option(help="Then divide by: 3 numbers with commas, or 1 for grey.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Pictures at a time.")] = 64,
+    device: Annotated[str, typer.Option(help="Where to run the model: cpu, cuda, mps ...")] = "cpu",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Run a torch model over pictures and write its logits to a file that the other commands read."""
+    from thermoset.integrations.images import ImageBatches, read_images
+    from thermoset.integrations.models import build_model, load_weights
+    from thermoset.integrations.torch import collect_to_file
+    from thermoset.io import SUFFIXES
+    from thermoset.io.files import known_suffix
+
+    # What can be refused is refused before the work.
+    known_suffix(out, SUFFIXES)
+    arguments = _arguments(model_args)
+    steps = _steps(resize, crop, mean, std)
+    found = read_images(images, steps.channels)
+    batches = ImageBatches(found, steps, batch_size)
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # where `python -m` would look first: the model's code may lie there
+    net = build_model(model, arguments)
+    if weights is not None:
+        load_weights(net, weights)
+    with ProgressBar(quiet, "Collecting") as bar:
+        try:
+            made = collect_to_file(net, batches, out, classes=found.classes, device=device, progress=bar.tell)
+        except RuntimeError as error:  # torch's, from the model: a wrong size of pictures, or no memory
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(
+                f"the model failed ({reason}). Check --resize and --crop, or, for memory, --batch-size."
+            ) from None
+    _show(made, out)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise InputError(f"--model-args must be a JSON object, such as '{{\"num_classes\": 10}}'; got {text!r}.")
+    return arguments
+
+
+def _steps(resize: int | None, crop: int | None, mean: str | None, std: str | None) -> "Preprocessing":
+    from thermoset.integrations.images import Preprocessing
+
+    if (mean is None) != (std is None):
+        raise InputError("--mean and --std go together. Give both or neither.")
+    if mean is None or std is None:
+        return Preprocessing(resize, crop)
+    return Preprocessing(resize, crop, _numbers("--mean", mean), _numbers("--std", std))
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{option} must be numbers with commas, such as 0.5,0.5,0.5; got {text!r}.") from None
+
+
+def _show(made: "Collected", out: Path) -> None:
+    from rich.console import Console
+
+    console = Console()
+    known = "no labels" if made.accuracy is None else f"accuracy {made.accuracy:.4f}"
+    console.print(f"{made.n_rows:,} rows, {made.n_classes:,} classes, {known}", highlight=False)
+    console.print(f"Wrote {out}", soft_wrap=True, highlight=False)
+    if made.accuracy is not None:
+        console.print(f"Next: thermoset sweep {out}", soft_wrap=True, highlight=False)

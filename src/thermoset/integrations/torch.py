@@ -1,0 +1,305 @@
+"""Logits from a PyTorch model: any module, any iterable of batches."""
+
+import io
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data import Logits
+from thermoset.errors import InputError
+from thermoset.io import STREAM_WRITERS, SUFFIXES, save
+from thermoset.io.files import LABELS, FilePath, as_path, first_of, known_suffix, need
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Collected", "collect_logits", "collect_to_file"]
+
+Progress = Callable[[int, int | None], None]
+
+
+class Batch(NamedTuple):
+    """What the model is called with, and the labels that came along."""
+
+    inputs: Any  # one argument, or a dict of keyword arguments
+    labels: Any
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What `collect_to_file` wrote."""
+
+    n_rows: int
+    n_classes: int
+    accuracy: float | None
+    """Share of rows whose largest logit is the label's; None without labels."""
+
+
+def collect_logits(
+    model: "torch.nn.Module",
+    loader: Iterable[Any],
+    *,
+    classes: Sequence[str] | None = None,
+    device: "str | torch.device | None" = None,
+    progress: Progress | None = None,
+) -> Logits:
+    """Run a model over batches and gather its logits.
+
+    The model runs in evaluation mode and without gradients; afterwards it is on the device and in the mode it came in.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Gives a tensor (n, C) for a batch of n rows, or an object whose attribute `logits` is one. float16, float32
+        and float64 stay as they are; bfloat16 becomes float32.
+    loader : iterable of batches
+        A `DataLoader`, a list, a generator. A batch is a pair (inputs, labels), or inputs alone (a tensor, or a tuple
+        of one), or a dict of keyword arguments, whose entry `labels` (or `label`) is not given to the model. Do not
+        shuffle where the order of rows matters later.
+    classes : sequence of C strings, optional
+        Class names. With them labels may be names too.
+    device : str or torch.device, optional
+        Where to run; by default where the model is.
+    progress : callable, optional
+        Told (done, total) batches; total is None for a loader without a length.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(4, 3)
+    >>> rows = torch.utils.data.TensorDataset(torch.zeros(10, 4), torch.arange(10) % 3)
+    >>> collect_logits(model, torch.utils.data.DataLoader(rows, batch_size=4))
+    Logits(10 rows x 3 classes, float32, labelled)
+    """
+    blocks: list[Logits] = []
+    _run(model, loader, blocks.append, classes=classes, device=device, progress=progress)
+    labels = [block.labels for block in blocks if block.labels is not None]
+    return Logits(
+        np.concatenate([block.logits for block in blocks]), np.concatenate(labels) if labels else None, classes
+    )
+
+
+def collect_to_file(
+    model: "torch.nn.Module",
+    loader: Iterable[Any],
+    path: FilePath,
+    *,
+    classes: Sequence[str] | None = None,
+    device: "str | torch.device | None" = None,
+    progress: Progress | None = None,
+) -> Collected:
+    """Run a model over batches and write its logits to a file, without holding them all in memory.
+
+    Batches go to a nameless file in the folder of `path` as they come; at the end `path` is written from there, whole
+    or not at all. Arguments are those of `collect_logits`; the suffix of `path` is one that `thermoset.load` reads.
+    npz, npy and csv are written piece by piece; the libraries behind the other formats build the file in memory.
+
+    Examples
+    --------
+    >>> import tempfile, torch, thermoset as ts
+    >>> rows = torch.utils.data.TensorDataset(torch.eye(3), torch.arange(3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(collect_to_file(torch.nn.Identity(), torch.utils.data.DataLoader(rows), f"{folder}/val.npz"))
+    ...     ts.load(f"{folder}/val.npz")
+    Collected(n_rows=3, n_classes=3, accuracy=1.0)
+    Logits(3 rows x 3 classes, float32, labelled)
+    """
+    target = as_path(path)
+    suffix = known_suffix(target, SUFFIXES)
+    with _naming(target):
+        stream = tempfile.TemporaryFile(dir=target.parent)  # noqa: SIM115  # closed below
+    with stream:
+        spool = Spool(stream, target, suffix)
+        _run(model, loader, spool.add, classes=classes, device=device, progress=progress)
+        save(target, spool.logits(classes))
+    return spool.summary()
+
+
+class Spool:
+    """Blocks of rows on their way to a file; only their labels stay in memory."""
+
+    def __init__(self, stream: IO[bytes], target: Path, suffix: str) -> None:
+        self._stream = stream
+        self._target = target
+        self._suffix = suffix
+        self._labels: list[NDArray[np.int64]] = []
+        self._shape = (0, 0)
+        self._dtype = np.dtype(np.float32)
+        self._correct = 0
+
+    def add(self, block: Logits) -> None:
+        """Append rows to the stream."""
+        with _naming(self._target):
+            if self._shape[0] == 0:
+                self._dtype = block.logits.dtype
+                if self._suffix in STREAM_WRITERS:  # what this format cannot hold is said before the work, not after
+                    STREAM_WRITERS[self._suffix](io.BytesIO(), block)
+            self._stream.write(block.logits.data)
+        self._shape = self._shape[0] + block.n_rows, block.n_classes
+        if block.labels is not None:
+            self._labels.append(block.labels)
+            self._correct += int(np.count_nonzero(block.logits.argmax(axis=1) == block.labels))
+
+    def logits(self, classes: Sequence[str] | None) -> Logits:
+        """All rows, on disk still: the array is a map of the file."""
+        self._stream.flush()
+        rows = np.memmap(self._stream, dtype=self._dtype, mode="r", shape=self._shape)
+        return Logits(rows, np.concatenate(self._labels) if self._labels else None, classes)
+
+    def summary(self) -> Collected:
+        """Say what was collected."""
+        n_rows, n_classes = self._shape
+        return Collected(n_rows, n_classes, self._correct / n_rows if self._labels else None)
+
+
+@contextmanager
+def _naming(target: Path) -> Iterator[None]:
+    """Say which file it is that cannot be written."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{target}: {error}") from None
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from None
+
+
+def _run(
+    model: "torch.nn.Module",
+    loader: Iterable[Any],
+    keep: Callable[[Logits], None],
+    *,
+    classes: Sequence[str] | None,
+    device: "str | torch.device | None",
+    progress: Progress | None,
+) -> None:
+    """Hand the logits of each batch to `keep`, checked."""
+    torch = need("torch", "torch", "collecting logits")
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"model must be a torch.nn.Module; got {type(model).__name__}.")
+    total = _length(loader)
+    first: Logits | None = None
+    with _evaluating(model, device) as place:
+        for number, item in enumerate(loader):
+            try:
+                batch = _read_batch(item)
+                block = Logits(_output(model, batch.inputs, place), batch.labels, classes)
+                _check_alike(block, first or block)
+            except InputError as error:
+                raise InputError(f"batch {number}: {error}") from None
+            first = first or block
+            keep(block)
+            if progress is not None:
+                progress(number + 1, total)
+    if first is None:
+        raise InputError("the loader gave no batch. An iterator can be used once only: pass a DataLoader or a list.")
+
+
+def _length(loader: Iterable[Any]) -> int | None:
+    try:
+        return len(loader)  # type: ignore[arg-type]  # a DataLoader has a length, unless its data set streams
+    except TypeError:
+        return None
+
+
+@contextmanager
+def _evaluating(model: "torch.nn.Module", device: "str | torch.device | None") -> Iterator["torch.device"]:
+    """Give the device to run on, with the model there and in evaluation mode; put both back at the end."""
+    torch = need("torch", "torch", "collecting logits")
+    places = list(dict.fromkeys(tensor.device for tensor in (*model.parameters(), *model.buffers())))
+    home = places[0] if places else torch.device("cpu")
+    target = home if device is None else _checked_device(device, places)
+    modes = [(module, module.training) for module in model.modules()]  # parts of a model may be frozen on their own
+    try:
+        model.eval()
+        if device is not None:
+            _move(model, target)
+        yield target
+    finally:
+        for module, training in modes:
+            module.training = training
+        if device is not None:
+            model.to(home)
+
+
+def _checked_device(device: "str | torch.device", places: "list[torch.device]") -> "torch.device":
+    torch = need("torch", "torch", "collecting logits")
+    try:
+        target = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"device must be one that torch knows, such as 'cpu' or 'cuda'; got {device!r}.") from error
+    if target.type == "meta":
+        raise InputError("device 'meta' holds no numbers. Use 'cpu', 'cuda' or another real one.")
+    if len(places) > 1:
+        shown = ", ".join(str(place) for place in places)
+        raise InputError(f"the model is spread over {shown} and stays there. Leave device out.")
+    return target
+
+
+def _move(model: "torch.nn.Module", target: "torch.device") -> None:
+    try:
+        model.to(target)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for a device
+        raise InputError(f"device '{target}' cannot be used ({' '.join(str(error).split())[:160]}).") from None
+
+
+def _read_batch(item: Any) -> Batch:
+    """Tell inputs from labels."""
+    if isinstance(item, Mapping):
+        name = first_of(LABELS, item)
+        return Batch({key: value for key, value in item.items() if key != name}, None if name is None else item[name])
+    if not isinstance(item, (tuple, list)):
+        return Batch(item, None)
+    if len(item) not in (1, 2):
+        raise InputError(
+            f"a {type(item).__name__} of {len(item)} parts; wanted (inputs, labels), inputs alone or a dict. "
+            f"Pick them: ((batch[0], batch[1]) for batch in loader)."
+        )
+    return Batch(item[0], item[1] if len(item) == 2 else None)
+
+
+def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "torch.Tensor":
+    """Call the model and find the tensor (n, C) in what it returns."""
+    torch = need("torch", "torch", "collecting logits")
+    moved = _moved(inputs, place)
+    with torch.inference_mode():
+        returned = model(**moved) if isinstance(moved, dict) else model(moved)
+    output = getattr(returned, "logits", returned)
+    if not isinstance(output, torch.Tensor):
+        raise InputError(
+            f"the model returned {type(returned).__name__}; wanted a tensor (rows, classes) or an object with one "
+            f"called logits. Wrap the model in a Module whose forward picks it."
+        )
+    if output.ndim != 2:
+        raise InputError(
+            f"the model returned a tensor of shape {tuple(output.shape)}; wanted (rows, classes). "
+            f"Wrap the model in a Module whose forward picks or pools."
+        )
+    return output
+
+
+def _moved(value: Any, place: "torch.device") -> Any:
+    """Move the tensors of a batch; a model may take lists or dicts of them."""
+    if isinstance(value, Mapping):
+        return {key: _moved(part, place) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_moved(part, place) for part in value]
+    if isinstance(value, np.ndarray):
+        value = need("torch", "torch", "collecting logits").as_tensor(value)
+    return value.to(place) if hasattr(value, "to") else value
+
+
+def _check_alike(block: Logits, first: Logits) -> None:
+    """Rows of one file have the same columns, and all have labels or none has."""
+    if block.n_classes != first.n_classes:
+        raise InputError(f"the model returned {block.n_classes} columns, and {first.n_classes} for the first batch.")
+    if block.logits.dtype != first.logits.dtype:
+        raise InputError(f"the model returned {block.logits.dtype}, and {first.logits.dtype} for the first batch.")
+    if (block.labels is None) != (first.labels is None):
+        words = ("has labels", "has none") if first.labels is None else ("has no labels", "has them")
+        raise InputError(f"{words[0]}, and the first batch {words[1]}. Give labels with every batch or with none.")
