@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,37 +10,50 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
+import thermoset as ts
 from examples.glyphs.characters import CLASSES
 from examples.glyphs.families import held_out_families, join_families
 from examples.glyphs.fonts import download, find_fonts, unpack, wanted_packages
 from examples.glyphs.licences import write_table
-from examples.glyphs.pack import choose_rows, few_fonts, pack
+from examples.glyphs.pack import pack
 from examples.glyphs.render import Pictures, render
+from examples.glyphs.sampling import balanced_rows, few_fonts
 from examples.glyphs.train import GlyphNet, Recipe, loader_of, train
-import thermoset as ts
 from thermoset.integrations.torch import collect_logits
 
 SHARE_HELD_OUT = 0.5
-TRAINING_FONTS_OF_A_FAMILY = 6
-HELD_OUT_FONTS_OF_A_FAMILY = 8
-SPLIT_SEED, TRAINING_SEED, ROWS_SEED = 0, 1, 2
+SPLIT_SEED = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How many fonts of a family and how many pictures of a class are used at most."""
+
+    fonts: int
+    pictures: int
+    seed: int
+
+    def of(self, pictures: Pictures, families: NDArray[np.str_], wanted: set[str]) -> Pictures:
+        """Draw from the pictures of the wanted families."""
+        some = pictures.of_fonts(few_fonts(families, wanted, self.fonts, self.seed))
+        return some.take(balanced_rows(some.labels, self.pictures, self.seed))
+
+
+# Balanced on both sides: few fonts have Greek letters, and a network that had learnt so would rule them out.
+TRAINING = Sample(fonts=12, pictures=130, seed=1)
+HELD_OUT = Sample(fonts=8, pictures=80, seed=2)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run all stages."""
     options = _options(arguments)
-    fonts = options.fonts or fetch_fonts(options.folder)
-    pictures, families = draw_pictures(options.folder, fonts)
+    pictures, families = draw_pictures(options.folder, options.fonts or fetch_fonts(options.folder))
     held_out = held_out_families(families, SHARE_HELD_OUT, SPLIT_SEED)
     seen = set(families.tolist()) - held_out
     print(f"{len(seen)} families to train on, {len(held_out)} held out")
-    model = train_model(
-        options.folder,
-        pictures.of_fonts(few_fonts(families, seen, TRAINING_FONTS_OF_A_FAMILY, TRAINING_SEED)),
-        Recipe(epochs=options.epochs, batch=options.batch),
-    )
-    unseen = pictures.of_fonts(few_fonts(families, held_out, HELD_OUT_FONTS_OF_A_FAMILY, ROWS_SEED))
-    unseen = unseen.take(choose_rows(unseen.labels, ROWS_SEED))
+    recipe = Recipe(epochs=options.epochs, batch=options.batch)
+    model = train_model(options.folder, TRAINING.of(pictures, families, seen), recipe)
+    unseen = HELD_OUT.of(pictures, families, held_out)
     logits = collect_logits(model, loader_of(unseen.images, unseen.labels), classes=CLASSES)
     ts.save(options.folder / "logits.npz", logits)
     out = options.out or options.folder / "glyphs.npz"

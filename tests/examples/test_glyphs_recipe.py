@@ -23,8 +23,9 @@ from examples.glyphs.characters import CHARACTERS, CLASSES, class_name  # noqa: 
 from examples.glyphs.families import held_out_families, join_families  # noqa: E402
 from examples.glyphs.fonts import excluded, find_fonts, wanted_packages  # noqa: E402
 from examples.glyphs.licences import licence_of  # noqa: E402
-from examples.glyphs.pack import choose_rows, few_fonts, halved  # noqa: E402
+from examples.glyphs.pack import halved  # noqa: E402
 from examples.glyphs.render import SIDE, Pictures, draw_font, render  # noqa: E402
+from examples.glyphs.sampling import balanced_rows, few_fonts  # noqa: E402
 from examples.glyphs.train import GlyphNet  # noqa: E402
 from thermoset.datasets import load_glyphs  # noqa: E402
 
@@ -141,7 +142,7 @@ def test_no_family_and_no_class_outweighs_the_others():
     chosen = few_fonts(families, {"big", "small"}, most=4, seed=0)
     assert sorted(families[chosen].tolist()) == ["big"] * 4 + ["small"] * 2
     labels = np.repeat([0, 1], [300, 30])
-    rows = choose_rows(labels, seed=0)
+    rows = balanced_rows(labels, most=80, seed=0)
     assert np.bincount(labels[rows]).tolist() == [80, 30]
     assert len(set(rows.tolist())) == len(rows)
 
