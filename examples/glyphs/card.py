@@ -93,7 +93,7 @@ def sheet(glyphs: Glyphs) -> Figure:
     for ax, (label, name) in zip(axes.flat, enumerate(classes), strict=True):
         pair = glyphs.thumbnails[labels == label]
         ax.imshow(~np.concatenate(list(pair), axis=1), cmap="gray")
-        ax.set_title(name.replace("$", r"\$").replace("Cyrillic", "Cyr."), fontsize=11, pad=3)
+        ax.set_title(name.replace("$", r"\$").replace("Cyrillic", "Cyr."), fontsize=9, pad=3)
         ax.axis("off")
     return made
 
