@@ -24,7 +24,9 @@ def test_help_loads_nothing_heavy():
     assert not modules_after(run) & (HEAVY | {"numpy"})
 
 
-@pytest.mark.parametrize("name", ["Logits", "load", "ConformalClassifier", "TemperatureScaler", "metrics", "plan"])
+@pytest.mark.parametrize(
+    "name", ["Logits", "load", "ConformalClassifier", "TemperatureScaler", "metrics", "plan", "datasets"]
+)
 def test_names_load_when_used_and_bring_no_extra(name):
     brought = modules_after(f"import thermoset as ts; ts.{name}")
     # scikit-learn imports data-frame libraries that are installed; that is its affair

@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = _attach(
         "checking",
         "conformal",
         "data",
+        "datasets",
         "drift",
         "errors",
         "io",

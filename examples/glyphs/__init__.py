@@ -1,0 +1,1 @@
+"""How the bundled glyphs were made: `python -m examples.glyphs --help`."""
