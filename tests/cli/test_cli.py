@@ -10,7 +10,6 @@ import pytest
 
 import thermoset as ts
 from parts import require
-from thermoset.data import split_indices
 from thermoset.datasets import load_glyphs
 
 COMMAND = Path(sys.executable).with_name("thermoset")
@@ -70,10 +69,8 @@ def test_demo_runs_the_main_job_on_the_bundled_data(tmp_path):
     assert f"T* = {predictor.temperature_:.3f}" in done.stdout
     assert f"T-hat = {predictor.temperature_sets_:.3f}" in done.stdout
     assert predictor.temperature_ > 1.1, "the demo's network is meant to be overconfident"
-    glyphs = load_glyphs()
-    _, fresh = split_indices(len(glyphs.logits), 0.7, random_state=0, groups=glyphs.family)
-    sets = predictor.predict_set(glyphs.logits.take(fresh))
-    coverage = ts.metrics.marginal_coverage(sets, glyphs.logits.labels[fresh])
+    _, fresh = load_glyphs().logits.split(0.7)
+    coverage = ts.metrics.marginal_coverage(predictor.predict_set(fresh), fresh.labels)
     assert f"{coverage:.1%} of cases" in " ".join(done.stdout.split())
     names = ["predictor.json", "temperature.png", "reliability.png"]
     assert re.findall(r"Wrote \S+?([\w.]+)\n", done.stdout) == names

@@ -29,69 +29,60 @@ def demo(
     """Which character is this? Calibrated confidence and prediction sets for glyphs of unseen fonts."""
     from rich.console import Console
 
-    from thermoset.data import split_indices
     from thermoset.datasets import load_glyphs
     from thermoset.io.files import need
     from thermoset.predictor import TwoTemperaturePredictor
 
     need("matplotlib", "plot", "the demo's figures")
     check_folder(out)
-    glyphs = load_glyphs()
-    # Rows of one font family are alike, so whole families are dealt to each part.
-    known, fresh = split_indices(len(glyphs.logits), 0.7, random_state=0, groups=glyphs.family)
+    known, fresh = load_glyphs().logits.split(0.7)
     with ProgressBar(quiet, "Tuning") as bar, told_warnings():
-        predictor = TwoTemperaturePredictor("raps", _ALPHA).fit(
-            glyphs.logits.take(known), groups=glyphs.family[known], progress=bar.tell
-        )
-    seen = glyphs.logits.take(fresh)
-    files = write_predictor(predictor, out, {"reliability.png": _reliability(predictor, seen)})
+        predictor = TwoTemperaturePredictor("raps", _ALPHA).fit(known, progress=bar.tell)
+    files = write_predictor(predictor, out, {"reliability.png": _reliability(predictor, fresh)})
     console = Console()
     show_predictor(console, predictor, "glyphs, a network that reads characters of fonts it was not trained on")
-    _show_fresh(console, predictor, seen)
+    _show_fresh(console, predictor, fresh)
     console.print()
     for path in files:
         console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
     console.print("\nOn your own logits: [bold]thermoset tune val.npz[/], with arrays 'logits' and 'labels'.")
 
 
-def _reliability(predictor: "TwoTemperaturePredictor", seen: "Logits") -> bytes:
+def _reliability(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> bytes:
     """Reliability diagrams before and after T*, on rows that neither temperature saw."""
     from thermoset.calibration import probabilities
     from thermoset.metrics import reliability_table
     from thermoset.plots import figure, plot_reliability
 
-    labels = seen.require_labels("the demo")
+    labels = fresh.require_labels("the demo")
     made, panels = figure(2)
     for ax, name, temperature in zip(panels, ("T = 1", "T = T*"), (1.0, predictor.temperature_), strict=True):
-        plot_reliability(reliability_table(probabilities(seen, temperature), labels), ax=ax, title=name)
+        plot_reliability(reliability_table(probabilities(fresh, temperature), labels), ax=ax, title=name)
     stream = io.BytesIO()
     made.savefig(stream, dpi=150)
     return stream.getvalue()
 
 
-def _show_fresh(console: "Console", predictor: "TwoTemperaturePredictor", seen: "Logits") -> None:
-    """What sets look like for fonts that the predictor has not seen."""
+def _show_fresh(console: "Console", predictor: "TwoTemperaturePredictor", fresh: "Logits") -> None:
+    """What sets look like for characters that the predictor has not seen."""
     import numpy as np
     from rich.markup import escape
 
     from thermoset.metrics import avg_size, marginal_coverage
 
-    answers = predictor.answers(seen)
-    labels = seen.require_labels("the demo")
+    answers = predictor.answers(fresh)
+    labels = fresh.require_labels("the demo")
     console.print(
-        f"\n[bold]On fonts it has not seen[/] {len(seen):,} characters: the set holds the right one in "
-        f"{marginal_coverage(answers.sets, labels):.1%} of cases, with {avg_size(answers.sets):.2f} on average. "
-        "(Families differ more than rows do: on other families both would be a little different.) Some of them:",
+        f"\n[bold]On {len(fresh):,} fresh characters[/] the set holds the right one in "
+        f"{marginal_coverage(answers.sets, labels):.1%} of cases, with {avg_size(answers.sets):.2f} labels on average. "
+        "Some of them:",
         highlight=False,
     )
     sizes = answers.sets.sum(axis=1)
     doubtful = np.flatnonzero((sizes > 1) & (sizes < 5))
-    names = seen.classes or ()
-    for i, record in zip(
-        (few := doubtful[:: max(len(doubtful) // _SHOWN, 1)][:_SHOWN]),
-        predictor.predict_records(seen.take(few)),
-        strict=True,
-    ):
+    names = fresh.classes or ()
+    few = doubtful[:: max(len(doubtful) // _SHOWN, 1)][:_SHOWN]
+    for i, record in zip(few, predictor.predict_records(fresh.take(few)), strict=True):
         members = ", ".join(str(member) for member in record.set)
         console.print(
             f"  {escape(names[labels[i]])}: {{{escape(members)}}}, most likely {escape(str(record.label))} "
