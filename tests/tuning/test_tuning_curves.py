@@ -81,8 +81,8 @@ def test_hits_and_sizes_are_averages_over_u(method, temperature, randomized):
 def test_the_threshold_lets_in_what_was_asked_for(seed, temperature, method, share):
     """Also where scores saturate: at T = 0.005 all values are 0 or 1 in floating point.
 
-    A score that rises by 1e-14 over all u has a hundred floats to do it in: where the threshold is such a row, one float
-    more or less lets in a hundredth of it. SAPS ties whole rows there.
+    A score that rises by 1e-14 over all u has a hundred floats to do it in: where the threshold is such a row, one
+    float more or less lets in a hundredth of it. SAPS ties whole rows there.
     """
     data = ts.Logits(*generated(60, 6, seed=seed))
     target = share * 60
