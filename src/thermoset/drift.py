@@ -83,9 +83,10 @@ class Drift:
         if not self.drifted:
             return f"set sizes look like {rows}: {means} ({self.test}, p = {self.p_value:.2g})."
         labels = f"{self.size} label{'' if self.size == 1 else 's'}"
+        p = f"= {self.p_value:.1g}" if self.p_value else "< 1e-300"
         return (
             f"set sizes differ from {rows}: {means}; {self.share_after:.1%} of the sets hold more than {labels} "
-            f"against {self.share_before:.1%} ({self.test}, p = {self.p_value:.1g}). "
+            f"against {self.share_before:.1%} ({self.test}, p {p}). "
             "Coverage is promised for rows like those: check it on fresh labelled rows, or recalibrate."
         )
 

@@ -17,6 +17,7 @@ from thermoset.tuning import Preference, read_preference
         (1.0, "blend", 1.0, "coverage"),
         (0.25, "blend", 0.25, "0.25"),
         ("0.25", "blend", 0.25, "0.25"),
+        (0.123456789, "blend", 0.123456789, "0.123456789"),
         ("size<=3", "size_budget", 3.0, "size<=3"),
         (" size <= 2.5 ", "size_budget", 2.5, "size<=2.5"),
         ("gap<=0.03", "gap_budget", 0.03, "gap<=0.03"),

@@ -3,7 +3,11 @@
 Commands import what they run when they run, so that `thermoset --help` is instant.
 """
 
+import contextlib
+import io
+import os
 import sys
+import traceback
 
 import typer
 
@@ -20,6 +24,7 @@ from thermoset.errors import InputError, MissingExtraError
 __all__ = ["app", "main"]
 
 _INTERRUPTED = 130
+_BUG = 70
 
 app = typer.Typer(
     name="thermoset",
@@ -46,9 +51,18 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; bad input ends in one line on standard error and exit code 2."""
+    """Run the command line; bad input ends in one line on standard error and exit code 2.
+
+    Exit code 1 is left to `check`: whatever else goes wrong, it does not look like a broken promise.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ± gets a ?
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where a full disk can still be told
     except (InputError, MissingExtraError) as error:
         sys.stderr.write(f"thermoset: {error}\n")
         raise SystemExit(2) from None
@@ -59,3 +73,11 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("thermoset: interrupted\n")
         raise SystemExit(_INTERRUPTED) from None
+    except OSError as error:
+        with contextlib.suppress(OSError, ValueError):  # what is left in the buffer must not fail once more, at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"thermoset: the output cannot be written ({error.strerror or error}).\n")
+        raise SystemExit(2) from None
+    except Exception as bug:
+        traceback.print_exc()
+        raise SystemExit(_BUG) from bug

@@ -41,15 +41,15 @@ def check(
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")
     else:
-        _show(Console(), report)
+        _show(Console(emoji=False), report)
     if not report.ok:
         raise typer.Exit(1)
 
 
 def _show(console: "Console", report: "CheckReport") -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(f"{report.rows:,} rows")
@@ -70,7 +70,7 @@ def _show(console: "Console", report: "CheckReport") -> None:
     console.print(table)
     _show_classes(console, report)
     for sentence in report.broken:
-        console.print(f"[bold red]Broken[/] {escape(sentence)}", highlight=False)
+        console.print(Text.assemble(("Broken", "bold red"), f" {sentence}"))
     if report.ok:
         console.print("[bold green]Kept[/] Nothing that was promised is broken.", highlight=False)
 
@@ -78,8 +78,8 @@ def _show(console: "Console", report: "CheckReport") -> None:
 def _show_classes(console: "Console", report: "CheckReport") -> None:
     import numpy as np
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     classes = report.classes
     under = classes.under_covered
@@ -94,7 +94,7 @@ def _show_classes(console: "Console", report: "CheckReport") -> None:
     for column in ("class", "coverage", "95%", "rows", "p (Holm)"):
         table.add_column(column, justify="left" if column == "class" else "right", no_wrap=column != "class")
     for i in worst:
-        name = escape(report.class_names[i]) if report.class_names else str(i)
+        name = Text(report.class_names[i] if report.class_names else str(i))
         interval = f"{classes.low[i]:.2f} to {classes.high[i]:.2f}"
         table.add_row(name, f"{classes.coverage[i]:.3f}", interval, f"{classes.rows[i]:,}", f"{classes.p_holm[i]:.2g}")
     console.print(table)

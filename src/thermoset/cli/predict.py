@@ -8,6 +8,7 @@ import typer
 
 from thermoset.cli.options import Predictor, Probabilities, Quiet
 from thermoset.cli.progress import ProgressBar
+from thermoset.errors import InputError
 
 __all__ = ["predict"]
 
@@ -26,6 +27,9 @@ def predict(
     from thermoset.io import open_blocks, open_predictions
     from thermoset.predictor import TwoTemperaturePredictor
 
+    for given in (predictor, logits):
+        if out.exists() and given.exists() and out.samefile(given):
+            raise InputError(f"--out {out} is the file to read from. Name another.")
     model = TwoTemperaturePredictor.load(predictor)
     sizes = np.zeros(model.artifact_.n_classes + 1, dtype=np.int64)
     rows = hidden = 0

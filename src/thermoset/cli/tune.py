@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from thermoset.artifact import Measure
     from thermoset.predictor import TwoTemperaturePredictor
 
 __all__ = ["show_predictor", "tune", "write_predictor"]
@@ -69,7 +70,7 @@ def tune(
     with ProgressBar(quiet, "Tuning") as bar, told_warnings():
         predictor.fit(data, progress=bar.tell)
     files = write_predictor(predictor, out, {})
-    console = Console()
+    console = Console(emoji=False)
     show_predictor(console, predictor, logits.name)
     console.print()
     for path in files:
@@ -133,8 +134,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         f"T-hat = {made.temperature_sets:.3f}",
         highlight=False,
     )
-    law = measures.get("coverage")
-    coverage = "by class" if law is None else f"{law.value:.3f} ({law.low:.3f} to {law.high:.3f})"
+    coverage = _coverage(predictor, measures.get("coverage"))
     table = _table("sets at", "T", "labels", "coverage", "TopCovGap", "empty")
     for at in choice.outlooks:
         size = f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
@@ -149,6 +149,17 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     console.print(f"[bold]Recommendation[/] {first}", highlight=False)
     for sentence in others:
         console.print(f"  {sentence}", highlight=False)
+
+
+def _coverage(predictor: "TwoTemperaturePredictor", law: "Measure | None") -> str:
+    """What is promised: by class, exactly and between which ends, at least, or (the paper's selection) about."""
+    if law is None:
+        return "by class"
+    if predictor.artifact_.provenance.selection == "paper":
+        return f"about {law.value:.3f}"
+    if not predictor.promise.exact:
+        return f"at least {law.value:.3f}"
+    return f"{law.value:.3f} ({law.low:.3f} to {law.high:.3f})"
 
 
 def _table(*columns: str) -> "Table":

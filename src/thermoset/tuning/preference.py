@@ -27,9 +27,10 @@ class Preference:
     @property
     def text(self) -> str:
         """As one would type it."""
+        amount = repr(self.amount).removesuffix(".0")
         if self.kind == "blend":
-            return {0.0: "size", 1.0: "coverage"}.get(self.amount, f"{self.amount:g}")
-        return f"{self.kind.removesuffix('_budget')}<={self.amount:g}"
+            return {0.0: "size", 1.0: "coverage"}.get(self.amount, amount)
+        return f"{self.kind.removesuffix('_budget')}<={amount}"
 
 
 def read_preference(prefer: str | float) -> Preference:

@@ -1,0 +1,103 @@
+"""The commands as users run them, and what their tests share: rows, and a predictor that `thermoset tune` made."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import thermoset as ts
+from law import generated
+from thermoset.cli import main
+
+COMMAND = Path(sys.executable).with_name("thermoset")
+COMPILING = "thermoset: compiling, once for this machine ...\n"  # said by whichever test comes first, or by none
+NAMES = ("ant", "bee, small", 'the "cat"', "döner", "eel", "fox")
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def words(self) -> str:
+        """What was printed, however lines were broken."""
+        return " ".join(self.stdout.split())
+
+    def assert_refused(self, because):
+        """Bad input: one line that says why, exit code 2, and nothing else."""
+        assert (self.returncode, self.stdout) == (2, ""), self
+        assert self.stderr.startswith("thermoset: ")
+        assert because in self.stderr
+        assert self.stderr.count("\n") == 1
+        assert self.stderr.endswith("\n")
+
+
+class Tuned(NamedTuple):
+    """A predictor tuned by the installed command, what it printed, and files of rows."""
+
+    done: Done
+    folder: Path
+    val: Path
+    fresh: Path
+    seed: int
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "predictor.json"
+
+    @property
+    def predictor(self) -> ts.TwoTemperaturePredictor:
+        return ts.TwoTemperaturePredictor.load(self.path)
+
+
+@pytest.fixture(scope="session")
+def command():
+    """The installed command, in a process of its own."""
+
+    def run(*arguments, **environment):
+        done = subprocess.run(
+            [COMMAND, *map(str, arguments)],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            env={**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **environment},
+        )
+        return Done(done.returncode, done.stdout, done.stderr.replace(COMPILING, ""))
+
+    return run
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """The command in this process, which saves the second that starting each costs."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["thermoset", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "100")
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return Done(ended.value.code or 0, out, err.replace(COMPILING, ""))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def tuned(command, tmp_path_factory):
+    """Half of some exchangeable rows as `fresh`, and what `thermoset tune` makes of the other half."""
+    folder = tmp_path_factory.mktemp("tuned")
+    rows = ts.Logits(*generated(4000, len(NAMES), signal=0.2), NAMES)
+    val, fresh = folder / "val.npz", folder / "fresh.npz"
+    ts.save(val, rows.take(slice(0, 2000)))
+    ts.save(fresh, rows.take(slice(2000, None)))
+    out = folder / "new" / "made"
+    seed = 3
+    done = command("tune", val, "--out", out, "--seed", seed)
+    assert done.returncode == 0, done
+    return Tuned(done, out, val, fresh, seed)

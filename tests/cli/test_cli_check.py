@@ -1,0 +1,253 @@
+"""`thermoset check` as a user runs it: its exit codes, its sentences, and its JSON."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])(?:;\d+)*m")
+
+
+@pytest.fixture(scope="module")
+def mondrian(command, tuned, tmp_path_factory):
+    """A predictor with a threshold for each class, tuned by the command."""
+    out = tmp_path_factory.mktemp("mondrian")
+    done = command("tune", tuned.val, "--out", out, "--class-conditional", "mondrian", "--prefer", "size")
+    assert done.returncode == 0, done
+    return out / "predictor.json"
+
+
+@pytest.fixture
+def shuffled(tuned, tmp_path):
+    """Fresh rows whose labels belong to other rows."""
+    fresh = ts.load(tuned.fresh)
+    path = tmp_path / "shuffled.npz"
+    ts.save(path, ts.Logits(fresh.logits, np.random.default_rng(0).permutation(fresh.labels), fresh.classes))
+    return path
+
+
+def with_one_poor_class(predictor, data):
+    """Rows picked so that 900 of 1,000 are covered, but of the last class 20 of 40 only."""
+    hit = predictor.predict_set(data)[np.arange(len(data)), data.labels]
+    poor = data.labels == data.n_classes - 1
+    kinds = ((poor & hit, 20), (poor & ~hit, 20), (~poor & hit, 880), (~poor & ~hit, 80))
+    return data.take(np.sort(np.concatenate([np.flatnonzero(rows)[:count] for rows, count in kinds])))
+
+
+# --- exit codes -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_like_those_of_tuning_are_covered_as_promised(command, tuned):
+    done = command("check", tuned.path, tuned.fresh, "--fail-on", "classes,calibration", NO_COLOR="1")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    report = tuned.predictor.check(ts.load(tuned.fresh))
+    seen, sure = report.marginal, report.calibration
+    lines = [line.split() for line in done.stdout.splitlines()]
+    allowed = f"{seen.allowed.low:.4f} to {seen.allowed.high:.4f}"
+    assert ["coverage", f"{seen.coverage:.4f}", *allowed.split(), f"{seen.p_value:.2g}"] in lines
+    assert f"TopCovGap {report.top_gap:.4f} chance: {report.floor.top_mean:.4f}" in done.words
+    assert f"ECE {sure.ece:.4f} chance: {sure.ece_mean:.4f}, 95%: {sure.ece_95:.4f} {sure.p_value:.2g}" in done.words
+    assert "0 of 6 classes are covered significantly less than 0.9 (not promised for any)" in done.words
+    assert done.stdout.splitlines()[-1] == "Kept Nothing that was promised is broken."
+    assert "Broken" not in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_shuffled_labels_break_the_promise(command, tuned, shuffled):
+    done = command("check", tuned.path, shuffled)
+    assert (done.returncode, done.stderr) == (1, ""), done
+    (sentence,) = tuned.predictor.check(ts.load(shuffled)).broken
+    assert f"Broken {sentence}" in done.words
+    assert re.search(r"Broken Coverage is 0\.\d+ on 2,000 rows, below the promised 0\.9: by its law", done.words)
+    assert "Kept" not in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_a_poor_class_fails_when_asked_to(call, tuned, tmp_path):
+    poor = with_one_poor_class(tuned.predictor, ts.load(tuned.fresh))
+    assert len(poor) == 1000
+    ts.save(tmp_path / "poor.npz", poor)
+    asked = ("check", tuned.path, tmp_path / "poor.npz")
+    done = call(*asked)
+    assert (done.returncode, done.stderr) == (0, ""), "nothing was promised for a class"
+    assert "1 of 6 classes are covered significantly less than 0.9" in done.words
+    done = call(*asked, "--fail-on", "classes")
+    assert (done.returncode, done.stderr) == (1, ""), done
+    assert "Broken Coverage is below 0.9 in 1 of 6 classes, for which it was not promised" in done.words
+    assert "'fox' (20 of 40 rows, p = " in done.words
+    assert done.words.count("Broken") == 1
+    assert call(*asked, "--fail-on", "calibration").words.count("below 0.9") == 0
+
+
+def test_wrong_confidence_fails_when_asked_to(call, tuned, tmp_path):
+    fresh = ts.load(tuned.fresh)
+    flat = ts.Logits(fresh.logits / 2, fresh.labels, fresh.classes)  # less sure than it is right; sets only grow
+    ts.save(tmp_path / "flat.npz", flat)
+    asked = ("check", tuned.path, tmp_path / "flat.npz")
+    assert call(*asked).returncode == 0
+    for names in ("calibration", "classes,calibration", " calibration , classes"):
+        done = call(*asked, "--fail-on", names)
+        assert (done.returncode, done.stderr) == (1, ""), done
+        sure = tuned.predictor.check(flat).calibration
+        told = f"its mean is {sure.confidence:.3f} and accuracy {sure.accuracy:.3f}"
+        assert f"Broken Confidence is not calibrated: {told}" in done.words
+        assert done.words.count("Broken") == 1
+    assert call(*asked, "--fail-on", "classes").returncode == 0
+
+
+# --- promises by class ----------------------------------------------------------------------------------------------
+
+
+def test_a_threshold_for_each_class_is_a_promise_for_each(call, tuned, mondrian, tmp_path):
+    done = call("check", mondrian, tuned.fresh)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "0 of 6 classes are covered significantly less than 0.9 (promised for each)" in done.words
+    model = ts.TwoTemperaturePredictor.load(mondrian)
+    ts.save(tmp_path / "poor.npz", with_one_poor_class(model, ts.load(tuned.fresh)))
+    done = call("check", mondrian, tmp_path / "poor.npz", "--json")
+    assert (done.returncode, done.stderr) == (1, ""), done
+    told = json.loads(done.stdout)
+    assert (told["class_conditional"], told["class_law"]) == ("mondrian", "beta-binomial")
+    assert (told["marginal"]["hits"], told["marginal"]["rows"]) == (900, 1000)
+    assert (told["classes"][5]["hits"], told["classes"][5]["rows"]) == (20, 40)
+    (sentence,) = told["broken"]
+    assert sentence.startswith("Coverage is below the promised 0.9 in 1 of 6 classes")
+    assert "'fox' (20 of 40 rows" in sentence
+
+
+# --- for machines ---------------------------------------------------------------------------------------------------
+
+
+def test_json_is_the_librarys_report_and_nothing_else(command, tuned, shuffled):
+    done = command("check", tuned.path, shuffled, "--json", "--fail-on", "calibration")
+    assert (done.returncode, done.stderr) == (1, "")
+    told = json.loads(done.stdout, parse_constant=pytest.fail)  # NaN and Infinity are not JSON
+    want = tuned.predictor.check(ts.load(shuffled), fail_on="calibration")
+    assert told == want.to_json_dict()
+    assert (told["ok"], told["rows"], told["fail_on"], len(told["broken"])) == (False, 2000, ["calibration"], 2)
+    hits = tuned.predictor.predict_set(ts.load(shuffled))[np.arange(2000), ts.load(shuffled).labels]
+    assert told["marginal"]["hits"] == hits.sum()
+    assert told["class_names"] == list(ts.load(tuned.fresh).classes)
+
+
+def test_json_of_a_good_check(call, tuned):
+    done = call("check", tuned.path, tuned.fresh, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told == tuned.predictor.check(ts.load(tuned.fresh)).to_json_dict()
+    assert (told["ok"], told["broken"]) == (True, [])
+
+
+def test_absent_and_masked_classes(call, tuned, tmp_path):
+    fresh = ts.load(tuned.fresh)
+    some = fresh.take(np.flatnonzero(fresh.labels < 2)[:50])
+    masked = some.logits.copy()
+    masked[:, 5] = -np.inf
+    masked[0, some.labels[0]] = -np.inf  # its true class: an infinite loss
+    ts.save(tmp_path / "some.npz", ts.Logits(masked, some.labels, some.classes))
+    done = call("check", tuned.path, tmp_path / "some.npz", "--json")
+    assert done.returncode == 0, done
+    told = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert told["calibration"]["nll"] is None
+    assert [entry["rows"] > 0 for entry in told["classes"]] == [True, True, False, False, False, False]
+    assert told["classes"][5]["p_holm"] is None
+    done = call("check", tuned.path, tmp_path / "some.npz")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 of 2 classes" in done.words
+    assert "nan" not in done.stdout
+
+
+def test_probabilities_by_name(call, tuned, tmp_path):
+    fresh = ts.load(tuned.fresh)
+    np.savez(tmp_path / "probs.npz", probs=ts.calibration.probabilities(fresh, 1.0), labels=fresh.labels)
+    asked = ("check", tuned.path, tmp_path / "probs.npz", "--json")
+    call(*asked).assert_refused("no array called 'logits'")
+    told = json.loads(call(*asked, "--probabilities").stdout)
+    assert told == tuned.predictor.check(ts.load(tmp_path / "probs.npz", probabilities=True)).to_json_dict()
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", ["class", "coverage", "classes,ece", "Classes"])
+def test_an_unknown_name_to_fail_on_is_refused(call, tuned, names):
+    done = call("check", tuned.path, tuned.fresh, "--fail-on", names)
+    done.assert_refused("fail_on may name 'classes' and 'calibration'; got ")
+    assert repr(names.rpartition(",")[2]) in done.stderr
+
+
+def test_an_unknown_name_in_a_process_of_its_own(command, tuned):
+    command("check", tuned.path, tuned.fresh, "--fail-on", "size", "--json").assert_refused("got 'size'")
+
+
+def test_rows_that_cannot_be_checked_are_refused(call, tuned, tmp_path):
+    fresh = ts.load(tuned.fresh)
+    hole = fresh.logits.copy()
+    hole[3, 0] = np.nan
+    files = {
+        "bare": ({"logits": fresh.logits}, "check needs labels"),
+        "hole": ({"logits": hole, "labels": fresh.labels}, "logits[3, 0] is NaN"),
+        "narrow": ({"logits": fresh.logits[:, :3], "labels": fresh.labels % 3}, "X has 3 features"),
+        "renamed": (
+            {"logits": fresh.logits, "labels": fresh.labels, "classes": fresh.classes[::-1]},
+            "column 0 is 'fox' where it had 'ant'",
+        ),
+    }
+    for name, (arrays, message) in files.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+        call("check", tuned.path, tmp_path / f"{name}.npz", "--json").assert_refused(message)
+    call("check", tuned.path, tmp_path / "none.npz").assert_refused("there is no such file")
+
+
+def test_a_predictor_that_is_none_is_refused(call, tuned, tmp_path):
+    call("check", tmp_path / "none.json", tuned.fresh).assert_refused("there is no such file")
+    (tmp_path / "cut.json").write_bytes(tuned.path.read_bytes()[:500])
+    call("check", tmp_path / "cut.json", tuned.fresh, "--json").assert_refused("is not a JSON document, or damaged")
+    edited = json.loads(tuned.path.read_bytes()) | {"alpha": "0.5"}
+    (tmp_path / "edited.json").write_text(json.dumps(edited))
+    call("check", tmp_path / "edited.json", tuned.fresh).assert_refused("its checksum does not match")
+
+
+# --- on a terminal --------------------------------------------------------------------------------------------------
+
+
+def test_no_color_is_respected(call, monkeypatch, tuned, shuffled):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # how one tells rich to take a pipe for a terminal
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert COLOUR.search(call("check", tuned.path, shuffled).stdout)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not COLOUR.search(call("check", tuned.path, shuffled).stdout)
+
+
+def test_names_of_classes_are_no_markup(call, tuned, tmp_path):
+    names = ("[unk]", "[/INST]", ":dog:", "[bold red]", "a\\", "[link=x]")
+    val, fresh = ts.load(tuned.val), ts.load(tuned.fresh)
+    model = ts.TwoTemperaturePredictor(prefer="size").fit(ts.Logits(val.logits, val.labels, names))
+    model.save(tmp_path / "odd.json")
+    half_wrong = ts.Logits(fresh.logits, (fresh.labels + np.arange(len(fresh)) % 2) % 6, names)
+    ts.save(tmp_path / "odd.npz", half_wrong)
+    done = call("check", tmp_path / "odd.json", tmp_path / "odd.npz", "--fail-on", "classes")
+    assert (done.returncode, done.stderr) == (1, ""), done
+    for sentence in model.check(half_wrong, fail_on="classes").broken:
+        assert sentence in done.words
+    assert "[/INST]" in done.words
+    rows = [line.strip() for line in done.stdout.splitlines()]
+    shown = {name for name in names for row in rows if row.startswith(f"{name} ")}
+    assert len(shown) == 5, "the five classes with the lowest coverage, by name"
+
+
+def test_an_output_that_cannot_be_written_is_no_broken_promise(tuned):
+    """Exit code 1 means that coverage is broken, and nothing else does."""
+    program = "import sys; sys.stdout = open('/dev/full', 'w'); from thermoset.cli import main; main()"
+    arguments = ["check", tuned.path, tuned.fresh, "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "the output cannot be written" in done.stderr

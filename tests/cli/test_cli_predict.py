@@ -1,0 +1,342 @@
+"""`thermoset predict` as a user runs it: what it writes, what it refuses, and what a killed run leaves."""
+
+import csv
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.lib import format as npy
+
+import thermoset as ts
+from parts import require
+from thermoset.artifact import SCHEMA
+from thermoset.drift import size_drift
+from thermoset.io import open_blocks
+
+COMMAND = Path(sys.executable).with_name("thermoset")
+
+
+def read_csv(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    read = {"label": str, "confidence": float, "set": json.loads, "size": int}
+    return [{name: read[name](cell) for name, cell in row.items()} for row in rows]
+
+
+def read_jsonl(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def read_parquet(path):
+    return require("pyarrow.parquet", "io").read_table(path).to_pylist()
+
+
+def read_npz(path):
+    with np.load(path, allow_pickle=False) as held:
+        names = held["classes"].tolist() if "classes" in held else range(10**6)
+        ends = held["set_offsets"]
+        return [
+            {
+                "label": names[label],
+                "confidence": float(sure),
+                "set": [names[y] for y in held["set_labels"][ends[i] : ends[i + 1]]],
+                "size": int(size),
+            }
+            for i, (label, sure, size) in enumerate(zip(held["label"], held["confidence"], held["size"], strict=True))
+        ]
+
+
+READ = {".csv": read_csv, ".jsonl": read_jsonl, ".parquet": read_parquet, ".npz": read_npz}
+FORMATS = [(".npz", ".csv"), (".csv", ".jsonl"), (".parquet", ".parquet"), (".npy", ".npz")]
+"""Of logits, and of predictions."""
+
+
+def answers(predictor, data):
+    """What the library says of the rows."""
+    return [
+        {"label": row.label, "confidence": row.confidence, "set": list(row.set), "size": len(row.set)}
+        for row in predictor.predict_records(data)
+    ]
+
+
+@pytest.fixture
+def some(tuned, tmp_path):
+    """A file of 300 fresh rows, and the rows."""
+    rows = ts.load(tuned.fresh).take(slice(0, 300))
+    path = tmp_path / "some.npz"
+    ts.save(path, rows)
+    return path, rows
+
+
+# --- what is written ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "suffix"), FORMATS)
+def test_every_format_holds_what_the_library_says(command, tuned, tmp_path, given, suffix):
+    if ".parquet" in (given, suffix):
+        require("pyarrow", "io")
+    fresh = ts.load(tuned.fresh)
+    ts.save(tmp_path / f"fresh{given}", fresh)
+    out = tmp_path / f"sets{suffix}"
+    done = command("predict", tuned.path, tmp_path / f"fresh{given}", "--out", out)
+    assert (done.returncode, done.stderr) == (0, ""), "quiet: rows like the conformal ones, and no terminal"
+    want = answers(tuned.predictor, fresh)
+    assert READ[suffix](out) == want
+    assert {row["label"] for row in want} == set(fresh.classes), "class names travel"
+    sizes = np.array([row["size"] for row in want])
+    assert done.stdout == (
+        f"Wrote {out}: 2,000 rows, {sizes.mean():.2f} labels in a set on average, {np.mean(sizes == 0):.1%} empty\n"
+    )
+    assert not list(tmp_path.glob(".*")), "no hidden file is left"
+
+
+@pytest.mark.parametrize("suffix", READ)
+def test_blocks_of_any_size_give_the_same_bytes(call, monkeypatch, tuned, some, tmp_path, suffix):
+    if suffix == ".parquet":
+        require("pyarrow", "io")
+    rows, written = some[0], set()
+    for n_rows in (1, 7, 299, 300, 10**6):
+        in_blocks = functools.partial(open_blocks, block_bytes=8 * 6 * n_rows)
+        monkeypatch.setattr("thermoset.io.open_blocks", in_blocks)
+        out = tmp_path / f"{n_rows}{suffix}"
+        assert call("predict", tuned.path, rows, "--out", out).returncode == 0
+        written.add(out.read_bytes())
+        assert READ[suffix](out) == answers(tuned.predictor, some[1])
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize("suffix", READ)
+def test_without_names_labels_are_numbers(call, tuned, some, tmp_path, suffix):
+    if suffix == ".parquet":
+        require("pyarrow", "io")
+    data = ts.load(tuned.val)
+    nameless = ts.TwoTemperaturePredictor(prefer="size").fit(ts.Logits(data.logits, data.labels))
+    nameless.save(tmp_path / "nameless.json")
+    bare = ts.Logits(some[1].logits)
+    ts.save(tmp_path / "bare.npz", bare)
+    done = call("predict", tmp_path / "nameless.json", tmp_path / "bare.npz", "--out", tmp_path / f"sets{suffix}")
+    assert done.returncode == 0, done
+    read, want = READ[suffix](tmp_path / f"sets{suffix}"), answers(nameless, bare)
+    assert [int(row.pop("label")) for row in read] == [row.pop("label") for row in want]  # csv knows text only
+    assert read == want
+    with_names = call("predict", tuned.path, tmp_path / "bare.npz", "--out", tmp_path / f"named{suffix}")
+    assert with_names.returncode == 0, with_names
+    assert READ[suffix](tmp_path / f"named{suffix}") == answers(tuned.predictor, some[1]), "names are the predictor's"
+
+
+def test_probabilities_by_name(call, tuned, some, tmp_path):
+    probs = ts.calibration.probabilities(some[1], 1.0)
+    np.savez(tmp_path / "probs.npz", probs=probs)
+    asked = ("predict", tuned.path, tmp_path / "probs.npz", "--out", tmp_path / "sets.jsonl")
+    call(*asked).assert_refused("no array called 'logits'")
+    assert not (tmp_path / "sets.jsonl").exists()
+    assert call(*asked, "--probabilities").returncode == 0
+    want = answers(tuned.predictor, ts.Logits.from_probabilities(probs))
+    assert read_jsonl(tmp_path / "sets.jsonl") == want
+
+
+def test_class_conditional_predictors(call, tuned, some, tmp_path):
+    mondrian = ts.TwoTemperaturePredictor(class_conditional="mondrian").fit(ts.load(tuned.val))
+    mondrian.save(tmp_path / "mondrian.json")
+    assert call("predict", tmp_path / "mondrian.json", some[0], "--out", tmp_path / "sets.csv").returncode == 0
+    assert read_csv(tmp_path / "sets.csv") == answers(mondrian, some[1])
+
+
+# --- drift and the terminal -----------------------------------------------------------------------------------------
+
+
+def test_drift_is_a_warning_with_its_test_and_p_value(command, tuned, tmp_path):
+    fresh = ts.load(tuned.fresh)
+    noise = np.random.default_rng(0).normal(scale=10.0, size=fresh.logits.shape)
+    ts.save(tmp_path / "noisy.npz", ts.Logits(fresh.logits + noise))
+    out = tmp_path / "sets.npz"
+    done = command("predict", tuned.path, tmp_path / "noisy.npz", "--out", out)
+    assert done.returncode == 0, "a warning is no error"
+    sizes = np.bincount([row["size"] for row in read_npz(out)])
+    drift = size_drift(np.array(tuned.predictor.artifact_.sizes), sizes)
+    assert drift.drifted
+    assert done.stderr == f"thermoset: warning: {drift.message}\n"
+    assert "set sizes differ from those of the 1,000 conformal rows" in done.stderr
+    assert "Fisher's exact test" in done.stderr
+    assert "p = " in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_bar_is_for_terminals_and_not_for_the_quiet(call, monkeypatch, tuned, some, tmp_path):
+    monkeypatch.setattr("thermoset.cli.progress._SHOW_AFTER", -1.0)  # as if the work were long
+    asked = ("predict", tuned.path, some[0], "--out", tmp_path / "sets.csv")
+    assert call(*asked).stderr == "", "no terminal"
+    monkeypatch.setenv("FORCE_COLOR", "1")  # how one tells rich to take a pipe for a terminal
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "Predicting" in call(*asked).stderr
+    assert call(*asked, "--quiet").stderr == ""
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+def other_classes(rows):
+    names, logits = list(rows.classes), rows.logits
+    return {
+        "other names": (ts.Logits(logits, None, ["wolf", *names[1:]]), "column 0 is 'wolf' where it had 'ant'"),
+        "another order": (ts.Logits(logits, None, [*names[:4], *names[:3:-1]]), "column 4 is 'fox' where it had 'eel'"),
+        "fewer classes": (ts.Logits(logits[:, :5], None, names[:5]), "X has 5 features"),
+        "more classes": (ts.Logits(np.hstack([logits, logits[:, :1]])), "X has 7 features"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["other names", "another order", "fewer classes", "more classes"])
+def test_other_classes_are_refused(call, tuned, tmp_path, kind):
+    data, message = other_classes(ts.load(tuned.fresh))[kind]
+    ts.save(tmp_path / "other.npz", data)
+    call("predict", tuned.path, tmp_path / "other.npz", "--out", tmp_path / "sets.csv").assert_refused(message)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.npz"]
+
+
+def damaged(content):
+    document = json.loads(content)
+    edited = document | {"temperature_sets": document["temperature_sets"] * 2}
+    renamed = document | {"classes": document["classes"][::-1]}
+    return {
+        "truncated": (content[:-100], "is not a JSON document, or damaged"),
+        "empty": (b"", "is not a JSON document, or damaged"),
+        "binary": (b"\x80\x04\x95PK\x03\x04", "is not a JSON document, or damaged"),
+        "a digit": (json.dumps(edited).encode(), "its checksum does not match"),
+        "other names": (json.dumps(renamed).encode(), "its checksum does not match"),
+        "a field too few": (json.dumps(document | {"thresholds": None}).encode(), "is damaged, or was edited"),
+        "a field too many": (json.dumps(document | {"hook": "import os"}).encode(), "is damaged, or was edited"),
+        "foreign": (b'{"format": "some model", "schema": 1}', "is not a predictor that thermoset saved"),
+        "a list": (b"[1, 2]", "is not a predictor that thermoset saved"),
+        "newer": (json.dumps(document | {"schema": SCHEMA + 1}).encode(), "was saved by a newer thermoset"),
+        "not a number": (content.replace(b'"temperature":', b'"temperature": NaN, "t":'), "is not a JSON document"),
+    }
+
+
+@pytest.mark.parametrize("kind", damaged(b'{"temperature_sets": 1, "classes": []}'))
+def test_a_file_that_is_no_good_predictor_is_refused(call, tuned, tmp_path, kind):
+    content, message = damaged(tuned.path.read_bytes())[kind]
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(content)
+    done = call("predict", bad, tuned.fresh, "--out", tmp_path / "sets.csv")
+    done.assert_refused(message)
+    assert str(bad) in done.stderr
+    assert list(tmp_path.iterdir()) == [bad]
+
+
+def test_refused_in_a_process_of_its_own(command, tuned, tmp_path):
+    document = json.loads(tuned.path.read_bytes())
+    (tmp_path / "new.json").write_text(json.dumps(document | {"schema": 99, "quantum": True}))
+    done = command("predict", tmp_path / "new.json", tuned.fresh, "--out", tmp_path / "sets.csv")
+    done.assert_refused(
+        f"was saved by a newer thermoset (schema 99; this one reads up to {SCHEMA}). Upgrade thermoset."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["new.json"]
+
+
+def test_files_that_are_not_there(call, tuned, tmp_path):
+    none, out = tmp_path / "none", tmp_path / "sets.csv"
+    call("predict", none, tuned.fresh, "--out", out).assert_refused(f"{none}: there is no such file")
+    call("predict", tmp_path, tuned.fresh, "--out", out).assert_refused(f"{tmp_path}: cannot be read")
+    call("predict", tuned.path, none, "--out", out).assert_refused(f"{none}: there is no such file")
+    call("predict", tuned.path, tuned.path, "--out", out).assert_refused("unknown kind of file '.json'")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written(call, tuned, tmp_path):
+    asked = ("predict", tuned.path, tuned.fresh, "--out")
+    call(*asked, tmp_path / "sets.xlsx").assert_refused("unknown kind of file '.xlsx'")
+    call(*asked, tmp_path / "none" / "sets.csv").assert_refused("does not exist; make it first")
+    (tmp_path / "folder.csv").mkdir()
+    call(*asked, tmp_path / "folder.csv").assert_refused("is a folder; give the name of a file")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
+    assert call("predict", tuned.path, tuned.fresh).returncode == 2, "--out must be given"
+
+
+@pytest.mark.parametrize("suffix", READ)
+def test_a_bad_row_at_the_end_leaves_what_was_there_before(call, monkeypatch, tuned, some, tmp_path, suffix):
+    if suffix == ".parquet":
+        require("pyarrow", "io")
+    logits = some[1].logits.copy()
+    logits[299, 1] = np.nan
+    some[0].unlink()
+    np.savez(tmp_path / "bad.npz", logits=logits)
+    monkeypatch.setattr("thermoset.io.open_blocks", functools.partial(open_blocks, block_bytes=8 * 6 * 100))
+    out = tmp_path / f"sets{suffix}"
+    asked = ("predict", tuned.path, tmp_path / "bad.npz", "--out", out)
+    call(*asked).assert_refused("logits[299, 1] is NaN")
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
+    out.write_text("older")
+    call(*asked).assert_refused("logits[299, 1] is NaN")
+    assert out.read_text() == "older"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+# --- runs that are killed -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory):
+    """A file of zeros that takes no room on disk and half a minute to predict."""
+    path, shape = tmp_path_factory.mktemp("endless") / "zeros.npy", (5_000_000, 6)
+    with path.open("wb") as stream:
+        npy.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
+        stream.truncate(stream.tell() + 8 * shape[0] * shape[1])
+    yield path
+    path.unlink()
+
+
+def wait_for_rows(working, folder):
+    """Until a hidden file in the folder has content: predictions are being written."""
+    end = time.monotonic() + 60
+    while not any(path.stat().st_size for path in folder.glob(".*.tmp")):
+        assert working.poll() is None, working.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+KILLS = {  # format, an older file under the name or none, and what the process says about its end
+    "SIGKILL": (".jsonl", None, -9),
+    "SIGTERM": (".csv", b"older", -15),
+    "SIGINT": (".parquet", b"older", 130),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", KILLS)
+def test_a_killed_run_leaves_nothing_under_the_final_name(tuned, endless, tmp_path, name):
+    suffix, older, code = KILLS[name]
+    if suffix == ".parquet":
+        require("pyarrow", "io")
+    out = tmp_path / f"sets{suffix}"
+    if older:
+        out.write_bytes(older)
+    asked = [COMMAND, "predict", str(tuned.path), str(endless), "--out", str(out)]
+    working = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for_rows(working, tmp_path)
+        working.send_signal(getattr(signal, name))
+        said, err = working.communicate(timeout=20)
+    finally:
+        working.kill()
+    assert (working.returncode, said) == (code, "")
+    assert "Traceback" not in err
+    assert "\x1b" not in err, "no bar where there is no terminal"
+    assert (out.read_bytes() if out.exists() else None) == older
+    if name == "SIGINT":  # which it can tidy up after
+        assert err.splitlines()[-1:] == ["thermoset: interrupted"]
+        assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("which", ["fresh", "path"])
+def test_the_files_it_reads_are_not_replaced(call, tuned, which):
+    given = getattr(tuned, which)
+    before = given.read_bytes()
+    call("predict", tuned.path, tuned.fresh, "--out", given).assert_refused("is the file to read from")
+    assert given.read_bytes() == before

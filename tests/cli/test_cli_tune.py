@@ -1,0 +1,339 @@
+"""`thermoset tune` as a user runs it, and the help of all commands."""
+
+import json
+import math
+import re
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+import thermoset as ts
+from law import generated
+from parts import require
+from thermoset.calibration import probabilities
+from thermoset.metrics import expected_calibration_error, negative_log_likelihood
+
+COMMANDS = ("tune", "predict", "check", "sweep", "plan", "demo")
+
+
+def saved(predictor, path):
+    predictor.save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def fitted(tuned):
+    """What the library makes of the rows that the command was given."""
+    return ts.TwoTemperaturePredictor(random_state=tuned.seed).fit(ts.load(tuned.val))
+
+
+# --- the file -------------------------------------------------------------------------------------------------------
+
+
+def test_the_predictor_is_the_librarys(tuned, fitted, tmp_path):
+    made = tuned.predictor
+    checksum = made.artifact_.checksum
+    assert made.artifact_ == msgspec.structs.replace(fitted.artifact_, checksum=checksum)
+    assert made.artifact_.provenance.random_state == tuned.seed
+    assert (made.temperature_, made.temperature_sets_, made.threshold_) == (
+        fitted.temperature_,
+        fitted.temperature_sets_,
+        fitted.threshold_,
+    )
+    fresh = ts.load(tuned.fresh)
+    assert made.predict_proba(fresh).tobytes() == fitted.predict_proba(fresh).tobytes()
+    assert np.array_equal(made.predict_set(fresh), fitted.predict_set(fresh))
+    assert made.predict_records(fresh) == fitted.predict_records(fresh)
+    assert tuned.path.read_bytes() == saved(fitted, tmp_path / "api.json")
+
+
+def test_the_temperature_comes_from_one_half_and_the_threshold_from_the_other(tuned):
+    data, made = ts.load(tuned.val), tuned.predictor
+    calibration, conformal = data.split("0.5", random_state=tuned.seed)
+    assert made.temperature_ == ts.TemperatureScaler().fit(calibration).temperature_
+    sets = ts.ConformalClassifier("raps", "0.1", made.temperature_sets_, random_state=tuned.seed).fit(conformal)
+    assert made.threshold_ == sets.threshold_
+    assert np.array_equal(made.predict_set(data), sets.predict_set(data))
+
+
+def test_the_seed_decides_every_byte_and_threads_none(command, tmp_path):
+    # 100 classes: blocks of 655 rows, so that there is work for two threads
+    ts.save(tmp_path / "wide.npz", ts.Logits(*generated(3000, 100, signal=0.5)))
+    for threads in (1, 2):
+        asked = ("tune", tmp_path / "wide.npz", "--out", tmp_path / str(threads), "--seed", 8)
+        done = command(*asked, THERMOSET_NUM_THREADS=str(threads))
+        assert done.returncode == 0, done
+    one, two = ((tmp_path / str(threads) / "predictor.json").read_bytes() for threads in (1, 2))
+    assert one == two
+    assert json.loads(one)["provenance"]["random_state"] == 8
+
+
+def test_another_seed_draws_another_split(call, tuned, tmp_path):
+    assert call("tune", tuned.val, "--out", tmp_path, "--seed", 4).returncode == 0
+    other = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").artifact_
+    assert other.provenance.calibration_sha256 != tuned.predictor.artifact_.provenance.calibration_sha256
+
+
+# --- the screen -----------------------------------------------------------------------------------------------------
+
+
+def cells(line):
+    return re.split(r"\s{2,}", line.strip())
+
+
+def rows_of_table(done, header):
+    """Cells of the lines of a table by their first, from its header to the next empty line."""
+    lines = done.stdout.splitlines()
+    begin = next(i for i, line in enumerate(lines) if cells(line)[:1] == [header]) + 2
+    end = next(i for i in range(begin, len(lines)) if not lines[i].strip())
+    return {row[0]: row[1:] for row in map(cells, lines[begin:end])}
+
+
+def test_the_screen_shows_the_data_and_both_temperatures(tuned, fitted):
+    shown = tuned.done.words
+    assert "Data val.npz: 6 classes; 1,000 rows for the temperatures, 1,000 for the threshold" in shown
+    assert f"T* = {fitted.temperature_:.3f} (NLL)" in shown
+    assert f"RAPS, alpha = 0.1, prefer coverage: T-hat = {fitted.temperature_sets_:.3f}" in shown
+
+
+def test_the_screen_shows_calibration_before_and_after(tuned):
+    calibration, _ = ts.load(tuned.val).split("0.5", random_state=tuned.seed)
+    before = probabilities(calibration, 1.0)
+    table = rows_of_table(tuned.done, "softmax at")
+    assert list(table) == ["T = 1", "T*"]
+    ece, nll = (cell.split(" ± ")[0] for cell in table["T = 1"])
+    assert ece == f"{expected_calibration_error(before, calibration.labels):.3f}"
+    assert nll == f"{negative_log_likelihood(before, calibration.labels):.3f}"
+    for now, then in zip(table["T*"], table["T = 1"], strict=True):
+        assert float(now.split(" ± ")[0]) < float(then.split(" ± ")[0]), "T* mends rows that are overconfident"
+
+
+def test_the_screen_compares_sets_at_three_temperatures(tuned, fitted):
+    table = rows_of_table(tuned.done, "sets at")
+    assert list(table) == ["T = 1", "T*", "T-hat"]
+    temperatures = (1.0, fitted.temperature_, fitted.temperature_sets_)
+    assert [row[0] for row in table.values()] == [f"{t:.2f}" for t in temperatures]
+    # the coverage of one predictor with n conformal rows follows Beta(k, n + 1 - k)
+    k = math.ceil(1001 * (1 - Fraction("0.1")))
+    low, high = beta(k, 1001 - k).ppf([0.025, 0.975])
+    assert {row[2] for row in table.values()} == {f"{k / 1001:.3f} ({low:.3f} to {high:.3f})"}
+    for row, seen in zip(table.values(), fitted.choice_.outlooks, strict=True):
+        assert row[1] == f"{seen.size:.2f} ± {1.96 * seen.size_error:.2f}"
+        assert row[3] == f"{seen.top_gap:.3f} ± {1.96 * seen.top_gap_error:.3f}"
+        assert row[4] == f"{seen.empty_share:.1%}"
+    assert f"by chance alone on these rows: {fitted.choice_.noise_floor:.3f}" in tuned.done.words
+
+
+def test_the_screen_recommends_and_names_what_was_written(tuned, fitted):
+    for sentence in fitted.choice_.sentences:
+        assert sentence in tuned.done.words
+    assert "Recommendation T-hat = " in tuned.done.words
+    written = [line for line in tuned.done.stdout.splitlines() if line.startswith("Wrote ")]
+    assert written == [f"Wrote {path}" for path in sorted(tuned.folder.iterdir())]
+
+
+def test_nothing_but_text_where_there_is_no_terminal(tuned):
+    assert "\x1b" not in tuned.done.stdout
+    assert tuned.done.stderr == "", "no bar and no warning"
+
+
+def test_the_figure(tuned):
+    require("matplotlib", "plot")
+    assert (tuned.folder / "temperature.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_the_figure_is_left_out(command, tuned, tmp_path):
+    (tmp_path / "blocked").mkdir()
+    (tmp_path / "blocked" / "sitecustomize.py").write_text("import sys\nsys.modules['matplotlib'] = None\n")
+    out = tmp_path / "made"
+    done = command(
+        "tune", tuned.val, "--out", out, "--seed", tuned.seed, NO_COLOR="1", PYTHONPATH=str(tmp_path / "blocked")
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert [path.name for path in out.iterdir()] == ["predictor.json"]
+    assert (out / "predictor.json").read_bytes() == tuned.path.read_bytes()
+    assert done.stdout.splitlines()[-1] == f"Wrote {out / 'predictor.json'}"
+    assert ".png" not in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+# --- options --------------------------------------------------------------------------------------------------------
+
+OPTIONS = {
+    "alpha": (("--alpha", "0.25"), {"alpha": "0.25"}),
+    "lac": (("--method", "lac", "--prefer", "size"), {"method": "lac", "prefer": "size"}),
+    "blend": (("--method", "saps", "--prefer", "0.3"), {"method": "saps", "prefer": 0.3}),
+    "size budget": (("--method", "aps", "--prefer", "size<=2"), {"method": "aps", "prefer": "size<=2"}),
+    "gap budget": (("--prefer", "gap <= 0.2"), {"prefer": "gap<=0.2"}),
+    "ece": (("--objective", "ece"), {"objective": "ece"}),
+    "deterministic": (("--deterministic",), {"randomized": False}),
+    "no empty": (("--no-empty", "--method", "aps"), {"allow_empty": False, "method": "aps"}),
+    "mondrian": (("--class-conditional", "mondrian"), {"class_conditional": "mondrian"}),
+    "paper": (("--selection", "paper"), {"selection": "paper"}),
+    "fraction": (("--calibration-fraction", "0.3"), {"calibration_fraction": "0.3"}),
+}
+
+
+@pytest.mark.parametrize(("arguments", "asked"), OPTIONS.values(), ids=OPTIONS)
+def test_every_option_reaches_the_predictor(call, tuned, tmp_path, arguments, asked):
+    done = call("tune", tuned.val, "--out", tmp_path / "made", *arguments)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    made = (tmp_path / "made" / "predictor.json").read_bytes()
+    want = ts.TwoTemperaturePredictor(**asked).fit(ts.load(tuned.val))
+    assert made == saved(want, tmp_path / "api.json")
+    assert want.choice_.met
+    assert f"T-hat = {want.temperature_sets_:.3f}" in done.words
+
+
+def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
+    done = command(
+        "tune", tuned.val, "--out", tmp_path / "made", "--alpha", "0.2", "--method", "aps", "--prefer", "size<=0.5",
+        "--class-conditional", "mondrian", "--deterministic", "--no-empty", "--objective", "ece", "--seed", "11",
+        "--calibration-fraction", "0.4", "--quiet",
+    )  # fmt: skip
+    assert done.returncode == 0, done
+    assert done.stderr.startswith("thermoset: warning: no temperature keeps size<=0.5 with 95% confidence")
+    assert done.stderr.count("\n") == 1
+    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").artifact_
+    assert (made.alpha, made.method.name, made.provenance.prefer) == ("0.2", "aps", "size<=0.5")
+    assert (made.class_conditional, len(made.thresholds.value), made.seed) == ("mondrian", 6, None)
+    assert (made.allow_empty, made.provenance.objective, made.provenance.random_state) == (False, "ece", 11)
+    assert made.provenance.calibration_rows == 800  # 0.4 of 2,000
+    assert "by class" in rows_of_table(done, "sets at")["T-hat"]
+
+
+def test_probabilities_by_name(call, tmp_path):
+    logits, labels = generated(600, 4, signal=0.2)
+    np.savez(tmp_path / "probs.npz", probs=probabilities(logits / 5), labels=labels)
+    asked = ("tune", tmp_path / "probs.npz", "--out", tmp_path / "made")
+    call(*asked).assert_refused("no array called 'logits'")
+    assert not (tmp_path / "made").exists()
+    assert call(*asked, "--probabilities").returncode == 0
+    want = ts.TwoTemperaturePredictor().fit(ts.load(tmp_path / "probs.npz", probabilities=True))
+    assert (tmp_path / "made" / "predictor.json").read_bytes() == saved(want, tmp_path / "api.json")
+
+
+@pytest.mark.parametrize("budget", ["size<=0.5", "gap<=0"])
+def test_a_budget_that_cannot_be_met_is_a_warning(call, tuned, tmp_path, budget):
+    done = call("tune", tuned.val, "--out", tmp_path, "--prefer", budget)
+    assert done.returncode == 0, done
+    made = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
+    assert not made.choice_.met
+    start = f"thermoset: warning: no temperature keeps {budget} with 95% confidence; the closest, T-hat = "
+    assert done.stderr.startswith(f"{start}{made.temperature_sets_:.2f}")
+    assert done.stderr.count("\n") == 1
+    assert f"Recommendation No temperature keeps {budget} with 95% confidence" in done.words
+
+
+def test_too_few_conformal_rows_are_a_warning(call, tmp_path):
+    ts.save(tmp_path / "few.npz", ts.Logits(*generated(100, 4)))
+    done = call("tune", tmp_path / "few.npz", "--out", tmp_path, "--calibration-fraction", "0.95")
+    assert done.returncode == 0, done
+    assert "thermoset: warning: alpha=0.1 needs at least 9 rows for a finite threshold; got 5." in done.stderr
+    assert ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").threshold_ == math.inf
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+BAD = [
+    (("--method", "apps"), "method must be a score object or one of"),
+    (("--prefer", "tiny"), "prefer must be 'size', 'coverage', a number from 0 (size) to 1 (coverage), or a budget"),
+    (("--prefer", "1.5"), "got '1.5'"),
+    (("--prefer", "nan"), "got 'nan'"),
+    (("--prefer", "size<=0"), "a size budget must be a number of labels > 0; got 'size<=0'"),
+    (("--prefer", "gap<=2"), "a gap budget must be a share from 0 to 1; got 'gap<=2'"),
+    (("--prefer", "gap<=0.1", "--class-conditional", "mondrian"), "needs one threshold for all classes"),
+    (("--alpha", "2"), "alpha must be a number strictly between 0 and 1; got '2'"),
+    (("--alpha", "x"), "alpha must be a number strictly between 0 and 1; got 'x'"),
+    (("--alpha", "0.001"), "choosing a temperature at alpha=0.001 needs at least 1998 calibration rows; got 1000"),
+    (("--calibration-fraction", "1"), "calibration_fraction must be a number strictly between 0 and 1"),
+    (("--calibration-fraction", "0.0001"), "has no row"),
+    (("--seed", "-1"), "random_state must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(arguments) for arguments, _ in BAD])
+def test_bad_options_are_one_line_exit_code_2_and_no_file(call, tuned, tmp_path, arguments, message):
+    call("tune", tuned.val, "--out", tmp_path / "made", *arguments).assert_refused(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--objective", "--selection", "--class-conditional"])
+def test_unknown_choices_are_refused(call, tuned, tmp_path, option):
+    done = call("tune", tuned.val, "--out", tmp_path / "made", option, "best")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert option in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def bad_files():
+    logits, labels = generated(40, 3)
+    hole = logits.copy()
+    hole[7, 2] = np.nan
+    return {
+        "unlabelled": ({"logits": logits}, "needs labels"),
+        "NaN": ({"logits": hole, "labels": labels}, "logits[7, 2] is NaN"),
+        "too few rows": ({"logits": logits[:8], "labels": labels[:8]}, "needs at least 18 calibration rows; got 4"),
+        "one row": ({"logits": logits[:1], "labels": labels[:1]}, "has no row"),
+        "label too large": ({"logits": logits, "labels": labels + 5}, "must be in 0..2"),
+    }
+
+
+@pytest.mark.parametrize(("arrays", "message"), bad_files().values(), ids=bad_files())
+def test_bad_rows_are_one_line_exit_code_2_and_no_file(call, tmp_path, arrays, message):
+    np.savez(tmp_path / "bad.npz", **arrays)
+    call("tune", tmp_path / "bad.npz", "--out", tmp_path / "made").assert_refused(message)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
+
+
+def test_bad_input_in_a_process_of_its_own(command, tmp_path):
+    done = command("tune", tmp_path / "none.npz", "--out", tmp_path / "made")
+    done.assert_refused(f"{tmp_path / 'none.npz'}: there is no such file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(call, tuned, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "made"):
+        call("tune", tuned.val, "--out", out).assert_refused("cannot be made a folder")
+        call("tune", tmp_path / "none.npz", "--out", out).assert_refused("cannot be made a folder")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_bad_input_leaves_an_older_predictor_alone(call, tuned, tmp_path):
+    (tmp_path / "predictor.json").write_bytes(tuned.path.read_bytes())
+    call("tune", tuned.val, "--out", tmp_path, "--alpha", "0.001").assert_refused("needs at least 1998")
+    assert (tmp_path / "predictor.json").read_bytes() == tuned.path.read_bytes()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_brackets_in_names_of_files_are_no_markup(call, tuned, tmp_path):
+    odd = tmp_path / "val[old].npz"
+    odd.write_bytes(tuned.val.read_bytes())
+    done = call("tune", odd, "--out", tmp_path / "[bold]made")
+    assert done.returncode == 0, done
+    assert "Data val[old].npz: " in done.words
+    assert f"Wrote {tmp_path / '[bold]made' / 'predictor.json'}" in done.stdout
+
+
+# --- help -----------------------------------------------------------------------------------------------------------
+
+OF_HELP = {
+    (): COMMANDS,
+    ("tune",): ("--alpha", "--method", "--prefer", "--out", "--class-conditional", "--selection", "--probabilities"),
+    ("predict",): ("--out", "--probabilities", "--quiet"),
+    ("check",): ("--fail-on", "--json", "--probabilities"),
+}
+
+
+@pytest.mark.parametrize("asked", OF_HELP, ids=" ".join)
+def test_help_lists_everything_and_loads_nothing_heavy(command, asked):
+    done = command(*asked, "--help", PYTHONPROFILEIMPORTTIME="1")
+    assert done.returncode == 0
+    assert set(OF_HELP[asked]) <= set(done.stdout.split())
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "typer" in loaded, "imports are listed on standard error"
+    assert not loaded & {"numpy", "numba", "scipy", "sklearn", "msgspec", "matplotlib", "pyarrow", "torch"}
