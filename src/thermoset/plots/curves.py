@@ -1,4 +1,4 @@
-"""Pictures of tables: axes in, axes out. Needs the `plot` extra."""
+"""Reliability diagrams, curves against temperature, and the panels they are drawn on."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "figure", "plot_reliability", "plot_sweep", "sweep_figure"]
+__all__ = ["COLOURS", "INK", "figure", "mark_temperatures", "plot_reliability", "plot_sweep", "sweep_figure"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito: told apart by colour-blind readers
 _MORE_COLOURS = (*COLOURS, "#E69F00", "#56B4E9", "#000000")
@@ -30,7 +30,7 @@ _ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
     (0, (1.5, 1.5)),
     (0, (5, 2, 1.5, 2)),
 )
-_INK, _GRID = "#333333", "#dddddd"
+INK, _GRID = "#333333", "#dddddd"
 _SWEEP_PANELS = {
     "avg_size": "AvgSize",
     "top_coverage_gap": "TopCovGap",
@@ -69,7 +69,7 @@ def plot_reliability(table: ReliabilityTable, *, ax: "Axes", title: str) -> "Axe
         hatch="////",
         label="gap to confidence",
     )
-    ax.plot([0, 1], [0, 1], color=_INK, linewidth=1, linestyle="--")
+    ax.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle="--")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
     ax.set_title(f"{title}: ECE {table.ece:.3f}", loc="left")
     ax.legend(frameon=False, loc="upper left")
@@ -97,17 +97,21 @@ def plot_sweep(
                 markeredgewidth=0.5,
             )  # fmt: skip
             ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, linewidth=0)
-    for i, (name, temperature) in enumerate(marks.items()):
-        if t[0] < temperature < t[-1]:
-            ax.axvline(temperature, color=_INK, linewidth=0.8, linestyle=":")
-            ax.annotate(
-                name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3 if i % 2 else -3, -1),
-                textcoords="offset points", ha="left" if i % 2 else "right", va="top", color=_INK, fontsize="small",
-            )  # fmt: skip
+    mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] < mark < t[-1]})
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     ax.set(xlabel="temperature T", ylabel=ylabel)
     return ax
+
+
+def mark_temperatures(ax: "Axes", marks: Mapping[str, float]) -> None:
+    """Dotted lines at temperatures, named at the top, by turns to their left and right."""
+    for i, (name, temperature) in enumerate(marks.items()):
+        ax.axvline(temperature, color=INK, linewidth=0.8, linestyle=":")
+        ax.annotate(
+            name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3 if i % 2 else -3, -1),
+            textcoords="offset points", ha="left" if i % 2 else "right", va="top", color=INK, fontsize="small",
+        )  # fmt: skip
 
 
 def sweep_figure(sweep: Sweep) -> Figure:
@@ -120,7 +124,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
     levels = ", ".join(f"{alpha:g}" for alpha in sweep.alphas)
     rows = sweep.settings.get("rows")
     data = f"{rows:,} rows, {sweep.settings['classes']:,} classes; " if rows else ""
-    made.supxlabel(f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}", fontsize="small", color=_INK)
+    made.supxlabel(f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}", fontsize="small", color=INK)
     return made
 
 
@@ -133,7 +137,7 @@ def _key(sweep: Sweep, ax: "Axes") -> list[Line2D]:
     ]
     if n_alphas > 1:
         for alpha, style in zip(sweep.alphas, _ALPHA_STYLES * n_alphas, strict=False):
-            handles.append(Line2D([], [], color=_INK, linestyle=style, label=f"alpha = {alpha:g}"))
+            handles.append(Line2D([], [], color=INK, linestyle=style, label=f"alpha = {alpha:g}"))
     return handles
 
 
