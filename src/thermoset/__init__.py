@@ -14,7 +14,18 @@ from thermoset._version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = _attach(
     __name__,
-    submodules=["calibration", "conformal", "data", "errors", "io", "levels", "metrics", "scores", "sweeping"],
+    submodules=[
+        "calibration",
+        "conformal",
+        "data",
+        "errors",
+        "io",
+        "levels",
+        "metrics",
+        "scores",
+        "sweeping",
+        "theory",
+    ],
     submod_attrs={
         "calibration": ["TemperatureScaler"],
         "conformal": ["ConformalClassifier"],
