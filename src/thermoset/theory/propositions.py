@@ -23,7 +23,17 @@ from thermoset.scores import Score
 from thermoset.theory.bound import bound
 from thermoset.theory.entropy import log_entropy_slopes
 from thermoset.theory.gaps import difference, gap, last_index, log_gaps, margins, slope_logs
-from thermoset.theory.rows import Bools, Floats, Ints, checked_places, each_row, finite_logits
+from thermoset.theory.rows import (
+    Bools,
+    Floats,
+    Ints,
+    checked_places,
+    distances,
+    each_row,
+    finite_logits,
+    log_softmax,
+    log_sum,
+)
 from thermoset.theory.sizes import as_threshold, checked_u, paper_sizes
 
 __all__ = [
@@ -202,17 +212,35 @@ def gap_proposition(logits: Any, temperature: float, m: ArrayLike, other: ArrayL
     Check(premise holds for 1 of 2, conclusion fails for 0 of those)
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
-    log_w = np.log(data.n_classes - 1) - margins(data) / max(t, 1.0)
-    one, two = (checked_places(x, len(data), data.n_classes) for x in (m, other))
-    cool, hot = min(t, 1.0), max(t, 1.0)
-    first, second = log_gaps(data, cool, hot, one), log_gaps(data, cool, hot, two)
-    log_apart = _log_subtract(np.maximum(first, second), np.minimum(first, second))
-    return Check(last_index(data, t) == 1, log_apart < log_w - np.logaddexp(log_w, 0.0))
+    # The bound exceeds |g(1)| by a number that may be far below its last digit; so add up by how much.
+    inside = np.abs(gap(data, t, 1)) - np.abs(gap(data, t, m) - gap(data, t, other))
+    with np.errstate(divide="ignore"):
+        enough = (inside > 0) | (np.log(np.abs(inside)) < _log_room(data, min(t, 1.0), max(t, 1.0)))
+    return Check(last_index(data, t) == 1, enough)
 
 
 def _unequal(data: Logits) -> Bools:
     out = np.empty(len(data), dtype=np.bool_)
     each_row(data, out, lambda ranked, _: ranked[:, 0] > ranked[:, -1])
+    return out
+
+
+def _log_room(data: Logits, cool: float, hot: float) -> Floats:
+    """Logarithm of w / (w + 1) - |g(1)|, which is the mass behind the top class when cool, and what a flat tail adds.
+
+    With v the weight of the classes behind the top one when hot, |g(1)| is v / (v + 1) less the mass when cool. w is at
+    least v: it has z_2 in place of every z_j.
+    """
+    out = np.empty(len(data))
+
+    def work(ranked: Floats, _: slice) -> Floats:
+        log_v = -distances(ranked[:, 1:], ranked[:, :1], 1 / hot)
+        log_w = np.log(ranked.shape[1] - 1) + log_v[:, 0]
+        added = log_sum(_log_subtract(log_v[:, :1], log_v))
+        added -= np.logaddexp(log_w, 0.0) + np.logaddexp(log_sum(log_v), 0.0)
+        return np.asarray(np.logaddexp(added, log_sum(log_softmax(ranked, cool)[:, 1:])))
+
+    each_row(data, out, work)
     return out
 
 
