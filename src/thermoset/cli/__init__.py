@@ -11,6 +11,7 @@ from thermoset._version import __version__
 from thermoset.cli.demo import demo
 from thermoset.cli.plan import plan
 from thermoset.cli.sweep import sweep
+from thermoset.cli.theory import theory
 from thermoset.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(plan)
 app.command()(sweep)
+app.command()(theory)
 
 
 def _version(asked: bool) -> None:

@@ -1,7 +1,6 @@
 """`thermoset sweep`: sizes and class gaps of prediction sets at every temperature, as a table and a figure."""
 
 import io
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from thermoset.cli.folders import check_folder
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
 
@@ -52,7 +52,7 @@ def sweep(
     if table_format == "parquet":
         need("pyarrow", "io", "--format parquet")
     grid = temperature_grid(temperatures)
-    _check_folder(out)
+    check_folder(out)
     data = load(logits, probabilities=probabilities)
     with ProgressBar(quiet) as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -78,17 +78,6 @@ def sweep(
 
 def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be made or written, without making it yet."""
-    standing = out.absolute()
-    while not standing.exists() and standing != standing.parent:
-        standing = standing.parent
-    if not standing.is_dir():
-        raise InputError(f"--out {out} cannot be made a folder ({standing} is a file). Name another.")
-    if not os.access(standing, os.W_OK | os.X_OK):
-        raise InputError(f"--out {out} cannot be written ({standing}: permission denied). Name another.")
 
 
 def _write(result: "Sweep", out: Path, table_format: str, per_trial: bool) -> list[Path]:

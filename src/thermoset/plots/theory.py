@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from thermoset.plots.curves import COLOURS, INK, figure, mark_temperatures, plot_sweep
-from thermoset.sweeping import Sweep
 from thermoset.theory import (
     ClassPeaks,
     Explanation,
@@ -54,7 +54,7 @@ def plot_bound(n_classes: Sequence[int], *, ax: "Axes", hottest: float = 5.0) ->
             ax.plot(best, bound(best, c), marker="o", markersize=5, color=style["color"])
     ax.axvline(1.0, color=INK, linewidth=0.8, linestyle=":")
     top = 1.6 * max(float(bound(critical_temperature(c), c)) for c in n_classes)
-    ax.set(xlabel="temperature T", ylabel="b(T): margins above it", xlim=(0, hottest), ylim=(0, top))
+    ax.set(xlabel="temperature T", ylabel="bound b(T) on the margin", xlim=(0, hottest), ylim=(0, top))
     return ax
 
 
@@ -87,21 +87,22 @@ def plot_bound_share(
     return ax
 
 
-def plot_critical(found: ClassPeaks | None, *, ax: "Axes", n_classes: int, peaks: Mapping[str, float]) -> "Axes":
+def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mapping[str, float]) -> "Axes":
     """Critical temperature against the number of classes: the theory's curve, and what subsets of the classes show."""
     sizes = np.unique(np.geomspace(2, max(1000, n_classes), 300).round().astype(int))
     ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory, from C alone")
-    if found is not None:
-        for edge, face, name in ((False, COLOURS[0], "measured, subsets of the classes"), (True, "white", "at least")):
-            size, repeat = np.nonzero(found.at_edge == edge)
-            if size.size:
-                ax.plot(
-                    found.n_classes[size], found.measured[size, repeat], "o", color=COLOURS[0], markersize=4.5,
-                    markerfacecolor=face, label=name,
-                )  # fmt: skip
+    kinds = (False, COLOURS[0], "measured, subsets of the classes"), (True, "white", "at an edge of the grid")
+    for edge, face, name in kinds:
+        size, repeat = np.nonzero(found.at_edge == edge)
+        if size.size:
+            ax.plot(
+                found.n_classes[size], found.measured[size, repeat], "o", color=COLOURS[0], markersize=4.5,
+                markerfacecolor=face, label=name,
+            )  # fmt: skip
     for marker, colour, (name, temperature) in zip("sD^", COLOURS[1:], peaks.items(), strict=False):
         ax.plot(n_classes, temperature, marker, color=colour, markersize=6, label=f"measured, {name}")
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.set(xlabel="classes C", ylabel="critical temperature")
     ax.set_ylim(bottom=0.9)
     ax.legend(frameon=False, fontsize="small")
@@ -137,30 +138,31 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
     for ax, t, colour in zip(panels, temperatures, COLOURS, strict=False):
         found = last_index(data, t)[order]
         plot_by_score(found, ax=ax, ylabel="last index $s_T$", quantile=1 - alpha, colour=colour)
-        ax.set_yscale("log", nonpositive="clip")
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(f"T = {t:g}: $s_T$ = 1 for {np.mean(found == 1):.0%} of the rows", loc="left")
     panels[0].legend(frameon=False, loc="center right")
     return made
 
 
-def share_figure(data: "Logits", temperatures: NDArray[np.float64], explanation: Explanation | None = None) -> Figure:
+def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explanation | None = None) -> Figure:
     """Share of rows above the bound, beside the measured mean set sizes, with the critical temperatures of both."""
     theory = {"theory": critical_temperature(data.n_classes)}
-    share = bound_share(data, temperatures)
+    grid = np.linspace(*ends, 500)
+    share = bound_share(data, grid)
     if explanation is None:
         made, (ax,) = figure(1)
-        plot_bound_share(temperatures, share, ax=ax, marks=theory)
+        plot_bound_share(grid, share, ax=ax, marks=theory)
         return made
     made, (left, right) = figure(2)
-    peak = {"theory": explanation.critical, "APS peak": explanation.peaks["aps"].temperature}
-    plot_bound_share(temperatures, share, ax=left, marks=peak)
-    curves: Sweep = explanation.curves
-    plot_sweep(curves, "avg_size", ax=right, ylabel="AvgSize (u drawn)", marks=peak)
+    marks = {**theory, "APS peak": explanation.peaks["aps"].temperature}
+    marks = dict(sorted(marks.items(), key=lambda mark: mark[1]))  # the first is named on its left
+    plot_bound_share(grid, share, ax=left, marks=marks)
+    plot_sweep(explanation.curves, "avg_size", ax=right, ylabel="AvgSize (u drawn)", marks=marks)
     right.legend(frameon=False, loc="center right")
     return made
 
 
-def critical_figure(found: ClassPeaks | None, explanation: Explanation) -> Figure:
+def critical_figure(found: ClassPeaks, explanation: Explanation) -> Figure:
     """Critical temperatures: the theory's curve over C, these data's peaks, and those of subsets of their classes."""
     made, (ax,) = figure(1)
     peaks = {name.upper(): explanation.peaks[name].temperature for name in ("aps", "raps")}

@@ -9,9 +9,9 @@ from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.estimators import checked_temperature
 from thermoset.levels import Alpha, exact_level
-from thermoset.sweeping import Sweep, sweep
+from thermoset.sweeping import Sweep
 from thermoset.theory.bound import BoundIntervals, critical_temperature, temperature_intervals
-from thermoset.theory.peaks import Peak, measured_peak
+from thermoset.theory.peaks import Peak, measured_peak, size_sweep
 from thermoset.theory.quantile import QuantileSamples, quantile_samples, score_order
 from thermoset.theory.routes import Routes, routes
 from thermoset.theory.rows import Ints, checked_rank, finite_logits
@@ -132,7 +132,7 @@ def explain(
         drawn=drawn,
         fixed=fixed,
         median=_median_row(score_order(fresh), fixed, data.n_classes),
-        samples=quantile_samples(conformal, temperatures=[0.5, 1.0, t, 2.0], alpha=alpha),
+        samples=quantile_samples(conformal, temperatures=sorted({0.5, 1.0, t, 2.0}), alpha=alpha),
         curves=curves,
     )
 
@@ -141,8 +141,8 @@ def _measured(
     data: Logits, protocol: dict[str, Any], tell: Callable[[int, int], None]
 ) -> tuple[Sweep, dict[str, Peak]]:
     """Curves of mean set sizes with u drawn, and the peaks of these and of deterministic APS."""
-    curves = sweep(data, methods=["aps", "raps"], progress=lambda i, n: tell(i, 2 * n), **protocol)
-    plain = sweep(data, methods=["aps"], randomized=False, progress=lambda i, n: tell(n + i, 2 * n), **protocol)
+    curves = size_sweep(data, methods=["aps", "raps"], progress=lambda i, n: tell(i, 2 * n), **protocol)
+    plain = size_sweep(data, methods=["aps"], randomized=False, progress=lambda i, n: tell(n + i, 2 * n), **protocol)
     peaks = {method: measured_peak(curves, method) for method in curves.methods}
     return curves, {**peaks, "aps, u = 1": measured_peak(plain)}
 

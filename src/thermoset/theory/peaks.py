@@ -10,13 +10,15 @@ import numpy as np
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed
-from thermoset.levels import Alpha
+from thermoset.levels import Alpha, rows_needed
 from thermoset.scores import Score
 from thermoset.sweeping import Sweep, sweep
 from thermoset.theory.bound import critical_temperature
 from thermoset.theory.rows import Bools, Floats, Ints, checked_rank, finite_logits
 
-__all__ = ["ClassPeaks", "Peak", "measured_peak", "peaks_by_classes"]
+__all__ = ["ClassPeaks", "Peak", "measured_peak", "peaks_by_classes", "size_sweep"]
+
+_LEAST_ROWS = 200  # of a subset: fewer show no peak worth a dot
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class ClassPeaks:
 def peaks_by_classes(
     logits: Any,
     labels: Any = None,
-    n_classes: Sequence[int] = (5, 10, 20, 50, 100),
+    n_classes: Sequence[int] | None = None,
     *,
     temperatures: Iterable[float],
     method: str | Score = "aps",
@@ -71,6 +73,7 @@ def peaks_by_classes(
     """Measure the peak on random subsets of the classes: their rows, and their columns alone.
 
     The model stays the same, so what moves the peak is the number of classes. Half of the rows set the thresholds.
+    Without `n_classes`, subsets of 5, 10, 20, 50, ... classes are taken, as far as every such subset has 200 rows.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 20, size=2000)
@@ -81,10 +84,10 @@ def peaks_by_classes(
     """
     data = finite_logits(logits, labels)
     y = data.require_labels("peaks_by_classes")
-    wanted = np.asarray(n_classes)
-    if wanted.ndim != 1 or not wanted.size or not (wanted.min() >= 2 and wanted.max() <= data.n_classes):
+    wanted = _sizes(np.bincount(y, minlength=data.n_classes), alpha) if n_classes is None else np.asarray(n_classes)
+    if wanted.ndim != 1 or not np.all((wanted >= 2) & (wanted <= data.n_classes)):
         raise InputError(f"n_classes must be numbers from 2 to {data.n_classes}; got {n_classes!r}.")
-    grid = list(temperatures)
+    protocol = {"temperatures": list(temperatures), "methods": [method], "alphas": [alpha], "trials": trials}
     rng = np.random.default_rng(checked_seed(random_state))
     found = []
     for count in wanted.tolist():
@@ -93,7 +96,7 @@ def peaks_by_classes(
             rows = np.flatnonzero(np.isin(y, chosen))
             checked_rank(len(rows) // 2, alpha)
             part = Logits(data.logits[np.ix_(rows, chosen)], np.searchsorted(chosen, y[rows]))
-            found.append(_peak_of(part, grid, method, alpha, trials))
+            found.append(_peak_of(part, protocol))
     shape = (len(wanted), repeats)
     return ClassPeaks(
         n_classes=wanted,
@@ -103,8 +106,21 @@ def peaks_by_classes(
     )
 
 
-def _peak_of(part: Logits, grid: list[float], method: str | Score, alpha: Alpha, trials: int) -> Peak:
+def _sizes(counts: Ints, alpha: Alpha) -> Ints:
+    """Sizes of subsets below C whose rows are enough, whichever classes are drawn."""
+    rows = np.cumsum(np.sort(counts))[:-1]
+    enough = 1 + np.flatnonzero(rows // 2 >= max(_LEAST_ROWS // 2, rows_needed(alpha)))
+    steps = [step * 10**k for k in range(1 + len(str(len(counts)))) for step in (5, 10, 20)]
+    return np.intersect1d(np.unique(steps), enough).astype(np.int64)
+
+
+def size_sweep(data: Logits, **asked: Any) -> Sweep:
+    """A sweep for its sizes: which classes have evaluation rows is of no concern to them."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CoverageWarning)  # classes without evaluation rows: sizes do not ask for them
-        curves = sweep(part, None, grid, [method], [alpha], trials, 0, 0.5, evaluation="integrated")
+        warnings.simplefilter("ignore", CoverageWarning)
+        return sweep(data, **asked)
+
+
+def _peak_of(part: Logits, protocol: dict[str, Any]) -> Peak:
+    curves = size_sweep(part, calibration_fraction=0, cp_fraction=0.5, evaluation="integrated", **protocol)
     return measured_peak(curves, curves.methods[0])
