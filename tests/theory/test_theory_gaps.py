@@ -94,9 +94,7 @@ def test_lemma_1_signs_of_d_change_once_and_the_last_index_is_where(row, t):
     assert signs[0] == 1
     assert signs[-1] == -1
     assert signs == sorted(signs, reverse=True), "one change of sign"
-    assert len(dict(zip(z, signs, strict=True))) == len(set(zip(z, signs, strict=True))), (
-        "ties stay together"
-    )
+    assert len(dict(zip(z, signs, strict=True))) == len(set(zip(z, signs, strict=True))), "ties stay together"
     last = signs.count(1)
     if found != last:  # only where p and p_T agree to rounding
         with mp.workdps(60):

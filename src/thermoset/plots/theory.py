@@ -1,7 +1,7 @@
 """Figures of the theory: the bound, margins and last indices by score, shares of rows, critical temperatures."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -59,12 +59,12 @@ def plot_bound(n_classes: Sequence[int], *, ax: "Axes", hottest: float = 5.0) ->
 
 
 def plot_by_score(
-    values: NDArray[Any], *, ax: "Axes", ylabel: str, quantile: float, running: bool = True, colour: str = COLOURS[0]
+    values: NDArray[Any], *, ax: "Axes", ylabel: str, quantile: float, colour: str = COLOURS[0]
 ) -> "Axes":
     """A number of each row, rows in the order of their score: dots, a running median, and where the threshold falls."""
     rank = np.arange(1, len(values) + 1)
     ax.plot(rank, values, ".", markersize=1.5, color=colour, alpha=0.35, rasterized=True)
-    if running and len(values) >= 2 * _RUN:
+    if len(values) >= 2 * _RUN:
         window = np.lib.stride_tricks.sliding_window_view(values, _RUN)
         middle = rank[_RUN // 2 : len(rank) - _RUN // 2]
         ax.plot(middle, np.median(window, axis=1), color=INK, linewidth=1.4, label=f"median of {_RUN} rows")
@@ -127,7 +127,7 @@ def margins_figure(data: "Logits", temperature: float, alpha: float) -> Figure:
         ordered = found[score_order(data, temperature=t)]
         plot_by_score(ordered, ax=ax, ylabel="margin $\\Delta z$", quantile=1 - alpha, colour=colour)
         ax.set_title(f"scores at T = {t:.4g}", loc="left")
-    panels[0].legend(frameon=False, loc="upper left")
+    _legend(panels[0], "upper left")
     return made
 
 
@@ -140,13 +140,14 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
         plot_by_score(found, ax=ax, ylabel="last index $s_T$", quantile=1 - alpha, colour=colour)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(f"T = {t:g}: $s_T$ = 1 for {np.mean(found == 1):.0%} of the rows", loc="left")
-    panels[0].legend(frameon=False, loc="center right")
+    _legend(panels[0], "center right")
     return made
 
 
 def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explanation | None = None) -> Figure:
     """Share of rows above the bound, beside the measured mean set sizes, with the critical temperatures of both."""
-    theory = {"theory": critical_temperature(data.n_classes)}
+    critical = critical_temperature(data.n_classes)
+    theory = {"theory": critical} if ends[0] < critical < ends[1] else {}
     grid = np.linspace(*ends, 500)
     share = bound_share(data, grid)
     if explanation is None:
@@ -154,8 +155,9 @@ def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explana
         plot_bound_share(grid, share, ax=ax, marks=theory)
         return made
     made, (left, right) = figure(2)
-    marks = {**theory, "APS peak": explanation.peaks["aps"].temperature}
-    marks = dict(sorted(marks.items(), key=lambda mark: mark[1]))  # the first is named on its left
+    peak = explanation.peaks["aps"]
+    found = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
+    marks = dict(sorted(found.items(), key=lambda mark: mark[1]))  # the first is named on its left
     plot_bound_share(grid, share, ax=left, marks=marks)
     plot_sweep(explanation.curves, "avg_size", ax=right, ylabel="AvgSize (u drawn)", marks=marks)
     right.legend(frameon=False, loc="center right")
@@ -168,3 +170,9 @@ def critical_figure(found: ClassPeaks, explanation: Explanation) -> Figure:
     peaks = {name.upper(): explanation.peaks[name].temperature for name in ("aps", "raps")}
     plot_critical(found, ax=ax, n_classes=explanation.n_classes, peaks=peaks)
     return made
+
+
+def _legend(ax: "Axes", place: Literal["upper left", "center right"]) -> None:
+    """A legend, if there is something to explain: few rows have no running median."""
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, loc=place)
