@@ -1,8 +1,8 @@
 """The bound b(T) of theorem 4.4, its minimum, and the temperatures at which a margin is above it.
 
-Both branches of the paper's eq. 6 are one formula: with u = ln 4 + |ln T|,
+Both branches of the paper's eq. 6 are one formula: with h = ln 4 + |ln T|,
 
-    b(T) = T max( u / |T - 1|, (u + 2 ln(C - 1)) / (T + 1) ).
+    b(T) = T max( h / |T - 1|, (h + 2 ln(C - 1)) / (T + 1) ).
 
 It rises from 0 to infinity on (0, 1), falls from infinity to its minimum at the critical temperature, and rises again.
 """
@@ -37,9 +37,9 @@ def bound(temperature: ArrayLike, n_classes: ArrayLike) -> Floats | float:
     array([3.757,   inf, 6.589])
     """
     t, c = _checked_temperatures(temperature), _checked_classes(n_classes)
-    u = np.log(4.0) + np.abs(np.log(t))
+    h = np.log(4.0) + np.abs(np.log(t))
     with np.errstate(divide="ignore", over="ignore"):
-        largest = np.maximum(u * (t / np.abs(t - 1)), (u + 2 * np.log(c - 1.0)) * (t / (t + 1)))
+        largest = np.maximum(h * (t / np.abs(t - 1)), (h + 2 * np.log(c - 1.0)) * (t / (t + 1)))
     return _plain(largest)
 
 
