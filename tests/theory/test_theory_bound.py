@@ -9,7 +9,7 @@ from mpmath import mp
 from theory import exact
 from thermoset import InputError, theory
 
-EXACT = settings(max_examples=300, deadline=None, derandomize=True)
+EXACT = settings(max_examples=200, deadline=None, derandomize=True)
 MANY_CLASSES = [2, 3, 4, 5, 10, 100, 1000]
 
 
