@@ -74,10 +74,8 @@ def test_on_labelled_logits_it_tells_what_the_library_finds_and_draws_it(run, va
     assert f"{found.peaks['aps, u = 1'].size:.2f}" in line_of(done, "measured, APS with u = 1").split()
     assert f"From T = 1 to T* = {found.temperature:.4g}" in done.stdout
     bound = line_of(done, "bound: margin above")
-    assert (
-        f"{found.fixed.by_bound.mean():.1%}, true for {found.fixed.claimed[found.fixed.by_bound].mean():.1%}" in bound
-    )
-    assert f"{found.drawn.by_proposition.mean():.1%}, true for 100.0%" in line_of(done, "proposition 4.3")
+    assert f"{found.fixed.by_bound.mean():.1%}, {found.fixed.claimed[found.fixed.by_bound].mean():.0%} true" in bound
+    assert f"{found.drawn.by_proposition.mean():.1%}, 100% true" in line_of(done, "proposition 4.3")
     assert f"{found.fixed.claimed.mean():.1%}" in line_of(done, "counted: do not")
     assert f"margin {found.median.margin:.3f}" in line_of(done, "Median row by score")
     silent = 1 - found.fixed.by_bound.mean()

@@ -115,21 +115,21 @@ def test_proposition_4_3_both_branches_with_thresholds_at_the_boundary(row, t, u
         reached = moved >= abs(mp.mpf(q) - mp.mpf(q_t))
         if m >= 1 and reached:
             assert (after >= before) if t > 1 else (before >= after)
-        # where float64 can tell, the library says the same
-        error = 4 * rounding_bound(len(z), exact.widest(z, 1, t))
+        # where float64 can tell, the library says the same, and it claims nothing that rounding alone could have shown
+        error = 8 * rounding_bound(len(z), exact.widest(z, 1, t))
         sure = all(
-            abs(x - (1 - mp.mpf(level))) > error * (x + 1e-16)
-            for left, level in ((at_one, q), (at_t, q_t))
-            for x in left[1:]
+            abs(x - (1 - mp.mpf(level))) > error * x for left, level in ((at_one, q), (at_t, q_t)) for x in left[1:]
         )
         check = theory.proposition_4_3([row], t, q, q_t, u=u)
         if sure:
             assert theory.paper_sizes([row], 1.0, q, u=u).tolist() == [before]
             assert theory.paper_sizes([row], t, q_t, u=u).tolist() == [after]
             assert check.conclusion.tolist() == [(after >= before) if t > 1 else (before >= after)]
-            wanted = abs(mp.mpf(q) - mp.mpf(q_t))
-            if abs(moved - wanted) > error * (moved + wanted) + 1e-16 * error:
-                assert check.premise.tolist() == [m >= 1 and reached]
+            if check.premise.all():
+                assert m >= 1
+                assert reached
+            elif m >= 1:
+                assert moved - abs(mp.mpf(q) - mp.mpf(q_t)) <= error * (at_one[m] + at_t[m])
     assert not len(check.violations)
 
 

@@ -214,7 +214,8 @@ def _show_routes(console: "Console", found: "Explanation") -> None:
     t = found.temperature
     claim, moved = ("not shrink", "grow") if t > 1 else ("not grow", "shrink")
     console.print(f"From T = 1 to T* = {t:.4g}: rows whose sets do {claim}, by which route")
-    table = _table("", "u = 1 (the paper's L)", "u drawn (the sets in use)")
+    table = _table("", "u = 1", "u drawn")
+    table.caption = "u = 1: the score of the theory; u drawn: the sets in use"
     routes = (found.fixed, found.drawn)
     for name, rows in (
         (f"bound: margin above b(T*) = {found.fixed.bound:.3f}", [one.by_bound for one in routes]),
@@ -230,7 +231,7 @@ def _show_routes(console: "Console", found: "Explanation") -> None:
 
 
 def _share_and_truth(rows: "NDArray[np.bool_]", routes: "Routes") -> str:
-    return f"{rows.mean():.1%}, true for {routes.claimed[rows].mean():.1%}" if rows.any() else "no row"
+    return f"{rows.mean():.1%}, {routes.claimed[rows].mean():.0%} true" if rows.any() else "no row"
 
 
 def _show_median(console: "Console", found: "Explanation") -> None:
@@ -280,9 +281,10 @@ def _show_silence(console: "Console", found: "Explanation") -> None:
 
 def _show_samples(console: "Console", found: "Explanation") -> None:
     samples = found.samples
-    table = _table("quantile sample at T", "threshold", "margin", "s_T", "five largest probabilities at T = 1")
+    table = _table("quantile\nsample at T", "threshold", "margin", "s_T", "five largest probabilities\nat T = 1")
     for i, t in enumerate(samples.temperature):
-        top = "  ".join(f"{p:.4g}" for p in samples.top_probs[i] if not math.isnan(p))
+        first, *others = (p for p in samples.top_probs[i] if not math.isnan(p))
+        top = " ".join([f"{first:.4f}", *(f"{p:.1e}" for p in others)])
         last = str(samples.last_index[i]) if t != 1 else ""
         table.add_row(f"{t:.4g}", f"{samples.threshold[i]:.6f}", f"{samples.margin[i]:.3f}", last, top)
     console.print(table)

@@ -132,7 +132,7 @@ def proposition_4_3(
 
     For T > 1: g(z; T, L - 1) >= q - q_T implies L_T >= L. For T < 1: g(z; T, L_T - 1) <= q - q_T implies L_T <= L.
     `q` and `q_t` are the thresholds at 1 and at T, numbers or `thresholds_` of fitted classifiers. With u < 1 scores
-    are those of the randomised APS, of which the same is true.
+    are those of the randomised APS, of which the same is true. The premise must hold by more than scores are rounded.
 
     >>> import numpy as np
     >>> z = np.log([[0.64, 0.18, 0.18], [0.5, 0.3, 0.2]])
@@ -146,7 +146,8 @@ def proposition_4_3(
     before, after = paper_sizes(data, 1.0, q, u=given), paper_sizes(data, t, q_t, u=given)
     wanted = _log_threshold_gap(t, q, q_t)
     first, second = (before, after) if t > 1 else (after, before)
-    reached = _log_score_gaps(data, t, first - 1, given) >= wanted
+    needed = np.logaddexp(wanted, _log_roundings(data, t, first - 1, given))
+    reached = _log_score_gaps(data, t, first - 1, given) >= needed
     return Check((first > 1) & reached, second >= first)
 
 
@@ -262,6 +263,23 @@ def _log_threshold_gap(t: float, q: float | ScorePairs, q_t: float | ScorePairs)
             "Take both from the same rows."
         )
     return _log_subtract(np.asarray(hot.log_left), np.asarray(cool.log_left))
+
+
+def _log_roundings(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
+    """Logarithm of what rounding may move the score at a rank by: (C + W + 45) 2^-48 of the mass it leaves."""
+    out = np.empty(len(data))
+    cool, hot = min(t, 1.0), max(t, 1.0)
+
+    def work(ranked: Floats, rows: slice) -> Floats:
+        rank = np.arange(1, ranked.shape[1] + 1)
+        m = places[rows, None]
+        with np.errstate(divide="ignore"):
+            part = np.where(rank > m, 0.0, np.where(rank == m, np.log1p(-u[rows, None]), -np.inf))
+        widest = distances(ranked[:, -1], ranked[:, 0], 1 / cool)
+        return np.asarray(np.log((ranked.shape[1] + widest + 45) * 2.0**-48) + log_sum(log_softmax(ranked, hot) + part))
+
+    each_row(data, out, work)
+    return out
 
 
 def _log_score_gaps(data: Logits, t: float, places: Ints, u: Floats) -> Floats:

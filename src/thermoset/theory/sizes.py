@@ -36,18 +36,20 @@ def as_threshold(q: Any, name: str = "q") -> Threshold:
         value, refine = float(q.value[0]), float(q.refine[0])
         if value == np.inf:
             raise InputError(f"{name} is infinite: too few rows for alpha. Add rows or raise alpha.")
-        return Threshold(value, (value, float(np.nextafter(refine, -np.inf))), -refine)
-    if not isinstance(q, int | float | np.floating) or not 0 < q <= 1:
-        raise InputError(f"{name} must be a threshold of APS, in (0, 1]; got {q!r}.")
-    with np.errstate(divide="ignore"):
-        return Threshold(float(q), (float(q), -np.inf), float(np.log1p(-q)))
+    else:
+        if not isinstance(q, int | float | np.floating) or not 0 < q <= 1:
+            raise InputError(f"{name} must be a threshold of APS, in (0, 1]; got {q!r}.")
+        with np.errstate(divide="ignore"):
+            value, refine = float(q), -float(np.log1p(-q))
+    return Threshold(value, (value, float(np.nextafter(refine, -np.inf))), -refine)
 
 
 def paper_sizes(logits: Any, temperature: float, q: float | ScorePairs, *, u: ArrayLike = 1.0) -> Ints:
     """Size L of each row's APS set in the paper's sense: the first rank whose score reaches the threshold q.
 
     Without ties it is one more than the number of labels in the set {score <= q}. With u < 1 the last score is below
-    1, and L is C + 1 where even that is below q. `q` is a number or `thresholds_` of a fitted classifier.
+    1, and L is C + 1 where even that is below q. `q` is a number or `thresholds_` of a fitted classifier, which is
+    exact where the number has been rounded.
 
     >>> import numpy as np
     >>> z = np.log([[0.5, 0.25, 0.125, 0.125]])  # scores 0.5, 0.75, 0.875, 1
