@@ -28,6 +28,7 @@ __getattr__, __dir__, __all__ = _attach(
         "metrics",
         "scores",
         "sweeping",
+        "theory",
         "tuning",
     ],
     submod_attrs={

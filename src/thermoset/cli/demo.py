@@ -1,12 +1,12 @@
 """`thermoset demo`: the main job on the bundled data, in a minute."""
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import Quiet, check_folder, told_warnings
+from thermoset.cli.options import Quiet, told_warnings
+from thermoset.cli.output import check_folder, name_files, png
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.tune import show_predictor, write_predictor
 
@@ -39,12 +39,11 @@ def demo(
     with ProgressBar(quiet, "Tuning") as bar, told_warnings():
         predictor = TwoTemperaturePredictor("raps", _ALPHA).fit(known, progress=bar.tell)
     files = write_predictor(predictor, out, {"reliability.png": _reliability(predictor, fresh)})
-    console = Console()
+    console = Console(emoji=False)
     show_predictor(console, predictor, "glyphs, a network that reads characters of fonts it was not trained on")
     _show_fresh(console, predictor, fresh)
     console.print()
-    for path in files:
-        console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
+    name_files(console, files)
     console.print("\nOn your own logits: [bold]thermoset tune val.npz[/], with arrays 'logits' and 'labels'.")
 
 
@@ -58,9 +57,7 @@ def _reliability(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> bytes
     made, panels = figure(2)
     for ax, name, temperature in zip(panels, ("T = 1", "T = T*"), (1.0, predictor.temperature_), strict=True):
         plot_reliability(reliability_table(probabilities(fresh, temperature), labels), ax=ax, title=name)
-    stream = io.BytesIO()
-    made.savefig(stream, dpi=150)
-    return stream.getvalue()
+    return png(made)
 
 
 def _show_fresh(console: "Console", predictor: "TwoTemperaturePredictor", fresh: "Logits") -> None:

@@ -1,6 +1,5 @@
 """What several commands take, and what they do with it."""
 
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -10,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from thermoset.errors import InputError
-
-__all__ = ["Labelled", "Predictor", "Probabilities", "Quiet", "Seed", "check_folder", "parts", "told_warnings"]
+__all__ = ["Labelled", "Predictor", "Probabilities", "Quiet", "Seed", "parts", "told_warnings"]
 
 Labelled = Annotated[Path, typer.Argument(help="Labelled logits: npz, npy, csv, parquet, safetensors or pt.")]
 Predictor = Annotated[Path, typer.Argument(help="The predictor.json that `thermoset tune` wrote.")]
@@ -28,17 +25,6 @@ def parts(text: str) -> list[str]:
     ['aps', 'raps']
     """
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be made or written, without making it yet."""
-    standing = out.absolute()
-    while not standing.exists() and standing != standing.parent:
-        standing = standing.parent
-    if not standing.is_dir():
-        raise InputError(f"--out {out} cannot be made a folder ({standing} is a file). Name another.")
-    if not os.access(standing, os.W_OK | os.X_OK):
-        raise InputError(f"--out {out} cannot be written ({standing}: permission denied). Name another.")
 
 
 @contextmanager

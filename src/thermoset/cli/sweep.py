@@ -1,14 +1,13 @@
 """`thermoset sweep`: sizes and class gaps of prediction sets at every temperature, as a table and a figure."""
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, check_folder, parts, told_warnings
+from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, parts, told_warnings
+from thermoset.cli.output import check_folder, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
-from thermoset.errors import InputError
 
 if TYPE_CHECKING:
     from thermoset.data import Logits
@@ -73,20 +72,13 @@ def sweep(
 
 def _write(result: "Sweep", out: Path, table_format: str, per_trial: bool) -> list[Path]:
     """Draw, then write both files, each whole or not at all."""
-    from thermoset.io.files import write_whole
     from thermoset.plots import sweep_figure
 
-    picture = io.BytesIO()
-    sweep_figure(result).savefig(picture, dpi=150)
-    files = [out / f"sweep.{table_format}", out / "sweep.png"]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        result.save(files[0], per_trial=per_trial)
-        with write_whole(files[1]) as stream:
-            stream.write(picture.getvalue())
-    except OSError as error:
-        raise InputError(f"--out {out} cannot be written ({error.strerror or error}). Name another.") from None
-    return files
+    picture = png(sweep_figure(result))
+    table = out / f"sweep.{table_format}"
+    with made_folder(out):
+        result.save(table, per_trial=per_trial)
+    return [table, *write_files(out, {"sweep.png": picture})]
 
 
 def _show(result: "Sweep", data: "Logits", files: list[Path]) -> None:
@@ -119,8 +111,7 @@ def _show(result: "Sweep", data: "Logits", files: list[Path]) -> None:
                 cells.append(f"{size[at_one]:.2f}, {gap[at_one]:.3f}")
             table.add_row(method, f"{alpha:g}", *cells)
     console.print(table)
-    for path in files:
-        console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
+    name_files(console, files)
 
 
 def _place(result: "Sweep", j: int) -> str:

@@ -1,18 +1,16 @@
 """`thermoset tune`: from a file of logits to a predictor one can deploy."""
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, check_folder, told_warnings
+from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, told_warnings
+from thermoset.cli.output import check_folder, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
-from thermoset.errors import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
 
@@ -73,40 +71,25 @@ def tune(
     console = Console(emoji=False)
     show_predictor(console, predictor, logits.name)
     console.print()
-    for path in files:
-        console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
+    name_files(console, files)
 
 
 def write_predictor(predictor: "TwoTemperaturePredictor", out: Path, more: Mapping[str, bytes]) -> list[Path]:
     """Write the predictor, its figure where matplotlib is installed, and `more` files; each whole or not at all."""
-    from thermoset.io.files import write_whole
-
-    pictures = {"temperature.png": _picture(predictor), **more}
-    files = [out / "predictor.json"]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        predictor.save(files[0])
-        for name, picture in pictures.items():
-            if picture is not None:
-                files.append(out / name)
-                with write_whole(files[-1]) as stream:
-                    stream.write(picture)
-    except OSError as error:
-        raise InputError(f"--out {out} cannot be written ({error.strerror or error}). Name another.") from None
-    return files
+    pictures = _pictures(predictor) | dict(more)
+    file = out / "predictor.json"
+    with made_folder(out):
+        predictor.save(file)
+    return [file, *write_files(out, pictures)]
 
 
-def _picture(predictor: "TwoTemperaturePredictor") -> bytes | None:
-    """The curves behind the choice as PNG; None without matplotlib."""
+def _pictures(predictor: "TwoTemperaturePredictor") -> dict[str, bytes]:
+    """The curves behind the choice; nothing without matplotlib."""
     try:
         from thermoset.plots import choice_figure
-
-        made: Figure = choice_figure(predictor.choice_, predictor.temperature_)
     except ImportError:
-        return None
-    stream = io.BytesIO()
-    made.savefig(stream, dpi=150)
-    return stream.getvalue()
+        return {}
+    return {"temperature.png": png(choice_figure(predictor.choice_, predictor.temperature_))}
 
 
 def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", name: str) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of tables: axes in, axes out. Needs the `plot` extra."""
+"""Reliability diagrams, curves against temperature, and the panels they are drawn on."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -20,7 +20,17 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "choice_figure", "figure", "plot_choice", "plot_reliability", "plot_sweep", "sweep_figure"]
+__all__ = [
+    "COLOURS",
+    "INK",
+    "choice_figure",
+    "figure",
+    "mark_temperatures",
+    "plot_choice",
+    "plot_reliability",
+    "plot_sweep",
+    "sweep_figure",
+]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito: told apart by colour-blind readers
 _MORE_COLOURS = (*COLOURS, "#E69F00", "#56B4E9", "#000000")
@@ -31,7 +41,7 @@ _ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
     (0, (1.5, 1.5)),
     (0, (5, 2, 1.5, 2)),
 )
-_INK, _GRID = "#333333", "#dddddd"
+INK, _GRID = "#333333", "#dddddd"
 _SWEEP_PANELS = {
     "avg_size": "AvgSize",
     "top_coverage_gap": "TopCovGap",
@@ -70,7 +80,7 @@ def plot_reliability(table: ReliabilityTable, *, ax: "Axes", title: str) -> "Axe
         hatch="////",
         label="gap to confidence",
     )
-    ax.plot([0, 1], [0, 1], color=_INK, linewidth=1, linestyle="--")
+    ax.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle="--")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
     ax.set_title(f"{title}: ECE {table.ece:.3f}", loc="left")
     ax.legend(frameon=False, loc="upper left")
@@ -98,7 +108,7 @@ def plot_sweep(
                 markeredgewidth=0.5,
             )  # fmt: skip
             ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, linewidth=0)
-    _mark(ax, marks, float(t[0]), float(t[-1]))
+    mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] < mark < t[-1]})
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     ax.set(xlabel="temperature T", ylabel=ylabel)
@@ -114,7 +124,7 @@ def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", m
         ax.fill_between(t, values - reach, values + reach, color=COLOURS[0], alpha=0.2, linewidth=0)
     chosen = float(np.interp(choice.temperature, t, values))
     ax.plot(choice.temperature, chosen, marker="o", color=COLOURS[1], markersize=7, zorder=3)
-    _mark(ax, marks, float(t[0]) - 1e-9, float(t[-1]))
+    mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] <= mark <= t[-1]})
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     ax.set(xlabel="temperature T", ylabel="labels in a set" if curve == "size" else "class loss")
@@ -134,20 +144,19 @@ def choice_figure(choice: Choice, calibrated: float) -> Figure:
     made.supxlabel(
         f"estimated on {choice.n_rows:,} calibration rows; prefer {choice.prefer}; band: 95%",
         fontsize="small",
-        color=_INK,
+        color=INK,
     )
     return made
 
 
-def _mark(ax: "Axes", marks: Mapping[str, float], low: float, high: float) -> None:
-    """Point out temperatures by name, neighbours at different heights; those outside are left out."""
+def mark_temperatures(ax: "Axes", marks: Mapping[str, float]) -> None:
+    """Dotted lines at temperatures, named at the top, neighbours at different heights."""
     for i, (name, temperature) in enumerate(marks.items()):
-        if low < temperature < high:
-            ax.axvline(temperature, color=_INK, linewidth=0.8, linestyle=":")
-            ax.annotate(
-                name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -1 - 11 * (i % 3)),
-                textcoords="offset points", ha="left", va="top", color=_INK, fontsize="small",
-            )  # fmt: skip
+        ax.axvline(temperature, color=INK, linewidth=0.8, linestyle=":")
+        ax.annotate(
+            name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -1 - 11 * (i % 3)),
+            textcoords="offset points", ha="left", va="top", color=INK, fontsize="small",
+        )  # fmt: skip
 
 
 def sweep_figure(sweep: Sweep) -> Figure:
@@ -160,7 +169,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
     levels = ", ".join(f"{alpha:g}" for alpha in sweep.alphas)
     rows = sweep.settings.get("rows")
     data = f"{rows:,} rows, {sweep.settings['classes']:,} classes; " if rows else ""
-    made.supxlabel(f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}", fontsize="small", color=_INK)
+    made.supxlabel(f"{data}alpha = {levels}; mean of {sweep.trials} random splits{band}", fontsize="small", color=INK)
     return made
 
 
@@ -173,7 +182,7 @@ def _key(sweep: Sweep, ax: "Axes") -> list[Line2D]:
     ]
     if n_alphas > 1:
         for alpha, style in zip(sweep.alphas, _ALPHA_STYLES * n_alphas, strict=False):
-            handles.append(Line2D([], [], color=_INK, linestyle=style, label=f"alpha = {alpha:g}"))
+            handles.append(Line2D([], [], color=INK, linestyle=style, label=f"alpha = {alpha:g}"))
     return handles
 
 

@@ -1,0 +1,281 @@
+"""`thermoset theory`: what the theory says of a number of classes, or of a file of logits, beside what is measured."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from thermoset.cli.options import Probabilities, Quiet, Seed, told_warnings
+from thermoset.cli.output import check_folder, name_files, png, write_files
+from thermoset.cli.progress import ProgressBar
+from thermoset.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+    from rich.console import Console
+    from rich.table import Table
+
+    from thermoset.data import Logits
+    from thermoset.theory import BoundIntervals, ClassPeaks, Explanation, Peak, Routes
+
+__all__ = ["theory"]
+
+_MARGIN = 8.0  # of the paper's typical row, in section 4
+
+
+def theory(
+    logits: Annotated[
+        Path | None, typer.Argument(help="Logits: npz, npy, csv, parquet, safetensors or pt. Without: the bound alone.")
+    ] = None,
+    classes: Annotated[int | None, typer.Option(help="Number of classes, when there is no file.")] = None,
+    alpha: Annotated[str, typer.Option(help="Miscoverage level.")] = "0.1",
+    temperature: Annotated[float | None, typer.Option(help="Compare T = 1 with this T instead of T*.")] = None,
+    objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
+    temperatures: Annotated[str, typer.Option(help="Of the measured curves: start:stop:step.")] = "0.3:5:0.1",
+    trials: Annotated[int, typer.Option(help="Random splits of the measured curves.")] = 100,
+    calibration_fraction: Annotated[str, typer.Option(help="Part of the rows that T* is fitted on.")] = "0.1",
+    cp_fraction: Annotated[str, typer.Option(help="Part of the rows that sets thresholds.")] = "0.1",
+    seed: Seed = 0,
+    probabilities: Probabilities = False,
+    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("theory-output"),
+    quiet: Quiet = False,
+) -> None:
+    """Confront the theory with logits: critical temperature, how many rows it explains, where it is silent."""
+    from rich.console import Console
+
+    from thermoset.io import load
+    from thermoset.io.files import need
+    from thermoset.sweeping import temperature_grid
+    from thermoset.theory import explain, peaks_by_classes
+
+    # What can be refused is refused before the work, and nothing is written before it is done.
+    need("matplotlib", "plot", "the figures")
+    grid = temperature_grid(temperatures)
+    check_folder(out)
+    console = Console()
+    if logits is None:
+        _bound_alone(console, classes, out)
+        return
+    data = load(logits, probabilities=probabilities)
+    if classes not in (None, data.n_classes):
+        raise InputError(f"--classes {classes} does not fit {logits}, which has {data.n_classes}. Leave it out.")
+    ends = float(grid[0]), float(grid[-1])
+    if data.labels is None:
+        _unlabelled(console, data, ends, temperature, out)
+        return
+    with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+        found = explain(
+            data,
+            alpha=alpha,
+            temperature=temperature,
+            objective=objective,
+            temperatures=grid,
+            trials=trials,
+            calibration_fraction=calibration_fraction,
+            cp_fraction=cp_fraction,
+            random_state=seed,
+            progress=bar.tell,
+        )
+        subsets = peaks_by_classes(data, temperatures=grid, alpha=alpha, repeats=3, trials=10, random_state=seed)
+    files = _drawn(_figures(data, ends, found, subsets), out)
+    _show(console, found, subsets)
+    name_files(console, files)
+
+
+def _drawn(figures: "Mapping[str, Figure]", out: Path) -> list[Path]:
+    """Draw all figures, then write them."""
+    return write_files(out, {f"{name}.png": png(figure) for name, figure in figures.items()})
+
+
+def _figures(
+    data: "Logits", ends: tuple[float, float], found: "Explanation", subsets: "ClassPeaks"
+) -> "Mapping[str, Figure]":
+    from thermoset.plots import bound_figure, critical_figure, last_index_figure, margins_figure, share_figure
+
+    return {
+        "bound": bound_figure(data.n_classes),
+        "margins": margins_figure(data, found.temperature, found.alpha),
+        "last-index": last_index_figure(data, found.alpha),
+        "share": share_figure(data, ends, found),
+        "critical": critical_figure(subsets, found),
+    }
+
+
+def _table(*columns: str) -> "Table":
+    """A table whose first column is text and whose others are numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
+    for i, column in enumerate(columns):
+        made.add_column(column, justify="right" if i else "left", no_wrap=True)
+    return made
+
+
+def _bound_alone(console: "Console", classes: int | None, out: Path) -> None:
+    """Without a file: the bound, its minimum and the temperatures of a typical margin."""
+    from thermoset.plots import bound_figure
+    from thermoset.theory import bound, critical_temperature, temperature_intervals
+
+    wanted = sorted({10, 100, 1000, *([] if classes is None else [classes])})
+    table = _table("classes", "critical T", "b there", f"a margin of {_MARGIN:g} is above b(T) for")
+    for c in wanted:
+        best = critical_temperature(c)
+        table.add_row(f"{c:,}", f"{best:.4f}", f"{bound(best, c):.3f}", _spoken(temperature_intervals(_MARGIN, c)))
+    files = _drawn({"bound": bound_figure(classes)}, out)
+    console.print("The bound b(T) on the margin, and the temperature above 1 where it is smallest")
+    console.print(table)
+    name_files(console, files)
+
+
+def _unlabelled(
+    console: "Console", data: "Logits", ends: tuple[float, float], temperature: float | None, out: Path
+) -> None:
+    """Logits without labels have margins, and no thresholds."""
+    from statistics import median
+
+    from thermoset.plots import bound_figure, share_figure
+    from thermoset.theory import bound, bound_share, critical_temperature, margins
+
+    best = critical_temperature(data.n_classes)
+    table = _table("T", "b(T)", "rows above")
+    for t in sorted({0.5, best, 2.0, *([] if temperature is None else [temperature])}):
+        share = float(bound_share(data, [t])[0])
+        table.add_row(f"{t:.3f}", f"{bound(t, data.n_classes):.3f}", f"{share:.1%}")
+    middle = median(margins(data).tolist())
+    files = _drawn({"bound": bound_figure(data.n_classes), "share": share_figure(data, ends)}, out)
+    console.print(f"{len(data):,} rows, {data.n_classes:,} classes, no labels; median margin {middle:.3f}")
+    console.print(f"Critical temperature by theory: [bold]{best:.3f}[/]")
+    console.print(table)
+    console.print("T*, thresholds, set sizes and the order of rows by score need labels.")
+    name_files(console, files)
+
+
+def _show(console: "Console", found: "Explanation", subsets: "ClassPeaks") -> None:
+    fitted, conformal, judged = found.n_rows
+    console.print(
+        f"{sum(found.n_rows):,} rows, {found.n_classes:,} classes; T* from {fitted:,} rows, thresholds from "
+        f"{conformal:,}, {judged:,} judged; alpha {found.alpha:g}"
+    )
+    _show_critical(console, found, subsets)
+    _show_routes(console, found)
+    _show_median(console, found)
+    _show_silence(console, found)
+    _show_samples(console, found)
+
+
+def _show_critical(console: "Console", found: "Explanation", subsets: "ClassPeaks") -> None:
+    names = {"aps": "measured, APS", "raps": "measured, RAPS", "aps, u = 1": "measured, APS with u = 1"}
+    at_edge = any(peak.at_edge for peak in found.peaks.values())
+    table = _table("critical temperature", "T", "T / T*", "AvgSize there")
+    table.caption = "≤ or ≥: at an edge of the grid" if at_edge else None
+    table.add_row("theory, from C alone", f"{found.critical:.3f}", "", "")
+    for name, peak in found.peaks.items():
+        ratio = peak.temperature / found.temperature
+        table.add_row(names[name], _place(peak), f"{ratio:.2f}", f"{peak.size:.2f}")
+    console.print(table)
+    if len(subsets.n_classes):
+        table = _table("subsets of the classes", *(f"{c:,}" for c in subsets.n_classes))
+        table.add_row("theory", *(f"{t:.2f}" for t in subsets.predicted))
+        table.add_row("measured, APS", *(f"{t:.2f}" for t in subsets.measured.mean(axis=1)))
+        console.print(table)
+
+
+def _show_routes(console: "Console", found: "Explanation") -> None:
+    """How many rows each route speaks for, and for how many of those the claim is true."""
+    t = found.temperature
+    claim, moved = ("not shrink", "grow") if t > 1 else ("not grow", "shrink")
+    console.print(f"From T = 1 to T* = {t:.4g}: rows whose sets do {claim}, by which route")
+    table = _table("", "u = 1", "u drawn")
+    table.caption = "u = 1: the score of the theory; u drawn: the sets in use"
+    routes = (found.fixed, found.drawn)
+    for name, rows in (
+        (f"bound: margin above b(T*) = {found.fixed.bound:.3f}", [one.by_bound for one in routes]),
+        ("proposition 4.3", [one.by_proposition for one in routes]),
+        ("L = 1, trivially" if t > 1 else "L_T = 1, trivially", [one.trivial for one in routes]),
+    ):
+        cells = (_share_and_truth(picked, one) for picked, one in zip(rows, routes, strict=True))
+        table.add_row(name, *cells)
+    table.add_row(f"counted: do {claim}", *(f"{one.claimed.mean():.1%}" for one in routes))
+    table.add_row(f"counted: {moved}", *(f"{(one.moved > 0).mean():.1%}" for one in routes))
+    table.add_row("AvgSize", *(f"{one.sizes_before.mean():.2f} → {one.sizes_after.mean():.2f}" for one in routes))
+    console.print(table)
+
+
+def _share_and_truth(rows: "NDArray[np.bool_]", routes: "Routes") -> str:
+    return f"{rows.mean():.1%}, {routes.claimed[rows].mean():.0%} true" if rows.any() else "no row"
+
+
+def _show_median(console: "Console", found: "Explanation") -> None:
+    """Whether the step of the paper's typical row is explained, and what its sets do."""
+    median, growth = found.median, "growth" if found.temperature > 1 else "shrinkage"
+    limit = f"b(T*) = {found.fixed.bound:.3f}"
+    if median.by_bound and median.claimed:
+        verdict = f"above {limit}: [bold]{growth} is explained[/] by the bound"
+    elif median.by_bound:
+        verdict = f"above {limit}: the bound predicts {growth}, [bold]which does not happen[/]"
+    else:
+        verdict = f"not above {limit}: [bold]{growth} is not explained[/] by the bound"
+    proposition = "explains it" if median.by_proposition else "says nothing"
+    sizes = [(int(one.before[median.row]), int(one.after[median.row])) for one in (found.fixed, found.drawn)]
+    console.print(
+        f"Median row by score: margin {median.margin:.3f}, {verdict}; proposition 4.3 {proposition}. Its L goes from "
+        f"{sizes[0][0]} to {sizes[0][1]} with u = 1, from {sizes[1][0]} to {sizes[1][1]} with u drawn. "
+        f"Its margin is above b(T) for {_spoken(median.intervals)}."
+    )
+
+
+def _show_silence(console: "Console", found: "Explanation") -> None:
+    from rich.padding import Padding
+
+    silent = 1 - found.fixed.by_bound.mean()
+    lines = [f"{silent:.1%} of the rows have a margin of at most b(T*): the bound says nothing of them."]
+    wrong = (found.fixed.by_bound & ~found.fixed.claimed).mean()
+    if wrong:
+        lines.append(
+            f"{wrong:.1%} have one above it and do the opposite with u = 1: from the bound to sizes it takes two "
+            "assumptions, that one row sets both thresholds and that rows differ by their largest logit."
+        )
+    peak = found.peaks["aps"]
+    low, high = sorted((found.critical, peak.temperature))
+    if peak.at_edge:
+        lines.append("Sizes of APS are largest at an edge of the grid: no critical temperature to compare with.")
+    elif peak.temperature > found.critical:
+        lines.append(f"From T = {low:.3g} to {high:.3g} sets still grow, while fewer rows are above the bound.")
+    else:
+        lines.append(f"From T = {low:.3g} to {high:.3g} sets shrink already, while more rows are above the bound.")
+    lines.append("The measured temperature moves with the scale of the logits, the theory's with C alone.")
+    lines.append("LAC, the coverage of classes, and by how much sets grow are outside of it.")
+    console.print("\n[bold]Where the theory is silent[/]")
+    for line in lines:
+        console.print(Padding(f"- {line}", (0, 0, 0, 2), expand=False))
+
+
+def _show_samples(console: "Console", found: "Explanation") -> None:
+    samples = found.samples
+    table = _table("quantile\nsample at T", "threshold", "margin", "s_T", "five largest probabilities\nat T = 1")
+    for i, t in enumerate(samples.temperature):
+        first, *others = (p for p in samples.top_probs[i] if not math.isnan(p))
+        top = " ".join([f"{first:.4f}", *(f"{p:.1e}" for p in others)])
+        last = str(samples.last_index[i]) if t != 1 else ""
+        table.add_row(f"{t:.4g}", f"{samples.threshold[i]:.6f}", f"{samples.margin[i]:.3f}", last, top)
+    console.print(table)
+
+
+def _spoken(found: "BoundIntervals") -> str:
+    """Intervals of temperatures in words."""
+    cool, low, high = float(found.cool_to), float(found.hot_from), float(found.hot_to)
+    parts = [] if math.isnan(cool) else [f"T ≤ {cool:.4f}"]
+    if not math.isnan(low):
+        parts.append(f"T ≥ {low:.4f}" if math.isinf(high) else f"{low:.4f} ≤ T ≤ {high:.4f}")
+    return " and ".join(parts) or "no T"
+
+
+def _place(peak: "Peak") -> str:
+    if not peak.at_edge:
+        return f"{peak.temperature:g}"
+    return f"{'≤' if peak.temperature < 1 else '≥'}{peak.temperature:g}"

@@ -1,0 +1,122 @@
+"""Figures of the theory draw what the functions say."""
+
+import numpy as np
+import pytest
+
+from law import generated
+from parts import require
+from thermoset import Logits, theory
+
+require("matplotlib", "plot")
+
+from thermoset import plots  # noqa: E402  (needs matplotlib)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return Logits(*generated(900, 10, signal=1.0))
+
+
+@pytest.fixture(scope="module")
+def explanation(data):
+    return theory.explain(data, temperatures=[0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0], trials=3)
+
+
+def named(ax):
+    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+
+
+@pytest.mark.parametrize(("own", "want"), [(None, [10, 100, 1000]), (100, [10, 100, 1000]), (37, [10, 37, 100, 1000])])
+def test_the_bound_is_drawn_for_the_papers_classes_and_the_users(own, want):
+    made = plots.bound_figure(own)
+    (ax,) = made.axes
+    assert list(named(ax)) == [f"C = {c:,}" for c in want]
+    for line, c in zip(named(ax).values(), want, strict=True):
+        assert np.array_equal(line.get_ydata(), theory.bound(line.get_xdata(), c))
+    dots = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "o"]
+    best = [theory.critical_temperature(c) for c in want]
+    assert dots == [[t, theory.bound(t, c)] for t, c in zip(best, want, strict=True)]
+
+
+def test_critical_temperatures_beyond_the_axis_are_not_drawn():
+    _, (ax,) = plots.figure(1)
+    plots.plot_bound([2], ax=ax, hottest=3.0)
+    assert not [line for line in ax.lines if line.get_marker() == "o"]
+
+
+def test_margins_are_in_the_order_of_scores_without_and_with_temperature_scaling(data):
+    made = plots.margins_figure(data, 1.7, 0.1)
+    for ax, t in zip(made.axes, (1.0, 1.7), strict=True):
+        assert (
+            ax.lines[0].get_ydata().tolist() == theory.margins(data)[theory.score_order(data, temperature=t)].tolist()
+        )
+        assert ax.get_title(loc="left") == f"scores at T = {t:g}"
+        assert [text.get_text() for text in ax.texts] == ["0.9 quantile"]
+        running = named(ax)["median of 101 rows"]
+        assert running.get_ydata()[0] == np.median(ax.lines[0].get_ydata()[:101])
+        assert running.get_xdata()[0] == 51
+    made.draw_without_rendering()
+
+
+def test_last_indices_at_the_papers_temperatures(data):
+    made = plots.last_index_figure(data, 0.1)
+    order = theory.score_order(data)
+    for ax, t in zip(made.axes, (0.5, 1.5), strict=True):
+        found = theory.last_index(data, t)[order]
+        assert ax.lines[0].get_ydata().tolist() == found.tolist()
+        assert f"{np.mean(found == 1):.0%}" in ax.get_title(loc="left")
+    made.draw_without_rendering()
+
+
+def test_few_rows_have_no_running_median(data):
+    made = plots.margins_figure(data.take(range(50)), 1.7, 0.1)
+    assert not named(made.axes[0])
+    made.draw_without_rendering()
+
+
+def test_shares_stand_beside_the_measured_sizes_with_both_critical_temperatures(data, explanation):
+    made = plots.share_figure(data, (0.5, 32.0), explanation)
+    left, right = made.axes
+    curve = left.lines[0]
+    assert curve.get_ydata().tolist() == theory.bound_share(data, curve.get_xdata()).tolist()
+    assert named(right)["APS"].get_ydata().tolist() == explanation.curves.curve("avg_size", "aps").tolist()
+    assert not explanation.peaks["aps"].at_edge
+    marks = {text.get_text(): text.xy[0] for text in right.texts}
+    assert marks == {"theory": explanation.critical, "APS peak": explanation.peaks["aps"].temperature}
+    assert {text.get_text() for text in left.texts} == set(marks)
+    made.draw_without_rendering()
+
+
+def test_a_peak_at_the_edge_and_a_critical_temperature_beyond_it_are_not_marked(data):
+    found = theory.explain(data, temperatures=[0.5, 1.0, 1.5], trials=3)
+    assert found.peaks["aps"].at_edge
+    for ax in plots.share_figure(data, (0.5, 1.5), found).axes:
+        assert not ax.texts
+
+
+def test_without_labels_there_is_the_share_alone(data):
+    (ax,) = plots.share_figure(data, (0.5, 5.0)).axes
+    assert [text.get_text() for text in ax.texts] == ["theory"]
+
+
+def test_critical_temperatures_of_theory_data_and_subsets(data, explanation):
+    subsets = theory.ClassPeaks(
+        n_classes=np.array([3, 5]),
+        predicted=theory.critical_temperature([3, 5]),
+        measured=np.array([[4.0, 5.0], [3.0, 2.0]]),
+        at_edge=np.array([[False, True], [False, False]]),
+    )
+    (ax,) = plots.critical_figure(subsets, explanation).axes
+    lines = named(ax)
+    curve = lines["theory, from C alone"]
+    assert curve.get_ydata().tolist() == theory.critical_temperature(curve.get_xdata()).tolist()
+    assert lines["measured, subsets of the classes"].get_xydata().tolist() == [[3, 4.0], [5, 3.0], [5, 2.0]]
+    assert lines["at an edge of the grid"].get_xydata().tolist() == [[3, 5.0]]
+    assert lines["measured, APS"].get_xydata().tolist() == [[10, explanation.peaks["aps"].temperature]]
+
+
+def test_no_subsets_is_no_obstacle(data, explanation):
+    nothing = theory.peaks_by_classes(data.take(range(20)), temperatures=[1.0])
+    made = plots.critical_figure(nothing, explanation)
+    made.draw_without_rendering()
+    assert list(named(made.axes[0])) == ["theory, from C alone", "measured, APS", "measured, RAPS"]

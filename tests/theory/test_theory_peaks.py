@@ -1,0 +1,107 @@
+"""Measured critical temperatures, and the theory confronted with a data set."""
+
+import numpy as np
+import pytest
+
+from law import generated
+from thermoset import InputError, Logits, TemperatureScaler, sweep, theory
+from thermoset.sweeping import Sweep
+
+GRID = [0.5, 1.0, 2.0, 3.0, 4.0, 8.0]
+
+
+def swept(sizes):
+    values = np.asarray(sizes, dtype=float).reshape(1, -1, 1, 1, 1)
+    return Sweep(("aps",), np.arange(1.0, 1 + len(sizes)), (0.1,), ("avg_size",), values, np.zeros(1, dtype=int), {})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "place", "edge"), [([1, 5, 2], 2.0, False), ([3, 2, 1], 1.0, True), ([1, 2, 3], 3.0, True)]
+)
+def test_a_peak_is_where_the_mean_size_is_largest(sizes, place, edge):
+    peak = theory.measured_peak(swept(sizes))
+    assert (peak.temperature, peak.size, peak.at_edge) == (place, max(sizes), edge)
+
+
+@pytest.mark.parametrize("scale", [0.5, 4.0])
+def test_the_measured_peak_moves_with_the_scale_of_the_logits_and_the_theorys_does_not(scale):
+    # softmax(c z / (c T)) = softmax(z / T): with c a power of 2, to the last bit
+    z, labels = generated(600, 12, signal=0.3)
+    one = sweep(z, labels, GRID, ["aps"], trials=5)
+    other = sweep(scale * z, labels, [scale * t for t in GRID], ["aps"], trials=5)
+    assert np.array_equal(one.curve("avg_size", "aps"), other.curve("avg_size", "aps"))
+    assert theory.measured_peak(other).temperature == scale * theory.measured_peak(one).temperature
+
+
+def test_subsets_are_rows_and_columns_of_some_classes():
+    z, labels = generated(900, 9, signal=0.3)
+    found = theory.peaks_by_classes(z, labels, [3, 9], temperatures=GRID, repeats=2, trials=5)
+    assert found.measured.shape == found.at_edge.shape == (2, 2)
+    assert found.predicted.tolist() == theory.critical_temperature([3, 9]).tolist()
+    # all classes are one subset: the sweep of everything
+    whole = sweep(z, labels, GRID, ["aps"], [0.1], 5, 0, 0.5, evaluation="integrated")
+    assert found.measured[1].tolist() == [theory.measured_peak(whole).temperature] * 2
+
+
+def test_sizes_of_subsets_are_those_with_rows_enough():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(25), 15)  # 200 rows take 14 classes
+    z = rng.normal(size=(375, 25)) + 3 * np.eye(25)[labels]
+    found = theory.peaks_by_classes(z, labels, temperatures=[1.0, 2.0, 4.0], repeats=1, trials=3)
+    assert found.n_classes.tolist() == [20]
+    few = theory.peaks_by_classes(z[:100], labels[:100], temperatures=[1.0, 2.0], repeats=1, trials=3)
+    assert few.measured.shape == (0, 1)
+    with pytest.raises(InputError, match="from 2 to 25"):
+        theory.peaks_by_classes(z, labels, [26], temperatures=[1.0])
+    with pytest.raises(InputError, match="needs at least 99 conformal rows; got 15"):
+        theory.peaks_by_classes(z, labels, [2], temperatures=[1.0], alpha=0.01)
+
+
+def test_an_explanation_is_its_parts():
+    z, labels = generated(1200, 10, signal=0.3)
+    data = Logits(z, labels)
+    found = theory.explain(
+        data, temperatures=GRID, trials=6, random_state=3, calibration_fraction="0.2", cp_fraction=0.3
+    )
+    calibration, conformal, fresh = data.split("0.2", 0.3, random_state=3)
+    assert found.n_rows == (240, 360, 600)
+    assert found.temperature == TemperatureScaler().fit(calibration).temperature_
+    assert found.critical == theory.critical_temperature(10)
+    want = theory.routes(conformal, fresh, found.temperature, random_state=3)
+    assert np.array_equal(found.fixed.after, want.after)
+    assert np.array_equal(found.fixed.by_bound, want.by_bound)
+    assert found.drawn.randomized
+    middle = found.median
+    order = theory.score_order(fresh)
+    assert middle.row == order[299], "as many rows before it as after, but for one"
+    assert middle.margin == theory.margins(fresh)[middle.row]
+    assert middle.by_bound == bool(want.by_bound[middle.row])
+    assert middle.claimed == bool(want.claimed[middle.row])
+    curves = sweep(data, None, GRID, ["aps", "raps"], [0.1], 6, "0.2", 0.3, 3)
+    assert np.array_equal(found.curves.trial_values, curves.trial_values)
+    assert found.peaks["raps"].temperature == theory.measured_peak(curves, "raps").temperature
+    plain = sweep(data, None, GRID, ["aps"], [0.1], 6, "0.2", 0.3, 3, randomized=False)
+    assert found.peaks["aps, u = 1"].size == plain.curve("avg_size", "aps").max()
+    assert found.samples.temperature.tolist() == sorted({0.5, 1.0, 2.0, found.temperature})
+
+
+def test_a_given_temperature_takes_the_place_of_the_fitted_one():
+    z, labels = generated(600, 6, signal=0.3)
+    told = []
+    found = theory.explain(
+        z,
+        labels,
+        temperature=0.7,
+        temperatures=[1.0, 2.0],
+        trials=2,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert found.temperature == found.fixed.temperature == 0.7
+    assert told == sorted(told)
+    assert told[-1][0] == told[-1][1]
+    with pytest.raises(InputError, match="T is 1 here"):
+        theory.explain(z, labels, temperature=1.0)
+    with pytest.raises(InputError, match="needs at least 999 conformal rows; got 60"):
+        theory.explain(z, labels, alpha=0.001)
+    with pytest.raises(InputError, match="needs labels"):
+        theory.explain(z)

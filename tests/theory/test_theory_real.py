@@ -1,0 +1,98 @@
+"""The theory on published logits: no statement is refuted, and what others measured is found again."""
+
+import numpy as np
+import pytest
+
+from conftest import REAL
+from thermoset import Logits, sweep, theory
+from thermoset.conformal import scores
+from thermoset.sweeping import temperature_grid
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_no_row_refutes_a_statement(real, name):
+    logits, _ = real(name)
+    rng = np.random.default_rng(0)
+    few = rng.permutation(len(logits))[:600]
+    z, c = logits[few], logits.shape[1]
+    m, other = rng.integers(1, c, size=(2, len(few)))
+    for t in (0.3, 0.9, 1.5, 4.0):
+        checks = [
+            theory.theorem_4_1(z, min(t, 1), max(t, 1), m),
+            theory.theorem_4_4(z, t),
+            theory.theorem_4_4(z, t, m),
+            theory.entropy_proposition(z, t),
+            theory.lemma_1(z, t),
+            theory.lemma_2(z, t, m, other),
+            theory.gap_proposition(z, t, m, other),
+        ]
+        assert [len(check.violations) for check in checks] == [0] * len(checks)
+        assert np.all(checks[0].premise), "no row of equal logits"
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("method", ["aps", "raps"])
+def test_corollary_4_2_thresholds_fall_at_every_step(real, name, method):
+    logits, labels = real(name)
+    few = np.random.default_rng(0).permutation(len(logits))[:1000]
+    grid = [0.1, 0.3, 0.5, 0.9, 1.0, 1.1, 1.5, 2.0, 3.0, 5.0, 20.0]
+    for randomized in (False, True):
+        check = theory.corollary_4_2(logits[few], labels[few], grid, method=method, randomized=randomized)
+        assert not len(check.violations)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_proposition_4_3_proves_only_what_happens(real, name):
+    _, conformal, fresh = Logits(*real(name)).split(0.1, 0.1)
+    for t in (0.5, 1.5):
+        for randomized in (False, True):
+            found = theory.routes(conformal, fresh, t, randomized=randomized)
+            assert len(found.proposition.explained) > 0.05 * len(fresh)
+            assert not len(found.proposition.violations)
+
+
+def test_rows_that_grow_stay_and_shrink_are_as_many_as_others_counted(real, expected):
+    data = Logits(*real("cifar100_resnet50"))
+    want = {check["id"]: check for check in expected["checks"]}
+    moved = []
+    for seed in range(12):
+        _, conformal, fresh = data.split(0.1, 0.1, random_state=seed)
+        found = theory.routes(conformal, fresh, 1.524, randomized=True)
+        moved.append(np.sign(found.sizes_after - found.sizes_before))
+    for name, sign in (("grow", 1), ("same", 0), ("shrink", -1)):
+        check = want[f"micro_{name}|Cifar100-ResNet50|APS|unforced|same u"]
+        assert abs(np.mean(np.array(moved) == sign) - check["expected"]) <= check["tol"]
+
+
+def test_measured_peaks_are_those_of_conventions(real):
+    curves = sweep(*real("cifar100_resnet50"), temperature_grid("1.5:2.5:0.1"), ["aps", "raps"])
+    assert theory.measured_peak(curves, "aps").temperature == 1.9
+    assert theory.measured_peak(curves, "raps").temperature == 2.1
+    assert round(theory.critical_temperature(100), 2) == 1.37
+
+
+def test_the_quantile_sample_is_dominated_by_its_top_class_at_every_temperature(real):
+    # the paper's appendix A and B.6, on the pair whose logits are published
+    found = theory.quantile_samples(*real("cifar100_resnet50"), [0.5, 1.0, 1.5, 2.0])
+    assert np.all(found.top_probs[:, 0] > 0.999)
+    assert found.last_index.tolist() == [1, 0, 1, 1]
+    assert np.all(found.margin > 8)
+
+
+def test_the_score_grows_with_the_margin_unless_u_is_drawn(real):
+    logits, labels = real("cifar100_resnet50")
+    by_margin = theory.margins(logits).argsort().argsort()
+    by_score = theory.score_order(logits, labels).argsort()
+    assert np.corrcoef(by_margin, by_score)[0, 1] > 0.9
+    # of a label on top the randomised score is u p_1: the surer the row, the more u alone decides
+    drawn = scores("aps", logits, u=theory.row_u(logits))[np.arange(len(labels)), labels]
+    assert abs(np.corrcoef(by_margin, drawn.argsort().argsort())[0, 1]) < 0.2
+
+
+def test_the_peak_falls_with_the_number_of_classes_as_the_theory_says(real):
+    grid = temperature_grid("1:5:0.2")
+    found = theory.peaks_by_classes(*real("cifar100_resnet50"), [5, 20, 100], temperatures=grid, repeats=2, trials=10)
+    measured = found.measured.mean(axis=1)
+    assert np.all(np.diff(measured) < 0)
+    assert np.all(np.diff(found.predicted) < 0)
+    assert np.all(measured > found.predicted)
