@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.engine import ScorePairs
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import write_whole
+from thermoset.io.files import errors_about, write_whole
 from thermoset.levels import exact_level
 from thermoset.scores import SCORES, Score
 from thermoset.tuning import Choice
@@ -167,13 +167,8 @@ def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
     target = Path(path)
     sealed = msgspec.structs.replace(artifact, checksum=_checksum(artifact))
     content = msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"
-    try:
-        with write_whole(target) as stream:
-            stream.write(content)
-    except InputError as error:
-        raise InputError(f"{target}: {error}") from None
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from None
+    with errors_about(target, "written"), write_whole(target) as stream:
+        stream.write(content)
 
 
 def read_artifact(path: str | os.PathLike[str]) -> Artifact:

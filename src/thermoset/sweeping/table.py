@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.errors import InputError, MissingExtraError
-from thermoset.io.files import write_whole
+from thermoset.io.files import errors_about, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,13 +122,8 @@ class Sweep:
             raise InputError(f"a sweep is saved as .csv or .parquet; got {target.name!r}.")
         table = self.trial_columns() if per_trial else self.columns()
         content = writers[target.suffix.lower()](table)
-        try:
-            with write_whole(target) as stream:
-                stream.write(content)
-        except InputError as error:
-            raise InputError(f"{target}: {error}") from None
-        except OSError as error:
-            raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from None
+        with errors_about(target, "written"), write_whole(target) as stream:
+            stream.write(content)
 
     def __repr__(self) -> str:
         return (
