@@ -5,12 +5,11 @@ conformal rows are used once, for the threshold. `selection="paper"` is appendix
 """
 
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.calibration import T_MAX
 from thermoset.data import Logits
@@ -18,26 +17,21 @@ from thermoset.engine import compiling
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.estimators import checked_seed, checked_temperature
 from thermoset.levels import Alpha, exact_level, rows_needed
-from thermoset.metrics import NoiseFloor, noise_floor_of_counts
 from thermoset.scores import Score, resolve
 from thermoset.sweeping.grid import checked_temperatures, temperature_grid
 from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook
-from thermoset.tuning.curves import Curves, Rows, Setting, in_closed_form, joined
-from thermoset.tuning.held_out import Gaps, by_halves, by_paper, class_gaps, some_rows
+from thermoset.tuning.comparing import report
+from thermoset.tuning.curves import Floats, Setting, in_closed_form
+from thermoset.tuning.held_out import class_gaps
 from thermoset.tuning.preference import Preference, read_preference
+from thermoset.tuning.search import FINER, Progress, Search, Steps, find
 
 __all__ = ["Choice", "Comparison", "Curve", "Outlook", "Preference", "choose", "default_grid", "read_preference"]
-
-Progress = Callable[[int, int], None]
-Floats = NDArray[np.float64]
 
 _GRID = "0.3:5:0.1"  # never below 0.3: colder sets only trade labels for empty sets
 _COARSE = "0.3,0.5,0.75,1,1.25,1.5,1.75,2,2.5,3,4,5"  # where a temperature costs fits and predictions
 _BEYOND = 4.0  # the grid reaches this multiple of T*: size peaks were seen at 1 to 2.5 times it
 _RATIO = 1.08  # of the temperatures added to the grid
-_FINER = 5  # parts into which refinement cuts the two steps of the grid around a choice
-_ONE_SIDED = 1.645  # standard errors a budget is kept by
-_TOLD_APART = 1.96  # standard errors between class gaps that the rows can tell apart
 
 
 def choose(
@@ -105,11 +99,11 @@ def choose(
     best = checked_temperature(calibrated)
     _check(calibration, setting, preference, selection, conformal)
     grid = default_grid(best, class_conditional) if temperatures is None else checked_temperatures(temperatures)
-    search = _Search(calibration, setting, n_conformal or len(calibration), selection, conformal, _Steps(progress))
+    search = Search(calibration, setting, n_conformal or len(calibration), selection, conformal, Steps(progress))
     _warm_up(calibration, setting)
-    search.steps.expect(len(grid) + 2 * _FINER + 3)
-    found = _find(search, preference, grid)
-    result = _report(search, preference, best, found)
+    search.steps.expect(len(grid) + 2 * FINER + 3)
+    found = find(search, preference, grid)
+    result = report(search, preference, best, found)
     search.steps.finish()
     if not result.met:
         warnings.warn(_unmet(result), BudgetWarning, stacklevel=2)
@@ -171,247 +165,6 @@ def _warm_up(data: Logits, setting: Setting) -> None:
 
 
 _compiled: set[np.dtype[Any]] = set()
-
-
-class _Steps:
-    """Progress in temperatures done."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress, self._done, self._total = progress, 0, 0
-
-    def expect(self, total: int) -> None:
-        self._total = total
-
-    def take(self, count: int) -> None:
-        self._done = min(self._done + count, self._total)
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-    def finish(self) -> None:
-        self.take(self._total)
-
-
-@dataclass(frozen=True)
-class _Search:
-    """What every look at a temperature needs."""
-
-    calibration: Logits
-    setting: Setting
-    n_conformal: int
-    selection: str
-    conformal: Logits | None
-    steps: _Steps
-
-    def curves(self, temperatures: Floats) -> Curves:
-        """Estimates to choose by."""
-        if self.selection == "paper" and self.conformal is not None:
-            return by_paper(self.conformal, self.calibration, self.setting, temperatures)
-        if self.setting.class_conditional is not None:
-            return by_halves(self.calibration, self.setting, temperatures)[0]
-        return self.closed_form(temperatures)[0]
-
-    def closed_form(self, temperatures: Floats) -> tuple[Curves, Rows]:
-        """Estimates of sets with one threshold, and the rows behind them."""
-        return in_closed_form(self.calibration, self.setting, temperatures, self.n_conformal, self.steps.take)
-
-    def floor(self) -> NoiseFloor:
-        """What TopCovGap shows by chance alone on the rows it is measured on."""
-        rows = self.calibration
-        if self.setting.class_conditional is not None:
-            rows = some_rows(rows, self.setting)
-        counts = np.bincount(rows.require_labels("tuning"), minlength=rows.n_classes)
-        if self.setting.class_conditional is not None:
-            counts = -(-counts // 2)  # measured on halves
-        return noise_floor_of_counts(counts, self.setting.alpha, random_state=self.setting.random_state)
-
-    @property
-    def refines(self) -> bool:
-        """Whether temperatures off the grid are looked at: the paper has a grid, class-conditional sets are slow."""
-        return self.selection == "calibration" and self.setting.class_conditional is None
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The chosen temperature, whether a budget is kept, what was searched, and the choices of random halves."""
-
-    temperature: float
-    met: bool
-    curves: Curves
-    peak: float | None
-    of_halves: Floats
-
-
-def _find(search: _Search, preference: Preference, grid: Floats) -> _Found:
-    curves = search.curves(grid)
-    peak = _peak(curves)
-    rules = _rules(search, preference)
-    picks, met, halves = [], True, np.empty(0)
-    for rule in rules:
-        pick = rule(curves, _searched(curves, peak))
-        if search.refines:
-            curves = joined(curves, search.curves(_between(curves.temperatures, pick.index, peak)))
-            pick = rule(curves, _searched(curves, peak))
-        picks.append(float(curves.temperatures[pick.index]))
-        met = met and pick.met
-        halves = pick.of_halves if pick.of_halves.size else halves
-    if len(picks) == 1:
-        return _Found(picks[0], met, curves, peak, halves)
-    beta = preference.amount
-    blend = (1 - beta) * picks[0] + beta * picks[1]
-    return _Found(blend, met, curves, peak, (1 - beta) * picks[0] + beta * halves)
-
-
-def _peak(curves: Curves) -> float | None:
-    """T_c: where sets are largest, if that is inside the grid."""
-    j = int(np.argmax(curves.size))
-    return float(curves.temperatures[j]) if 0 < j < len(curves.size) - 1 else None
-
-
-def _searched(curves: Curves, peak: float | None) -> NDArray[np.bool_]:
-    searched: NDArray[np.bool_] = curves.temperatures <= (np.inf if peak is None else peak)
-    return searched
-
-
-def _between(temperatures: Floats, j: int, peak: float | None) -> Floats:
-    """Temperatures that cut the steps on both sides of j into parts, up to the peak."""
-    steps = [left for left in (j - 1, j) if 0 <= left < len(temperatures) - 1]
-    finer = [np.linspace(temperatures[left], temperatures[left + 1], _FINER + 1)[1:-1] for left in steps]
-    between = np.concatenate([np.empty(0), *finer])
-    return np.asarray(between[between <= (np.inf if peak is None else peak)])
-
-
-@dataclass(frozen=True)
-class _Pick:
-    """The place of a choice among temperatures, whether it keeps the budget, and what random halves choose."""
-
-    index: int
-    met: bool
-    of_halves: Floats
-
-
-_Rule = Callable[[Curves, NDArray[np.bool_]], _Pick]
-
-
-def _rules(search: _Search, preference: Preference) -> list[_Rule]:
-    """The picks that make up a preference: one, or the two ends of a blend."""
-    if preference.kind == "size_budget":
-        return [lambda curves, searched: _within_size(curves, searched, preference.amount)]
-    if preference.kind == "gap_budget":
-        most = preference.amount + search.floor().top_mean
-        return [lambda curves, searched: _within_gap(search, curves, searched, most)]
-    if preference.amount == 0:
-        return [_smallest]
-    return [_most_even] if preference.amount == 1 else [_smallest, _most_even]
-
-
-def _least(values: Floats, among: NDArray[np.bool_]) -> int:
-    return int(np.argmin(np.where(among, values, np.inf)))
-
-
-def _smallest(curves: Curves, searched: NDArray[np.bool_]) -> _Pick:
-    return _Pick(_least(curves.size, searched), True, np.empty(0))
-
-
-def _most_even(curves: Curves, searched: NDArray[np.bool_]) -> _Pick:
-    halves = [curves.temperatures[_least(loss, searched)] for loss in curves.loss_of_halves.T]
-    return _Pick(_least(curves.loss, searched), True, np.array(halves))
-
-
-def _within_size(curves: Curves, searched: NDArray[np.bool_], budget: float) -> _Pick:
-    upper = curves.size + _ONE_SIDED * np.nan_to_num(curves.size_error)  # the paper's way knows no error
-    kept = searched & (upper <= budget)
-    if not kept.any():
-        return _Pick(_least(upper, searched), False, np.empty(0))
-    return _Pick(_least(curves.loss, kept), True, np.empty(0))
-
-
-def _within_gap(search: _Search, curves: Curves, searched: NDArray[np.bool_], budget: float) -> _Pick:
-    gaps = class_gaps(search.calibration, search.setting, curves.temperatures[searched])
-    error = float(np.sqrt((gaps.errors() ** 2).mean()))  # one for all: with few pairs each alone is noisy
-    upper = np.full(len(searched), np.inf)
-    upper[searched] = gaps.top + _ONE_SIDED * error
-    kept = searched & (upper <= budget)
-    if not kept.any():
-        return _Pick(_least(upper, searched), False, np.empty(0))
-    return _Pick(_least(curves.size, kept), True, np.empty(0))
-
-
-def _report(search: _Search, preference: Preference, best: float, found: _Found) -> Choice:
-    """Say what sets will look like at T = 1, T* and T-hat."""
-    named = {"T = 1": 1.0, "T*": best, "T-hat": found.temperature}
-    temperatures = np.unique(list(named.values()))
-    place = {name: int(np.searchsorted(temperatures, t)) for name, t in named.items()}
-    view = _view(search, temperatures)
-    floor = search.floor()
-    outlooks = tuple(view.outlook(name, float(named[name]), i) for name, i in place.items())
-    hat = place["T-hat"]
-    comparisons = tuple(
-        view.comparison(name, float(named[name]), hat, i) for name, i in place.items() if name != "T-hat"
-    )
-    curves = found.curves
-    ends = np.quantile(found.of_halves, (0.05, 0.95), method="inverted_cdf") if found.of_halves.size > 1 else None
-    return Choice(
-        temperature=found.temperature,
-        prefer=preference.text,
-        selection=search.selection,
-        met=found.met,
-        peak=found.peak,
-        spread=None if ends is None else (float(ends[0]), float(ends[1])),
-        outlooks=outlooks,
-        comparisons=comparisons,
-        noise_floor=floor.top_mean,
-        noise_floor_95=floor.top_95,
-        n_rows=len(search.calibration),
-        curve=Curve(
-            tuple(curves.temperatures.tolist()),
-            tuple(curves.size.tolist()),
-            tuple(map(_known, curves.size_error.tolist())),
-            tuple(curves.loss.tolist()),
-        ),
-    )
-
-
-@dataclass(frozen=True)
-class _View:
-    """Curves and class gaps at a few temperatures; `rows` gives paired errors where there is a closed form."""
-
-    curves: Curves
-    gaps: Gaps
-    rows: Rows | None
-    n_conformal: int
-
-    def outlook(self, name: str, temperature: float, i: int) -> Outlook:
-        return Outlook(
-            name=name,
-            temperature=temperature,
-            size=float(self.curves.size[i]),
-            size_error=_known(self.curves.size_error[i]),
-            empty_share=float(self.curves.empty_share[i]),
-            top_gap=float(self.gaps.top[i]),
-            top_gap_error=_known(self.gaps.errors()[i]),
-        )
-
-    def comparison(self, name: str, temperature: float, hat: int, other: int) -> Comparison:
-        return Comparison(
-            name=name,
-            temperature=temperature,
-            size=float(self.curves.size[hat] - self.curves.size[other]),
-            size_error=None if self.rows is None else self.rows.difference_error(hat, other, self.n_conformal),
-            top_gap=float(self.gaps.top[hat] - self.gaps.top[other]),
-            top_gap_error=_known(self.gaps.difference_error(hat, other)),
-            tells_apart=None if self.rows is None else abs(self.rows.gap_z(hat, other)) > _TOLD_APART,
-        )
-
-
-def _view(search: _Search, temperatures: Floats) -> _View:
-    if search.setting.class_conditional is not None:
-        return _View(*by_halves(search.calibration, search.setting, temperatures), None, search.n_conformal)
-    curves, rows = search.closed_form(temperatures)
-    return _View(curves, class_gaps(search.calibration, search.setting, temperatures), rows, search.n_conformal)
-
-
-def _known(value: Any) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _unmet(result: Choice) -> str:
