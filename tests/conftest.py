@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from parts import missing
 
 ROOT = Path(__file__).parents[1]
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a core: threads of their own would only get in each other's way
+    os.environ.setdefault("THERMOSET_NUM_THREADS", "1")
 REAL = (
     "cifar10_resnet50",
     "cifar100_resnet50",

@@ -226,19 +226,19 @@ class _Halves:
         groups = rng.permutation(len(data)) % _GROUPS
         self._cell = groups * data.n_classes + data.require_labels("tuning")
         self._shape = _GROUPS, data.n_classes
-        self._halves = [rng.permutation(_GROUPS)[: _GROUPS // 2] for _ in range(_HALVES)]
+        self._halves = np.array([rng.permutation(_GROUPS)[: _GROUPS // 2] for _ in range(_HALVES)])
         self._counts = self._sums(None)
 
     def losses(self, hits: Floats, levels: Sequence[float]) -> tuple[float, Floats]:
         """Class loss of all rows, and of each half; hits are (n_levels, n_rows)."""
-        total = np.zeros(_HALVES + 1)
+        total, present = np.zeros(_HALVES + 1), self._counts > 0
         for level, hit in zip(levels, hits, strict=True):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                gaps = self._sums(hit) / self._counts - (1 - level)  # NaN: classes without rows
-            total += np.nanmean(gaps**2, axis=1) / (level * (1 - level))
-        return float(total[0]), total[1:]
+            gaps = self._sums(hit) / np.maximum(self._counts, 1) - (1 - level)
+            total += np.where(present, gaps**2, 0.0).sum(axis=1) / (level * (1 - level))
+        loss = total / present.sum(axis=1)
+        return float(loss[0]), loss[1:]
 
     def _sums(self, weights: Floats | None) -> Floats:
         """Sums by class, of all rows and of each half: (1 + n_halves, C)."""
         of_groups = np.bincount(self._cell, weights, minlength=self._shape[0] * self._shape[1]).reshape(self._shape)
-        return np.stack([of_groups.sum(axis=0), *(of_groups[half].sum(axis=0) for half in self._halves)])
+        return np.vstack([of_groups.sum(axis=0), of_groups[self._halves].sum(axis=1)])
