@@ -124,7 +124,9 @@ def calibrated_temperatures(data: Logits, settings: Settings, centre: float) -> 
     nll, ece = np.empty(settings.trials), np.empty(settings.trials)
     for t in range(settings.trials):
         rows = draw_trial(len(data), t, settings.protocol(settings.cp_percents[0])).calibration
-        losses = [reliability_from_confidence(level[rows], correct[rows], settings.ece_bins).ece for level in confidence]
+        losses = [
+            reliability_from_confidence(level[rows], correct[rows], settings.ece_bins).ece for level in confidence
+        ]
         best = int(np.argmin(losses))
         part = data.take(rows)
         at_end = best in (0, len(grid) - 1)

@@ -86,9 +86,7 @@ def low_temperatures(data: Logits, settings: Settings, alpha: float) -> LowTempe
     )
 
 
-def _naive_curves(
-    data: Logits, grid: Floats, protocol: Protocol, alpha: float, dtype: DTypeLike
-) -> dict[str, Floats]:
+def _naive_curves(data: Logits, grid: Floats, protocol: Protocol, alpha: float, dtype: DTypeLike) -> dict[str, Floats]:
     labels = data.require_labels("the study")
     size, coverage = np.zeros((2, 3, len(grid)))
     for j, temperature in enumerate(grid.tolist()):
