@@ -5,7 +5,7 @@
 (`printed_cells`). Figures need the `plot` extra.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def study(
             counter.skip(steps(asked) + 1)
             continue
         found = study_logits(data, source.stem, asked, tell=counter.tell)
-        made = figure_files(found)
+        made = figure_files(found, data)
         counter.tell("figures")
         figures.update(made)
         studies.append(found)

@@ -146,11 +146,11 @@ _Place = tuple[Pair | None, str, str, str, float, int]
 
 
 def _size_as_published(part: OwnTemperatures, m: int, a: int, place: _Place) -> Cell:
-    pair, mode, method, *rest = place
+    pair, mode, method, at, alpha, cp = place
     values = part.values[m, a, METRICS.index("avg_size")]
     if method == "aps":  # the top label fills what would be empty
         values = values + part.values[m, a, METRICS.index("empty_share")]
-    return cell_of_trials(pair, mode, "avg_size", method, *rest, values)
+    return cell_of_trials(pair, mode, "avg_size", method, at, alpha, cp, values)
 
 
 def _margin_as_published(part: OwnTemperatures, m: int, a: int, place: _Place) -> Cell:

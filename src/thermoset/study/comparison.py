@@ -104,8 +104,9 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, prefer: str)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BudgetWarning)  # the closest temperature is what the rule then gives
         for t, rows in zip(range(count), _calibration(data, settings), strict=False):
-            asked = {"method": "raps", "alpha": ALPHA, "prefer": prefer, "random_state": t}
-            chosen.append(choose(data.take(rows), calibrated=float(found.trial_nll[t]), **asked).temperature)
+            part, best = data.take(rows), float(found.trial_nll[t])
+            choice = choose(part, method="raps", alpha=ALPHA, prefer=prefer, calibrated=best, random_state=t)
+            chosen.append(choice.temperature)
     return np.array(chosen)
 
 

@@ -34,8 +34,8 @@ def _pair(study: PairStudy) -> dict[str, Any]:
     return {
         "file": study.name,
         "pair": None if study.pair is None else asdict(study.pair),
-        "rows": len(study.data),
-        "classes": study.data.n_classes,
+        "rows": study.n_rows,
+        "classes": study.n_classes,
         "accuracy": {"top1": found.top1, "top5": found.top5},
         "temperature": {
             "ece": found.ece,

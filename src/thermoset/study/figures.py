@@ -34,7 +34,7 @@ _PANELS = {
 }
 _NAMES = ("LAC", "APS", "RAPS")
 CAPTIONS = {
-    "curves": "Figure 1 and appendix B.5: sizes, class gaps and thresholds against T; columns: alpha and size of the CP set",
+    "curves": "Figure 1 and appendix B.5: sizes, class gaps and thresholds against T, by alpha and size of the CP set",
     "reliability": "Appendix B.3: reliability before and after temperature scaling (T* by ECE, all rows)",
     "differences": "Appendix B.4: set size at T* minus that at T = 1, rows in falling order, mean over trials",
     "margins": "Section 4: margins of the two largest logits, rows by rising deterministic APS score",

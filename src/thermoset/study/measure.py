@@ -48,9 +48,9 @@ class Settings:
 class Measured:
     """What one file shows.
 
-    `nll`, `ece`: T* of all rows; `trial_nll`, `trial_ece`: of each trial's calibration rows. `curves`, `before` (T = 1),
-    `after` (each trial's T* by ECE) and `printed` (at the paper's T*, or for other files that of all rows) have an
-    entry for each size of the conformal set.
+    `nll`, `ece`: T* of all rows; `trial_nll`, `trial_ece`: of each trial's calibration rows. `curves`, `before` (at
+    T = 1), `after` (at each trial's T* by ECE) and `printed` (at the paper's T*, or for other files that of all rows)
+    have an entry for each size of the conformal set.
     """
 
     top1: float
@@ -117,7 +117,7 @@ def calibrated_temperatures(data: Logits, settings: Settings, centre: float) -> 
     """
     labels = data.require_labels("the study")
     steps = int(np.log(_SPAN) / np.log(_RATIO))
-    grid = centre * _RATIO ** np.arange(-steps, steps + 1)
+    grid: Floats = centre * _RATIO ** np.arange(-steps, steps + 1, dtype=np.float64)
     confidence = np.empty((len(grid), len(data)))
     for_blocks(data.logits, lambda block, rows: confidences(block, grid, confidence[:, rows]))
     correct = data.logits.argmax(axis=1) == labels

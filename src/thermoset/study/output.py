@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from thermoset.data import Logits
 from thermoset.io.files import write_whole
 from thermoset.study.document import study_json
 from thermoset.study.figures import CAPTIONS, drawn_figures
@@ -24,15 +25,15 @@ _STYLE = (
 )
 
 
-def figure_files(study: PairStudy) -> dict[str, bytes]:
+def figure_files(study: PairStudy, data: Logits) -> dict[str, bytes]:
     """The figures of one file, by path within the folder."""
     parts = study.measured, study.differences, study.low, study.comparison.single_trials, study.settings
     made = {}
-    for name, draw in drawn_figures(study.data, *parts).items():
+    for name, draw in drawn_figures(data, *parts).items():
         figure = draw()
         for suffix, options in (("png", {"dpi": _DPI}), ("pdf", {"dpi": _DPI, "metadata": {"CreationDate": None}})):
             stream = io.BytesIO()
-            figure.savefig(stream, format=suffix, **options)  # type: ignore[arg-type]
+            figure.savefig(stream, format=suffix, **options)
             made[f"figures/{study.name}/{name}.{suffix}"] = stream.getvalue()
     return made
 
@@ -66,7 +67,7 @@ def _page(
         yield table.html()
     for study in studies:
         yield f"<h2>{html.escape(study.title)}</h2>"
-        yield f"<p>{html.escape(study.name)}: {len(study.data):,} rows, {study.data.n_classes:,} classes</p>"
+        yield f"<p>{html.escape(study.name)}: {study.n_rows:,} rows, {study.n_classes:,} classes</p>"
         for name, caption in CAPTIONS.items():
             content = base64.b64encode(figures[f"figures/{study.name}/{name}.png"]).decode()
             shown = html.escape(caption, quote=True)

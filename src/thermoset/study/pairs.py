@@ -27,7 +27,7 @@ class PairStudy:
     ----------
     name, pair
         The file's name, and the paper's pair it stands for (None: a file of the user's).
-    data, settings
+    n_rows, n_classes, settings
         What was studied, and how.
     measured, cells
         Curves and trials of the protocol; the cells of tables 1 and 2 and of the appendix.
@@ -41,7 +41,8 @@ class PairStudy:
 
     name: str
     pair: Pair | None
-    data: Logits
+    n_rows: int
+    n_classes: int
     settings: Settings
     measured: Measured
     cells: tuple[Cell, ...]
@@ -67,7 +68,7 @@ def study_logits(
     name: str,
     settings: Settings | None = None,
     *,
-    tell: Callable[[str], None] = lambda step: None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> PairStudy:
     """Run the whole study on labelled logits; the name decides which printed numbers stand beside it.
 
@@ -99,4 +100,5 @@ def study_logits(
     quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=ALPHA)
     tell("quantile samples")
     cells = table_cells(found, pair, asked)
-    return PairStudy(name, pair, data, asked, found, cells, comparison, differences, low, quantiles)
+    shape = len(data), data.n_classes
+    return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles)

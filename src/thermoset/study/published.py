@@ -1,4 +1,4 @@
-"""Numbers printed in the paper (Dabah and Tirer, "On temperature scaling and conformal prediction of deep classifiers").
+"""Numbers printed in the paper (Dabah and Tirer, on temperature scaling and conformal prediction).
 
 `data/published.csv` has one line a cell: where it stands, what it is, and the digits as printed. Its notes say which
 cells the published logits do not give, whatever choices are made.
@@ -71,8 +71,8 @@ def printed_cells() -> tuple[Printed, ...]:
     >>> one.source, str(one.pair), one.metric, one.method, one.at, one.value
     ('Table 1', 'ImageNet, ResNet152', 'avg_size', 'lac', 'before', 1.95)
     """
-    with files("thermoset.study").joinpath("data/published.csv").open(encoding="utf-8", newline="") as stream:
-        return tuple(_read(line) for line in csv.DictReader(stream))
+    text = files("thermoset.study").joinpath("data/published.csv").read_text(encoding="utf-8")
+    return tuple(_read(line) for line in csv.DictReader(text.splitlines()))
 
 
 def _read(line: dict[str, str]) -> Printed:
@@ -86,7 +86,8 @@ def _read(line: dict[str, str]) -> Printed:
         alpha=float(line["alpha"]) if line["alpha"] else None,
         cp_percent=int(line["cp_percent"]) if line["cp_percent"] else None,
         value=float(line["printed"]) * unit,
-        rounding=unit * _half_unit(line["printed"]),
+        # a gap of "0" stands among numbers with one decimal
+        rounding=unit * (0.05 if line["printed"] == "0" else _half_unit(line["printed"])),
         note=line["note"],
     )
 

@@ -52,8 +52,8 @@ def size_differences(
         difference = sizes[1] - sizes[0]
         falling.append(-np.sort(-difference))
         moved += [np.mean(difference > 0), np.mean(difference == 0), np.mean(difference < 0)]
-    shares = (moved / len(temperatures)).tolist()
-    return SizeDifferences(method, np.mean(falling, axis=0), *shares, len(temperatures))
+    grow, stay, shrink = (moved / len(temperatures)).tolist()
+    return SizeDifferences(method, np.mean(falling, axis=0), grow, stay, shrink, len(temperatures))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def _naive_curves(data: Logits, grid: Floats, protocol: Protocol, alpha: float, 
 def _naive_softmax(logits: NDArray[np.floating], temperature: float, dtype: DTypeLike) -> NDArray[np.floating]:
     """Softmax as everyone writes it: shares that underflow are zero."""
     z = logits.astype(dtype)
-    weights = np.exp((z - z.max(axis=1, keepdims=True)) / np.dtype(dtype).type(temperature))
+    weights = np.exp((z - z.max(axis=1, keepdims=True)) / np.array(temperature, dtype))
     probs: NDArray[np.floating] = weights / weights.sum(axis=1, keepdims=True)
     return probs
 

@@ -129,7 +129,7 @@ def _heads(studies: Sequence[PairStudy]) -> Table:
         found = {cell.metric: cell for cell in study.cells if cell.metric in kinds}
         texts = [_text(found[metric], scale, digits) for metric, (_, scale, digits) in kinds.items()]
         whole = f"{study.measured.ece:.3f} / {study.measured.nll:.3f}"
-        lines.append((study.title, f"{len(study.data):,} x {study.data.n_classes:,}", *texts, whole))
+        lines.append((study.title, f"{study.n_rows:,} x {study.n_classes:,}", *texts, whole))
     head = ("file", "rows x classes", *(name for name, _, _ in kinds.values()), "T* of all rows, ECE / NLL")
     return Table("temperatures", "Accuracy and T* (of each trial's calibration rows)", head, tuple(lines))
 
