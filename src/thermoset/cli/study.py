@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermoset.cli.options import Quiet, Seed, told_warnings
-from thermoset.cli.output import check_folder, made_folder
+from thermoset.cli.output import check_folder
 from thermoset.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def study(
 
     need("matplotlib", "plot", "the figures")
     check_folder(out)
-    with ProgressBar(quiet, "Studying") as bar, told_warnings(), made_folder(out):
+    with ProgressBar(quiet, "Studying") as bar, told_warnings():
         found = run(folder, out, Settings(trials=trials, random_state=seed), progress=bar.tell)
     _show(found, out)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from thermoset.data import Logits
+from thermoset.errors import InputError
 from thermoset.io.files import write_whole
 from thermoset.study.document import study_json
 from thermoset.study.figures import CAPTIONS, drawn_figures
@@ -78,8 +79,11 @@ def _page(
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
     """Write files by path within the folder, each whole or not at all."""
-    for name, content in contents.items():
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
-        with write_whole(out / name) as stream:
-            stream.write(content)
+    try:
+        for name, content in contents.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            with write_whole(out / name) as stream:
+                stream.write(content)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror or error}). Name another folder.") from None
     return [out / name for name in contents]
