@@ -87,30 +87,26 @@ def study(
     Returns
     -------
     Study
-        Files that cannot be read, or have no labels, are skipped and said so, unless none is left.
+        Files that cannot be studied (no labels, too few rows) are skipped and said so, unless none is left.
     """
-    from thermoset.study.output import figure_files, summary_files, write_files  # noqa: PLC0415 (needs an extra)
-
     need("matplotlib", "plot", "the figures of the study")
+    from thermoset.study.output import figure_files, summary_files, write_files  # noqa: PLC0415 (needs the extra)
+
     asked = settings or Settings()
     sources = logits_files(Path(folder))
-    counter = _Counter(progress, len(sources) * (steps(asked) + 1))
+    counter = _Counter(progress, len(sources), steps(asked) + 1)
     studies: list[PairStudy] = []
     figures: dict[str, bytes] = {}
     skipped: dict[str, str] = {}
     for source in sources:
         try:
             data = load(source)
-            data.require_labels("the study")
+            found = study_logits(data, source.stem, asked, tell=counter.tell)
+            figures.update(figure_files(found, data))
+            studies.append(found)
         except InputError as error:
             skipped[source.name] = str(error)
-            counter.skip(steps(asked) + 1)
-            continue
-        found = study_logits(data, source.stem, asked, tell=counter.tell)
-        made = figure_files(found, data)
-        counter.tell("figures")
-        figures.update(made)
-        studies.append(found)
+        counter.next_file()
     if not studies:
         raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
     files = write_files(Path(out), {**figures, **summary_files(studies, figures, skipped)})
@@ -118,16 +114,22 @@ def study(
 
 
 class _Counter:
-    """Counts steps for a progress bar."""
+    """Counts steps for a progress bar; a file that is skipped has done its own."""
 
-    def __init__(self, progress: Callable[[int, int], None] | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
+    def __init__(self, progress: Callable[[int, int], None] | None, n_files: int, steps_of_file: int) -> None:
+        self._progress, self._n_files, self._steps = progress, n_files, steps_of_file
+        self._files, self._done = 0, 0
 
     def tell(self, step: str) -> None:  # noqa: ARG002 (a bar shows how far, not what)
-        """One step is done."""
-        self.skip(1)
+        """One step of a file is done."""
+        self._done += 1
+        self._show()
 
-    def skip(self, count: int) -> None:
-        self._done += count
+    def next_file(self) -> None:
+        """All steps of a file are done, or will not be."""
+        self._files, self._done = self._files + 1, 0
+        self._show()
+
+    def _show(self) -> None:
         if self._progress is not None:
-            self._progress(self._done, self._total)
+            self._progress(self._files * self._steps + self._done, self._n_files * self._steps)

@@ -33,6 +33,7 @@ ALPHA = 0.1
 _RAPS = METHODS.index("raps")
 _CP = (10, 20)  # sizes of the conformal set in the table, percent
 _ENTRIES = 2e7  # logits that class-conditional predictions go through, over all trials of a kind
+_LEAST = 8  # trials of what is slow, however large the file
 _SEARCHES = 12
 _GAP_BUDGET = "gap<=0.03"
 
@@ -49,7 +50,7 @@ class Comparison:
 def few_trials(data: Logits, settings: Settings) -> int:
     """Trials of what is slow: as many as asked for, or fewer on a large file."""
     affordable = math.ceil(_ENTRIES / (len(data) * data.n_classes))
-    return min(settings.trials, max(affordable, 3))
+    return min(settings.trials, max(affordable, _LEAST))
 
 
 def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings, tell: Tell) -> Comparison:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from thermoset.calibration import confidence_and_loss
 from thermoset.data import Logits
@@ -127,6 +128,10 @@ def _low(low: LowTemperatures, alpha: float) -> "Figure":
             ax.set(xlabel="temperature T", ylabel=label)
             if metric == "avg_size":
                 ax.set_yscale("log")
+                ax.yaxis.set_major_formatter(ScalarFormatter())
+                ax.yaxis.set_minor_formatter(
+                    ScalarFormatter() if np.ptp(np.log10(ax.get_ylim())) < 1 else NullFormatter()
+                )
                 ax.set_title(name, loc="left")
             else:
                 ax.axhline(1 - alpha, color="#333333", linewidth=0.8, linestyle=":")
