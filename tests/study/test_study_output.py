@@ -72,13 +72,13 @@ def test_tables_come_as_csv_markdown_and_latex_with_the_printed_numbers(done):
     assert [(line["file"], line["mode"]) for line in lines] == [
         ("CIFAR-10, ResNet50", "exact"), ("CIFAR-10, ResNet50", "published"), ("mine", "exact"), ("mine", "published"),
     ]  # fmt: skip
-    assert "[1.04" in lines[0]["AvgSize APS"], "Table 1 prints 1.04"
-    assert "[" not in lines[2]["AvgSize APS"], "nothing is printed of other files"
+    assert "[1.04" in lines[0]["APS"], "Table 1 prints 1.04"
+    assert "[" not in lines[2]["APS"], "nothing is printed of other files"
     (cell,) = [
         c for c in found.pairs[1].cells
         if (c.mode, c.metric, c.method, c.at, c.alpha, c.cp_percent) == ("exact", "avg_size", "aps", "before", 0.1, 10)
     ]  # fmt: skip
-    assert lines[2]["AvgSize APS"] == f"{cell.value:.2f} ± {cell.standard_error:.2f}"
+    assert lines[2]["APS"] == f"{cell.value:.2f} ± {cell.standard_error:.2f}"
     for path in (out / "tables").glob("*.md"):
         counts = {line.count("|") for line in path.read_text().splitlines() if line.startswith("|")}
         assert len(counts) == 1, path.name

@@ -56,7 +56,11 @@ def few_trials(data: Logits, settings: Settings) -> int:
 def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings, tell: Tell) -> Comparison:
     """Measure every rule at the sizes of the conformal set that the table has (as far as they were asked for)."""
     cells: list[Cell] = []
-    chosen = {"conf_ts": _conf_ts_temperatures(data, settings)}
+    chosen = {
+        "T = 1": np.ones(settings.trials),
+        "T*": found.trial_ece,
+        "conf_ts": _conf_ts_temperatures(data, settings),
+    }
     tell("ConfTS")
     budget = f"size<={_size_budget(found, settings):.3g}"
     rules = {"choose coverage": "coverage", f"choose {budget}": budget, f"choose {_GAP_BUDGET}": _GAP_BUDGET}
