@@ -27,6 +27,7 @@ __getattr__, __dir__, __all__ = _attach(
         "levels",
         "metrics",
         "scores",
+        "study",
         "sweeping",
         "theory",
         "tuning",

@@ -20,6 +20,7 @@ from thermoset.estimators import checked_seed
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.scores import APS, SCORES, Score, resolve
 from thermoset.sweeping.grid import PAPER_GRID, checked_temperatures, temperature_grid
+from thermoset.sweeping.own import OwnTemperatures, measure_trials
 from thermoset.sweeping.passes import INTEGRATED_METRICS, METRICS, Plan, run
 from thermoset.sweeping.plain import run_class_conditional
 from thermoset.sweeping.table import Sweep, median_of_means, standard_error
@@ -29,10 +30,12 @@ __all__ = [
     "INTEGRATED_METRICS",
     "METRICS",
     "PAPER_GRID",
+    "OwnTemperatures",
     "Protocol",
     "Sweep",
     "Trial",
     "draw_trial",
+    "measure_trials",
     "median_of_means",
     "standard_error",
     "sweep",

@@ -1,0 +1,70 @@
+"""`thermoset study`: the paper's tables and figures from a folder of logits, beside what it prints."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thermoset.cli.options import Quiet, Seed, told_warnings
+from thermoset.cli.output import check_folder
+from thermoset.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from thermoset.study import Study
+
+__all__ = ["study"]
+
+
+def study(
+    folder: Annotated[Path, typer.Argument(help="Folder with files of labelled logits.")],
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and the page.")] = Path("study-output"),
+    trials: Annotated[int, typer.Option(min=2, help="Random splits.")] = 100,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Study a folder of logits: every table and figure of the paper, with the printed numbers beside."""
+    from thermoset.io.files import need
+    from thermoset.study import Settings
+    from thermoset.study import study as run
+
+    need("matplotlib", "plot", "the figures")
+    check_folder(out)
+    with ProgressBar(quiet, "Studying") as bar, told_warnings():
+        found = run(folder, out, Settings(trials=trials, random_state=seed), progress=bar.tell)
+    _show(found, out)
+
+
+def _show(found: "Study", out: Path) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("file", no_wrap=True)
+    for column in ("T* (ECE)", "AvgSize APS\nT = 1, T*", "TopCovGap APS\nT = 1, T*", "printed cells\nthat agree"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for pair in found.pairs:
+        at = {
+            (cell.metric, cell.at): cell.value
+            for cell in pair.cells
+            if (cell.mode, cell.method, cell.alpha, cell.cp_percent) == ("exact", "aps", 0.1, 10)
+        }
+        printed = [cell for cell in pair.cells if cell.mode == "published" and cell.printed is not None]
+        agree = f"{sum(bool(cell.agrees) for cell in printed)} of {len(printed)}" if printed else "-"
+        table.add_row(
+            pair.title,
+            f"{pair.measured.ece:.3f}",
+            f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
+            f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
+            agree,
+        )
+    console.print(table)
+    for name, reason in found.skipped.items():
+        console.print(f"Not studied: {name} ({reason})", soft_wrap=True, highlight=False, markup=False)
+    console.print(
+        f"Wrote {len(found.files)} files to {out}; begin with {out / 'index.html'}",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )

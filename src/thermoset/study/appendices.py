@@ -1,0 +1,75 @@
+"""Appendix C (curves of one trial, from calibration rows alone) and ConfTS: two ways to a temperature for the sets."""
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data import Logits
+from thermoset.levels import conformal_rank
+from thermoset.scores import resolve
+from thermoset.study.measure import Settings
+from thermoset.sweeping import METRICS, Protocol, Sweep, Trial, draw_trial
+from thermoset.sweeping.passes import Plan, run, shares_of_labels
+from thermoset.sweeping.trials import packed_trials
+
+__all__ = ["HOTTEST", "calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
+
+Floats = NDArray[np.float64]
+
+HOTTEST = 2.95  # the published code searches T-hat below this
+_HALVINGS = 10  # of the calibration rows, for ConfTS
+
+
+def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple[str, ...], alpha: float) -> Sweep:
+    """What a practitioner sees: thresholds from the conformal rows, metrics on the calibration rows, trial by trial.
+
+    Evaluation rows are not touched. The conformal rows are, so a temperature chosen by these curves costs exactness.
+    """
+    plan = Plan(tuple(resolve(method) for method in methods), settings.grid(), (alpha,), False, True, None)
+    draw = partial(_on_calibration_rows, len(data), protocol=settings.protocol(cp))
+    trials = packed_trials(data.require_labels("the study"), data.n_classes, settings.trials, draw)
+    values = run(data, plan, trials, None)
+    absent = np.count_nonzero(trials.counts == 0, axis=1)
+    return Sweep(methods, plan.temperatures, (alpha,), METRICS, values, absent, {"cp_percent": cp})
+
+
+def _on_calibration_rows(n_rows: int, trial: int, protocol: Protocol) -> Trial:
+    drawn = draw_trial(n_rows, trial, protocol)
+    return Trial(drawn.calibration[:0], drawn.conformal, drawn.calibration, drawn.u)
+
+
+def least_gap(curves: Sweep, method: str) -> Floats:
+    """T-hat of each trial as appendix D has it: where its approximated TopCovGap is least, below 2.95."""
+    searched = curves.temperatures < HOTTEST
+    gaps = curves.of_trials("top_coverage_gap", method)[searched]
+    chosen: Floats = curves.temperatures[searched][gaps.argmin(axis=0)]
+    return chosen
+
+
+def plain_aps_scores(data: Logits, temperatures: Floats) -> Floats:
+    """Deterministic APS score of every label at each temperature, (n_temperatures, n)."""
+    shares = shares_of_labels(data, temperatures, np.arange(len(data)), None, lambda: None)
+    scores: Floats = shares.around[:, 0] + shares.around[:, 1]  # the mass above the label, and its own
+    return scores
+
+
+def conf_ts(scores: Floats, rows: NDArray[np.int64], temperatures: Floats, alpha: float, seed: int) -> float:
+    """Temperature of ConfTS (Xi et al. 2024): label scores of one half nearest to the threshold of the other.
+
+    Minimises the mean squared difference between the threshold of a random half of `rows` and the scores of the other
+    half, averaged over halvings. `scores` (n_temperatures, n) are deterministic APS scores.
+
+    >>> scores = np.array([[0.1, 0.9, 0.5, 0.6] * 5, [0.5] * 20])  # the second temperature makes them all alike
+    >>> conf_ts(scores, np.arange(20), np.array([1.0, 2.0]), 0.2, seed=0)
+    2.0
+    """
+    rng = np.random.default_rng(seed)
+    half = len(rows) // 2
+    k = min(conformal_rank(half, alpha), half)
+    loss = np.zeros(len(temperatures))
+    for _ in range(_HALVINGS):
+        mixed = rng.permutation(rows)
+        threshold = np.partition(scores[:, mixed[:half]], k - 1, axis=1)[:, k - 1 : k]
+        loss += ((threshold - scores[:, mixed[half:]]) ** 2).mean(axis=1)
+    return float(temperatures[int(loss.argmin())])

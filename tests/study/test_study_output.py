@@ -1,0 +1,167 @@
+"""The folder a study leaves, and the command."""
+
+import csv
+import json
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from parts import require
+from thermoset.cli import main
+from thermoset.study import Settings, logits_files, study
+
+require("matplotlib", "plot")
+SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
+FIGURES = {
+    "bound", "curves", "differences", "last-index", "low-temperatures", "margins", "reliability", "single-trials",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("logits")
+    logits, labels = generated(600, 6, signal=0.5)
+    ts.save(made / "cifar10_resnet50.npz", ts.Logits(logits, labels))
+    ts.save(made / "mine.npz", ts.Logits(logits[:500], labels[:500]))
+    ts.save(made / "unlabelled.npz", ts.Logits(logits))
+    (made / "README.md").write_text("no logits")
+    return made
+
+
+@pytest.fixture(scope="module")
+def done(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "new"
+    told = []
+    found = study(folder, out, SETTINGS, progress=lambda *told_of: told.append(told_of))
+    return found, out, told
+
+
+def test_every_file_is_studied_and_what_cannot_be_is_named(done):
+    found, _, _ = done
+    assert [pair.title for pair in found.pairs] == ["CIFAR-10, ResNet50", "mine"]
+    assert list(found.skipped) == ["unlabelled.npz"]
+    assert "labels" in found.skipped["unlabelled.npz"]
+
+
+def test_progress_ends_where_it_said_it_would(done):
+    _, _, told = done
+    steps = [step for step, _ in told]
+    assert steps == sorted(steps)
+    assert len({total for _, total in told}) == 1
+    assert told[-1][0] == told[-1][1]
+
+
+def test_figures_are_png_and_pdf(done):
+    _, out, _ = done
+    for name in ("cifar10_resnet50", "mine"):
+        files = list((out / "figures" / name).iterdir())
+        assert {path.stem for path in files} == FIGURES
+        assert len(files) == 2 * len(FIGURES)
+        assert all(path.read_bytes().startswith({".png": b"\x89PNG", ".pdf": b"%PDF"}[path.suffix]) for path in files)
+
+
+def test_tables_come_as_csv_markdown_and_latex_with_the_printed_numbers(done):
+    found, out, _ = done
+    with (out / "tables" / "sizes-alpha-0.1-cp-10.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    assert [(line["file"], line["mode"]) for line in lines] == [
+        ("CIFAR-10, ResNet50", "exact"), ("CIFAR-10, ResNet50", "published"), ("mine", "exact"), ("mine", "published"),
+    ]  # fmt: skip
+    assert "[1.04" in lines[0]["APS"], "Table 1 prints 1.04"
+    assert "[" not in lines[2]["APS"], "nothing is printed of other files"
+    (cell,) = [
+        c for c in found.pairs[1].cells
+        if (c.mode, c.metric, c.method, c.at, c.alpha, c.cp_percent) == ("exact", "avg_size", "aps", "before", 0.1, 10)
+    ]  # fmt: skip
+    assert lines[2]["APS"] == f"{cell.value:.2f} ± {cell.standard_error:.2f}"
+    for path in (out / "tables").glob("*.md"):
+        counts = {line.count("|") for line in path.read_text().splitlines() if line.startswith("|")}
+        assert len(counts) == 1, path.name
+        latex = path.with_suffix(".tex").read_text()
+        assert not re.search(r"(?<!\\)[%_]|[^\x00-\x7f]", latex), path.name
+        assert path.with_suffix(".csv").exists()
+    assert "†" in (out / "tables" / "sizes-alpha-0.1-cp-20.md").read_text(), "a row that repeats another is marked"
+
+
+def test_the_document_holds_every_cell_and_setting(done):
+    found, out, _ = done
+    document = json.loads((out / "study.json").read_text())
+    assert document["settings"]["trials"] == 4
+    assert document["skipped"].keys() == {"unlabelled.npz"}
+    for stored, pair in zip(document["files"], found.pairs, strict=True):
+        assert [cell["value"] for cell in stored["cells"]] == [cell.value for cell in pair.cells]
+        shape = np.array(stored["curves"]["cp_10"]["mean"], dtype=float).shape
+        assert shape == (3, 5, 2, 7)
+    with (out / "cells.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == sum(len(pair.cells) + len(pair.comparison.cells) for pair in found.pairs)
+
+
+def test_the_page_shows_all_and_asks_nobody(done):
+    _, out, _ = done
+    page = (out / "index.html").read_text()
+    assert page.count("<img ") == 2 * len(FIGURES)
+    assert page.count("<table>") == len(list((out / "tables").glob("*.md")))
+    assert "Not studied: unlabelled.npz" in page
+    assert not re.search(r"(src|href)='?https?:", page)
+
+
+def test_the_same_seed_gives_the_same_bytes(folder, tmp_path):
+    one = tmp_path / "one"
+    one.mkdir()
+    (one / "mine.npz").write_bytes((folder / "mine.npz").read_bytes())
+    few = replace(SETTINGS, cp_percents=(10,), trials=2)
+    first, second = (study(one, tmp_path / name, few).files for name in "ab")
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name
+
+
+@pytest.mark.parametrize(("make", "message"), [(False, "not there"), (True, "holds no file of logits")])
+def test_a_folder_without_logits_is_refused(tmp_path, make, message):
+    folder = tmp_path / "none"
+    if make:
+        folder.mkdir()
+    with pytest.raises(ts.InputError, match=message):
+        logits_files(folder)
+
+
+def test_labels_beside_an_npy_file_are_part_of_it(tmp_path):
+    ts.save(tmp_path / "val.npy", ts.Logits(*generated(50, 3, signal=0.5)))
+    assert [path.name for path in logits_files(tmp_path)] == ["val.npy"]
+
+
+def test_a_folder_whose_files_are_all_unusable_is_refused(tmp_path):
+    ts.save(tmp_path / "val.npz", ts.Logits(generated(50, 3, signal=0.5)[0]))
+    with pytest.raises(ts.InputError, match="no file could be studied"):
+        study(tmp_path, tmp_path / "out", SETTINGS)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_says_what_it_found_and_where_it_is(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["thermoset", "study", str(folder), "--out", str(tmp_path / "o"), "--trials", "2", "--seed", "5"]
+    )
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    assert not ended.value.code, told.err
+    assert "CIFAR-10, ResNet50" in told.out
+    assert "Not studied: unlabelled.npz" in told.out
+    assert str(tmp_path / "o" / "index.html") in told.out
+    document = json.loads((tmp_path / "o" / "study.json").read_text())
+    assert (document["settings"]["trials"], document["settings"]["random_state"]) == (2, 5)
+
+
+def test_the_command_refuses_a_folder_that_is_not_there_before_it_makes_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["thermoset", "study", str(tmp_path / "no"), "--out", str(tmp_path / "o")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "must be a folder" in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
