@@ -58,8 +58,8 @@ def build_report(
     predictor : TwoTemperaturePredictor
         Fitted.
     logits, labels
-        Labelled rows, or `Logits`: fresh ones, or all those that the predictor was made from. The latter are recognised,
-        and then only the calibration rows judge; rows that set the threshold never do.
+        Labelled rows, or `Logits`: fresh ones, or all those that the predictor was made from. The latter are
+        recognised, and then only the calibration rows judge; rows that set the threshold never do.
     name : str
         What the page calls the data.
     groups

@@ -24,7 +24,8 @@ _BLOCK = 4096  # rows of a product: its counts are whole numbers far below 2^24,
 def set_facts(sets: Bools, labels: Ints) -> SetFacts:
     """Sizes, coverage by size, mean size by class, and the most frequent pairs.
 
-    >>> facts = set_facts(np.array([[True, True, False], [True, True, True], [False, True, False]]), np.array([0, 2, 2]))
+    >>> sets = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 0]], dtype=bool)
+    >>> facts = set_facts(sets, labels=np.array([0, 2, 2]))
     >>> facts.sizes.tolist(), facts.class_sizes.tolist(), facts.pairs[0]
     ([0, 1, 1, 1], [2.0, nan, 2.0], LabelPair(first=0, second=1, count=2))
     """
