@@ -127,14 +127,16 @@ def _trade_off(report: Report, metric: str) -> Any:
     own = series_names(report)[-1 if report.artifact.class_conditional else 0]
     width = alt.condition(f"datum.m === {own!r}", alt.value(2.6), alt.value(1.5))
     line = base.mark_line().encode(x=x, y=y, color=colour, strokeDash=dash, strokeWidth=width)
-    dots = base.transform_filter("abs(datum.T - hover) < 1e-9").mark_point(size=40, filled=True, opacity=1)
+    # Hidden rather than filtered out: an empty layer has no extent, and Vega warns of that.
+    seen = alt.condition("abs(datum.T - hover) < 1e-9", alt.value(1), alt.value(0))
+    dots = base.mark_point(size=40, filled=True)
     layers = [
         *_floor(report, metric),
         band,
         line,
         *_marks(report, x),
         _cursor(x),
-        dots.encode(x=x, y=y, color=colour),
+        dots.encode(x=x, y=y, color=colour, opacity=seen),
     ]
     return alt.layer(*layers, width="container", height=220, description=_told(report, metric)).add_params(
         at, hover, level
@@ -154,7 +156,7 @@ def _marks(report: Report, x: alt.X) -> list[Any]:
     base = alt.Chart(_data(rows)).encode(x=x)
     names = [
         base.transform_filter(f"datum.h == {h}")
-        .mark_text(align="left", dx=3, y=2 + 12 * h, baseline="top", style="mark")
+        .mark_text(align="left", dx=3, y=2 + 12 * h, baseline="top", style="markname")
         .encode(text="n:N")
         for h in range(3)
     ]
