@@ -15,7 +15,16 @@ from thermoset.metrics import clopper_pearson
 from thermoset.report.record import Calibration, Report
 from thermoset.sweeping import Sweep, standard_error
 
-__all__ = ["HEAT_STRIP_FROM", "TRADE_OFF", "all_charts", "method_name", "series_names", "stratum_names"]
+__all__ = [
+    "DASHES",
+    "HEAT_STRIP_FROM",
+    "SHAPES",
+    "TRADE_OFF",
+    "all_charts",
+    "method_name",
+    "series_names",
+    "stratum_names",
+]
 
 TRADE_OFF = {
     "avg_size": "AvgSize: labels in a set",
@@ -27,6 +36,10 @@ TRADE_OFF = {
 
 HEAT_STRIP_FROM = 30
 """From so many classes on, a heat strip shows them at a glance."""
+
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 4]]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
+"""Curves are told apart by dashes and shapes too, for readers and printers without colour."""
 
 _DIGITS = 6  # of what is drawn; what is written has its own
 _MAP_LABELS = 20
@@ -49,7 +62,11 @@ def series_names(report: Report) -> list[str]:
     """Names of the curves, the predictor's own first, thresholds by class last."""
     methods = [method_name(name) for name in report.curves.methods]
     kind = report.conditional.settings["class_conditional"]
-    return [*methods, f"{methods[0]}, {kind}"]
+    return [*methods, f"{methods[0]}, {_kind_name(kind)}"]
+
+
+def _kind_name(kind: str) -> str:
+    return "Mondrian" if kind == "mondrian" else kind  # a person's name
 
 
 def stratum_names(report: Report) -> list[str]:
@@ -80,27 +97,28 @@ def _rounded(value: float) -> float | None:
 
 
 def _data(rows: list[dict[str, Any]]) -> alt.Data:
-    return alt.Data(values=[{k: _rounded(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows])
+    return alt.Data(values=_plain(rows))
 
 
-def _points(sweep: Sweep, metric: str, name: Any) -> list[dict[str, Any]]:
+def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: _rounded(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+
+
+def _points(sweep: Sweep, metric: str, names: list[str]) -> list[dict[str, Any]]:
     rows = []
-    for method in sweep.methods:
+    for name, method in zip(names, sweep.methods, strict=True):
         for alpha in sweep.alphas:
             trials = sweep.of_trials(metric, method, alpha)
             mean, error = trials.mean(axis=-1), np.nan_to_num(standard_error(trials))
             for t, value, reach in zip(sweep.temperatures.tolist(), mean.tolist(), (2 * error).tolist(), strict=True):
-                rows.append(
-                    {"m": name(method), "a": alpha, "T": t, "v": value, "lo": value - reach, "hi": value + reach}
-                )
+                rows.append({"m": name, "a": alpha, "T": t, "v": value, "lo": value - reach, "hi": value + reach})
     return rows
 
 
-def _own_name(report: Report) -> Any:
-    """Names of the series of the trade-off's panels."""
-    if report.artifact.class_conditional is None:
-        return method_name
-    return lambda method: f"{method_name(method)}, {report.artifact.class_conditional}"
+def line_names(report: Report) -> list[str]:
+    """Names of the curves of the trade-off: every method, or thresholds by class alone where the predictor has them."""
+    names = series_names(report)
+    return names[:-1] if report.artifact.class_conditional is None else names[-1:]
 
 
 def _temperature(report: Report) -> alt.X:
@@ -115,16 +133,16 @@ def _colour(report: Report) -> alt.Color:
 
 def _trade_off(report: Report, metric: str) -> Any:
     """A metric against temperature: bands of two standard errors, the noise floor, the marked temperatures."""
-    rows = _points(report.own, metric, _own_name(report))
+    rows = _points(report.own, metric, line_names(report))
     at = alt.param(name="at", value=report.artifact.temperature_sets)
     hover = alt.param(name="hover", value=0)
     level = alt.param(name="level", value=report.alpha)
     x, colour = _temperature(report), _colour(report)
-    y = alt.Y("v:Q", title=None, scale=alt.Scale(zero=metric != "threshold"))
-    dash = alt.StrokeDash("m:N", legend=None, scale=alt.Scale(domain=series_names(report)))
-    base = alt.Chart(_data(rows)).transform_filter("datum.a == level")
+    y = alt.Y("v:Q", title=None, scale=alt.Scale(zero=metric == "avg_size"))
+    dash = alt.StrokeDash("m:N", legend=None, scale=alt.Scale(domain=series_names(report), range=DASHES))
+    base = alt.Chart(alt.NamedData(name="curves")).transform_filter("datum.a == level")
     band = base.mark_area(opacity=0.2).encode(x=x, y=alt.Y("lo:Q", title=None), y2="hi:Q", color=colour)
-    own = series_names(report)[-1 if report.artifact.class_conditional else 0]
+    own = line_names(report)[0]
     width = alt.condition(f"datum.m === {own!r}", alt.value(2.6), alt.value(1.5))
     line = base.mark_line().encode(x=x, y=y, color=colour, strokeDash=dash, strokeWidth=width)
     # Hidden rather than filtered out: an empty layer has no extent, and Vega warns of that.
@@ -138,9 +156,9 @@ def _trade_off(report: Report, metric: str) -> Any:
         _cursor(x),
         dots.encode(x=x, y=y, color=colour, opacity=seen),
     ]
-    return alt.layer(*layers, width="container", height=220, description=_told(report, metric)).add_params(
-        at, hover, level
-    )
+    return alt.layer(
+        *layers, width="container", height=220, description=_told(report, metric), datasets={"curves": _plain(rows)}
+    ).add_params(at, hover, level)
 
 
 def _cursor(x: alt.X) -> Any:
@@ -199,14 +217,14 @@ def _size_gap(report: Report) -> Any:
             size, gap = (sweep.curve(metric, method, report.alpha) for metric in ("avg_size", "top_coverage_gap"))
             for t, s, g in zip(sweep.temperatures.tolist(), size.tolist(), gap.tolist(), strict=True):
                 rows.append({"m": names[i + offset], "T": t, "s": s, "g": g})
-    own, hat = names[-1 if report.artifact.class_conditional else 0], report.artifact.temperature_sets
+    own, hat = line_names(report)[0], report.artifact.temperature_sets
     chosen = [row | {"n": "T̂"} for row in rows if row["m"] == own and row["T"] == hat]
     x = alt.X(
         "s:Q", title="AvgSize: labels in a set (logarithmic)", scale=alt.Scale(type="log", nice=False, padding=12)
     )
     y = alt.Y("g:Q", title="TopCovGap", scale=alt.Scale(zero=False, padding=12))
     colour = _colour(report)
-    shape = alt.Shape("m:N", legend=None, scale=alt.Scale(domain=names))
+    shape = alt.Shape("m:N", legend=None, scale=alt.Scale(domain=names, range=SHAPES))
     tips = [
         alt.Tooltip("m:N", title="sets"),
         alt.Tooltip("T:Q", format=".3~f"),
@@ -254,7 +272,7 @@ def _reliability(calibration: Calibration) -> Any:
     diagonal = alt.Chart(_data([{"c": 0.0, "d": 0.0}, {"c": 1.0, "d": 1.0}]))
     x_c = alt.X("c:Q", title="confidence", scale=unit)
     return alt.layer(
-        base.mark_bar(style="bar").encode(x=x, x2="hi:Q", y=y, tooltip=tips),
+        base.mark_bar(style="bar").encode(x=x, x2="hi:Q", y=y, y2=alt.datum(0), tooltip=tips),
         base.mark_rule(style="gap", strokeWidth=6).encode(x=x_c, y=y, y2="c:Q", tooltip=tips),
         diagonal.mark_line(style="mark", strokeDash=[4, 4]).encode(x=x_c, y=alt.Y("d:Q", title="accuracy", scale=unit)),
         width="container",
@@ -278,6 +296,7 @@ def _confidence(calibration: Calibration) -> Any:
             x=alt.X("lo:Q", title="confidence", scale=alt.Scale(domain=[0, 1])),
             x2="hi:Q",
             y=alt.Y("n:Q", title="rows", axis=alt.Axis(tickCount=3)),
+            y2=alt.datum(0),
             tooltip=[alt.Tooltip("n:Q", title="rows", format=",")],
         )
         .properties(description=f"Histogram of confidence at {calibration.name}; the numbers are in the table below.")
@@ -334,6 +353,7 @@ def _sizes(report: Report) -> Any:
             ),
             x2="hi:Q",
             y=alt.Y("n:Q", title="rows"),
+            y2=alt.datum(0),
             tooltip=[
                 alt.Tooltip("s:Q", title="labels"),
                 alt.Tooltip("n:Q", title="rows", format=","),
@@ -400,7 +420,9 @@ def _pairs(report: Report) -> Any:
         .encode(
             x=alt.X("a:N", title=None, sort=order, axis=axis),
             y=alt.Y("b:N", title=None, sort=order, axis=alt.Axis(labelLimit=110)),
-            color=alt.Color("n:Q", title="sets", legend=alt.Legend(orient="top", gradientLength=160)),
+            color=alt.Color(
+                "n:Q", title="sets", scale=alt.Scale(zero=True), legend=alt.Legend(orient="top", gradientLength=160)
+            ),
             tooltip=[
                 alt.Tooltip("a:N", title="label"),
                 alt.Tooltip("b:N", title="with"),

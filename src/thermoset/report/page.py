@@ -4,7 +4,6 @@ Every number stands in a <data> element with its exact value and a key, so that 
 """
 
 import base64
-import json
 import math
 import os
 import struct
@@ -24,7 +23,7 @@ from thermoset.sweeping import standard_error
 
 __all__ = ["render_page", "write_page"]
 
-_SHOWN_LABELS = 24  # of a set; the others are counted
+_SHOWN_LABELS = 16  # of a set; the others are counted
 _SWEEP_METRICS = (
     "avg_size",
     "marginal_coverage",
@@ -52,7 +51,9 @@ def render_page(report: Report) -> str:
     need("vl_convert", "report", "an HTML report")
     from thermoset.report import charts  # noqa: PLC0415 (needs altair)
 
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
     environment.globals |= {"num": _number, "label": report.class_name, "picture": _picture}
     filled: str = environment.from_string(_file("template.html")).render(
         report=report,
@@ -66,6 +67,12 @@ def render_page(report: Report) -> str:
         charts=charts.all_charts(report),
         panels=charts.TRADE_OFF,
         series=charts.series_names(report),
+        legend={
+            "names": charts.series_names(report),
+            "lines": charts.line_names(report),
+            "dashes": charts.DASHES,
+            "shapes": charts.SHAPES,
+        },
         strata=list(_strata(report, charts.stratum_names(report))),
         classes=_class_order(report),
         flagged=set(report.check.classes.under_covered.tolist()),
@@ -116,16 +123,21 @@ def _sweep_rows(report: Report) -> Any:
     sweep = report.own
     found = [sweep.of_trials(metric, sweep.methods[0], report.alpha) for metric in _SWEEP_METRICS]
     for i, t in enumerate(sweep.temperatures.tolist()):
-        yield t, {
-            metric: (float(trials[i].mean()), float(standard_error(trials)[i]))
-            for metric, trials in zip(_SWEEP_METRICS, found, strict=True)
-        }
+        yield (
+            t,
+            {
+                metric: (float(trials[i].mean()), float(standard_error(trials)[i]))
+                for metric, trials in zip(_SWEEP_METRICS, found, strict=True)
+            },
+        )
 
 
 def _slider(report: Report) -> dict[str, Any]:
     """What the script needs to show any temperature and level."""
     sweep, shown = report.own, report.examples
-    used = sorted({int(y) for row, sets in enumerate(np.moveaxis(shown.swept, 2, 0)) for y in _used(sets, shown.order[row])})
+    used = sorted(
+        {int(y) for row, sets in enumerate(np.moveaxis(shown.swept, 2, 0)) for y in _used(sets, shown.order[row])}
+    )
     return {
         "temperatures": sweep.temperatures.tolist(),
         "alphas": list(sweep.alphas),

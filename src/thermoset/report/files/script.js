@@ -7,20 +7,21 @@
   const views = {};
   const state = { t: data.temperatures.indexOf(data.hat), a: data.alphas.indexOf(data.alpha) };
 
+  const colours = (isDark) => [isDark ? "#56B4E9" : "#0072B2", isDark ? "#f0954f" : "#D55E00", isDark ? "#35c39d" : "#009E73", "#CC79A7", "#E69F00"];
   function config(isDark) {
     const ink = isDark ? "#c9d1d9" : "#37414b", line = isDark ? "#313a44" : "#e3e6e9";
-    const blue = isDark ? "#56B4E9" : "#0072B2", orange = isDark ? "#f0954f" : "#D55E00";
+    const [blue, orange] = colours(isDark);
     return {
       background: "transparent", view: { stroke: null }, font: "system-ui, 'Liberation Sans', sans-serif",
-      axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal", labelFontSize: 11 },
+      axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal", labelFontSize: 11 }, axisY: { minExtent: 34 },
       legend: { labelColor: ink, titleColor: ink, titleFontWeight: "normal" },
-      range: { category: [blue, orange, isDark ? "#35c39d" : "#009E73", "#CC79A7", "#E69F00"],
+      range: { category: colours(isDark),
                heatmap: isDark ? ["#1c2a35", "#56B4E9"] : ["#e8f1f7", "#0072B2"], ramp: isDark ? ["#1c2a35", "#56B4E9"] : ["#e8f1f7", "#0072B2"] },
       style: {
-        bar: { color: blue, fill: blue, stroke: null }, soft: { fill: ink, opacity: 0.45 }, gap: { stroke: orange }, point: { fill: blue },
-        mark: { stroke: ink, fill: null, opacity: 0.8 }, markname: { fill: ink, stroke: null, fontSize: 11 }, at: { stroke: orange, strokeWidth: 2 },
-        floor: { fill: ink, opacity: 0.13 }, floorline: { stroke: ink, strokeDash: [6, 4], opacity: 0.7 },
-        chosen: { stroke: orange, fill: null }, chosentext: { fill: orange, fontSize: 15, fontWeight: "bold" }, cell: { stroke: isDark ? "#1a2027" : "#ffffff" },
+        bar: { color: blue }, soft: { color: ink, opacity: 0.45 }, gap: { color: orange }, point: { color: blue },
+        mark: { color: ink, opacity: 0.8 }, markname: { color: ink, fontSize: 11 }, at: { color: orange, strokeWidth: 2 },
+        floor: { color: ink, opacity: 0.13 }, floorline: { color: ink, strokeDash: [6, 4], opacity: 0.7 },
+        chosen: { color: orange }, chosentext: { color: orange, fontSize: 15, fontWeight: "bold" }, cell: { stroke: isDark ? "#1a2027" : "#ffffff" },
       },
     };
   }
@@ -32,8 +33,27 @@
       views[name] = made.view;
       if (name.startsWith("trade-")) follow(made.view);
     }
+    legends(isDark);
     show();
     document.documentElement.dataset.drawn = isDark ? "dark" : "light";
+  }
+
+  function legends(isDark) {
+    const told = JSON.parse(document.getElementById("legend-data").textContent);
+    const shapes = { circle: "M15 3a5 5 0 1 0 .01 0z", square: "M10 3h10v10h-10z", "triangle-up": "M15 2l6 11h-12z", diamond: "M15 2l5 6-5 6-5-6z", cross: "M13 2h4v4h4v4h-4v4h-4v-4h-4v-4h4z" };
+    for (const list of document.querySelectorAll(".legend")) {
+      const points = list.dataset.kind === "points", held = new Set(told.lines);
+      list.replaceChildren(...told.names.map((name, i) => [name, i]).filter(([name]) => points || held.has(name)).map(([name, i]) => {
+        const item = document.createElement("li"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+        const mark = document.createElementNS("http://www.w3.org/2000/svg", "path"), colour = colours(isDark)[i];
+        for (const [key, value] of Object.entries({ width: 30, height: 16, "aria-hidden": "true" })) svg.setAttribute(key, value);
+        const look = points ? { d: shapes[told.shapes[i]], fill: colour } : { d: "M0 8h30", stroke: colour, "stroke-width": 2.5, "stroke-dasharray": told.dashes[i].join(" ") };
+        for (const [key, value] of Object.entries(look)) mark.setAttribute(key, value);
+        svg.append(mark);
+        item.append(svg, name);
+        return item;
+      }));
+    }
   }
 
   // --- the trade-off: one pointer and one slider for all panels -----------------------------------------------------
