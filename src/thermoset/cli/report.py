@@ -75,6 +75,6 @@ def _page(
     from thermoset.report import build_report, render_page
 
     with ProgressBar(quiet, "Report") as bar:
-        return render_page(
-            build_report(predictor, data, name=name, images=images, trials=trials, progress=bar.tell)
-        ).encode()
+        found = build_report(predictor, data, name=name, images=images, trials=trials, progress=bar.tell)
+        page: str = render_page(found)
+    return page.encode()

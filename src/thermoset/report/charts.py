@@ -307,7 +307,7 @@ def _strip(report: Report) -> Any:
     """Every class as a stripe, the lowest coverage on the left."""
     table = report.check.classes
     order = np.argsort(np.nan_to_num(table.coverage, nan=2.0), kind="stable")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"i": place, "n": report.class_name(int(i)), "c": float(table.coverage[i]), "r": int(table.rows[i])}
         for place, i in enumerate(order)
         if table.rows[i]

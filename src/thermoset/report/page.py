@@ -100,8 +100,7 @@ def _number(key: str, value: float | None, spec: str = ".3f") -> Any:
     if value is None or math.isnan(value):
         return markup("<data value='' data-key='{}'>–</data>").format(key)
     text = ("∞" if value > 0 else "-∞") if math.isinf(value) else format(value, spec)
-    exact = repr(float(value)) if isinstance(value, float) else str(int(value))
-    return markup("<data value='{}' data-key='{}'>{}</data>").format(exact, key, text)
+    return markup("<data value='{}' data-key='{}'>{}</data>").format(str(value), key, text)
 
 
 def _class_order(report: Report) -> list[int]:
