@@ -1,7 +1,7 @@
 """What notebooks show: escaped text, the numbers of the object, valid markup."""
 
 import re
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from thermoset.display import html_curves, html_table
 
 
 def parsed(html):
-    return ElementTree.fromstring(html.replace("<br>", "<br/>"))  # noqa: S314 (our own text)
+    return ET.fromstring(html.replace("<br>", "<br/>"))  # noqa: S314 (our own text)
 
 
 def test_names_are_escaped():
