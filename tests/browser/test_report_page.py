@@ -18,7 +18,8 @@ from thermoset.metrics import (
 )
 from thermoset.theory import critical_temperature
 
-WIDTHS = (390, 768, 1280, 2200)
+WINDOWS = ((390, "light"), (390, "dark"), (768, "light"), (2200, "dark"))
+METRICS = ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_gap", "threshold", "empty_share")
 READ_DATA = "all => all.map(e => [e.dataset.key, e.getAttribute('value'), e.textContent])"
 
 
@@ -50,8 +51,7 @@ def test_it_is_small_and_names_no_other_host(glyphs_page):
     assert 'src="http' not in text
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), WINDOWS)
 def test_nothing_overflows(opened, glyphs_page, width, scheme):
     seen = opened(glyphs_page.path, width=width, scheme=scheme)
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -101,34 +101,38 @@ def readout(seen, metric):
     return float(output.get_attribute("data-value")), output.text_content()
 
 
-@pytest.mark.parametrize("place", [0, 7, 20, -1])
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_the_slider_shows_the_sweep_table(opened, glyphs_page, place, level):
-    report = glyphs_page.report
-    sweep = report.own
-    place %= len(sweep.temperatures)
-    seen = opened(glyphs_page.path)
+def move(seen, place, level):
     seen.page.locator("#slider-t").evaluate("(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", place)
     seen.page.select_option("#slider-alpha", str(level))
-    assert seen.page.locator("#at-temperature").text_content() == f"{sweep.temperatures[place]:.2f}"
-    spec = {"avg_size": ".2f", "threshold": ".4f", "empty_share": ".1%"}
-    for metric in ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_gap", "threshold", "empty_share"):
-        value, shown = readout(seen, metric)
-        assert value == sweep.curve(metric, "raps", sweep.alphas[level])[place]
-        assert float(shown.rstrip("%")) == pytest.approx(
-            float(format(value, spec.get(metric, ".3f")).rstrip("%")),
-            abs=1.001 * 10.0 ** -len(shown.rstrip("%").split(".")[1]),
-        )
-    sets = seen.page.locator(".live-set")
-    sizes = [int(sets.nth(i).get_attribute("data-size")) for i in range(sets.count())]
-    assert sizes == report.examples.swept[place, level].sum(axis=1).tolist()
-    for i in (0, 5, 11):
-        chips = sets.nth(i).locator(".chip").evaluate_all("all => all.map(e => +e.dataset.label)")
-        members = report.examples.swept[place, level, i]
-        assert all(members[y] for y in chips)
-        assert len(chips) == min(len(members.nonzero()[0]), 16)
-    if (place, level) == (7, 1):
-        seen.shot("report-slider")
+
+
+def test_the_slider_shows_the_sweep_table(opened, glyphs_page):
+    seen, sweep = opened(glyphs_page.path), glyphs_page.report.own
+    for place in (0, 7, 20, len(sweep.temperatures) - 1):
+        for level, alpha in enumerate(sweep.alphas):
+            move(seen, place, level)
+            assert seen.page.locator("#at-temperature").text_content() == f"{sweep.temperatures[place]:.2f}"
+            for metric in METRICS:
+                value, shown = readout(seen, metric)
+                assert value == sweep.curve(metric, "raps", alpha)[place]
+                digits = len(shown.rstrip("%").partition(".")[2]) + 2 * shown.endswith("%")
+                read = float(shown.rstrip("%")) / (100 if shown.endswith("%") else 1)
+                assert abs(read - value) <= 0.5000001 * 10.0**-digits
+
+
+def test_the_slider_changes_the_example_sets(opened, glyphs_page):
+    seen, examples = opened(glyphs_page.path), glyphs_page.report.examples
+    for place, level in ((0, 0), (7, 1), (30, 2)):
+        move(seen, place, level)
+        sets = seen.page.locator(".live-set")
+        sizes = [int(sets.nth(i).get_attribute("data-size")) for i in range(sets.count())]
+        assert sizes == examples.swept[place, level].sum(axis=1).tolist()
+        for i, members in enumerate(examples.swept[place, level]):
+            chips = sets.nth(i).locator(".chip").evaluate_all("all => all.map(e => +e.dataset.label)")
+            assert all(members[y] for y in chips)
+            assert len(chips) == min(members.sum(), 16), "the others are counted"
+    seen.page.locator("#examples").scroll_into_view_if_needed()
+    seen.shot("report-slider")
 
 
 def test_the_slider_starts_at_t_hat_and_listens_to_keys(opened, glyphs_page):
@@ -165,9 +169,13 @@ def test_pointing_at_one_panel_reads_all_four(opened, glyphs_page):
 # --- the table of classes -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("heading", "column"), [("rows", 5), ("labels in a set", 6), ("coverage", 1), ("p (Holm)", 7)])
-def test_columns_sort_both_ways(opened, glyphs_page, heading, column):
+def test_columns_sort_both_ways(opened, glyphs_page):
     seen = opened(glyphs_page.path)
+    for heading, column in (("rows", 5), ("labels in a set", 6), ("coverage", 1), ("p (Holm)", 7)):
+        sorts(seen, heading, column)
+
+
+def sorts(seen, heading, column):
     button = seen.page.locator("table.sortable thead").get_by_role("button", name=heading, exact=True)
     read = f"rows => rows.map(r => r.cells[{column}].querySelector('data').value)"
 
@@ -305,9 +313,7 @@ def of_record(page, sets):
     sweep = report.own
     for i, t in enumerate(sweep.temperatures.tolist()):
         found[f"sweep.{i}.temperature"] = t
-        for m, metric in enumerate(
-            ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_gap", "threshold", "empty_share")
-        ):
+        for m, metric in enumerate(METRICS):
             found[f"sweep.{m}.{t}.{metric}"] = sweep.curve(metric, sweep.methods[0], report.alpha)[i]
     for i, pair in enumerate(report.sets.pairs):
         found[f"pair.{i}.{pair.first}.{pair.second}"] = np.sum(sets[:, pair.first] & sets[:, pair.second])

@@ -11,7 +11,7 @@ from thermoset.artifact import Artifact, fingerprint
 from thermoset.calibration import probabilities
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
-from thermoset.levels import rows_needed
+from thermoset.levels import exact_level, rows_needed
 from thermoset.metrics import (
     brier_score,
     negative_log_likelihood,
@@ -138,7 +138,7 @@ def _examples(
 def _alphas(made: Artifact, n_reference: int) -> tuple[float, ...]:
     """Levels of the slider: the predictor's, and common ones that the rows can tell."""
     common = [alpha for alpha in _MORE_ALPHAS if 2 * rows_needed(alpha) <= n_reference]
-    return tuple(sorted({float(made.alpha), *common}))
+    return tuple(sorted({float(exact_level(made.alpha)), *common}))
 
 
 def _sweeps(

@@ -123,8 +123,8 @@ def line_names(report: Report) -> list[str]:
 
 def _temperature(report: Report) -> alt.X:
     ends = float(report.own.temperatures[0]), float(report.own.temperatures[-1])
-    kind = "log" if ends[1] > 20 * ends[0] else "linear"
-    return alt.X("T:Q", title="temperature T", scale=alt.Scale(domain=list(ends), type=kind, nice=False, zero=False))
+    kind = {"type": "log"} if ends[1] > 20 * ends[0] else {"type": "linear", "zero": False}
+    return alt.X("T:Q", title="temperature T", scale=alt.Scale(domain=list(ends), nice=False, **kind))
 
 
 def _colour(report: Report) -> alt.Color:

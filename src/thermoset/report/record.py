@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from thermoset.artifact import Artifact
 from thermoset.checking import CheckReport
+from thermoset.levels import exact_level
 from thermoset.metrics import NoiseFloor, ReliabilityTable, StratumCoverage
 from thermoset.sweeping import Sweep
 
@@ -156,7 +157,7 @@ class Report:
     @property
     def alpha(self) -> float:
         """The predictor's level, as a number."""
-        return float(self.artifact.alpha)
+        return float(exact_level(self.artifact.alpha))
 
     @property
     def marks(self) -> dict[str, float]:

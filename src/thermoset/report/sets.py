@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from thermoset.artifact import Artifact
 from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
+from thermoset.levels import exact_level
 from thermoset.metrics import size_stratified_coverage
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Examples, LabelPair, Movement, SetFacts
@@ -118,7 +119,7 @@ def sets_of_examples(
     made = predictor.artifact_
     answers = predictor.answers(shown)
     swept = np.stack([classifier(made, t).fit(reference).predict_sets(shown, alphas) for t in temperatures])
-    own = [float(alpha) for alpha in alphas].index(float(made.alpha))
+    own = list(alphas).index(float(exact_level(made.alpha)))
     place = {t: i for i, t in enumerate(temperatures)}
     swept[place[made.temperature_sets], own] = answers.sets
     named = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
