@@ -38,12 +38,13 @@ def plot_size_gap(
     drawn = len(ax.get_lines())
     for i, method in enumerate(sweep.methods, start=drawn):
         size, gap = (sweep.curve(metric, method, alpha) for metric in ("avg_size", "top_coverage_gap"))
-        look = {"color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
-        ax.plot(size, gap, **look, linewidth=0.8, markersize=4, label=f"{label} {method.upper()}".strip())
+        colour, marker = COLOURS[i % len(COLOURS)], _MARKERS[i % len(_MARKERS)]
+        name = f"{label} {method.upper()}".strip()
+        ax.plot(size, gap, color=colour, marker=marker, linewidth=0.8, markersize=4, label=name)
     if chosen is not None:
         j = int(np.argmin(np.abs(sweep.temperatures - chosen)))
-        at = [sweep.curve(metric, sweep.methods[0], alpha)[j] for metric in ("avg_size", "top_coverage_gap")]
-        ax.scatter(*at, s=160, facecolors="none", edgecolors=COLOURS[1], linewidths=2, zorder=3)
+        size, gap = (sweep.curve(metric, sweep.methods[0], alpha) for metric in ("avg_size", "top_coverage_gap"))
+        ax.scatter(size[j], gap[j], s=160, facecolors="none", edgecolors=COLOURS[1], linewidths=2, zorder=3)
     ax.set(xlabel="AvgSize", ylabel="TopCovGap", xscale="log")
     ax.legend(frameon=False)
     return ax

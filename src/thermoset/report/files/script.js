@@ -92,13 +92,15 @@
   }
 
   // --- the slider --------------------------------------------------------------------------------------------------
-  const slider = document.getElementById("slider-t"), level = document.getElementById("slider-alpha");
+  const sliders = document.querySelectorAll(".slider-t"), level = document.getElementById("slider-alpha");
   function show() {
     const t = data.temperatures[state.t];
-    slider.value = state.t;
-    slider.setAttribute("aria-valuetext", "T = " + t.toFixed(2));
+    for (const slider of sliders) {
+      slider.value = state.t;
+      slider.setAttribute("aria-valuetext", "T = " + t.toFixed(2));
+    }
     level.value = state.a;
-    document.getElementById("at-temperature").textContent = t.toFixed(2);
+    for (const place of document.querySelectorAll(".at-temperature")) place.textContent = t.toFixed(2);
     for (const output of document.querySelectorAll("output[data-metric]")) {
       output.textContent = text(output.dataset.metric, state.t);
       output.dataset.value = value(output.dataset.metric, state.t);
@@ -126,7 +128,7 @@
     made.textContent = size === 0 ? "empty" : size > shown ? `and ${size - shown} more` : "";
     return made;
   }
-  slider.addEventListener("input", () => { state.t = Number(slider.value); show(); });
+  for (const slider of sliders) slider.addEventListener("input", () => { state.t = Number(slider.value); show(); });
   level.addEventListener("change", () => { state.a = Number(level.value); show(); });
   for (const button of document.querySelectorAll("button[data-go]")) {
     button.addEventListener("click", () => { state.t = nearest(Number(button.dataset.go)); show(); });
