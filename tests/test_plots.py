@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from parts import require
-from thermoset.metrics import reliability_from_confidence
+from thermoset.checking.tables import yardstick
+from thermoset.metrics import reliability_from_confidence, size_stratified_coverage
 from thermoset.sweeping import Sweep
 
 require("matplotlib", "plot")
@@ -96,3 +97,59 @@ def test_figures_save_as_png_pdf_and_svg(tmp_path):
     for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
         made.savefig(tmp_path / f"f.{kind}")
         assert (tmp_path / f"f.{kind}").read_bytes().startswith(magic)
+
+
+# --- the figures of the report ----------------------------------------------------------------------------------------
+
+
+def drawn():
+    _, (ax,) = plots.figure(1)
+    return ax
+
+
+def test_size_against_gap_has_a_point_for_each_temperature_and_marks_the_chosen_one():
+    sweep, ax = swept(), drawn()
+    assert plots.plot_size_gap(sweep, ax=ax, chosen=1.0) is ax
+    aps = ax.lines[1]
+    assert aps.get_xdata().tolist() == sweep.curve("avg_size", "aps").tolist()
+    assert aps.get_ydata().tolist() == sweep.curve("top_coverage_gap", "aps").tolist()
+    (mark,) = ax.collections
+    want = [sweep.curve(metric, "lac")[1] for metric in ("avg_size", "top_coverage_gap")]
+    assert mark.get_offsets()[0].tolist() == want
+    plots.plot_size_gap(swept(methods=("aps",)), ax=ax, label="Mondrian")
+    assert [line.get_label() for line in ax.lines] == ["LAC", "APS", "Mondrian APS"]
+    assert len({line.get_color() for line in ax.lines}) == 3
+
+
+def test_confidence_and_set_sizes_are_counts():
+    table = reliability_from_confidence([0.55, 0.65, 0.95, 0.95], [True, False, True, True], n_bins=10)
+    ax = plots.plot_confidence(table, ax=drawn())
+    assert [bar.get_height() for bar in ax.patches] == table.count.tolist()
+    ax = plots.plot_set_sizes([0, 2, 2, 1], ax=drawn())
+    assert [bar.get_height() for bar in ax.patches] == [1, 1, 2]
+
+
+def test_classes_stand_in_the_order_of_their_coverage_with_the_low_ones_apart():
+    table = yardstick(np.array([100, 0, 400, 50]), np.array([95, 0, 200, 45]), promised=0.9)
+    ax = plots.plot_class_coverage(table, ax=drawn())
+    good, low = (ax.collections[i].get_offsets()[:, 1].tolist() for i in (1, 3))
+    assert good == [0.9, 0.95]
+    assert low == [0.5]
+
+
+def test_strata_show_shares_and_the_promise():
+    sets = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 1]], dtype=bool)
+    ax = plots.plot_strata(size_stratified_coverage(sets, [0, 1, 2]), 0.1, ax=drawn())
+    assert ax.lines[0].get_ydata().tolist() == [0.5, 1.0]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0-1", "2-3"]
+    assert ax.lines[-1].get_ydata()[0] == 0.9
+
+
+def test_pairs_and_movements_can_be_drawn():
+    ax = plots.plot_label_pairs([[5, 2], [2, 7]], ["a", "b"], ax=drawn())
+    shown = ax.images[0].get_array().filled(-1)
+    assert shown[0, 1] == 2
+    assert not shown[0, 0] > 0, "a label with itself is no pair"
+    ax = plots.plot_movements({"T*": (1, 2, 1), "T-hat": (2, 2, 0)}, ax=drawn())
+    assert [bar.get_width() for bar in ax.patches] == [0.25, 0.5, 0.5, 0.5, 0.25, 0.0]
+    ax.figure.draw_without_rendering()

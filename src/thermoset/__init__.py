@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = _attach(
         "io",
         "levels",
         "metrics",
+        "report",
         "scores",
         "study",
         "sweeping",

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from html import escape
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ from thermoset.calibration import TemperatureScaler, probabilities
 from thermoset.checking import CheckReport, Promise, check
 from thermoset.conformal import ConformalClassifier, Scoring, sets_under, sizes_under
 from thermoset.data import Logits, as_logits
+from thermoset.display import html_curves, html_table
 from thermoset.errors import InputError
 from thermoset.estimators import checked_seed, fit_data, predict_data, remember_classes
 from thermoset.levels import Alpha, exact_level
@@ -302,6 +304,32 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         )
         predictor._adopt(artifact)
         return predictor
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows of a fitted predictor: the recommendation, what sets will look like, and the curves."""
+        if not hasattr(self, "artifact_"):
+            return None
+        made, choice = self.artifact_, self.choice_
+        head = f"{made.method.name.upper()}, alpha = {made.alpha}: T* = {made.temperature:.3f}. {choice.sentences[0]}"
+        rows = [
+            [at.name, f"{at.temperature:.2f}", f"{at.size:.2f}", f"{at.top_gap:.3f}", f"{at.empty_share:.1%}"]
+            for at in choice.outlooks
+        ]
+        table = html_table(["sets at", "T", "labels", "TopCovGap", "empty"], rows)
+        marks = {at.name: at.temperature for at in choice.outlooks}
+        plots = [
+            html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)
+            for title, values in (("labels in a set", choice.curve.size), ("class loss", choice.curve.loss))
+        ]
+        return f"<div><p>{escape(head)}</p>{table}{''.join(plots)}</div>"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Notebooks prefer this to `_repr_html_`; scikit-learn's shows parameters, which is right before `fit`."""
+        shown = self._repr_html_()
+        if shown is None:
+            bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+            return bundle
+        return {"text/plain": repr(self), "text/html": shown}
 
     def _adopt(self, artifact: Artifact) -> None:
         """Take over what an artifact says; every prediction comes from it."""

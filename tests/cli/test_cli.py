@@ -72,7 +72,8 @@ def test_demo_runs_the_main_job_on_the_bundled_data(tmp_path):
     _, fresh = load_glyphs().logits.split(0.7)
     coverage = ts.metrics.marginal_coverage(predictor.predict_set(fresh), fresh.labels)
     assert f"{coverage:.1%} of cases" in " ".join(done.stdout.split())
-    names = ["predictor.json", "temperature.png", "reliability.png"]
+    require("altair", "report")
+    names = ["predictor.json", "temperature.png", "reliability.png", "report.html"]
     assert re.findall(r"Wrote \S+?([\w.]+)\n", done.stdout) == names
     assert "thermoset tune val.npz" in done.stdout
 

@@ -17,6 +17,7 @@ from thermoset.cli.collect import collect
 from thermoset.cli.demo import demo
 from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
+from thermoset.cli.report import report
 from thermoset.cli.study import study
 from thermoset.cli.sweep import sweep
 from thermoset.cli.theory import theory
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, predict, check, sweep, theory, study, plan, collect, demo):
+for command in (tune, predict, check, report, sweep, theory, study, plan, collect, demo):
     app.command()(command)
 
 

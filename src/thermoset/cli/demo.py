@@ -8,6 +8,7 @@ import typer
 from thermoset.cli.options import Quiet, told_warnings
 from thermoset.cli.output import check_folder, name_files, png
 from thermoset.cli.progress import ProgressBar
+from thermoset.cli.report import page_files
 from thermoset.cli.tune import show_predictor, write_predictor
 
 if TYPE_CHECKING:
@@ -29,16 +30,23 @@ def demo(
     """Which character is this? Calibrated confidence and prediction sets for glyphs of unseen fonts."""
     from rich.console import Console
 
+    from thermoset.data.splits import split_indices
     from thermoset.datasets import load_glyphs
     from thermoset.io.files import need
     from thermoset.predictor import TwoTemperaturePredictor
 
     need("matplotlib", "plot", "the demo's figures")
     check_folder(out)
-    known, fresh = load_glyphs().logits.split(0.7)
+    glyphs = load_glyphs()
+    rows = split_indices(len(glyphs.logits), 0.7)
+    known, fresh = (glyphs.logits.take(part) for part in rows)
     with ProgressBar(quiet, "Tuning") as bar, told_warnings():
         predictor = TwoTemperaturePredictor("raps", _ALPHA).fit(known, progress=bar.tell)
-    files = write_predictor(predictor, out, {"reliability.png": _reliability(predictor, fresh)})
+    place = {row: i for i, row in enumerate(rows[1].tolist())}
+    pictures = zip(glyphs.thumbnail_rows.tolist(), glyphs.thumbnails, strict=True)
+    images = {place[row]: picture for row, picture in pictures if row in place}
+    page = page_files(predictor, fresh, "glyphs of fonts that the network has not seen", quiet, images)
+    files = write_predictor(predictor, out, {"reliability.png": _reliability(predictor, fresh), **page})
     console = Console(emoji=False)
     show_predictor(console, predictor, "glyphs, a network that reads characters of fonts it was not trained on")
     _show_fresh(console, predictor, fresh)

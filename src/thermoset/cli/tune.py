@@ -9,6 +9,7 @@ import typer
 from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, told_warnings
 from thermoset.cli.output import check_folder, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
+from thermoset.cli.report import page_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,10 +42,11 @@ def tune(
         Literal["calibration", "paper"], typer.Option(help="paper: appendix C, without the exact guarantee.")
     ] = "calibration",
     seed: Seed = 0,
+    no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
     probabilities: Probabilities = False,
     quiet: Quiet = False,
 ) -> None:
-    """Choose both temperatures and the threshold, and write predictor.json."""
+    """Choose both temperatures and the threshold, and write predictor.json and report.html."""
     from rich.console import Console
 
     from thermoset.io import load
@@ -67,7 +69,8 @@ def tune(
     )
     with ProgressBar(quiet, "Tuning") as bar, told_warnings():
         predictor.fit(data, progress=bar.tell)
-    files = write_predictor(predictor, out, {})
+    page = {} if no_report else page_files(predictor, data, logits.name, quiet, {})
+    files = write_predictor(predictor, out, page)
     console = Console(emoji=False)
     show_predictor(console, predictor, logits.name)
     console.print()

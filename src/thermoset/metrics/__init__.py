@@ -3,7 +3,7 @@
 =====================  ==================================================================================
 of sets                `avg_size`, `empty_share`, `marginal_coverage`, `marginal_coverage_gap`,
                        `class_coverage`, `top_coverage_gap`, `avg_coverage_gap`,
-                       `size_stratified_coverage_violation`; by name in `METRICS`
+                       `size_stratified_coverage`, `size_stratified_coverage_violation`; by name in `METRICS`
 of counts per class    `coverage_gaps`, `top_gap`, `avg_gap`: the formulas behind the gaps above
 of probabilities       `reliability_table`, `reliability_from_confidence`, `expected_calibration_error`,
                        `negative_log_likelihood`, `brier_score`, `top_k_accuracy`
@@ -46,6 +46,7 @@ from thermoset.metrics.registry import METRICS, SetMetric
 from thermoset.metrics.sets import (
     SIZE_STRATA,
     ClassCoverage,
+    StratumCoverage,
     avg_coverage_gap,
     avg_gap,
     avg_size,
@@ -54,6 +55,7 @@ from thermoset.metrics.sets import (
     empty_share,
     marginal_coverage,
     marginal_coverage_gap,
+    size_stratified_coverage,
     size_stratified_coverage_violation,
     top_coverage_gap,
     top_gap,
@@ -69,6 +71,7 @@ __all__ = [
     "Plan",
     "ReliabilityTable",
     "SetMetric",
+    "StratumCoverage",
     "avg_coverage_gap",
     "avg_gap",
     "avg_size",
@@ -91,6 +94,7 @@ __all__ = [
     "plan",
     "reliability_from_confidence",
     "reliability_table",
+    "size_stratified_coverage",
     "size_stratified_coverage_violation",
     "top_coverage_gap",
     "top_gap",

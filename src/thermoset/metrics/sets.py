@@ -25,6 +25,7 @@ from thermoset.metrics._checks import (
 __all__ = [
     "SIZE_STRATA",
     "ClassCoverage",
+    "StratumCoverage",
     "avg_coverage_gap",
     "avg_gap",
     "avg_size",
@@ -33,6 +34,7 @@ __all__ = [
     "empty_share",
     "marginal_coverage",
     "marginal_coverage_gap",
+    "size_stratified_coverage",
     "size_stratified_coverage_violation",
     "top_coverage_gap",
     "top_gap",
@@ -46,6 +48,16 @@ SIZE_STRATA = (0, 2, 4, 11, 101)
 class ClassCoverage:
     """Per class: rows with that label, how many of their sets hold it, and the share (NaN where there is no row)."""
 
+    coverage: FloatArray
+    count: IntArray
+    hits: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class StratumCoverage:
+    """Per stratum of set size: its first size, rows, how many of their sets hold the label, and the share."""
+
+    first: IntArray
     coverage: FloatArray
     count: IntArray
     hits: IntArray
@@ -171,6 +183,20 @@ def avg_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     return float(avg_gap(coverage_gaps(table.hits, table.count, alpha)))
 
 
+def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> StratumCoverage:
+    """Coverage of the sets of each stratum of `SIZE_STRATA`, with the counts it rests on.
+
+    >>> table = size_stratified_coverage([[True, False, False], [True, True, False]], labels=[1, 1])
+    >>> table.first.tolist(), table.count.tolist(), table.coverage.tolist()
+    ([0, 2, 4, 11, 101], [1, 1, 0, 0, 0], [0.0, 1.0, nan, nan, nan])
+    """
+    hit, _, _ = _hits(sets, labels)
+    stratum = np.searchsorted(SIZE_STRATA, np.count_nonzero(check_sets(sets), axis=1), side="right") - 1
+    count = np.bincount(stratum, minlength=len(SIZE_STRATA))
+    hits = np.bincount(stratum[hit], minlength=len(SIZE_STRATA))
+    return StratumCoverage(first=np.array(SIZE_STRATA), coverage=ratio(hits, count), count=count, hits=hits)
+
+
 def size_stratified_coverage_violation(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     """SSCV (Angelopoulos et al. 2021): largest | coverage - (1 - alpha) | over the strata of set size that have rows.
 
@@ -180,11 +206,8 @@ def size_stratified_coverage_violation(sets: ArrayLike, labels: ArrayLike, alpha
     >>> size_stratified_coverage_violation(sets, labels=[0, 1, 2], alpha=0.25)  # sizes 0-1: 1/2; sizes 2-3: 1
     0.25
     """
-    hit, _, _ = _hits(sets, labels)
-    stratum = np.searchsorted(SIZE_STRATA, np.count_nonzero(check_sets(sets), axis=1), side="right") - 1
-    counts = np.bincount(stratum, minlength=len(SIZE_STRATA))
-    hits = np.bincount(stratum[hit], minlength=len(SIZE_STRATA))
-    return float(np.nanmax(coverage_gaps(hits, counts, alpha)))
+    table = size_stratified_coverage(sets, labels)
+    return float(np.nanmax(coverage_gaps(table.hits, table.count, alpha)))
 
 
 def _hits(sets: ArrayLike, labels: ArrayLike) -> tuple[BoolArray, IntArray, int]:

@@ -9,6 +9,15 @@ from thermoset.plots.curves import (
     plot_sweep,
     sweep_figure,
 )
+from thermoset.plots.sets import (
+    plot_class_coverage,
+    plot_confidence,
+    plot_label_pairs,
+    plot_movements,
+    plot_set_sizes,
+    plot_size_gap,
+    plot_strata,
+)
 from thermoset.plots.theory import (
     bound_figure,
     critical_figure,
@@ -33,8 +42,15 @@ __all__ = [
     "plot_bound_share",
     "plot_by_score",
     "plot_choice",
+    "plot_class_coverage",
+    "plot_confidence",
     "plot_critical",
+    "plot_label_pairs",
+    "plot_movements",
     "plot_reliability",
+    "plot_set_sizes",
+    "plot_size_gap",
+    "plot_strata",
     "plot_sweep",
     "share_figure",
     "sweep_figure",

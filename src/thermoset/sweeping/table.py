@@ -3,12 +3,14 @@
 import csv
 import io
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.display import html_curves, html_table
 from thermoset.errors import InputError, MissingExtraError
 from thermoset.io.files import errors_about, write_whole
 
@@ -131,6 +133,28 @@ class Sweep:
             f"{self.temperatures[0]:g} to {self.temperatures[-1]:g}; alpha {', '.join(map(str, self.alphas))}; "
             f"{self.trials} trials)"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: where class gaps are smallest, and the curves of sizes and gaps at the first alpha."""
+        t, alpha = self.temperatures.tolist(), self.alphas[0]
+        shown = [metric for metric in ("avg_size", "top_coverage_gap") if metric in self.metrics]
+        rows = []
+        for method in self.methods:
+            for level in self.alphas:
+                curves = [self.curve(metric, method, level) for metric in shown]
+                best = int(np.nanargmin(curves[-1]))
+                rows.append([method, f"{level:g}", f"{t[best]:g}", *(f"{curve[best]:.3f}" for curve in curves)])
+        plots = [
+            html_curves(
+                f"{metric}, alpha = {alpha:g}",
+                t,
+                {method: self.curve(metric, method, alpha).tolist() for method in self.methods},
+                {"T = 1": 1.0},
+            )
+            for metric in shown
+        ]
+        table = html_table(["method", "alpha", f"T of the least {shown[-1]}", *shown], rows)
+        return f"<div><p>{escape(repr(self))}</p>{table}{''.join(plots)}</div>"
 
     def _index(self, shape: tuple[int, ...]) -> dict[str, list[Any]]:
         """Labels of the first four axes for every entry of an array of this shape."""

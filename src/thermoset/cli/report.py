@@ -1,0 +1,80 @@
+"""`thermoset report`: the page that explains a predictor; and the same page for the commands that make one."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thermoset.cli.options import Labelled, Predictor, Probabilities, Quiet
+from thermoset.cli.output import check_folder, name_files, write_files
+from thermoset.cli.progress import ProgressBar
+from thermoset.errors import InputError
+
+if TYPE_CHECKING:
+    from thermoset.data import Logits
+    from thermoset.predictor import TwoTemperaturePredictor
+
+__all__ = ["page_files", "report"]
+
+
+def report(
+    predictor: Predictor,
+    logits: Labelled,
+    out: Annotated[Path, typer.Option(help="The page to write: an .html file.")] = Path("report.html"),
+    name: Annotated[str, typer.Option(help="What the page calls the data; the file's name if left out.")] = "",
+    trials: Annotated[int, typer.Option(help="Random splits behind the curves.")] = 100,
+    probabilities: Probabilities = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained HTML page about a predictor: fresh rows, or those it was made from."""
+    from rich.console import Console
+
+    from thermoset.io import load
+    from thermoset.io.files import need
+    from thermoset.predictor import TwoTemperaturePredictor
+
+    for module in _NEEDED:
+        need(module, "report", "an HTML report")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--out {out} must be an HTML file. Name one that ends in .html.")
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder. Name a file in it.")
+    check_folder(out.parent)
+    model = TwoTemperaturePredictor.load(predictor)
+    data = load(logits, probabilities=probabilities)
+    page = _page(model, data, name or logits.name, quiet, {}, trials)
+    name_files(Console(emoji=False), write_files(out.parent, {out.name: page}))
+
+
+_NEEDED = ("altair", "vl_convert", "jinja2")
+
+
+def page_files(
+    predictor: "TwoTemperaturePredictor",
+    data: "Logits",
+    name: str,
+    quiet: bool,
+    images: Mapping[int, Any],
+) -> dict[str, bytes]:
+    """The page as a file by name; nothing without the extra."""
+    if any(find_spec(module) is None for module in _NEEDED):
+        return {}
+    return {"report.html": _page(predictor, data, name, quiet, images, 100)}
+
+
+def _page(
+    predictor: "TwoTemperaturePredictor",
+    data: "Logits",
+    name: str,
+    quiet: bool,
+    images: Mapping[int, Any],
+    trials: int,
+) -> bytes:
+    from thermoset.report import build_report, render_page
+
+    with ProgressBar(quiet, "Report") as bar:
+        found = build_report(predictor, data, name=name, images=images, trials=trials, progress=bar.tell)
+        page: str = render_page(found)
+    return page.encode()

@@ -1,0 +1,200 @@
+"""The page: a template filled with a report's numbers, and everything it needs to be viewed, in one file.
+
+Every number stands in a <data> element with its exact value and a key, so that programs can read the page as well.
+"""
+
+import base64
+import math
+import os
+import struct
+import zlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.errors import InputError
+from thermoset.io.files import as_path, errors_about, need, write_whole
+from thermoset.metrics import clopper_pearson
+from thermoset.report.record import Report
+from thermoset.sweeping import standard_error
+
+__all__ = ["render_page", "write_page"]
+
+_SHOWN_LABELS = 16  # of a set; the others are counted
+_SWEEP_METRICS = (
+    "avg_size",
+    "marginal_coverage",
+    "top_coverage_gap",
+    "avg_coverage_gap",
+    "threshold",
+    "empty_share",
+)
+
+
+def write_page(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write the page to a file, whole or not at all."""
+    target = as_path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{target}: a report is an HTML page; name a file that ends in .html.")
+    content = render_page(report).encode()
+    with errors_about(target, "written"), write_whole(target) as stream:
+        stream.write(content)
+
+
+def render_page(report: Report) -> str:
+    """The page as HTML: self-contained, it asks for nothing over a network."""
+    jinja2 = need("jinja2", "report", "an HTML report")
+    need("altair", "report", "an HTML report")
+    need("vl_convert", "report", "an HTML report")
+    from thermoset.report import charts  # noqa: PLC0415 (needs altair)
+
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.globals |= {"num": _number, "label": report.class_name, "picture": _picture}
+    filled: str = environment.from_string(_file("template.html")).render(
+        report=report,
+        made=report.artifact,
+        came=report.artifact.provenance,
+        choice=report.artifact.choice,
+        measures={measure.name: measure for measure in report.artifact.measures},
+        style=_file("style.css"),
+        script=_file("script.js"),
+        library=_library(),
+        charts=charts.all_charts(report),
+        panels=charts.TRADE_OFF,
+        series=charts.series_names(report),
+        legend={
+            "names": charts.series_names(report),
+            "lines": charts.line_names(report),
+            "dashes": charts.DASHES,
+            "shapes": charts.SHAPES,
+        },
+        strata=list(_strata(report, charts.stratum_names(report))),
+        classes=_class_order(report),
+        flagged=set(report.check.classes.under_covered.tolist()),
+        table=list(_sweep_rows(report)),
+        slider=_slider(report),
+        examples=list(_examples(report)),
+    )
+    return filled
+
+
+def _file(name: str) -> str:
+    return files("thermoset.report").joinpath(f"files/{name}").read_text(encoding="utf-8")
+
+
+@cache
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed; nothing in them may close the script they stand in."""
+    bundle: str = need("vl_convert", "report", "an HTML report").javascript_bundle()
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _number(key: str, value: float | None, spec: str = ".3f") -> Any:
+    """A number to read, with its exact value and name to be checked by."""
+    markup = need("markupsafe", "report", "an HTML report").Markup
+    if value is None or math.isnan(value):
+        return markup("<data value='' data-key='{}'>–</data>").format(key)
+    text = ("∞" if value > 0 else "-∞") if math.isinf(value) else format(value, spec)
+    return markup("<data value='{}' data-key='{}'>{}</data>").format(str(value), key, text)
+
+
+def _class_order(report: Report) -> list[int]:
+    """Classes, the least covered first; those without rows last."""
+    table = report.check.classes
+    order: list[int] = np.lexsort((table.p_value, np.nan_to_num(table.coverage, nan=2.0))).tolist()
+    return order
+
+
+def _strata(report: Report, names: list[str]) -> Any:
+    strata = report.sets.strata
+    interval = clopper_pearson(strata.hits, strata.count)
+    columns = (strata.count, strata.hits, strata.coverage, interval.low, interval.high)
+    return (row for row in zip(names, *(c.tolist() for c in columns), strict=True) if row[1])
+
+
+def _sweep_rows(report: Report) -> Any:
+    """The predictor's own curve at its alpha: temperature, then each metric with its standard error."""
+    sweep = report.own
+    found = [sweep.of_trials(metric, sweep.methods[0], report.alpha) for metric in _SWEEP_METRICS]
+    for i, t in enumerate(sweep.temperatures.tolist()):
+        yield (
+            t,
+            {
+                metric: (float(trials[i].mean()), float(standard_error(trials)[i]))
+                for metric, trials in zip(_SWEEP_METRICS, found, strict=True)
+            },
+        )
+
+
+def _slider(report: Report) -> dict[str, Any]:
+    """What the script needs to show any temperature and level."""
+    sweep, shown = report.own, report.examples
+    used = sorted(
+        {int(y) for row, sets in enumerate(np.moveaxis(shown.swept, 2, 0)) for y in _used(sets, shown.order[row])}
+    )
+    return {
+        "temperatures": sweep.temperatures.tolist(),
+        "alphas": list(sweep.alphas),
+        "alpha": report.alpha,
+        "hat": report.artifact.temperature_sets,
+        "metrics": {
+            metric: [[_plain(x) for x in sweep.curve(metric, sweep.methods[0], alpha)] for alpha in sweep.alphas]
+            for metric in _SWEEP_METRICS
+        },
+        "names": {y: report.class_name(y) for y in used},
+        "truth": shown.labels.tolist(),
+        "sets": [
+            [[_listed(sets, shown.order[row]) for sets in at_alpha] for at_alpha in np.moveaxis(of_row, 1, 0)]
+            for row, of_row in enumerate(np.moveaxis(shown.swept, 2, 0))
+        ],
+        "marks": report.marks,
+    }
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _used(sets: NDArray[np.bool_], order: NDArray[np.int64]) -> list[int]:
+    """Labels that are shown in some set of a row."""
+    return [y for at_t in sets for one in at_t for y in _listed(one, order)[1:]]
+
+
+def _listed(members: NDArray[np.bool_], order: NDArray[np.int64]) -> list[int]:
+    """Size of a set, then its likeliest labels in order."""
+    ranked = order[members[order]]
+    return [len(ranked), *ranked[:_SHOWN_LABELS].tolist()]
+
+
+def _examples(report: Report) -> Any:
+    """Example rows with what they show."""
+    shown = report.examples
+    for i, row in enumerate(shown.rows.tolist()):
+        sets = {name: _listed(members[i], shown.order[i]) for name, members in shown.named.items()}
+        yield {
+            "row": row,
+            "truth": int(shown.labels[i]),
+            "predicted": int(shown.predicted[i]),
+            "confidence": float(shown.confidence[i]),
+            "image": shown.images[i],
+            "sets": sets,
+        }
+
+
+def _picture(image: NDArray[np.generic]) -> str:
+    """A 2-d array as a PNG to be put into the page: True is ink; other arrays are grey levels from 0 to 255."""
+    grey = np.where(image, 0, 255) if image.dtype == np.bool_ else np.asarray(image)
+    pixels = grey.astype(np.uint8)
+    height, width = pixels.shape
+    lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), pixels])  # each line begins with its filter: none
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in parts
+    )
+    return "data:image/png;base64," + base64.b64encode(content).decode()

@@ -1,0 +1,173 @@
+"""What the page shows: every number of it, in one frozen record, before any of it is drawn."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.artifact import Artifact
+from thermoset.checking import CheckReport
+from thermoset.levels import exact_level
+from thermoset.metrics import NoiseFloor, ReliabilityTable, StratumCoverage
+from thermoset.sweeping import Sweep
+
+__all__ = ["Calibration", "Examples", "LabelPair", "Movement", "Report", "SetFacts"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Confidence at one temperature: reliability in bins, negative log-likelihood, Brier score."""
+
+    name: str
+    temperature: float
+    bins: ReliabilityTable
+    nll: float
+    brier: float
+
+
+@dataclass(frozen=True)
+class LabelPair:
+    """Two labels, and the number of sets that hold both."""
+
+    first: int
+    second: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How many rows get a larger, an equal or a smaller set at `after` than at T = 1 (paper, appendix B.4.1)."""
+
+    after: str
+    temperature: float
+    grown: int
+    same: int
+    shrunk: int
+
+
+@dataclass(frozen=True, eq=False)
+class SetFacts:
+    """The predictor's own sets.
+
+    `sizes[s]` counts sets of s labels, `class_sizes` is the mean size by true class (NaN without rows), `strata` is
+    coverage by size, `pairs` are the labels that stand together most often.
+    """
+
+    sizes: Ints
+    class_sizes: Floats
+    strata: StratumCoverage
+    pairs: tuple[LabelPair, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Some rows with their sets.
+
+    Attributes
+    ----------
+    rows : int array (m,)
+        Row numbers in the data of the report.
+    labels, predicted : int arrays (m,)
+        True and likeliest labels.
+    confidence : float array (m,)
+        At T*.
+    order : int array (m, C)
+        Labels of each row, the likeliest first.
+    named : mapping
+        Sets (m, C) at "T = 1", "T*" and "T-hat".
+    swept : bool array (temperatures, alphas, m, C)
+        Sets at every temperature and level of the slider.
+    images : tuple
+        A picture of each row as a 2-d array, or None.
+    """
+
+    rows: Ints
+    labels: Ints
+    predicted: Ints
+    confidence: Floats
+    order: Ints
+    named: Mapping[str, Bools]
+    swept: Bools
+    images: tuple[NDArray[np.generic] | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything on the page.
+
+    Attributes
+    ----------
+    name : str
+        What the data is called.
+    artifact : Artifact
+        The predictor.
+    origin : "fresh" or "calibration"
+        Whether the judged rows are new to the predictor, or those that its temperatures were chosen on.
+    rows, reference_rows, compared_rows : int
+        Rows that the predictor is judged on; that set thresholds at other temperatures; that are shown at these.
+    data_sha256 : str
+        Of all rows given.
+    check : CheckReport
+        Coverage, classes and calibration of the judged rows.
+    curves, conditional : Sweep
+        Global thresholds by method, and thresholds by class, over random splits of all rows given.
+    floors : mapping
+        By alpha: what class gaps show by chance on the evaluation rows of a split.
+    critical : float
+        The theory's critical temperature.
+    calibrations : tuple of Calibration
+        At T = 1 and T*, on the judged rows.
+    sets : SetFacts
+    examples : Examples
+    movements : tuple of Movement
+        From T = 1 to T*, and to T-hat, on the compared rows.
+    notes : tuple of str
+        What was warned of on the way.
+    """
+
+    name: str
+    artifact: Artifact
+    origin: Literal["fresh", "calibration"]
+    rows: int
+    reference_rows: int
+    compared_rows: int
+    data_sha256: str
+    check: CheckReport
+    curves: Sweep
+    conditional: Sweep
+    floors: Mapping[float, NoiseFloor]
+    critical: float
+    calibrations: tuple[Calibration, ...]
+    sets: SetFacts
+    examples: Examples
+    movements: tuple[Movement, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def own(self) -> Sweep:
+        """The sweep of sets made as the predictor makes them; its first method is the predictor's."""
+        return self.curves if self.artifact.class_conditional is None else self.conditional
+
+    @property
+    def alpha(self) -> float:
+        """The predictor's level, as a number."""
+        return float(exact_level(self.artifact.alpha))
+
+    @property
+    def marks(self) -> dict[str, float]:
+        """Temperatures to point out, by name."""
+        made = self.artifact
+        marks = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
+        if made.choice.peak is not None:
+            marks["T_c"] = made.choice.peak
+        return marks | {"theory": self.critical}
+
+    def class_name(self, label: int) -> str:
+        """Name of a class; its number where classes have no names."""
+        return str(label) if self.artifact.classes is None else self.artifact.classes[label]

@@ -1,0 +1,135 @@
+"""What the sets of a predictor look like: sizes, strata, labels that stand together, examples, movements."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.artifact import Artifact
+from thermoset.conformal import ConformalClassifier
+from thermoset.data import Logits
+from thermoset.levels import exact_level
+from thermoset.metrics import size_stratified_coverage
+from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.report.record import Examples, LabelPair, Movement, SetFacts
+
+__all__ = ["label_pairs", "movements", "pick_examples", "set_facts", "sets_of_examples"]
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+_PAIRS = 30
+_BLOCK = 4096  # rows of a product: its counts are whole numbers far below 2^24, exact in single precision
+
+
+def set_facts(sets: Bools, labels: Ints) -> SetFacts:
+    """Sizes, coverage by size, mean size by class, and the most frequent pairs.
+
+    >>> sets = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 0]], dtype=bool)
+    >>> facts = set_facts(sets, labels=np.array([0, 2, 2]))
+    >>> facts.sizes.tolist(), facts.class_sizes.tolist(), facts.pairs[0]
+    ([0, 1, 1, 1], [2.0, nan, 2.0], LabelPair(first=0, second=1, count=2))
+    """
+    sizes = np.count_nonzero(sets, axis=1)
+    n_classes = sets.shape[1]
+    count = np.bincount(labels, minlength=n_classes)
+    total = np.bincount(labels, weights=sizes, minlength=n_classes)
+    return SetFacts(
+        sizes=np.bincount(sizes),
+        class_sizes=np.divide(total, count, out=np.full(n_classes, np.nan), where=count > 0),
+        strata=size_stratified_coverage(sets, labels),
+        pairs=label_pairs(sets),
+    )
+
+
+def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:
+    """The pairs of labels that most sets hold together, the most frequent first.
+
+    >>> label_pairs(np.array([[True, False, True], [True, True, True]]), most=2)
+    (LabelPair(first=0, second=2, count=2), LabelPair(first=0, second=1, count=1))
+    """
+    n_classes = sets.shape[1]
+    together = np.zeros((n_classes, n_classes), dtype=np.int64)
+    for start in range(0, len(sets), _BLOCK):
+        block = sets[start : start + _BLOCK].astype(np.float32)
+        together += (block.T @ block).astype(np.int64)
+    first, second = np.triu_indices(n_classes, 1)
+    counts = together[first, second]
+    best = np.argsort(-counts, kind="stable")[:most]
+    return tuple(LabelPair(int(first[i]), int(second[i]), int(counts[i])) for i in best if counts[i])
+
+
+def classifier(artifact: Artifact, temperature: float) -> ConformalClassifier:
+    """Sets as the predictor makes them, at another temperature; not fitted yet."""
+    score = artifact.method.score()
+    return ConformalClassifier(
+        score,
+        artifact.alpha,
+        temperature,
+        artifact.seed is not None or not score.uses_u,
+        artifact.allow_empty,
+        artifact.class_conditional,
+        artifact.provenance.random_state,
+    )
+
+
+def movements(predictor: TwoTemperaturePredictor, reference: Logits, compared: Logits) -> tuple[Movement, ...]:
+    """How many sets grow, stay and shrink from T = 1 to T*, and to T-hat."""
+    made = predictor.artifact_
+    before = classifier(made, 1.0).fit(reference).set_sizes(compared)
+    calibrated = classifier(made, made.temperature).fit(reference).set_sizes(compared)
+    after = {
+        "T*": (made.temperature, calibrated),
+        "T-hat": (made.temperature_sets, predictor.set_sizes(compared)),
+    }
+    return tuple(
+        Movement(
+            name,
+            temperature,
+            grown=int(np.count_nonzero(sizes > before)),
+            same=int(np.count_nonzero(sizes == before)),
+            shrunk=int(np.count_nonzero(sizes < before)),
+        )
+        for name, (temperature, sizes) in after.items()
+    )
+
+
+def pick_examples(sizes: Ints, allowed: Ints, count: int) -> Ints:
+    """Places of rows with small, middling and large sets, from `allowed` ones.
+
+    >>> pick_examples(np.array([5, 1, 3, 2, 9]), np.array([0, 1, 2, 3]), count=3).tolist()
+    [1, 3, 0]
+    """
+    order = allowed[np.argsort(sizes[allowed], kind="stable")]
+    if len(order) <= count:
+        return order
+    return order[np.linspace(0, len(order) - 1, count).astype(np.int64)]
+
+
+def sets_of_examples(
+    predictor: TwoTemperaturePredictor,
+    reference: Logits,
+    shown: Logits,
+    rows: Ints,
+    temperatures: Sequence[float],
+    alphas: Sequence[float],
+    images: Mapping[int, NDArray[np.generic]],
+) -> Examples:
+    """Sets of some rows at every temperature and level; those of the predictor itself where it has them."""
+    made = predictor.artifact_
+    answers = predictor.answers(shown)
+    swept = np.stack([classifier(made, t).fit(reference).predict_sets(shown, alphas) for t in temperatures])
+    own = list(alphas).index(float(exact_level(made.alpha)))
+    place = {t: i for i, t in enumerate(temperatures)}
+    swept[place[made.temperature_sets], own] = answers.sets
+    named = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
+    return Examples(
+        rows=rows,
+        labels=shown.require_labels("a report"),
+        predicted=answers.labels,
+        confidence=answers.confidence,
+        order=np.argsort(-shown.logits, axis=1, kind="stable"),
+        named={name: swept[place[t], own] for name, t in named.items()},
+        swept=swept,
+        images=tuple(images.get(int(row)) for row in rows),
+    )

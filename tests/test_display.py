@@ -1,0 +1,58 @@
+"""What notebooks show: escaped text, the numbers of the object, valid markup."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+import thermoset as ts
+from law import generated
+from thermoset.display import html_curves, html_table
+
+
+def parsed(html):
+    return ET.fromstring(html.replace("<br>", "<br/>"))  # noqa: S314 (our own text)
+
+
+def test_names_are_escaped():
+    hostile = "<img src=x onerror=alert(1)>"
+    for html in (
+        html_table([hostile], [[hostile]]),
+        html_curves(hostile, [1.0, 2.0], {hostile: [1.0, 2.0]}, {hostile: 1.5}),
+    ):
+        assert "<img" not in html
+        assert hostile in "".join(parsed(html).itertext())
+
+
+def test_curves_rise_upwards_and_skip_what_is_not_finite():
+    svg = html_curves("q", [1.0, 2.0, 3.0], {"a": [0.0, np.inf, 2.0]}, {"far": 9.0})
+    (points,) = re.findall(r'points="([^"]*)"', svg)
+    first, last = (tuple(map(float, point.split(","))) for point in points.split())
+    assert last[0] > first[0]
+    assert last[1] < first[1]
+    assert "far" not in svg
+
+
+def test_a_sweep_shows_its_numbers():
+    data = ts.Logits(*generated(600, 5))
+    sweep = ts.sweep(data, temperatures=[0.5, 1, 2], methods=["aps", "raps"], alphas=(0.1, 0.2), trials=3)
+    cells = [[cell.text for cell in row] for row in parsed(sweep._repr_html_()).iter("tr")]
+    assert len(cells) == 1 + 4
+    for method, alpha, t, size, gap in cells[1:]:
+        curve = sweep.curve("top_coverage_gap", method, float(alpha))
+        place = sweep.temperatures.tolist().index(float(t))
+        assert curve[place] == curve.min()
+        assert (size, gap) == (f"{sweep.curve('avg_size', method, float(alpha))[place]:.3f}", f"{curve.min():.3f}")
+
+
+def test_a_fitted_predictor_shows_its_choice_and_an_unfitted_one_its_parameters():
+    predictor = ts.TwoTemperaturePredictor()
+    assert predictor._repr_html_() is None
+    assert "text/plain" in predictor._repr_mimebundle_()
+    predictor.fit(ts.Logits(*generated(1000, 5)))
+    shown = predictor._repr_mimebundle_()["text/html"]
+    assert shown == predictor._repr_html_()
+    text = "".join(parsed(shown).itertext())
+    assert predictor.choice_.sentences[0] in text
+    for at in predictor.choice_.outlooks:
+        assert f"{at.size:.2f}" in text
