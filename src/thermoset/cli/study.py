@@ -41,7 +41,7 @@ def _show(found: "Study", out: Path) -> None:
 
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("file", no_wrap=True)
+    table.add_column("file", overflow="fold")  # a long name wraps, numbers do not
     for column in ("T* (ECE)", "AvgSize APS\nT = 1, T*", "TopCovGap APS\nT = 1, T*", "printed cells\nthat agree"):
         table.add_column(column, justify="right", no_wrap=True)
     for pair in found.pairs:
