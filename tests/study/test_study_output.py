@@ -13,7 +13,7 @@ import thermoset as ts
 from law import generated
 from parts import require
 from thermoset.cli import main
-from thermoset.study import Settings, logits_files, study
+from thermoset.study import Settings, _name, logits_files, study
 
 require("matplotlib", "plot")
 SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
@@ -165,3 +165,8 @@ def test_the_command_refuses_a_folder_that_is_not_there_before_it_makes_one(tmp_
     assert ended.value.code == 2
     assert "must be a folder" in capsys.readouterr().err
     assert not (tmp_path / "o").exists()
+
+
+def test_files_that_differ_in_their_ending_alone_keep_it(tmp_path):
+    files = [tmp_path / name for name in ("val.csv", "val.npz", "other.npz")]
+    assert [_name(path, files) for path in files] == ["val.csv", "val.npz", "other"]

@@ -101,7 +101,7 @@ def study(
     for source in sources:
         try:
             data = load(source)
-            found = study_logits(data, source.stem, asked, tell=counter.tell)
+            found = study_logits(data, _name(source, sources), asked, tell=counter.tell)
             figures.update(figure_files(found, data))
             studies.append(found)
         except InputError as error:
@@ -111,6 +111,11 @@ def study(
         raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
     files = write_files(Path(out), {**figures, **summary_files(studies, figures, skipped)})
     return Study(tuple(studies), skipped, tuple(files))
+
+
+def _name(source: Path, sources: list[Path]) -> str:
+    """A file's name without its ending, where that tells it from the others."""
+    return source.stem if [path.stem for path in sources].count(source.stem) == 1 else source.name
 
 
 class _Counter:
