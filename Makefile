@@ -21,7 +21,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp for each extra of pyproject.toml: a target installs what it needs and no more.
-EXTRAS := plot test check docs bench
+EXTRAS := plot report test check docs bench
 $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
@@ -35,7 +35,7 @@ $(VENV)/.with-chromium: tools/chromium.sh | $(BIN)/python
 	bash tools/chromium.sh
 	@touch $@
 
-demo: $(VENV)/.plot ## run the main job on real data and write figures to demo-output/
+demo: $(VENV)/.plot $(VENV)/.report ## run the main job on real data and write figures and the report to demo-output/
 	@$(BIN)/thermoset demo --out demo-output
 
 test: $(VENV)/.test $(HEAVY) ## run every test and doctest

@@ -1,6 +1,8 @@
-"""Examples in docstrings and pages that need PyTorch run where it is installed; tests say themselves what they need."""
+"""Examples in docstrings and pages that need PyTorch or Altair run where these are installed; tests say themselves what they need."""
 
 from importlib.util import find_spec
 
 _NEED_TORCH = ["src/thermoset/integrations/torch.py", "src/thermoset/integrations/models.py", "docs/collect.md"]
 collect_ignore = [] if find_spec("torch") else _NEED_TORCH
+if not find_spec("altair"):
+    collect_ignore = [*collect_ignore, "src/thermoset/report/charts.py"]

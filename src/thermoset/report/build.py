@@ -34,8 +34,8 @@ Progress = Callable[[int, int], None]
 _BINS = 10
 _EXAMPLES = 12
 _TRIALS = 100
-_BY_CLASS_TRIALS = 5  # each costs a fit and a prediction
-_BY_CLASS_GRID = (0.5, 1.0, 3.0)  # with T* and T-hat
+_BY_CLASS_TRIALS = 5  # each costs a fit and a prediction at every temperature
+_BY_CLASS_CELLS = 60_000_000  # rows x classes x temperatures x trials that thresholds by class may cost
 _MORE_ALPHAS = (0.05, 0.1, 0.2)
 _CONFORMAL_PART = 0.5  # of a split of the sweep; the rest is evaluated
 
@@ -164,13 +164,15 @@ def _sweeps(
         progress=progress,
         **shared,
     )
-    grid = _BY_CLASS_GRID if kind is None else default_grid(made.temperature, kind)
+    # Beside other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
+    grid = np.unique(marks if kind is None else [*default_grid(made.temperature, kind), *marks])
+    affordable = _BY_CLASS_CELLS // (data.logits.size * len(grid))
     conditional = sweep(
         data,
-        temperatures=np.unique([*grid, *marks]),
+        temperatures=grid,
         methods=[own],
-        alphas=alphas,
-        trials=min(trials, _BY_CLASS_TRIALS),
+        alphas=[float(exact_level(made.alpha))] if kind is None else alphas,
+        trials=max(1, min(trials, _BY_CLASS_TRIALS, affordable)),
         class_conditional=kind or "mondrian",
         **shared,
     )
