@@ -1,4 +1,4 @@
-"""Examples in docstrings and pages that need PyTorch or Altair run where these are installed; tests say themselves what they need."""
+"""Examples that need PyTorch or Altair run where these are installed; tests say themselves what they need."""
 
 from importlib.util import find_spec
 
