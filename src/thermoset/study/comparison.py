@@ -33,7 +33,7 @@ ALPHA = 0.1
 _RAPS = METHODS.index("raps")
 _CP = (10, 20)  # sizes of the conformal set in the table, percent
 _ENTRIES = 2e7  # logits that class-conditional predictions go through, over all trials of a kind
-_LEAST = 8  # trials of what is slow, however large the file
+_LEAST = 5  # trials of what is slow, however large the file
 _SEARCHES = 12
 _GAP_BUDGET = "gap<=0.03"
 
