@@ -89,7 +89,7 @@ def test_a_size_budget_is_kept_in_nine_of_ten_splits(name):
 
 
 def test_a_saved_predictor_is_calibrated_and_keeps_coverage(tmp_path):
-    """ECE falls from 0.093 to 0.022 on the rows T* is fitted on (test_published_numbers); on fresh rows it still halves."""
+    """ECE falls from 0.093 to 0.022 where T* is fitted (test_published_numbers); on fresh rows it more than halves."""
     known, fresh = published("cifar100_resnet50")[0].split(0.5)
     ts.TwoTemperaturePredictor(objective="ece").fit(known).save(tmp_path / "p.json")
     predictor = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
