@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
-from thermoset.engine import run_all
 from thermoset.errors import CoverageWarning
 from thermoset.levels import conformal_rank, rows_needed
 from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_coverage_gap, top_gap
+from thermoset.pool import run_all
 from thermoset.sweeping import Trial, sweep
 from thermoset.sweeping.labels import count_misses, select_thresholds
 from thermoset.sweeping.passes import Shares, shares_of_labels
