@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import oracle
 import thermoset
-from thermoset import CoverageWarning, InputError, engine
+from thermoset import CoverageWarning, InputError
 from thermoset.conformal import ConformalClassifier, scores
 from thermoset.engine import Randomness, label_scores
 from thermoset.levels import conformal_rank, rows_needed
@@ -275,7 +275,7 @@ def test_threads_and_blocks_do_not_change_the_answer(method, monkeypatch):
         expected = answer(kind)
         for threads, block in (("1", 48), ("2", 48 * 7), ("5", 48 * 101), ("2", 2**30)):
             monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-            monkeypatch.setattr(engine, "_BLOCK_BYTES", block)
+            monkeypatch.setattr("thermoset.pool._BLOCK_BYTES", block)
             assert answer(kind) == expected
 
 

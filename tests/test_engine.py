@@ -5,7 +5,6 @@ import pytest
 from mpmath import mp
 
 import oracle
-from thermoset import engine
 from thermoset.engine import Randomness, ScorePairs, class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
 from thermoset.errors import InputError
 from thermoset.scores import RAPS, SCORES
@@ -128,7 +127,7 @@ def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
     for threads in ("1", "2", "7"):
         for block in (8, 72 * 10, 72 * 33, 2**30):  # one row, ten rows, thirty-three, all
             monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-            monkeypatch.setattr(engine, "_BLOCK_BYTES", block)
+            monkeypatch.setattr("thermoset.pool._BLOCK_BYTES", block)
             assert everything() == expected
 
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from thermoset.data import Logits, as_logits
-from thermoset.engine import for_blocks
 from thermoset.errors import BoundWarning, InputError
 from thermoset.estimators import checked_temperature, fit_data, predict_data, remember_classes
 from thermoset.kernels import Row, confidences, row_moments, softmax
 from thermoset.metrics import reliability_from_confidence
+from thermoset.pool import for_blocks
 
 __all__ = ["T_MAX", "T_MIN", "Fit", "TemperatureScaler", "confidence_and_loss", "fit_ece", "fit_nll", "probabilities"]
 

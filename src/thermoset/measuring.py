@@ -29,7 +29,7 @@ def measure(
     random_state: int,
 ) -> tuple[Measure, ...]:
     """Calibration before and after T*, cross-fitted; size, class gap and coverage of the sets."""
-    before, after = _at(calibration, 1.0), _cross_fitted(calibration, scaler, random_state)
+    before, after = confidence_and_loss(calibration, 1.0), _cross_fitted(calibration, scaler, random_state)
     correct = calibration.logits.argmax(axis=1) == calibration.require_labels("measuring")
     at = choice.outlook
     return (
@@ -48,10 +48,6 @@ def measure(
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def _at(data: Logits, temperature: float) -> Pair:
-    return confidence_and_loss(data, temperature)
-
-
 def _cross_fitted(data: Logits, scaler: TemperatureScaler, random_state: int) -> Pair:
     """Confidence and loss of each row with a temperature from the other half of the rows: no row judges itself."""
     rows = np.random.default_rng((random_state, 2)).permutation(len(data))
@@ -61,7 +57,7 @@ def _cross_fitted(data: Logits, scaler: TemperatureScaler, random_state: int) ->
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BoundWarning)  # said of all rows already, if it is so
             other = TemperatureScaler(scaler.objective, scaler.n_bins).fit(data.take(fitted_on))
-        confidence[judged], loss[judged] = _at(data.take(judged), other.temperature_)
+        confidence[judged], loss[judged] = confidence_and_loss(data.take(judged), other.temperature_)
     return confidence, loss
 
 

@@ -223,11 +223,18 @@ def test_threads_do_not_change_the_choice(monkeypatch, chosen, rows, threads):
     assert choose(rows, method="aps", prefer="coverage", calibrated=2.0) == chosen("coverage")
 
 
-def test_progress_ends_at_its_total(rows):
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"selection": "paper", "conformal": uneven(200, seed=1)}, {"class_conditional": "mondrian", "prefer": "size"}],
+    ids=["closed form", "paper", "mondrian"],
+)
+def test_progress_rises_to_its_total(arguments):
     told = []
-    choose(rows, calibrated=3.0, progress=lambda done, total: told.append((done, total)))
+    progress = {"progress": lambda done, total: told.append((done, total))}
+    choose(uneven(200), calibrated=3.0, temperatures=[0.5, 1, 2, 4], **arguments, **progress)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[-1][0] == told[-1][1]
+    assert len({done for done, _ in told}) > 2, "it moves in between"
 
 
 @pytest.mark.parametrize(

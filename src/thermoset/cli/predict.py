@@ -32,7 +32,7 @@ def predict(
             raise InputError(f"--out {out} is the file to read from. Name another.")
     model = TwoTemperaturePredictor.load(predictor)
     sizes = np.zeros(model.artifact_.n_classes + 1, dtype=np.int64)
-    rows = hidden = 0
+    rows = 0
     with (
         open_blocks(logits, probabilities=probabilities) as blocks,
         open_predictions(out, model.artifact_.classes) as written,
@@ -42,11 +42,12 @@ def predict(
             answers = model.answers(block)
             written.write(*answers)
             sizes += np.bincount(answers.sets.sum(axis=1), minlength=len(sizes))
-            hidden += int(np.count_nonzero(~answers.sets.any(axis=1)))
             rows += len(block)
             bar.tell(rows, blocks.n_rows)
     mean = float(sizes @ np.arange(len(sizes))) / rows
-    sys.stdout.write(f"Wrote {out}: {rows:,} rows, {mean:.2f} labels in a set on average, {hidden / rows:.1%} empty\n")
+    sys.stdout.write(
+        f"Wrote {out}: {rows:,} rows, {mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty\n"
+    )
     drift = size_drift(np.array(model.artifact_.sizes), sizes)
     if drift.drifted:
         sys.stderr.write(f"thermoset: warning: {drift.message}\n")

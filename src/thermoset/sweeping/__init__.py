@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits, as_logits
-from thermoset.engine import compiling
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.pool import compiling
 from thermoset.scores import APS, SCORES, Score, resolve
 from thermoset.sweeping.grid import PAPER_GRID, checked_temperatures, temperature_grid
 from thermoset.sweeping.own import OwnTemperatures, measure_trials

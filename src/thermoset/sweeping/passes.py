@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.engine import row_blocks, run_all, widened
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.metrics import avg_gap, coverage_gaps, top_gap
+from thermoset.pool import row_blocks, run_all, widened
 from thermoset.scores import Score
 from thermoset.sweeping.intervals import FIXED_POINT
 from thermoset.sweeping.labels import N_SHARES, TOP_SHARE, count_misses, label_shares, select_thresholds

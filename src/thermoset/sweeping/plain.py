@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
-from thermoset.engine import run_all
 from thermoset.errors import CoverageWarning
 from thermoset.levels import Alpha
 from thermoset.metrics import METRICS as SET_METRICS
+from thermoset.pool import run_all
 from thermoset.scores import Score
 from thermoset.sweeping.passes import METRICS, Plan
 from thermoset.sweeping.trials import Protocol, draw_trial

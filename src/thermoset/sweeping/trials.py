@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import split_indices
-from thermoset.engine import run_all
 from thermoset.levels import Alpha
+from thermoset.pool import run_all
 
 __all__ = ["Protocol", "Trial", "Trials", "draw_trial", "draw_trials", "packed_trials"]
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thermoset.data import Logits, as_logits
-from thermoset.engine import for_blocks
 from thermoset.errors import InputError
 from thermoset.kernels import Row
 from thermoset.levels import Alpha, conformal_rank, rows_needed
+from thermoset.pool import for_blocks
 
 __all__ = [
     "Bools",

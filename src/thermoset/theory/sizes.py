@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.engine import Randomness, ScorePairs, for_blocks, prefix_sizes
+from thermoset.engine import Randomness, ScorePairs, prefix_sizes
 from thermoset.errors import InputError
 from thermoset.estimators import checked_temperature
 from thermoset.kernels import Row
+from thermoset.pool import for_blocks
 from thermoset.scores import APS
 from thermoset.theory.rows import Floats, Ints, finite_logits
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from thermoset.calibration import T_MAX
 from thermoset.data import Logits
-from thermoset.engine import compiling
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.estimators import checked_seed, checked_temperature
 from thermoset.levels import Alpha, exact_level, rows_needed
+from thermoset.pool import compiling
 from thermoset.scores import Score, resolve
 from thermoset.sweeping.grid import checked_temperatures, temperature_grid
 from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook

@@ -85,7 +85,9 @@ class _View:
 
 def _view(search: Search, temperatures: Floats) -> _View:
     if search.setting.class_conditional is not None:
-        return _View(*by_halves(search.calibration, search.setting, temperatures), None, search.n_conformal)
+        return _View(
+            *by_halves(search.calibration, search.setting, temperatures, search.steps.take), None, search.n_conformal
+        )
     curves, rows = search.closed_form(temperatures)
     return _View(curves, class_gaps(search.calibration, search.setting, temperatures), rows, search.n_conformal)
 

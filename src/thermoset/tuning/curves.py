@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.engine import row_blocks, run_all, widened
 from thermoset.levels import Alpha, exact_level
+from thermoset.pool import row_blocks, run_all, widened
 from thermoset.scores import Score
 from thermoset.sweeping.labels import N_SHARES, TOP_SHARE
 from thermoset.sweeping.passes import Shares, shares_of_labels

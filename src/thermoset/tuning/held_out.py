@@ -4,6 +4,7 @@ Noisier than the closed form, but these are the field's own metrics, and the onl
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
-from thermoset.engine import run_all
 from thermoset.errors import CoverageWarning
 from thermoset.levels import conformal_rank, rows_needed
 from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_coverage_gap, top_gap
+from thermoset.pool import run_all
 from thermoset.sweeping import Trial, sweep
 from thermoset.sweeping.labels import count_misses, select_thresholds
 from thermoset.sweeping.passes import Shares, shares_of_labels
@@ -131,9 +132,9 @@ class _Halvings:
         return means
 
 
-def by_halves(data: Logits, setting: Setting, temperatures: Floats) -> tuple[Curves, Gaps]:
+def by_halves(data: Logits, setting: Setting, temperatures: Floats, tick: Callable[[int], None]) -> tuple[Curves, Gaps]:
     """Curves and gaps from random halvings: for class-conditional sets, which have no closed form."""
-    values = _slow_sweep(data, setting, temperatures)
+    values = _slow_sweep(data, setting, temperatures, tick)
     gaps = Gaps(values["top_coverage_gap"].mean(axis=1), np.empty((0, 2, len(temperatures))))
     curves = Curves(
         temperatures=temperatures,
@@ -154,8 +155,16 @@ def some_rows(data: Logits, setting: Setting) -> Logits:
     return data.take(np.sort(rows))
 
 
-def _slow_sweep(data: Logits, setting: Setting, temperatures: Floats) -> dict[str, Floats]:
+def _slow_sweep(data: Logits, setting: Setting, temperatures: Floats, tick: Callable[[int], None]) -> dict[str, Floats]:
     """Metrics of class-conditional sets over random halvings of at most some thousand rows: (temperatures, trials)."""
+    told = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        now = len(temperatures) * done // total
+        tick(now - told)
+        told = now
+
     with warnings.catch_warnings():
         # Halves of a small calibration set lack some classes; the noise floor is that of the same counts.
         warnings.simplefilter("ignore", CoverageWarning)
@@ -171,11 +180,14 @@ def _slow_sweep(data: Logits, setting: Setting, temperatures: Floats) -> dict[st
             randomized=setting.randomized,
             allow_empty=setting.allow_empty,
             class_conditional=setting.class_conditional,
+            progress=progress,
         )
     return {metric: result.of_trials(metric, result.methods[0]) for metric in result.metrics}
 
 
-def by_paper(conformal: Logits, evaluation: Logits, setting: Setting, temperatures: Floats) -> Curves:
+def by_paper(
+    conformal: Logits, evaluation: Logits, setting: Setting, temperatures: Floats, tick: Callable[[int], None]
+) -> Curves:
     """The paper's appendix C: thresholds from the conformal rows, metrics on the calibration rows, one drawn u."""
     labels = evaluation.require_labels("tuning")
     values = np.empty((3, len(temperatures)))
@@ -193,5 +205,6 @@ def by_paper(conformal: Logits, evaluation: Logits, setting: Setting, temperatur
             warnings.simplefilter("ignore", CoverageWarning)  # the predictor's own fit says so, once
             sets = model.fit(conformal).predict_set(evaluation)
         values[:, j] = avg_size(sets), empty_share(sets), top_coverage_gap(sets, labels, setting.alpha)
+        tick(1)
     unknown = np.full(len(temperatures), np.nan)
     return Curves(temperatures, values[0], unknown, values[1], values[2], np.empty((len(temperatures), 0)))

@@ -57,9 +57,9 @@ class Search:
     def curves(self, temperatures: Floats) -> Curves:
         """Estimates to choose by."""
         if self.selection == "paper" and self.conformal is not None:
-            return by_paper(self.conformal, self.calibration, self.setting, temperatures)
+            return by_paper(self.conformal, self.calibration, self.setting, temperatures, self.steps.take)
         if self.setting.class_conditional is not None:
-            return by_halves(self.calibration, self.setting, temperatures)[0]
+            return by_halves(self.calibration, self.setting, temperatures, self.steps.take)[0]
         return self.closed_form(temperatures)[0]
 
     def closed_form(self, temperatures: Floats) -> tuple[Curves, Rows]:
@@ -68,11 +68,10 @@ class Search:
 
     def floor(self) -> NoiseFloor:
         """What TopCovGap shows by chance alone on the rows it is measured on."""
-        rows = self.calibration
-        if self.setting.class_conditional is not None:
-            rows = some_rows(rows, self.setting)
+        slow = self.setting.class_conditional is not None
+        rows = some_rows(self.calibration, self.setting) if slow else self.calibration
         counts = np.bincount(rows.require_labels("tuning"), minlength=rows.n_classes)
-        if self.setting.class_conditional is not None:
+        if slow:
             counts = -(-counts // 2)  # measured on halves
         return noise_floor_of_counts(counts, self.setting.alpha, random_state=self.setting.random_state)
 

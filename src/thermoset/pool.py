@@ -1,0 +1,89 @@
+"""Blocks of rows on a pool of threads.
+
+Every task writes to a place of its own, so the number of threads and the size of blocks cannot change an answer.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from thermoset.errors import InputError
+from thermoset.kernels import Row
+
+__all__ = ["compiling", "for_blocks", "row_blocks", "run_all", "thread_count", "widened"]
+
+_BLOCK_BYTES = 2**19  # float64 entries of a block: half a mebibyte, so that its buffers share the second-level cache
+
+
+def thread_count() -> int:
+    """Threads to use: THERMOSET_NUM_THREADS, else the cores this process may run on."""
+    asked = os.environ.get("THERMOSET_NUM_THREADS", "")
+    if not asked:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not asked.isdigit() or int(asked) < 1:
+        raise InputError(f"THERMOSET_NUM_THREADS must be a whole number >= 1; got {asked!r}. Unset it for all cores.")
+    return int(asked)
+
+
+def run_all(
+    tasks: Sequence[Callable[[], None]],
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[], None] | None = None,
+) -> None:
+    """Run tasks on a pool of threads; the first error, or Ctrl-C, stops what has not begun."""
+    workers = min(thread_count() if n_jobs is None else n_jobs, len(tasks))
+    done = progress or (lambda: None)
+    if workers <= 1:
+        for task in tasks:
+            task()
+            done()
+        return
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for future in as_completed([pool.submit(task) for task in tasks]):
+            future.result()
+            done()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Around a first call of kernels: say so on standard error when compiling them takes over a second."""
+    note = threading.Timer(1.0, lambda: sys.stderr.write("thermoset: compiling, once for this machine ...\n"))
+    note.start()
+    try:
+        yield
+    finally:
+        note.cancel()
+
+
+def for_blocks(logits: Row, work: Callable[[Row, slice], None]) -> None:
+    """Call `work(block, rows)` for every block of rows, on several threads; `block` is float32 or float64."""
+    run_all([partial(_run_block, logits, work, rows) for rows in row_blocks(*logits.shape)])
+
+
+def row_blocks(n_rows: int, n_classes: int) -> list[slice]:
+    """Rows in blocks whose buffers stay in cache."""
+    step = max(1, _BLOCK_BYTES // (8 * n_classes))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def widened(logits: Row) -> Row:
+    """Contiguous float32 or float64 rows that kernels may read, not write; a copy only where one is needed."""
+    dtype: type[np.floating[Any]] = np.float64 if logits.dtype == np.float64 else np.float32  # float16 widens exactly
+    rows: Row = np.ascontiguousarray(logits, dtype=dtype).view()
+    rows.flags.writeable = False  # one type for the compiler, whoever made the rows
+    return rows
+
+
+def _run_block(logits: Row, work: Callable[[Row, slice], None], rows: slice) -> None:
+    work(widened(logits[rows]), rows)
