@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from thermoset.calibration import fit_ece, fit_nll
 from thermoset.data import Logits
-from thermoset.engine import for_blocks
 from thermoset.kernels import confidences
 from thermoset.metrics import reliability_from_confidence, top_k_accuracy
+from thermoset.pool import for_blocks
 from thermoset.sweeping import OwnTemperatures, Protocol, Sweep, draw_trial, measure_trials, sweep, temperature_grid
 
 __all__ = ["METHODS", "Measured", "Settings", "Tell", "calibrated_temperatures", "measure"]

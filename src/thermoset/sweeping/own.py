@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thermoset.data import Logits
-from thermoset.engine import row_blocks, run_all, widened
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics import avg_gap, coverage_gaps, top_gap
+from thermoset.pool import row_blocks, run_all, widened
 from thermoset.scores import Score, resolve
 from thermoset.sweeping.labels import TOP_SHARE, count_misses, select_thresholds
 from thermoset.sweeping.passes import METRICS, Shares, shares_of_labels
