@@ -145,9 +145,10 @@ def test_the_figure(tuned):
     assert (tuned.folder / "temperature.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_matplotlib_the_figure_is_left_out(command, tuned, tmp_path):
+def test_without_the_extras_the_figure_and_the_page_are_left_out(command, tuned, tmp_path):
     (tmp_path / "blocked").mkdir()
-    (tmp_path / "blocked" / "sitecustomize.py").write_text("import sys\nsys.modules['matplotlib'] = None\n")
+    blocked = "import sys\nsys.modules.update(dict.fromkeys(('matplotlib', 'altair', 'jinja2', 'vl_convert')))\n"
+    (tmp_path / "blocked" / "sitecustomize.py").write_text(blocked)
     out = tmp_path / "made"
     done = command(
         "tune", tuned.val, "--out", out, "--seed", tuned.seed, NO_COLOR="1", PYTHONPATH=str(tmp_path / "blocked")
@@ -156,7 +157,7 @@ def test_without_matplotlib_the_figure_is_left_out(command, tuned, tmp_path):
     assert [path.name for path in out.iterdir()] == ["predictor.json"]
     assert (out / "predictor.json").read_bytes() == tuned.path.read_bytes()
     assert done.stdout.splitlines()[-1] == f"Wrote {out / 'predictor.json'}"
-    assert ".png" not in done.stdout
+    assert ".png" not in done.stdout and ".html" not in done.stdout
     assert "\x1b" not in done.stdout
 
 
