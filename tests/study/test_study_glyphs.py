@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from thermoset.datasets import load_glyphs
-from thermoset.study import Settings
+from thermoset.study import Comparison, Settings
 from thermoset.study.appendices import calibration_curves, least_gap
+from thermoset.study.claims import check_claims
 from thermoset.study.comparison import _by_class
 from thermoset.study.measure import measure
 from thermoset.sweeping import METRICS, measure_trials
 
-SETTINGS = Settings(trials=10, alphas=(0.1,), cp_percents=(10,))
+SETTINGS = Settings(trials=30, alphas=(0.1,), cp_percents=(10,))
 SIZE, GAP = METRICS.index("avg_size"), METRICS.index("top_coverage_gap")
 
 
@@ -44,6 +45,12 @@ def test_thresholds_fall_and_sizes_rise_to_a_peak_and_fall(found):
         assert curves.temperatures[peak] > 1
         assert np.all(np.diff(sizes[: peak - 2]) > 0)
         assert np.all(np.diff(sizes[peak + 2 :]) < 0)
+
+
+def test_the_study_says_that_the_claims_hold(found):
+    claims = check_claims(found, Comparison((), {}, found.curves[10]), SETTINGS)
+    assert len(claims) == 9
+    assert all(claim.holds for claim in claims), claims
 
 
 def test_t_hat_beats_mondrian_on_both_metrics(glyphs):

@@ -42,7 +42,13 @@ def _show(found: "Study", out: Path) -> None:
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("file", overflow="fold")  # a long name wraps, numbers do not
-    for column in ("T* (ECE)", "AvgSize APS\nT = 1, T*", "TopCovGap APS\nT = 1, T*", "printed cells\nthat agree"):
+    for column in (
+        "T* (ECE)",
+        "AvgSize APS\nT = 1, T*",
+        "TopCovGap\nT = 1, T*",
+        "printed cells\nthat agree",
+        "claims\nthat hold",
+    ):
         table.add_column(column, justify="right", no_wrap=True)
     for pair in found.pairs:
         at = {
@@ -50,14 +56,15 @@ def _show(found: "Study", out: Path) -> None:
             for cell in pair.cells
             if (cell.mode, cell.method, cell.alpha, cell.cp_percent) == ("exact", "aps", 0.1, 10)
         }
-        printed = [cell for cell in pair.cells if cell.mode == "published" and cell.printed is not None]
-        agree = f"{sum(bool(cell.agrees) for cell in printed)} of {len(printed)}" if printed else "-"
+        agree, printed = pair.agreement
+        claims = [claim.holds for claim in pair.claims]
         table.add_row(
             pair.title,
             f"{pair.measured.ece:.3f}",
             f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
             f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
-            agree,
+            f"{agree} of {printed}" if printed else "-",
+            f"{claims.count(True)} of {len(claims)}",
         )
     console.print(table)
     for name, reason in found.skipped.items():

@@ -13,6 +13,7 @@ from thermoset.errors import InputError
 from thermoset.io import SUFFIXES, load
 from thermoset.io.files import need
 from thermoset.study.cells import Cell
+from thermoset.study.claims import Claim
 from thermoset.study.comparison import Comparison
 from thermoset.study.measure import Measured, Settings
 from thermoset.study.pairs import PairStudy, steps, study_logits
@@ -22,6 +23,7 @@ from thermoset.study.rows import LowTemperatures, SizeDifferences
 __all__ = [
     "PAIRS",
     "Cell",
+    "Claim",
     "Comparison",
     "LowTemperatures",
     "Measured",

@@ -44,6 +44,7 @@ def _pair(study: PairStudy) -> dict[str, Any]:
             "trials_ece": found.trial_ece,
             "trials_nll": found.trial_nll,
         },
+        "claims": [asdict(claim) for claim in study.claims],
         "cells": [asdict(cell) for cell in study.cells],
         "comparison": [asdict(cell) for cell in study.comparison.cells],
         "chosen_temperatures": study.comparison.temperatures,

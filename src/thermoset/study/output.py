@@ -17,13 +17,18 @@ from thermoset.study.tables import KEY, Table, cells_csv, study_tables
 __all__ = ["figure_files", "summary_files", "write_files"]
 
 _DPI = 90
-_STYLE = (
-    "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:1400px;padding:0 1rem;color:#222}"
-    "table{border-collapse:collapse;margin:1rem 0;font-size:12.5px;display:block;overflow-x:auto}"
-    "caption{text-align:left;font-weight:600;padding:.3rem 0}td,th{border:1px solid #ccc;padding:.2rem .45rem;"
-    "text-align:left;white-space:nowrap}tr:nth-child(even){background:#f6f6f6}img{max-width:100%}figure{margin:1rem 0}"
-    "figcaption{color:#555}"
-)
+_STYLE = """
+:root { color-scheme: light dark; --line: #8885; --dim: #666; --band: #8881; --off: #b3380022; }
+@media (prefers-color-scheme: dark) { :root { --dim: #aaa; --off: #ff8a5033; } }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 1400px; padding: 0 1rem; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; }
+table { border-collapse: collapse; margin: 1.2rem 0; font-size: 12.5px; display: block; overflow-x: auto; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+td, th { border: 1px solid var(--line); padding: .2rem .45rem; text-align: left; white-space: nowrap; }
+td { font-variant-numeric: tabular-nums; } td.off { background: var(--off); }
+tr:nth-child(even) { background: var(--band); }
+figure { margin: 1.2rem 0; } img { max-width: 100%; background: #fff; } figcaption, .dim { color: var(--dim); }
+"""
 
 
 def figure_files(study: PairStudy, data: Logits) -> dict[str, bytes]:
@@ -58,23 +63,40 @@ def _page(
 ) -> Iterator[str]:
     """One page with everything in it: it can be sent as it is."""
     settings = studies[0].settings
-    yield f"<!doctype html><html lang='en'><meta charset='utf-8'><title>Study</title><style>{_STYLE}</style>"
+    yield "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+    yield f"<title>Temperature scaling and conformal prediction</title><style>{_STYLE}</style>"
     yield "<h1>Temperature scaling and conformal prediction: the study</h1>"
-    yield f"<p>{settings.trials} random splits, seed {settings.random_state}. {html.escape(KEY)}</p>"
+    yield f"<p>{settings.trials} random splits, seed {settings.random_state}. {html.escape(KEY)}</p><ul>"
+    for study in studies:
+        yield f"<li>{html.escape(_in_short(study))}</li>"
+    yield "</ul>"
     for name, reason in skipped.items():
         yield f"<p>Not studied: {html.escape(name)} ({html.escape(reason)})</p>"
-    yield "<h2>Tables</h2>"
+    yield "<nav><a href='#tables'>Tables</a>"
+    for i, study in enumerate(studies):
+        yield f"<a href='#figures-{i}'>Figures: {html.escape(study.title)}</a>"
+    yield "</nav><h2 id='tables'>Tables</h2>"
     for table in tables:
         yield table.html()
-    for study in studies:
-        yield f"<h2>{html.escape(study.title)}</h2>"
-        yield f"<p>{html.escape(study.name)}: {study.n_rows:,} rows, {study.n_classes:,} classes</p>"
+    for i, study in enumerate(studies):
+        yield f"<h2 id='figures-{i}'>{html.escape(study.title)}</h2>"
+        yield f"<p class='dim'>{html.escape(study.name)}: {study.n_rows:,} rows, {study.n_classes:,} classes</p>"
         for name, caption in CAPTIONS.items():
             content = base64.b64encode(figures[f"figures/{study.name}/{name}.png"]).decode()
             shown = html.escape(caption, quote=True)
             yield f"<figure><img alt='{shown}' src='data:image/png;base64,{content}'>"
             yield f"<figcaption>{shown}</figcaption></figure>"
     yield "</html>\n"
+
+
+def _in_short(study: PairStudy) -> str:
+    """A file in one sentence."""
+    agree, printed = study.agreement
+    told = [claim.holds for claim in study.claims]
+    cells = (
+        f"{agree} of {printed} printed cells agree (mode published)" if printed else "the paper prints nothing of it"
+    )
+    return f"{study.title}: {cells}; {told.count(True)} of {len(told)} of the paper's claims hold."
 
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -8,13 +8,17 @@ import numpy as np
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.study.cells import Cell, table_cells
+from thermoset.study.claims import Claim, check_claims
 from thermoset.study.comparison import ALPHA, Comparison, compare, few_trials
 from thermoset.study.measure import Measured, Settings, measure
 from thermoset.study.published import Pair, find_printed, recognise
 from thermoset.study.rows import LowTemperatures, SizeDifferences, low_temperatures, size_differences
 from thermoset.theory import QuantileSamples, quantile_samples
 
-__all__ = ["PairStudy", "steps", "study_logits"]
+__all__ = ["QUANTILES_AT", "PairStudy", "steps", "study_logits"]
+
+QUANTILES_AT = ("T=1", "T=T*", "T=0.5", "T=2")
+"""Temperatures of the quantile samples, as appendix B.6 names them."""
 
 _MICRO_CP = 10  # percent of the rows, in the figure of appendix B.4
 
@@ -37,6 +41,8 @@ class PairStudy:
         Set sizes row by row; very low temperatures.
     quantiles
         The quantile samples of appendix B.6, at T = 1, T*, 0.5 and 2, all rows setting the threshold.
+    claims
+        What the paper says happens, and whether it does.
     """
 
     name: str
@@ -50,11 +56,18 @@ class PairStudy:
     differences: tuple[SizeDifferences, ...]
     low: LowTemperatures
     quantiles: QuantileSamples
+    claims: tuple[Claim, ...]
 
     @property
     def title(self) -> str:
         """The pair as the paper writes it, or the file's name."""
         return self.name if self.pair is None else str(self.pair)
+
+    @property
+    def agreement(self) -> tuple[int, int]:
+        """Cells of mode "published" that agree with the printed ones, and how many are printed."""
+        printed = [cell.agrees for cell in self.cells if cell.mode == "published" and cell.printed is not None]
+        return printed.count(True), len(printed)
 
 
 def steps(settings: Settings) -> int:
@@ -100,5 +113,6 @@ def study_logits(
     quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=ALPHA)
     tell("quantile samples")
     cells = table_cells(found, pair, asked)
+    claims = check_claims(found, comparison, asked)
     shape = len(data), data.n_classes
-    return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles)
+    return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles, claims)

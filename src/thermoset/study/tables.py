@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from thermoset.study.cells import Cell
-from thermoset.study.pairs import PairStudy
+from thermoset.study.pairs import QUANTILES_AT, PairStudy
+from thermoset.study.published import find_printed
 
 __all__ = ["KEY", "Table", "cells_csv", "study_tables"]
 
@@ -31,7 +32,11 @@ _FILES = {
 }
 _NUMBERS = {"avg_size": "Table 1. ", "marginal_coverage_gap": "Table 2. ", "top_coverage_gap": "Table 2. "}
 _RULES = {"t_hat": "T-hat of appendix C", "conf_ts": "ConfTS", "mondrian": "Mondrian", "clustered": "clustered"}
-_LATEX = {"±": r"$\pm$", "✗": r"$\times$", "†": r"$\dagger$", "%": r"\%", "<=": r"$\le$", "_": r"\_", "*": r"$^*$"}
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "*": "$^*$",
+    "±": r"$\pm$", "✗": r"$\times$", "†": r"$\dagger$", "✓": r"\checkmark{}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class Table:
         <BLANKLINE>
         """
         rule = "|" + "---|" * len(self.head)
-        rows = [f"| {' | '.join(line)} |" for line in (self.head, *self.lines)]
+        escaped = [[cell.replace("|", "\\|") for cell in line] for line in (self.head, *self.lines)]
+        rows = [f"| {' | '.join(line)} |" for line in escaped]
         return "\n".join([f"**{self.title}**", "", rows[0], rule, *rows[1:], ""])
 
     def latex(self) -> str:
@@ -74,12 +80,14 @@ class Table:
         )  # fmt: skip
 
     def html(self) -> str:
-        """A `table` with a caption."""
+        """A `table` with a caption; cells that do not agree are marked for the page's style."""
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in self.lines
-        )
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>"
+        body = "".join(f"<tr>{''.join(map(_td, line))}</tr>" for line in self.lines)
+        return f"<table id='{self.name}'><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>"
+
+
+def _td(cell: str) -> str:
+    return f"<td{' class=off' if '✗' in cell else ''}>{html.escape(cell)}</td>"
 
 
 def _csv(lines: Sequence[Sequence[object]]) -> str:
@@ -89,9 +97,12 @@ def _csv(lines: Sequence[Sequence[object]]) -> str:
 
 
 def _tex(text: str) -> str:
-    for plain, marked in _LATEX.items():
-        text = text.replace(plain, marked)
-    return text
+    r"""Text for LaTeX, which the names of files may not break.
+
+    >>> print(_tex("50% of a_b ± 1"))
+    50\% of a\_b $\pm$ 1
+    """
+    return "".join(_LATEX.get(character, character) for character in text)
 
 
 def cells_csv(studies: Sequence[PairStudy]) -> str:
@@ -106,13 +117,24 @@ def cells_csv(studies: Sequence[PairStudy]) -> str:
 
 
 def study_tables(studies: Sequence[PairStudy]) -> tuple[Table, ...]:
-    """The paper's tables in its order, with a line for each file and mode."""
+    """The tables: the paper's in its order (alpha 0.1 with 10% first), with a line for each file and mode."""
     first = studies[0].settings
-    made = [_heads(studies)]
-    for alpha in first.alphas:
-        for cp in first.cp_percents:
-            made.extend(_by_method(studies, metric, alpha, cp) for metric in _SHOWN)
+    places = [(alpha, cp) for alpha in first.alphas for cp in first.cp_percents]
+    made = [_claims(studies), _heads(studies)]
+    for alpha, cp in sorted(places, key=lambda place: place != (0.1, 10)):
+        made.extend(_by_method(studies, metric, alpha, cp) for metric in _SHOWN)
     return (*made, *_comparisons(studies), _quantiles(studies))
+
+
+def _claims(studies: Sequence[PairStudy]) -> Table:
+    marks = {True: "✓ holds", False: "✗ does not", None: "open"}
+    lines = [
+        (study.title, claim.text, claim.source, claim.found, marks[claim.holds])
+        for study in studies
+        for claim in study.claims
+    ]
+    head = ("file", "what the paper says", "where", "what the file shows", "")
+    return Table("claims", "What the paper says, and what the files show (alpha 0.1)", head, tuple(lines))
 
 
 def _heads(studies: Sequence[PairStudy]) -> Table:
@@ -175,13 +197,18 @@ def _quantiles(studies: Sequence[PairStudy]) -> Table:
     lines = []
     for study in studies:
         found = study.quantiles
-        for i, temperature in enumerate(found.temperature):
+        for i, (name, temperature) in enumerate(zip(QUANTILES_AT, found.temperature, strict=True)):
             probs = " ".join(f"{p:.4e}" for p in found.top_probs[i])
-            lines.append(
-                (study.title, f"{temperature:.3f}", f"{found.threshold[i]:.4f}", f"{found.margin[i]:.2f}", probs)
-            )
-    head = ("file", "T", "threshold", "margin", "five largest probabilities at T = 1")
+            at = f"{temperature:.3f}", f"{found.threshold[i]:.4f}", f"{found.margin[i]:.2f}"
+            lines.append((study.title, name, *at, probs, _printed_probs(study, name)))
+    probs_at = "five largest probabilities at T = 1"
+    head = ("file", "sample at", "T", "threshold", "margin", probs_at, "printed")
     return Table("quantile-samples", "Appendix B.6. The quantile sample at four temperatures", head, tuple(lines))
+
+
+def _printed_probs(study: PairStudy, at: str) -> str:
+    cells = [find_printed(study.pair, f"quantile_probability_{i}", "aps", at) for i in range(1, 6)]
+    return " ".join(f"{cell.value:.4e}" for cell in cells if cell is not None)
 
 
 def _text(cell: Cell, scale: float, digits: int) -> str:

@@ -1,0 +1,102 @@
+"""What the paper says happens, and whether it happens on a file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.study.comparison import ALPHA, Comparison
+from thermoset.study.measure import METHODS, Measured, Settings
+from thermoset.sweeping import METRICS, standard_error
+
+__all__ = ["Claim", "check_claims"]
+
+Floats = NDArray[np.float64]
+
+_FAR = 3.0  # standard errors of the mean difference, trial by trial, beyond which a change is one
+_LITTLE = 0.5  # LAC moves little: by less than this part of what APS moves
+_ADAPTIVE = {METHODS.index(method): method for method in ("aps", "raps")}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper on one file.
+
+    Attributes
+    ----------
+    text, source : str
+        What is claimed, and where.
+    found : str
+        What the file shows.
+    holds : bool or None
+        Whether that is what is claimed; None where sampling error leaves it open.
+    """
+
+    text: str
+    source: str
+    found: str
+    holds: bool | None
+
+
+def check_claims(found: Measured, comparison: Comparison, settings: Settings) -> tuple[Claim, ...]:
+    """Hold the paper's claims against one file: alpha 0.1, the 10% conformal set (or the first that was asked for)."""
+    cp = 10 if 10 in settings.cp_percents else settings.cp_percents[0]
+    a = settings.alphas.index(ALPHA)
+    return (*_scaling(found, a, cp), *_curves(found, cp), *_against_mondrian(comparison, cp))
+
+
+def _scaling(found: Measured, a: int, cp: int) -> Iterator[Claim]:
+    """What calibration does to sets."""
+    before, after = found.before[cp].values[:, a], found.after[cp].values[:, a]
+    sizes, gaps = METRICS.index("avg_size"), METRICS.index("top_coverage_gap")
+    way, sign = ("T* > 1, TS enlarges", 1) if found.ece > 1 else ("T* < 1, TS shrinks", -1)
+    for m, method in _ADAPTIVE.items():
+        yield _change(
+            f"Where {way} the sets of {method.upper()}", before[m, sizes], after[m, sizes], sign, "AvgSize", 2
+        )
+    if found.ece > 1:  # of the other case the paper says nothing
+        for m, method in _ADAPTIVE.items():
+            text = f"Where T* > 1, TS lowers the TopCovGap of {method.upper()}"
+            yield _change(text, before[m, gaps], after[m, gaps], -1, "TopCovGap", 3)
+    lac, aps = (float(after[m, sizes].mean() / before[m, sizes].mean() - 1) for m in (0, 1))
+    shown = f"AvgSize of LAC {lac:+.1%}, of APS {aps:+.1%}"
+    yield Claim("TS moves the sets of LAC little", "Section 3.2", shown, abs(lac) < _LITTLE * abs(aps))
+
+
+def _change(text: str, before: Floats, after: Floats, sign: int, name: str, digits: int) -> Claim:
+    """A claim on the sign of a change, trial by trial."""
+    difference = sign * (after - before)
+    mean, reach = float(difference.mean()), _FAR * float(standard_error(difference))
+    shown = f"{name} {before.mean():.{digits}f} to {after.mean():.{digits}f}"
+    return Claim(text, "Section 3.2", shown, mean > 0 if abs(mean) > reach else None)
+
+
+def _curves(found: Measured, cp: int) -> Iterator[Claim]:
+    """What temperature does beyond calibration."""
+    curves = found.curves[cp]
+    for method in _ADAPTIVE.values():
+        steps = np.diff(curves.of_trials("threshold", method, ALPHA), axis=0)
+        text = f"The threshold of {method.upper()} falls as T rises"
+        yield Claim(
+            text, "Corollary 4.2", f"{np.mean(steps < 0):.1%} of the steps of all trials fall", not np.any(steps > 0)
+        )
+    for method in _ADAPTIVE.values():
+        sizes, temperatures = curves.curve("avg_size", method, ALPHA), curves.temperatures
+        peak = int(sizes.argmax())
+        text = f"AvgSize of {method.upper()} rises to a peak at T_c and falls"
+        shown = ", ".join(f"{sizes[i]:.2f} at T = {temperatures[i]:g}" for i in (0, peak, -1))
+        yield Claim(text, "Section 3.3", shown, 0 < peak < len(sizes) - 1)
+
+
+def _against_mondrian(comparison: Comparison, cp: int) -> Iterator[Claim]:
+    """The temperature of appendix C beside thresholds by class."""
+    value = {
+        (cell.at, cell.metric): cell.value for cell in comparison.cells if (cell.mode, cell.cp_percent) == ("exact", cp)
+    }
+    if not value:  # a size of the conformal set that the table does not have
+        return
+    hat, mondrian = ([value[at, metric] for metric in ("avg_size", "top_coverage_gap")] for at in ("t_hat", "mondrian"))
+    shown = f"AvgSize {hat[0]:.2f} and {mondrian[0]:.2f}, TopCovGap {hat[1]:.3f} and {mondrian[1]:.3f}"
+    text = "With few rows a class, T-hat has smaller sets and a smaller TopCovGap than Mondrian thresholds"
+    yield Claim(text, "Appendix D", shown, hat[0] < mondrian[0] and hat[1] < mondrian[1])
