@@ -38,21 +38,38 @@ def run_all(
     n_jobs: int | None = None,
     progress: Callable[[], None] | None = None,
 ) -> None:
-    """Run tasks on a pool of threads; the first error, or Ctrl-C, stops what has not begun."""
-    workers = min(thread_count() if n_jobs is None else n_jobs, len(tasks))
+    """Run tasks on a pool of threads; the first error, or Ctrl-C, stops what has not begun.
+
+    The tasks of a task run one after the other: there are no threads beyond those asked for.
+    """
+    threads = 1 if _inside.a_task else thread_count() if n_jobs is None else n_jobs
+    workers = min(threads, len(tasks))
     done = progress or (lambda: None)
     if workers <= 1:
         for task in tasks:
             task()
             done()
         return
-    pool = ThreadPoolExecutor(workers)
+    pool = ThreadPoolExecutor(workers, initializer=_enter)
     try:
         for future in as_completed([pool.submit(task) for task in tasks]):
             future.result()
             done()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+class _Inside(threading.local):
+    """Whether this thread runs a task of a pool."""
+
+    a_task = False
+
+
+_inside = _Inside()
+
+
+def _enter() -> None:
+    _inside.a_task = True
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import thermoset as ts
 from law import generated
 from parts import require
 from thermoset.cli import main
-from thermoset.study import Settings, _name, logits_files, study
+from thermoset.study import Settings, _name, logits_files, study, study_logits
 
 require("matplotlib", "plot")
 SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
@@ -111,12 +111,16 @@ def test_the_page_shows_all_and_asks_nobody(done):
     assert not re.search(r"(src|href)='?https?:", page)
 
 
-def test_the_same_seed_gives_the_same_bytes(folder, tmp_path):
+def test_the_same_seed_gives_the_same_bytes_whatever_the_threads(folder, tmp_path, monkeypatch):
     one = tmp_path / "one"
     one.mkdir()
     (one / "mine.npz").write_bytes((folder / "mine.npz").read_bytes())
     few = replace(SETTINGS, cp_percents=(10,), trials=2)
-    first, second = (study(one, tmp_path / name, few).files for name in "ab")
+    written = []
+    for threads in "12":
+        monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
+        written.append(study(one, tmp_path / threads, few).files)
+    first, second = written
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes() == b.read_bytes(), a.name
 
@@ -140,6 +144,12 @@ def test_a_folder_whose_files_are_all_unusable_is_refused(tmp_path):
     with pytest.raises(ts.InputError, match="no file could be studied"):
         study(tmp_path, tmp_path / "out", SETTINGS)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("rows", [20, 100, 350, 359])
+def test_a_file_with_too_few_rows_is_refused_in_words(rows):
+    with pytest.raises(ts.InputError, match=r"has \d+ rows, of which 10% .* the study needs 36"):
+        study_logits(ts.Logits(*generated(rows, 3, signal=0.5)), "small", SETTINGS)
 
 
 def test_the_command_says_what_it_found_and_where_it_is(folder, tmp_path, monkeypatch, capsys):

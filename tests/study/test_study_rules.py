@@ -8,7 +8,9 @@ from law import generated
 from thermoset.conformal import scores
 from thermoset.study import Settings
 from thermoset.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
-from thermoset.study.measure import calibrated_temperatures
+from thermoset.study.cells import SHOWN
+from thermoset.study.comparison import _by_class, _our_choices
+from thermoset.study.measure import calibrated_temperatures, measure
 from thermoset.study.rows import _naive_scores, _naive_softmax, size_differences
 from thermoset.sweeping import draw_trial
 
@@ -80,3 +82,36 @@ def test_nothing_moves_where_the_temperature_is_one(data):
     found = size_differences(data, "aps", np.ones(3), SETTINGS, 10, 0.1)
     assert (found.grow, found.stay, found.shrink) == (0, 1, 0)
     assert not found.mean_sorted.any()
+
+
+@pytest.mark.parametrize("prefer", ["coverage", "size<=1.5", "gap<=0.03"])
+@pytest.mark.filterwarnings("ignore::thermoset.BudgetWarning")
+def test_our_choices_are_those_of_choose(data, prefer):
+    found = measure(data, SETTINGS, None, lambda _: None)
+    got = _our_choices(data, found, SETTINGS, prefer, 3)
+    for t in range(3):
+        part = data.take(draw_trial(len(data), t, SETTINGS.protocol(10)).calibration)
+        asked = {"method": "raps", "alpha": 0.1, "prefer": prefer, "random_state": t}
+        assert got[t] == ts.tuning.choose(part, calibrated=found.trial_nll[t], **asked).temperature
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")
+def test_sets_by_class_are_those_of_the_classifier(data):
+    cells = {(c.mode, c.at, c.metric): c for c in _by_class(data, None, SETTINGS, 20)}
+    for kind in ("mondrian", "clustered"):
+        values = []
+        for t in range(SETTINGS.trials):
+            drawn = draw_trial(len(data), t, SETTINGS.protocol(20))
+            model = ts.ConformalClassifier("raps", 0.1, class_conditional=kind)
+            model.fit(data.take(drawn.conformal), u=drawn.u[drawn.conformal])
+            part = data.take(drawn.evaluation)
+            sets = model.predict_set(part, u=drawn.u[drawn.evaluation])
+            of_sets = {
+                "avg_size": ts.metrics.avg_size(sets),
+                "marginal_coverage_gap": ts.metrics.marginal_coverage_gap(sets, part.labels, 0.1),
+                "top_coverage_gap": ts.metrics.top_coverage_gap(sets, part.labels, 0.1),
+                "avg_coverage_gap": ts.metrics.avg_coverage_gap(sets, part.labels, 0.1),
+            }
+            values.append([of_sets[metric] for metric in SHOWN])
+        for metric, mean in zip(SHOWN, np.array(values).T, strict=True):
+            assert cells["exact", kind, metric].value == pytest.approx(ts.sweeping.median_of_means(mean), abs=1e-12)

@@ -1,13 +1,14 @@
 """The table of appendix D, extended: ways to even class coverage, all with RAPS.
 
 Rules that choose a temperature are measured by `measure_trials`; sets with thresholds by class cost a prediction for
-each trial, and our own choices a search, so those have fewer trials on large files.
+each trial, and our own choices a search, so that those have fewer trials on large files.
 """
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +16,19 @@ from numpy.typing import NDArray
 from thermoset.conformal import ConformalClassifier, sets_under
 from thermoset.data import Logits
 from thermoset.engine import ScorePairs
-from thermoset.errors import BudgetWarning, CoverageWarning
+from thermoset.errors import CoverageWarning
 from thermoset.levels import conformal_rank
 from thermoset.metrics import avg_gap, coverage_gaps, top_gap
+from thermoset.pool import run_all
+from thermoset.scores import resolve
 from thermoset.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.study.cells import SHOWN, Cell, cell_of_trials
 from thermoset.study.measure import METHODS, Measured, Settings, Tell
 from thermoset.study.published import Pair
-from thermoset.sweeping import METRICS, Sweep, draw_trial, measure_trials
-from thermoset.tuning import choose
+from thermoset.sweeping import METRICS, Sweep, Trial, draw_trial, measure_trials
+from thermoset.tuning import default_grid, read_preference
+from thermoset.tuning.curves import Setting
+from thermoset.tuning.search import Search, Steps, find
 
 __all__ = ["ALPHA", "Comparison", "compare", "few_trials"]
 
@@ -32,10 +37,10 @@ Floats = NDArray[np.float64]
 ALPHA = 0.1
 _RAPS = METHODS.index("raps")
 _CP = (10, 20)  # sizes of the conformal set in the table, percent
-_ENTRIES = 2e7  # logits that class-conditional predictions go through, over all trials of a kind
-_LEAST = 5  # trials of what is slow, however large the file
-_SEARCHES = 12
+_ENTRIES = 1e8  # logits that class-conditional predictions go through, over all trials
+_LEAST = 10  # trials of what is slow, however large the file
 _GAP_BUDGET = "gap<=0.03"
+_GAP_SEARCHES = 25  # each measures class gaps by halves, at every temperature
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,17 +68,18 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
     }
     tell("ConfTS")
     budget = f"size<={_size_budget(found, settings):.3g}"
-    rules = {"choose coverage": "coverage", f"choose {budget}": budget, f"choose {_GAP_BUDGET}": _GAP_BUDGET}
-    for name, prefer in rules.items():
-        chosen[name] = _our_choices(data, found, settings, prefer)
-        tell(name)
+    few = few_trials(data, settings)
+    rules = {"coverage": few, budget: few, _GAP_BUDGET: min(few, _GAP_SEARCHES)}
+    for prefer, count in rules.items():
+        chosen[f"choose {prefer}"] = _our_choices(data, found, settings, prefer, count)
+        tell(f"choose {prefer}")
     curves = {}
     for cp in (cp for cp in _CP if cp in settings.cp_percents):
         curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), ALPHA)
         chosen[f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
         tell(f"appendix C, CP {cp}%")
         cells.extend(_fixed(found, pair, settings, cp))
-        for name in ("conf_ts", *rules):
+        for name in ("conf_ts", *(f"choose {prefer}" for prefer in rules)):
             cells.extend(_at_chosen(data, pair, settings, cp, name, chosen[name]))
         cells.extend(_at_chosen(data, pair, settings, cp, "t_hat", chosen[f"t_hat, CP {cp}%"]))
         cells.extend(_by_class(data, pair, settings, cp))
@@ -102,17 +108,19 @@ def _calibration(data: Logits, settings: Settings) -> Iterator[NDArray[np.int64]
         yield draw_trial(len(data), t, settings.protocol(settings.cp_percents[0])).calibration
 
 
-def _our_choices(data: Logits, found: Measured, settings: Settings, prefer: str) -> Floats:
-    """T-hat by `tuning.choose` on the calibration rows of some trials."""
-    count = min(_SEARCHES, few_trials(data, settings))
-    chosen = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BudgetWarning)  # the closest temperature is what the rule then gives
-        for t, rows in zip(range(count), _calibration(data, settings), strict=False):
-            part, best = data.take(rows), float(found.trial_nll[t])
-            choice = choose(part, method="raps", alpha=ALPHA, prefer=prefer, calibrated=best, random_state=t)
-            chosen.append(choice.temperature)
-    return np.array(chosen)
+def _our_choices(data: Logits, found: Measured, settings: Settings, prefer: str, count: int) -> Floats:
+    """T-hat as `tuning.choose` finds it, on the calibration rows of the first trials."""
+    preference = read_preference(prefer)
+    chosen = np.empty(count)
+
+    def work(t: int, rows: NDArray[np.int64]) -> None:
+        setting = Setting(resolve("raps"), ALPHA, True, True, None, t)
+        search = Search(data.take(rows), setting, len(rows), "calibration", None, Steps(None))
+        chosen[t] = find(search, preference, default_grid(float(found.trial_nll[t]))).temperature
+
+    trials = zip(range(count), _calibration(data, settings), strict=False)
+    run_all([partial(work, t, rows) for t, rows in trials])
+    return chosen
 
 
 def _fixed(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
@@ -136,34 +144,31 @@ def _at_chosen(
 
 def _by_class(data: Logits, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
     """Mondrian sets as they are valid and as the published code makes them, and clustered ones; all at T = 1."""
-    count = few_trials(data, settings)
-    values = np.empty((3, len(SHOWN), count))
-    for t in range(count):
-        drawn = draw_trial(len(data), t, settings.protocol(cp))
-        conformal, evaluation = data.take(drawn.conformal), data.take(drawn.evaluation)
-        u = drawn.u[drawn.conformal], drawn.u[drawn.evaluation]
-        values[:2, :, t] = _sets_of("mondrian", conformal, evaluation, u, _both)
-        values[2:, :, t] = _sets_of("clustered", conformal, evaluation, u, lambda model: [model.thresholds_])
-    for i, (mode, at) in enumerate((("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"))):
-        for k, metric in enumerate(SHOWN):
-            yield cell_of_trials(pair, mode, metric, "raps", at, ALPHA, cp, values[i, k])
+    values = np.empty((few_trials(data, settings), 3, len(SHOWN)))
 
+    def work(t: int) -> None:
+        values[t] = _sets_by_class(data, draw_trial(len(data), t, settings.protocol(cp)))
 
-def _sets_of(
-    kind: str,
-    conformal: Logits,
-    evaluation: Logits,
-    u: tuple[Floats, Floats],
-    thresholds: Callable[[ConformalClassifier], list[ScorePairs]],
-) -> Floats:
-    """Metrics of class-conditional sets under one or more thresholds by class, (n_thresholds, metrics)."""
-    model = ConformalClassifier("raps", ALPHA, class_conditional=kind)  # type: ignore[arg-type]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # classes with few rows are the point of the comparison
-        model.fit(conformal, u=u[0])
-    q = thresholds(model)
+        run_all([partial(work, t) for t in range(len(values))])
+    for i, (mode, at) in enumerate((("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"))):
+        for k, metric in enumerate(SHOWN):
+            yield cell_of_trials(pair, mode, metric, "raps", at, ALPHA, cp, values[:, i, k])
+
+
+def _sets_by_class(data: Logits, drawn: Trial) -> Floats:
+    """Metrics of a trial's sets, (3, metrics); one pass over the rows serves all thresholds."""
+    conformal, evaluation = data.take(drawn.conformal), data.take(drawn.evaluation)
+    mondrian, clustered = (
+        ConformalClassifier("raps", ALPHA, class_conditional=kind) for kind in ("mondrian", "clustered")
+    )
+    for model in (mondrian, clustered):
+        model.fit(conformal, u=drawn.u[drawn.conformal])
+    q = mondrian.thresholds_, _as_published(mondrian), clustered.thresholds_
     stacked = ScorePairs(np.stack([one.value for one in q]), np.stack([one.refine for one in q]))
-    sets = sets_under(evaluation, model.calibration_.scoring, stacked, allow_empty=True, u=u[1])
+    scoring = mondrian.calibration_.scoring
+    sets = sets_under(evaluation, scoring, stacked, allow_empty=True, u=drawn.u[drawn.evaluation])
     return np.array([_metrics(one, evaluation) for one in sets])
 
 
@@ -182,8 +187,8 @@ def _metrics(sets: NDArray[np.bool_], evaluation: Logits) -> list[float]:
     return [found[name] for name in SHOWN]
 
 
-def _both(model: ConformalClassifier) -> list[ScorePairs]:
-    """Thresholds that are valid, and those of the published code.
+def _as_published(model: ConformalClassifier) -> ScorePairs:
+    """Thresholds by class of the published code, from the scores of a fitted Mondrian classifier.
 
     It takes order statistic k + 1, and where a class has fewer rows its largest score, which promises nothing.
     """
@@ -193,4 +198,4 @@ def _both(model: ConformalClassifier) -> list[ScorePairs]:
         pool = calibration.scores[calibration.labels == c]
         n = pool.value.size
         clamped[:, c] = pool.smallest(min(conformal_rank(n, ALPHA) + 1, n)) if n else (math.inf, math.inf)
-    return [model.thresholds_, ScorePairs(*clamped)]
+    return ScorePairs(*clamped)

@@ -7,6 +7,7 @@ import numpy as np
 
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.levels import rows_needed
 from thermoset.study.cells import Cell, table_cells
 from thermoset.study.claims import Claim, check_claims
 from thermoset.study.comparison import ALPHA, Comparison, compare, few_trials
@@ -100,6 +101,13 @@ def study_logits(
         raise InputError(f"alphas must hold {ALPHA}, which the comparison is made at; got {asked.alphas}.")
     if not np.isfinite(data.logits).all():
         raise InputError(f"{name} has masked classes (logits of -inf), of which the theory's figures know nothing.")
+    percent, needed = asked.calibration_percent, 4 * rows_needed(ALPHA)
+    calibration = len(data) * percent // 100
+    if calibration < needed:
+        raise InputError(
+            f"{name} has {len(data):,} rows, of which {percent}% ({calibration}) calibrate; the study needs {needed} "
+            "there. Add rows."
+        )
     pair = recognise(name)
     printed = find_printed(pair, "temperature_ece")
     found = measure(data, asked, None if printed is None else printed.value, tell)

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -10,6 +11,7 @@ from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
 from thermoset.levels import conformal_rank
+from thermoset.pool import run_all
 from thermoset.scores import RAPS
 from thermoset.study.measure import Settings
 from thermoset.sweeping import Protocol, Sweep, draw_trial, sweep, temperature_grid
@@ -43,19 +45,22 @@ def size_differences(
     data: Logits, method: str, temperatures: Floats, settings: Settings, cp: int, alpha: float
 ) -> SizeDifferences:
     """Compare the sets of each evaluation row with and without temperature scaling, a trial for each temperature."""
-    falling, moved = [], np.zeros(3)
-    for t, temperature in enumerate(temperatures.tolist()):
-        drawn = draw_trial(len(data), t, settings.protocol(cp))
+    protocol = settings.protocol(cp)
+    falling: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)] * len(temperatures)
+
+    def work(t: int) -> None:
+        drawn = draw_trial(len(data), t, protocol)
         conformal, evaluation = data.take(drawn.conformal), data.take(drawn.evaluation)
         sizes = []
-        for at in (1.0, temperature):
+        for at in (1.0, float(temperatures[t])):
             model = ConformalClassifier(method, alpha, at).fit(conformal, u=drawn.u[drawn.conformal])
             sizes.append(model.set_sizes(evaluation, u=drawn.u[drawn.evaluation]))
-        difference = sizes[1] - sizes[0]
-        falling.append(-np.sort(-difference))
-        moved += [np.mean(difference > 0), np.mean(difference == 0), np.mean(difference < 0)]
-    grow, stay, shrink = (moved / len(temperatures)).tolist()
-    return SizeDifferences(method, np.mean(falling, axis=0), grow, stay, shrink, len(temperatures))
+        falling[t] = np.sort(sizes[1] - sizes[0])[::-1]
+
+    run_all([partial(work, t) for t in range(len(temperatures))])
+    moved = np.array(falling)
+    shares = (float(np.mean(moved > 0)), float(np.mean(moved == 0)), float(np.mean(moved < 0)))
+    return SizeDifferences(method, moved.mean(axis=0), *shares, len(temperatures))
 
 
 @dataclass(frozen=True, eq=False)
