@@ -17,7 +17,7 @@ SETTINGS = Settings(trials=12, alphas=(0.1,), cp_percents=(10,), temperatures="0
 @pytest.fixture(scope="module")
 def measured():
     """The same rows from a network that is too sure of itself, and from one that is not sure enough."""
-    logits, labels = generated(6000, 20, signal=0.5)
+    logits, labels = generated(3600, 20, signal=0.5)  # 18 conformal rows a class
     return {scale: measure(ts.Logits(scale * logits, labels), SETTINGS, None, lambda _: None) for scale in (1.0, 0.5)}
 
 
@@ -73,5 +73,8 @@ def test_t_hat_must_beat_mondrian_on_both_metrics(measured, size, gap, holds):
         cell("t_hat", "avg_size", size), cell("t_hat", "top_coverage_gap", gap),
         cell("mondrian", "avg_size", 4.0), cell("mondrian", "top_coverage_gap", 0.2),
     )  # fmt: skip
-    last = claims_of(measured[1.0], cells)[-1]
+    found = measured[1.0]
+    last = claims_of(found, cells)[-1]
     assert last == Claim(last.text, "Appendix D", f"AvgSize {size:.2f} and 4.00, TopCovGap {gap:.3f} and 0.200", holds)
+    ten_times = replace(found.before[10], counts=10 * found.before[10].counts)
+    assert last.source not in {claim.source for claim in claims_of(replace(found, before={10: ten_times}), cells)}

@@ -129,11 +129,11 @@ def study_tables(studies: Sequence[PairStudy]) -> tuple[Table, ...]:
 def _claims(studies: Sequence[PairStudy]) -> Table:
     marks = {True: "✓ holds", False: "✗ does not", None: "open"}
     lines = [
-        (study.title, claim.text, claim.source, claim.found, marks[claim.holds])
+        (study.title, marks[claim.holds], claim.text, claim.found, claim.source)
         for study in studies
         for claim in study.claims
     ]
-    head = ("file", "what the paper says", "where", "what the file shows", "")
+    head = ("file", "verdict", "what the paper says", "what the file shows", "where")
     return Table("claims", "What the paper says, and what the files show (alpha 0.1)", head, tuple(lines))
 
 
