@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.report import Line, Settings, Table, Target
 
-__all__ = ["memory"]
+__all__ = ["memory", "peak_memory"]
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _MB = 1e6
@@ -66,6 +66,11 @@ def _status(field: str) -> int:
     """VmRSS (now) or VmHWM (peak), in bytes."""
     line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(field))
     return 1024 * int(line.split()[1])
+
+
+def peak_memory() -> float:
+    """The most memory this process has had, in bytes; not a number where the kernel does not say."""
+    return _status("VmHWM") if _STATUS.exists() else float("nan")
 
 
 def _peak(task: str, rows: int, classes: int) -> int:

@@ -31,6 +31,7 @@ from thermoset.scores import Score, score_refine, score_value
 __all__ = [
     "Randomness",
     "ScorePairs",
+    "ascending",
     "class_sets",
     "label_scores",
     "prefix_sets",
@@ -297,10 +298,15 @@ def score_matrix(logits: Row, score: Score, temperature: float, randomness: Rand
     return pairs
 
 
-def _score_block(block: Row, rows: slice, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
+def ascending(block: Row) -> tuple[Row, NDArray[np.int64]]:
+    """The block's rows in ascending order, and which label stands where."""
     # Ascending position p is rank C - p and among ties the lower label ranks higher: sort the mirrored row stably.
     order = block.shape[1] - 1 - np.argsort(block[:, ::-1], axis=1, kind="stable")
-    ranked = np.take_along_axis(block, order, axis=1)
+    return np.take_along_axis(block, order, axis=1), order
+
+
+def _score_block(block: Row, rows: slice, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
+    ranked, order = ascending(block)
     pairs = ScorePairs(np.empty(block.shape), np.empty(block.shape))
     u = randomness.block(ranked, rows)
     _score_matrix(ranked, order, temperature, score.code, score.parameters, u, pairs.value, pairs.refine)

@@ -56,7 +56,7 @@ def test_the_study_says_that_the_claims_hold(found):
 def test_t_hat_beats_mondrian_on_both_metrics(glyphs):
     chosen = least_gap(calibration_curves(glyphs, SETTINGS, 10, ("raps",), 0.1), "raps")
     hat = measure_trials(glyphs, chosen, ("raps",), (0.1,), SETTINGS.protocol(10)).values[0, 0].mean(axis=-1)
-    by_class = {(c.mode, c.at, c.metric): c.value for c in _by_class(glyphs, None, SETTINGS, 10)}
+    by_class = {(c.mode, c.at, c.metric): c.value for c in _by_class(glyphs, None, SETTINGS, [10])}
     for mode in ("exact", "published"):
         assert hat[SIZE] < by_class[mode, "mondrian", "avg_size"]
         assert hat[GAP] < by_class[mode, "mondrian", "top_coverage_gap"]

@@ -136,7 +136,7 @@ def test_t_hat_beats_mondrian_on_both_metrics_when_rows_are_few(real):
     hat = measure_trials(data, least_gap(curves, "raps"), ("raps",), (0.1,), settings.protocol(10)).values[0, 0]
     mondrian = {
         (c.mode, c.metric): c
-        for c in _by_class(data, recognise("cifar100_resnet50"), settings, 10)
+        for c in _by_class(data, recognise("cifar100_resnet50"), settings, [10])
         if c.at == "mondrian"
     }
     for mode in ("exact", "published"):

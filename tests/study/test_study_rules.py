@@ -84,20 +84,23 @@ def test_nothing_moves_where_the_temperature_is_one(data):
     assert not found.mean_sorted.any()
 
 
-@pytest.mark.parametrize("prefer", ["coverage", "size<=1.5", "gap<=0.03"])
 @pytest.mark.filterwarnings("ignore::thermoset.BudgetWarning")
-def test_our_choices_are_those_of_choose(data, prefer):
+def test_our_choices_are_those_of_choose(data):
     found = measure(data, SETTINGS, None, lambda _: None)
-    got = _our_choices(data, found, SETTINGS, prefer, 3)
-    for t in range(3):
-        part = data.take(draw_trial(len(data), t, SETTINGS.protocol(10)).calibration)
-        asked = {"method": "raps", "alpha": 0.1, "prefer": prefer, "random_state": t}
-        assert got[t] == ts.tuning.choose(part, calibrated=found.trial_nll[t], **asked).temperature
+    chosen = _our_choices(data, found, SETTINGS, {"coverage": 3, "size<=1.5": 3, "gap<=0.03": 2})
+    assert [len(temperatures) for temperatures in chosen.values()] == [3, 3, 2]
+    for prefer, temperatures in chosen.items():
+        for t, got in enumerate(temperatures):
+            part = data.take(draw_trial(len(data), t, SETTINGS.protocol(10)).calibration)
+            asked = {"method": "raps", "alpha": 0.1, "prefer": prefer, "random_state": t}
+            assert got == ts.tuning.choose(part, calibrated=found.trial_nll[t], **asked).temperature
 
 
 @pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")
-def test_sets_by_class_are_those_of_the_classifier(data):
-    cells = {(c.mode, c.at, c.metric): c for c in _by_class(data, None, SETTINGS, 20)}
+@pytest.mark.parametrize("tied", [False, True])
+def test_sets_by_class_are_those_of_the_classifier(data, tied):
+    data = ts.Logits(np.round(data.logits / 4), data.labels) if tied else data
+    cells = {(c.mode, c.at, c.metric): c for c in _by_class(data, None, SETTINGS, [20])}
     for kind in ("mondrian", "clustered"):
         values = []
         for t in range(SETTINGS.trials):

@@ -40,6 +40,7 @@ def figure_files(study: PairStudy, data: Logits) -> dict[str, bytes]:
         for suffix, options in (("png", {"dpi": _DPI}), ("pdf", {"dpi": _DPI, "metadata": {"CreationDate": None}})):
             stream = io.BytesIO()
             figure.savefig(stream, format=suffix, **options)
+            figure.set_layout_engine("none")  # both have the layout that the first has found
             made[f"figures/{study.name}/{name}.{suffix}"] = stream.getvalue()
     return made
 

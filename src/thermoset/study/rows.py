@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 _LOW_GRID = "0.01,0.02,0.03,0.05,0.07,0.1,0.14,0.2,0.3,0.5,1"
 _LOW_TRIALS = 3
-_LOW_ENTRIES = 1_000_000  # logits the naive scores are computed for; they sort at every temperature
+_LOW_ENTRIES = 500_000  # logits the naive scores are computed for; they sort at every temperature
 
 
 @dataclass(frozen=True, eq=False)
