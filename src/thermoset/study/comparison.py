@@ -36,7 +36,7 @@ ALPHA = 0.1
 _RAPS = METHODS.index("raps")
 _CP = (10, 20)  # sizes of the conformal set in the table, percent
 _ENTRIES = 1e8  # logits that slow rules go through, over all trials
-_LEAST = 20  # trials of what is slow, however large the file
+_LEAST = 40  # trials of what is slow, however large the file
 _GAP_BUDGET = "gap<=0.03"
 _GAP_SEARCHES = 25  # each measures class gaps by halves, at every temperature
 
