@@ -1,12 +1,14 @@
 """ConfTS, naive scores and curves of single trials against the plainest composition."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import thermoset as ts
 from law import generated
 from thermoset.conformal import scores
-from thermoset.study import Settings
+from thermoset.study import Settings, study_logits
 from thermoset.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.study.cells import SHOWN
 from thermoset.study.comparison import _by_class, _our_choices
@@ -118,3 +120,9 @@ def test_sets_by_class_are_those_of_the_classifier(data, tied):
             values.append([of_sets[metric] for metric in SHOWN])
         for metric, mean in zip(SHOWN, np.array(values).T, strict=True):
             assert cells["exact", kind, metric].value == pytest.approx(ts.sweeping.median_of_means(mean), abs=1e-12)
+
+
+def test_sizes_that_the_papers_comparison_does_not_have_leave_it_out(data):
+    found = study_logits(data, "mine", replace(SETTINGS, cp_percents=(5,)))
+    assert not found.comparison.cells
+    assert {cell.cp_percent for cell in found.cells} == {None, 5}

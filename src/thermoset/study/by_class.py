@@ -24,8 +24,8 @@ from thermoset.sweeping import Trial
 
 __all__ = ["KINDS", "CountedSets", "count_sets"]
 
-KINDS = ("mondrian", "mondrian as published", "clustered")
-"""The thresholds that are compared."""
+KINDS = (("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"))
+"""The thresholds that are compared: in whose mode, and how classes are grouped."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,8 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
         for name in ("conf_ts", *(f"choose {prefer}" for prefer in ours)):
             cells.extend(_at_chosen(data, pair, settings, cp, name, chosen[name]))
         cells.extend(_at_chosen(data, pair, settings, cp, "t_hat", chosen[f"t_hat, CP {cp}%"]))
-    cells.extend(_by_class(data, pair, settings, list(curves)))
+    if curves:
+        cells.extend(_by_class(data, pair, settings, list(curves)))
     tell("sets by class")
     middle = 10 if 10 in curves else settings.cp_percents[0]
     single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), ALPHA)
@@ -171,8 +172,7 @@ def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int
         "avg_coverage_gap": avg_gap(gaps),
     }
     for i, cp in enumerate(cps):
-        for k, kind in enumerate(KINDS):
-            at, _, published = kind.partition(" as ")
+        for k, (mode, at) in enumerate(KINDS):
             for metric in SHOWN:
                 of_trials = values[metric][i * few : (i + 1) * few, k]
-                yield cell_of_trials(pair, published or "exact", metric, "raps", at, ALPHA, cp, of_trials)
+                yield cell_of_trials(pair, mode, metric, "raps", at, ALPHA, cp, of_trials)
