@@ -157,7 +157,8 @@ def test_without_the_extras_the_figure_and_the_page_are_left_out(command, tuned,
     assert [path.name for path in out.iterdir()] == ["predictor.json"]
     assert (out / "predictor.json").read_bytes() == tuned.path.read_bytes()
     assert done.stdout.splitlines()[-1] == f"Wrote {out / 'predictor.json'}"
-    assert ".png" not in done.stdout and ".html" not in done.stdout
+    assert ".png" not in done.stdout
+    assert ".html" not in done.stdout
     assert "\x1b" not in done.stdout
 
 
