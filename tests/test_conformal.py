@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 import oracle
 import thermoset
 from thermoset import CoverageWarning, InputError
-from thermoset.conformal import ConformalClassifier, scores
+from thermoset.conformal import ConformalClassifier, fitted_at, scores
 from thermoset.engine import Randomness, label_scores
 from thermoset.levels import conformal_rank, rows_needed
 
@@ -318,6 +318,21 @@ def test_a_given_u_is_copied(method):
     expected = model.predict_set(logits, u=u)
     u[:] = 0.0
     np.testing.assert_array_equal(model.predict_set(logits, u=np.full(50, 0.5)), expected)
+
+
+@pytest.mark.parametrize("class_conditional", [None, "mondrian", "clustered"])
+@pytest.mark.parametrize("randomized", [True, False])
+def test_fitted_at_several_temperatures_is_fit_at_each(class_conditional, randomized):
+    logits, labels = labelled(400, 5, seed=41)
+    new, _ = labelled(60, 5, seed=42)
+    model = ConformalClassifier("raps", 0.1, randomized=randomized, class_conditional=class_conditional, random_state=3)
+    temperatures = (0.4, 1.0, 2.5)
+    for t, one in zip(temperatures, fitted_at(model, temperatures, logits, labels), strict=True):
+        alone = clone(model).set_params(temperature=t).fit(logits, labels)
+        assert one.get_params() == alone.get_params()
+        assert np.array_equal(one.thresholds_.value, alone.thresholds_.value)
+        assert np.array_equal(one.thresholds_.refine, alone.thresholds_.refine)
+        assert np.array_equal(one.predict_set(new), alone.predict_set(new))
 
 
 def test_the_seed_decides_and_nothing_else():

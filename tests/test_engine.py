@@ -5,7 +5,16 @@ import pytest
 from mpmath import mp
 
 import oracle
-from thermoset.engine import Randomness, ScorePairs, class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
+from thermoset.engine import (
+    Randomness,
+    ScorePairs,
+    class_sets,
+    label_scores,
+    label_scores_at,
+    prefix_sets,
+    prefix_sizes,
+    score_matrix,
+)
 from thermoset.errors import InputError
 from thermoset.scores import RAPS, SCORES
 
@@ -85,6 +94,39 @@ def test_sets_are_prefixes_and_are_what_the_scores_say(score, kind, temperature)
     # one threshold for each class, all of them equal, is the same set
     wide = ScorePairs(np.repeat(q.value[:, None], 9, axis=1), np.repeat(q.refine[:, None], 9, axis=1))
     np.testing.assert_array_equal(class_sets(logits, score, temperature, randomness, wide), sets)
+
+
+@ALL
+@KINDS
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_thresholds_by_class_let_in_what_the_scores_say(score, kind, temperature):
+    logits = rows(kind, seed=6)
+    randomness = Randomness(seed=2)
+    matrix = score_matrix(logits, score, temperature, randomness)
+    # Each class has the score of one of its own rows for a threshold, so that equal values and refinements occur.
+    picked = np.random.default_rng(6).integers(0, len(logits), size=(3, 9))
+    q = ScorePairs(matrix.value[picked, np.arange(9)], matrix.refine[picked, np.arange(9)])
+    q.value[2, 4] = q.refine[2, 4] = np.inf
+    sets = class_sets(logits, score, temperature, randomness, q)
+    scores = list(zip(matrix.value.ravel().tolist(), matrix.refine.ravel().tolist(), strict=True))
+    for t in range(3):
+        limits = list(zip(q.value[t].tolist(), q.refine[t].tolist(), strict=True)) * len(logits)
+        assert sets[t].ravel().tolist() == [score <= limit for score, limit in zip(scores, limits, strict=True)]
+        assert np.all(sets[t][picked[t], np.arange(9)])
+
+
+@ALL
+@KINDS
+def test_scores_at_several_temperatures_are_those_at_each(score, kind):
+    logits = rows(kind, seed=7)
+    labels = np.arange(len(logits)) % 9
+    randomness = Randomness(seed=4)
+    for temperature, pairs in zip(
+        TEMPERATURES, label_scores_at(logits, labels, score, TEMPERATURES, randomness), strict=True
+    ):
+        alone = label_scores(logits, labels, score, temperature, randomness)
+        assert alone.value.tobytes() == pairs.value.tobytes()
+        assert alone.refine.tobytes() == pairs.refine.tobytes()
 
 
 @ALL

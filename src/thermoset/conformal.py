@@ -1,22 +1,32 @@
 """Split conformal prediction: a threshold from held-out rows, sets that keep the promised coverage."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from thermoset.clustering import NULL_CLUSTER, cluster_classes, cluster_plan
 from thermoset.data import Logits, as_logits
-from thermoset.engine import Randomness, ScorePairs, class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
+from thermoset.engine import (
+    Randomness,
+    ScorePairs,
+    class_sets,
+    label_scores,
+    label_scores_at,
+    prefix_sets,
+    prefix_sizes,
+    score_matrix,
+)
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed, checked_temperature, fit_data, predict_data, remember_classes
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.scores import Score, resolve
 
-__all__ = ["Calibration", "ConformalClassifier", "Scoring", "scores", "sets_under", "sizes_under"]
+__all__ = ["Calibration", "ConformalClassifier", "Scoring", "fitted_at", "scores", "sets_under", "sizes_under"]
 
 _NAMED = 5  # classes a warning names before it says "and n more"
 
@@ -143,12 +153,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         y = data.require_labels("ConformalClassifier.fit")
         scoring = self._scoring()
         randomness = scoring.randomness(u, len(data))
-        pairs = label_scores(data.logits, y, scoring.score, scoring.temperature, randomness)
-        self.calibration_ = self._calibration(pairs, y, data.n_classes, scoring)
-        self.thresholds_ = self.calibration_.thresholds(self.alpha)
-        value = self.thresholds_.value
-        self.threshold_ = float(value[0]) if self.calibration_.group_of_class is None else value
-        remember_classes(self, data.n_classes, data.classes)
+        self._learn(data, label_scores(data.logits, y, scoring.score, scoring.temperature, randomness), scoring)
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
@@ -173,6 +178,15 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         """Number of labels in each row's set, (n,), without forming the sets where the threshold is global."""
         data = predict_data(self, logits)
         return sizes_under(data, self.calibration_.scoring, self.thresholds_, allow_empty=self.allow_empty, u=u)
+
+    def _learn(self, data: Logits, pairs: ScorePairs, scoring: Scoring) -> None:
+        """Find the threshold from the label scores of the rows."""
+        y = data.require_labels("ConformalClassifier.fit")
+        self.calibration_ = self._calibration(pairs, y, data.n_classes, scoring)
+        self.thresholds_ = self.calibration_.thresholds(self.alpha)
+        value = self.thresholds_.value
+        self.threshold_ = float(value[0]) if self.calibration_.group_of_class is None else value
+        remember_classes(self, data.n_classes, data.classes)
 
     def _sets(self, data: Logits, thresholds: ScorePairs, u: Any) -> NDArray[np.bool_]:
         return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u)
@@ -232,6 +246,27 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
             f"{len(self.calibration_.labels)} rows have their label on one. Its labels enter every set: unmask the "
             "classes or drop the rows."
         )
+
+
+def fitted_at(
+    model: ConformalClassifier, temperatures: Sequence[float], logits: Any, labels: Any = None
+) -> list[ConformalClassifier]:
+    """Copies of a classifier at other temperatures, fitted on the same rows, which are sorted once for all of them.
+
+    >>> import numpy as np
+    >>> rows, labels = np.log([[0.6, 0.4]] * 19), [0] * 10 + [1] * 9
+    >>> [float(round(one.threshold_, 6)) for one in fitted_at(ConformalClassifier("lac"), [1.0, 0.5], rows, labels)]
+    [0.6, 0.692308]
+    """
+    data = fit_data(model, logits, labels)
+    y, scoring = data.require_labels("fitted_at"), model._scoring()
+    at = [checked_temperature(t) for t in temperatures]
+    copies = [clone(model).set_params(temperature=t) for t in at]
+    found = label_scores_at(data.logits, y, scoring.score, at, scoring.randomness(None, len(data)))
+    for copy, pairs in zip(copies, found, strict=True):
+        copy._learn(data, pairs, copy._scoring())
+        copy._warn_where_infinite(copy.thresholds_, copy.alpha)
+    return copies
 
 
 def sets_under(

@@ -8,6 +8,7 @@ inside; no argsort is needed.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,7 @@ __all__ = [
     "ascending",
     "class_sets",
     "label_scores",
+    "label_scores_at",
     "prefix_sets",
     "prefix_sizes",
     "rank_of",
@@ -208,6 +210,43 @@ def _score_matrix(
             value[i, label], refine[i, label] = score_pair(code, parameters, n_classes - p, around, u[i])
 
 
+@kernel
+def _class_sets(
+    ranked: Row,
+    order: NDArray[np.int64],
+    temperature: float,
+    code: int,
+    parameters: tuple[float, float, float],
+    u: Floats,
+    q_value: Floats,
+    q_refine: Floats,
+    sets: NDArray[np.bool_],
+) -> None:
+    """Whether each label is inside, for thresholds (n_levels, C) by class: sets (n_levels, n_rows, C).
+
+    Values nearly always decide, and the refinement with its logarithms is worked out only where they do not.
+    """
+    n_classes = ranked.shape[1]
+    log_weight, weight = np.empty(n_classes), np.empty(n_classes)
+    above, below = np.empty(n_classes), np.empty(n_classes)
+    for i in range(ranked.shape[0]):
+        masked = rank_weights(ranked[i], temperature, log_weight, weight)
+        all_masses(weight, above, below)
+        rest = below[n_classes - 1]
+        total = 1.0 + rest
+        for p in range(n_classes):
+            label, rank, value = order[i, p], n_classes - p, np.inf
+            if p >= masked:
+                low, own, tail = above[p] / total, weight[p] / total, below[p] / total
+                value = score_value(code, parameters, rank, low, own, tail, 1.0 / total, u[i])
+            for t in range(q_value.shape[0]):
+                inside = value < q_value[t, label]
+                if value == q_value[t, label]:
+                    around = shares(log_weight, weight, masked, p, above[p], below[p], rest)
+                    inside = score_pair(code, parameters, rank, around, u[i])[1] <= q_refine[t, label]
+                sets[t, i, label] = inside
+
+
 def label_scores(
     logits: Row,
     labels: NDArray[np.int64],
@@ -216,16 +255,28 @@ def label_scores(
     randomness: Randomness,
 ) -> ScorePairs:
     """Score of each row's own label."""
-    pairs = ScorePairs(np.empty(len(logits)), np.empty(len(logits)))
+    return label_scores_at(logits, labels, score, [temperature], randomness)[0]
+
+
+def label_scores_at(
+    logits: Row,
+    labels: NDArray[np.int64],
+    score: Score,
+    temperatures: Sequence[float],
+    randomness: Randomness,
+) -> list[ScorePairs]:
+    """Score of each row's own label at every temperature; rows are sorted once for all of them."""
+    found = [ScorePairs(np.empty(len(logits)), np.empty(len(logits))) for _ in temperatures]
 
     def work(block: Row, rows: slice) -> None:
         ranked = np.sort(block, axis=1)
         u = randomness.block(ranked, rows)
-        out = pairs.value[rows], pairs.refine[rows]
-        _label_scores(block, ranked, labels[rows], temperature, score.code, score.parameters, u, *out)
+        for temperature, pairs in zip(temperatures, found, strict=True):
+            out = pairs.value[rows], pairs.refine[rows]
+            _label_scores(block, ranked, labels[rows], temperature, score.code, score.parameters, u, *out)
 
     for_blocks(logits, work)
-    return pairs
+    return found
 
 
 def prefix_sizes(
@@ -278,9 +329,10 @@ def class_sets(
     sets = np.empty((len(thresholds.value), *logits.shape), dtype=np.bool_)
 
     def work(block: Row, rows: slice) -> None:
-        scores = _score_block(block, rows, score, temperature, randomness)
-        for t, q in enumerate(zip(thresholds.value, thresholds.refine, strict=True)):
-            sets[t, rows] = (scores.value < q[0]) | ((scores.value == q[0]) & (scores.refine <= q[1]))
+        ranked, order = ascending(block)
+        u = randomness.block(ranked, rows)
+        q = thresholds.value, thresholds.refine
+        _class_sets(ranked, order, temperature, score.code, score.parameters, u, *q, sets[:, rows])
 
     for_blocks(logits, work)
     return sets
@@ -291,26 +343,24 @@ def score_matrix(logits: Row, score: Score, temperature: float, randomness: Rand
     pairs = ScorePairs(np.empty(logits.shape), np.empty(logits.shape))
 
     def work(block: Row, rows: slice) -> None:
-        scores = _score_block(block, rows, score, temperature, randomness)
-        pairs.value[rows], pairs.refine[rows] = scores.value, scores.refine
+        ranked, order = ascending(block)
+        u = randomness.block(ranked, rows)
+        out = pairs.value[rows], pairs.refine[rows]
+        _score_matrix(ranked, order, temperature, score.code, score.parameters, u, *out)
 
     for_blocks(logits, work)
     return pairs
 
 
 def ascending(block: Row) -> tuple[Row, NDArray[np.int64]]:
-    """The block's rows in ascending order, and which label stands where."""
-    # Ascending position p is rank C - p and among ties the lower label ranks higher: sort the mirrored row stably.
-    order = block.shape[1] - 1 - np.argsort(block[:, ::-1], axis=1, kind="stable")
-    return np.take_along_axis(block, order, axis=1), order
-
-
-def _score_block(block: Row, rows: slice, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
-    ranked, order = ascending(block)
-    pairs = ScorePairs(np.empty(block.shape), np.empty(block.shape))
-    u = randomness.block(ranked, rows)
-    _score_matrix(ranked, order, temperature, score.code, score.parameters, u, pairs.value, pairs.refine)
-    return pairs
+    """Rows in ascending order, and the label at each place: position p is rank C - p, and ties rank by label index."""
+    order = np.argsort(block, axis=1)
+    ranked = np.take_along_axis(block, order, axis=1)
+    # The quick sort leaves ties in any order. Rows that have some are sorted again: mirrored, stably, much slower.
+    tied = np.flatnonzero((ranked[:, 1:] == ranked[:, :-1]).any(axis=1))
+    order[tied] = block.shape[1] - 1 - np.argsort(block[tied, ::-1], axis=1, kind="stable")
+    ranked[tied] = np.take_along_axis(block[tied], order[tied], axis=1)
+    return ranked, order
 
 
 def _sizes_of(ranked: Row, u: Floats, score: Score, temperature: float, thresholds: ScorePairs) -> NDArray[np.int64]:

@@ -7,21 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.artifact import Artifact, fingerprint
-from thermoset.calibration import probabilities
+from thermoset.artifact import Artifact
+from thermoset.calibration import confidence_and_loss, probabilities
+from thermoset.conformal import ConformalClassifier, fitted_at
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 from thermoset.levels import exact_level, rows_needed
-from thermoset.metrics import (
-    brier_score,
-    negative_log_likelihood,
-    noise_floor_of_counts,
-    reliability_table,
-)
+from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Calibration, Examples, Report
-from thermoset.report.rows import roles_of
-from thermoset.report.sets import movements, pick_examples, set_facts, sets_of_examples
+from thermoset.report.rows import Roles, roles_of
+from thermoset.report.sets import classifier, movements, pick_examples, set_facts, sets_of_examples
 from thermoset.scores import SCORES
 from thermoset.sweeping import Sweep, sweep
 from thermoset.theory import critical_temperature
@@ -38,6 +34,7 @@ _BY_CLASS_TRIALS = 5  # each costs a fit and a prediction at every temperature
 _BY_CLASS_CELLS = 60_000_000  # rows x classes x temperatures x trials that thresholds by class may cost
 _MORE_ALPHAS = (0.05, 0.1, 0.2)
 _CONFORMAL_PART = 0.5  # of a split of the sweep; the rest is evaluated
+_BLOCK = 4096  # rows whose probabilities are formed at once
 
 
 def build_report(
@@ -69,7 +66,7 @@ def build_report(
     trials : int
         Random splits behind the curves.
     progress : callable
-        Told (done, total) of the sweep.
+        Told (done, total) as the work proceeds.
 
     Examples
     --------
@@ -85,18 +82,18 @@ def build_report(
     """
     if not hasattr(predictor, "artifact_"):
         raise InputError("a report is about a fitted predictor: call fit first.")
-    data = as_logits(logits, labels)
-    y = data.require_labels("a report")
-    made = predictor.artifact_
+    data, made, steps = as_logits(logits, labels), predictor.artifact_, _Steps(progress)
+    data.require_labels("a report")
     roles = roles_of(data, made.provenance, groups)
-    judged, reference, compared = (data.take(rows) for rows in (roles.judged, roles.reference, roles.compared))
+    judged = data if len(roles.judged) == len(data) else data.take(roles.judged)
+    reference, compared = data.take(roles.reference), data.take(roles.compared)
+    alphas = _alphas(made, len(reference))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        alphas = _alphas(made, len(reference))
-        curves, conditional = _sweeps(data, made, alphas, trials, progress)
+        curves, conditional = _sweeps(data, made, alphas, trials, steps)
         grid = (curves if made.class_conditional is None else conditional).temperatures.tolist()
-        examples = _examples(predictor, reference, compared, roles.compared, grid, alphas, dict(images or {}))
-        evaluated = np.ceil(np.bincount(y, minlength=data.n_classes) * (1 - _CONFORMAL_PART)).astype(np.int64)
+        models = dict(zip(grid, fitted_at(classifier(made), grid, reference), strict=True))
+        steps.reach(0.85)
         return Report(
             name=name,
             artifact=made,
@@ -104,35 +101,37 @@ def build_report(
             rows=len(judged),
             reference_rows=len(reference),
             compared_rows=len(compared),
-            data_sha256=fingerprint(data),
+            data_sha256=roles.sha256,
             check=predictor.check(judged),
             curves=curves,
             conditional=conditional,
-            floors={alpha: noise_floor_of_counts(evaluated, alpha) for alpha in alphas},
+            floors=_floors(data, alphas),
             critical=critical_temperature(data.n_classes),
             calibrations=tuple(_calibration(judged, at, t) for at, t in (("T = 1", 1.0), ("T*", made.temperature))),
             sets=set_facts(predictor.predict_set(judged), judged.require_labels("a report")),
-            examples=examples,
-            movements=movements(predictor, reference, compared),
+            examples=_examples(predictor, models, compared, roles, alphas, images or {}),
+            movements=movements(predictor, models, compared),
             notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
         )
 
 
-def _examples(
-    predictor: TwoTemperaturePredictor,
-    reference: Logits,
-    compared: Logits,
-    numbers: NDArray[np.int64],
-    temperatures: list[float],
-    alphas: tuple[float, ...],
-    images: dict[int, NDArray[np.generic]],
-) -> Examples:
-    """Some of the compared rows, with pictures if there are any."""
-    drawn = np.flatnonzero(np.isin(numbers, list(images)))
-    allowed = drawn if drawn.size else np.arange(len(compared))
-    places = pick_examples(predictor.set_sizes(compared), allowed, _EXAMPLES)
-    shown = compared.take(places)
-    return sets_of_examples(predictor, reference, shown, numbers[places], temperatures, alphas, images)
+class _Steps:
+    """Progress of work in parts, in hundredths of the whole."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._share = 0.0
+
+    def reach(self, share: float) -> None:
+        """Tell that this share of the work is done."""
+        self._share = share
+        if self._progress is not None:
+            self._progress(round(100 * share), 100)
+
+    def until(self, share: float) -> Progress:
+        """What to tell the progress of a part to that ends at this share."""
+        start = self._share
+        return lambda done, total: self.reach(start + (share - start) * done / total)
 
 
 def _alphas(made: Artifact, n_reference: int) -> tuple[float, ...]:
@@ -141,13 +140,14 @@ def _alphas(made: Artifact, n_reference: int) -> tuple[float, ...]:
     return tuple(sorted({float(exact_level(made.alpha)), *common}))
 
 
-def _sweeps(
-    data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int, progress: Progress | None
-) -> tuple[Sweep, Sweep]:
+def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int, steps: _Steps) -> tuple[Sweep, Sweep]:
     """Curves with global thresholds by method, the predictor's first, and with thresholds by class."""
     own = made.method.score()
     kind = made.class_conditional
     marks = [1.0, made.temperature, made.temperature_sets, *([] if made.choice.peak is None else [made.choice.peak])]
+    # Beside other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
+    grid = np.unique(marks if kind is None else [*default_grid(made.temperature, kind), *marks])
+    affordable = _BY_CLASS_CELLS // (data.logits.size * len(grid))
     shared: dict[str, Any] = {
         "calibration_fraction": 0,
         "cp_fraction": _CONFORMAL_PART,
@@ -155,36 +155,64 @@ def _sweeps(
         "randomized": made.seed is not None or not own.uses_u,
         "allow_empty": made.allow_empty,
     }
-    curves = sweep(
-        data,
-        temperatures=np.unique([*default_grid(made.temperature), *marks]),
-        methods=[own, *(SCORES[name] for name in ("lac", "aps", "raps") if SCORES[name] != own)],
-        alphas=alphas,
-        trials=trials,
-        progress=progress,
-        **shared,
-    )
-    # Beside other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
-    grid = np.unique(marks if kind is None else [*default_grid(made.temperature, kind), *marks])
-    affordable = _BY_CLASS_CELLS // (data.logits.size * len(grid))
-    conditional = sweep(
-        data,
-        temperatures=grid,
-        methods=[own],
-        alphas=[float(exact_level(made.alpha))] if kind is None else alphas,
-        trials=max(1, min(trials, _BY_CLASS_TRIALS, affordable)),
-        class_conditional=kind or "mondrian",
-        **shared,
-    )
-    return curves, conditional
+    curves: dict[str, Any] = {
+        "temperatures": np.unique([*default_grid(made.temperature), *marks]),
+        "methods": [own, *(SCORES[name] for name in ("lac", "aps", "raps") if SCORES[name] != own)],
+        "alphas": alphas,
+        "trials": trials,
+        "progress": steps.until(0.7 if kind is None else 0.2),
+    }
+    conditional: dict[str, Any] = {
+        "temperatures": grid,
+        "methods": [own],
+        "alphas": [float(exact_level(made.alpha))] if kind is None else alphas,
+        "trials": max(1, min(trials, _BY_CLASS_TRIALS, affordable)),
+        "class_conditional": kind or "mondrian",
+    }
+    # Both have much the same to warn of; the page notes what it is about the predictor's own kind of sets.
+    with warnings.catch_warnings():
+        warnings.simplefilter("always" if kind is None else "ignore")
+        by_method = sweep(data, **curves, **shared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if kind is None else "always")
+        by_class = sweep(data, **conditional, **shared, progress=steps.until(0.8))
+    return by_method, by_class
+
+
+def _floors(data: Logits, alphas: tuple[float, ...]) -> dict[float, NoiseFloor]:
+    """What class gaps show by chance on the evaluation rows of a split."""
+    rows = np.bincount(data.require_labels("a report"), minlength=data.n_classes)
+    evaluated = np.ceil(rows * (1 - _CONFORMAL_PART)).astype(np.int64)
+    return {alpha: noise_floor_of_counts(evaluated, alpha) for alpha in alphas}
+
+
+def _examples(
+    predictor: TwoTemperaturePredictor,
+    models: Mapping[float, ConformalClassifier],
+    compared: Logits,
+    roles: Roles,
+    alphas: tuple[float, ...],
+    images: Mapping[int, NDArray[np.generic]],
+) -> Examples:
+    """Some of the compared rows, with pictures if there are any."""
+    drawn = np.flatnonzero(np.isin(roles.compared, list(images)))
+    allowed = drawn if drawn.size else np.arange(len(compared))
+    places = pick_examples(predictor.set_sizes(compared), allowed, _EXAMPLES)
+    return sets_of_examples(predictor, models, compared.take(places), roles.compared[places], alphas, images)
 
 
 def _calibration(judged: Logits, name: str, temperature: float) -> Calibration:
-    probs, labels = probabilities(judged, temperature), judged.require_labels("a report")
+    labels = judged.require_labels("a report")
+    confidence, loss = confidence_and_loss(judged, temperature)
+    right = judged.logits.argmax(axis=1) == labels
+    squares = 0.0
+    for start in range(0, len(judged), _BLOCK):  # all probabilities at once would take more room than the logits
+        part = judged.take(slice(start, start + _BLOCK))
+        squares += len(part) * brier_score(probabilities(part, temperature), labels[start : start + _BLOCK])
     return Calibration(
         name,
         temperature,
-        bins=reliability_table(probs, labels, _BINS),
-        nll=negative_log_likelihood(probs, labels),
-        brier=brier_score(probs, labels),
+        bins=reliability_from_confidence(confidence, right, _BINS),
+        nll=float(loss.mean()),
+        brier=squares / len(judged),
     )

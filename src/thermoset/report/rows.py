@@ -18,12 +18,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """Row numbers by what they do on the page.
+    """Row numbers by what they do on the page, and the hash of all rows.
 
     `judged`: the predictor is measured on them. `reference`: they set thresholds at temperatures for which the
     predictor has none. `compared`: sets at those temperatures are shown for them.
     """
 
+    sha256: str
     origin: Literal["fresh", "calibration"]
     judged: Ints
     reference: Ints
@@ -47,7 +48,7 @@ def roles_of(data: Logits, came: Provenance, groups: Any = None) -> Roles:
             len(data), came.calibration_fraction, random_state=came.random_state, groups=groups
         )
         if fingerprint(data.take(calibration)) == came.calibration_sha256:
-            return Roles("calibration", calibration, conformal, calibration)
+            return Roles(seen, "calibration", calibration, conformal, calibration)
     reference, compared = split_indices(len(data), 0.5, random_state=came.random_state)
     origin: Literal["fresh", "calibration"] = "calibration" if seen == came.calibration_sha256 else "fresh"
-    return Roles(origin, np.arange(len(data)), reference, compared)
+    return Roles(seen, origin, np.arange(len(data)), reference, compared)

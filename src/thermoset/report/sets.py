@@ -59,13 +59,13 @@ def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:
     return tuple(LabelPair(int(first[i]), int(second[i]), int(counts[i])) for i in best if counts[i])
 
 
-def classifier(artifact: Artifact, temperature: float) -> ConformalClassifier:
-    """Sets as the predictor makes them, at another temperature; not fitted yet."""
+def classifier(artifact: Artifact) -> ConformalClassifier:
+    """What makes sets as the predictor does; not fitted yet, and at T = 1."""
     score = artifact.method.score()
     return ConformalClassifier(
         score,
         artifact.alpha,
-        temperature,
+        1.0,
         artifact.seed is not None or not score.uses_u,
         artifact.allow_empty,
         artifact.class_conditional,
@@ -73,13 +73,14 @@ def classifier(artifact: Artifact, temperature: float) -> ConformalClassifier:
     )
 
 
-def movements(predictor: TwoTemperaturePredictor, reference: Logits, compared: Logits) -> tuple[Movement, ...]:
-    """How many sets grow, stay and shrink from T = 1 to T*, and to T-hat."""
+def movements(
+    predictor: TwoTemperaturePredictor, models: Mapping[float, ConformalClassifier], compared: Logits
+) -> tuple[Movement, ...]:
+    """How many sets grow, stay and shrink from T = 1 to T*, and to T-hat; `models` by temperature."""
     made = predictor.artifact_
-    before = classifier(made, 1.0).fit(reference).set_sizes(compared)
-    calibrated = classifier(made, made.temperature).fit(reference).set_sizes(compared)
+    before = models[1.0].set_sizes(compared)
     after = {
-        "T*": (made.temperature, calibrated),
+        "T*": (made.temperature, models[made.temperature].set_sizes(compared)),
         "T-hat": (made.temperature_sets, predictor.set_sizes(compared)),
     }
     return tuple(
@@ -108,19 +109,18 @@ def pick_examples(sizes: Ints, allowed: Ints, count: int) -> Ints:
 
 def sets_of_examples(
     predictor: TwoTemperaturePredictor,
-    reference: Logits,
+    models: Mapping[float, ConformalClassifier],
     shown: Logits,
     rows: Ints,
-    temperatures: Sequence[float],
     alphas: Sequence[float],
     images: Mapping[int, NDArray[np.generic]],
 ) -> Examples:
-    """Sets of some rows at every temperature and level; those of the predictor itself where it has them."""
+    """Sets of some rows under each model, by temperature, at each level; those of the predictor where it has them."""
     made = predictor.artifact_
     answers = predictor.answers(shown)
-    swept = np.stack([classifier(made, t).fit(reference).predict_sets(shown, alphas) for t in temperatures])
+    swept = np.stack([model.predict_sets(shown, alphas) for model in models.values()])
     own = list(alphas).index(float(exact_level(made.alpha)))
-    place = {t: i for i, t in enumerate(temperatures)}
+    place = {t: i for i, t in enumerate(models)}
     swept[place[made.temperature_sets], own] = answers.sets
     named = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
     return Examples(

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
-from thermoset.engine import ScorePairs, ascending
+from thermoset.engine import ScorePairs, ascending, score_pair
 from thermoset.kernels import Floats, Row, all_masses, kernel, rank_weights, shares
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.pool import for_blocks, run_all
-from thermoset.scores import resolve, score_refine, score_value
+from thermoset.scores import resolve, score_value
 from thermoset.sweeping import Trial
 
 __all__ = ["KINDS", "CountedSets", "count_sets"]
@@ -109,27 +109,27 @@ def _count(
     members: NDArray[np.int64],
     hits: NDArray[np.int64],
 ) -> None:
-    """Count members and hits at T = 1; thresholds (C, trials, kinds), u and evaluated (rows, trials)."""
+    """Count members and hits at T = 1, no class masked; thresholds (C, trials, kinds), u, evaluated (rows, trials)."""
     n_classes = ranked.shape[1]
     log_weight, weight = np.empty(n_classes), np.empty(n_classes)
     above, below = np.empty(n_classes), np.empty(n_classes)
     for i in range(ranked.shape[0]):
         masked = rank_weights(ranked[i], 1.0, log_weight, weight)
         all_masses(weight, above, below)
+        rest = below[n_classes - 1]
+        total = 1.0 + rest
         for p in range(n_classes):
             label, rank = order[i, p], n_classes - p
-            low, own, tail, top, log_own, log_tail, log_rest = shares(
-                log_weight, weight, masked, p, above[p], below[p], below[n_classes - 1]
-            )
+            low, own, tail = above[p] / total, weight[p] / total, below[p] / total
             for t in range(u.shape[1]):
                 if not evaluated[i, t]:
                     continue
-                score = score_value(code, parameters, rank, low, own, tail, top, u[i, t])
+                score = score_value(code, parameters, rank, low, own, tail, 1.0 / total, u[i, t])
                 for k in range(value.shape[2]):
                     inside = score < value[label, t, k]
-                    if score == value[label, t, k]:
-                        refined = score_refine(code, own, log_own, log_tail, log_rest, u[i, t])
-                        inside = refined <= refine[label, t, k]
+                    if score == value[label, t, k]:  # only then logarithms are needed
+                        around = shares(log_weight, weight, masked, p, above[p], below[p], rest)
+                        inside = score_pair(code, parameters, rank, around, u[i, t])[1] <= refine[label, t, k]
                     if inside:
                         members[t, k] += 1
                         hits[label, t, k] += label == labels[i]
