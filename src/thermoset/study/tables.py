@@ -35,7 +35,7 @@ _RULES = {"t_hat": "T-hat of appendix C", "conf_ts": "ConfTS", "mondrian": "Mond
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "*": "$^*$",
-    "±": r"$\pm$", "✗": r"$\times$", "†": r"$\dagger$", "✓": r"\checkmark{}",
+    "±": r"$\pm$", "✗": r"$\times$", "†": r"$\dagger$", "✓": r"$\surd$",
 }  # fmt: skip
 
 
