@@ -16,7 +16,6 @@ from thermoset.sweeping import standard_error
 require("altair", "report")
 
 from thermoset.report.charts import all_charts  # noqa: E402  (needs altair)
-from thermoset.report.charts.curves import mark_rows  # noqa: E402
 from thermoset.report.charts.parts import stratum_names  # noqa: E402
 
 
@@ -74,22 +73,6 @@ def test_the_trade_off_marks_its_temperatures_and_the_noise_floor(made):
     for row in values(spec, layers(spec, "rect")[0]):
         floor = noise_floor_of_counts(half, row["a"])
         close([row["v"], row["hi"]], [floor.top_mean, floor.top_95])
-
-
-def test_names_of_marks_never_stand_on_the_line_of_another():
-    # Right to left, a name may reach over lines on its right only where it stands above all of their names.
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        names = ["T = 1", "T*", "T\u0302", "T_c", "theory"]
-        marks = dict(zip(names, np.round(rng.uniform(0.3, 5, size=5), 2).tolist(), strict=True))
-        rows = mark_rows(marks, (0.3, 5.0))
-        assert sum(len(row["n"].split(", ")) for row in rows) == 5
-        for i, row in enumerate(rows):
-            start = 250 * (row["T"] - 0.3) / 4.7
-            end = start + 6 * len(row["n"].replace("\u0302", "")) + 6
-            for other in rows[:i]:
-                at = 250 * (other["T"] - 0.3) / 4.7
-                assert row["left"] or at >= end or row["y"] < other["y"]
 
 
 def test_size_against_gap_has_a_point_for_each_temperature_and_the_ring_at_t_hat(made):

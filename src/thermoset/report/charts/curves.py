@@ -5,12 +5,12 @@ the pointer in any of them, and `level`, the alpha shown.
 """
 
 import math
-import unicodedata
 from typing import Any
 
 import altair as alt
 import numpy as np
 
+from thermoset.display import placed_names
 from thermoset.report.charts.parts import (
     DASHES,
     SHAPES,
@@ -37,7 +37,7 @@ TRADE_OFF = {
 
 _MARK_NAMES = {"T = 1": "T = 1", "T*": "T*", "T-hat": "T̂", "T_c": "T_c", "theory": "theory"}
 _NARROWEST = 250  # pixels of a panel on a telephone
-_LETTER, _LINE = 6, 13  # pixels that a letter and a line of the marks' names take
+_LINE = 13  # pixels of a line of the marks' names
 
 
 def _points(sweep: Sweep, metric: str, names: list[str]) -> list[dict[str, Any]]:
@@ -104,44 +104,22 @@ def _pointer(x: alt.X) -> Any:
 
 def _marks(report: Report, x: alt.X) -> list[Any]:
     """Dotted lines at the marked temperatures, their names above the panel."""
-    rows = mark_rows({_MARK_NAMES[name]: t for name, t in report.marks.items()}, _ends(report))
+    low, high = ends = _ends(report)
+    along = np.log if _is_wide(ends) else np.asarray
+    scale = _NARROWEST / float(along(high) - along(low))
+    names = placed_names(
+        {_MARK_NAMES[name]: t for name, t in report.marks.items() if low <= t <= high},
+        lambda t: scale * float(along(t) - along(low)),
+    )
+    rows = [{"T": at.temperature, "n": at.name, "y": -2 - _LINE * at.line, "left": at.left} for at in names]
     base = alt.Chart(data(rows)).encode(x=x, y=alt.Y("y:Q", scale=None, axis=None))
-    names = [
+    texts = [
         base.transform_filter(f"datum.left == {str(left).lower()}")
         .mark_text(align="right" if left else "left", dx=-3 if left else 3, baseline="top", style="markname")
         .encode(text="n:N")
-        for left in sorted({row["left"] for row in rows})
+        for left in sorted({at.left for at in names})
     ]
-    return [base.mark_rule(style="mark", strokeDash=[2, 3]).encode(y2=alt.value("height")), *names]
-
-
-def mark_rows(marks: dict[str, float], ends: tuple[float, float]) -> list[dict[str, Any]]:
-    """Place the names of marked temperatures above a panel, in lines, so that nothing runs through a name.
-
-    The first name stands at the left of its line if there is room, the others at the right; one that would reach the
-    next line stands above that one's name.
-
-    >>> marks = {"T = 1": 1.0, "T*": 1.1, "T-hat": 1.2, "T_c": 1.2, "theory": 4.0, "far": 9.0}
-    >>> [(row["n"], row["y"], row["left"]) for row in mark_rows(marks, (0.1, 5.0))]
-    [('theory', -15, False), ('T-hat, T_c', -15, False), ('T*', -28, False), ('T = 1', -15, True)]
-    """
-    inside: dict[float, list[str]] = {}
-    for name, t in marks.items():
-        if ends[0] <= t <= ends[1]:
-            inside.setdefault(t, []).append(name)
-    along = np.log if _is_wide(ends) else np.asarray
-    low, high = (float(along(end)) for end in ends)
-    placed: list[tuple[float, int]] = []  # where lines stand, in pixels, and in which line of text their names
-    rows = []
-    for t in sorted(inside, reverse=True):
-        name = ", ".join(inside[t])
-        start = _NARROWEST * (float(along(t)) - low) / (high - low)
-        width = 6 + _LETTER * sum(not unicodedata.combining(c) for c in name)
-        left = t == min(inside) and start > width
-        line = 1 if left else 1 + max((line for at, line in placed if at < start + width), default=0)
-        placed.append((start, line))
-        rows.append({"T": t, "n": name, "y": -2 - _LINE * line, "left": left})
-    return rows
+    return [base.mark_rule(style="mark", strokeDash=[2, 3]).encode(y2=alt.value("height")), *texts]
 
 
 def _floor(report: Report, metric: str) -> list[Any]:
