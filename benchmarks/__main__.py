@@ -24,6 +24,7 @@ _NAMES = (
     "growth",
     "plain",
     "tune",
+    "page",
     "compilation",
 )
 _VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch")
@@ -47,7 +48,7 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, settings: Settings) -> Table:
     # Imported here: libraries read the number of threads from the environment when they are first imported.
-    from benchmarks import calibration, memory, sets, startup, sweeps, tuning
+    from benchmarks import calibration, memory, page, sets, startup, sweeps, tuning
 
     benchmarks = {
         "startup": startup.startup,
@@ -61,6 +62,7 @@ def _run(name: str, settings: Settings) -> Table:
         "growth": sweeps.growth,
         "plain": sweeps.plain,
         "tune": tuning.tune,
+        "page": page.page,
         "compilation": sweeps.compilation,
     }
     return benchmarks[name](settings)
