@@ -13,7 +13,7 @@ from thermoset.metrics import clopper_pearson, noise_floor_of_counts, reliabilit
 from thermoset.report import build_report
 from thermoset.sweeping import standard_error
 
-require("altair", "report")
+alt = require("altair", "report")
 
 from thermoset.report.charts import all_charts  # noqa: E402  (needs altair)
 from thermoset.report.charts.parts import stratum_names  # noqa: E402
@@ -25,6 +25,12 @@ def made():
     predictor = ts.TwoTemperaturePredictor(alpha="0.1").fit(known)
     report = build_report(predictor, fresh, trials=4)
     return predictor, fresh, report, all_charts(report)
+
+
+def test_every_chart_is_valid(made):
+    for name, spec in made[3].items():
+        alt.Chart.from_dict(spec, validate=True)
+        assert len(spec["description"]) > 20, name
 
 
 def close(values, wanted):
