@@ -25,6 +25,7 @@ _NAMES = (
     "plain",
     "tune",
     "study",
+    "page",
     "compilation",
 )
 _VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch")
@@ -48,7 +49,7 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, settings: Settings) -> Table:
     # Imported here: libraries read the number of threads from the environment when they are first imported.
-    from benchmarks import calibration, memory, sets, startup, study, sweeps, tuning
+    from benchmarks import calibration, memory, page, sets, startup, study, sweeps, tuning
 
     benchmarks = {
         "startup": startup.startup,
@@ -63,6 +64,7 @@ def _run(name: str, settings: Settings) -> Table:
         "plain": sweeps.plain,
         "tune": tuning.tune,
         "study": study.study,
+        "page": page.page,
         "compilation": sweeps.compilation,
     }
     return benchmarks[name](settings)

@@ -4,10 +4,12 @@ import re
 from xml.etree import ElementTree as ET
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
-from thermoset.display import html_curves, html_table
+from thermoset.display import html_curves, html_table, placed_names
 
 
 def parsed(html):
@@ -31,6 +33,20 @@ def test_curves_rise_upwards_and_skip_what_is_not_finite():
     assert last[0] > first[0]
     assert last[1] < first[1]
     assert "far" not in svg
+
+
+@given(st.lists(st.integers(3, 50), min_size=1, max_size=5))
+def test_no_line_of_a_mark_runs_through_a_name(tenths):
+    names = ["T = 1", "T*", "T\u0302", "T_c", "theory"]
+    marks = {name: t / 10 for name, t in zip(names, tenths, strict=False)}
+    placed = placed_names(marks, lambda t: 50 * t)
+    assert sorted(name for at in placed for name in at.name.split(", ")) == sorted(marks)
+    for at in placed:
+        start, width = 50 * at.temperature, 6 * len(at.name.replace("\u0302", ""))
+        reach = (start - width, start) if at.left else (start, start + width)
+        for other in placed:
+            crosses = reach[0] < 50 * other.temperature < reach[1] and other.temperature != at.temperature
+            assert not crosses or other.line < at.line, "a line ends below the names above it"
 
 
 def test_a_sweep_shows_its_numbers():

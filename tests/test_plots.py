@@ -5,7 +5,7 @@ import pytest
 
 from parts import require
 from thermoset.checking.tables import yardstick
-from thermoset.metrics import reliability_from_confidence, size_stratified_coverage
+from thermoset.metrics import noise_floor_of_counts, reliability_from_confidence, size_stratified_coverage
 from thermoset.sweeping import Sweep
 
 require("matplotlib", "plot")
@@ -92,11 +92,63 @@ def test_marks_are_named_and_those_outside_the_grid_left_out():
     assert [line.get_xdata()[0] for line in ax.lines if line.get_label().startswith("_")] == [1.5]
 
 
-def test_figures_save_as_png_pdf_and_svg(tmp_path):
-    made = plots.sweep_figure(swept())
+@pytest.mark.parametrize("temperatures", [(0.5, 1.0, 5.0), (0.1, 1.0, 5.0)], ids=["linear", "logarithmic"])
+def test_names_of_marks_never_cover_each_other(temperatures):
+    made, (ax,) = plots.figure(1)
+    marks = {"T = 1": 1.0, "T*": 1.04, "theory": 1.2, r"$\hat{T}$": 1.5, "$T_c$": 1.5, "T_a": 4.5}
+    plots.plot_sweep(swept(temperatures=temperatures), "avg_size", ax=ax, ylabel="AvgSize", marks=marks)
+    made.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert len(boxes) == 5, "names of one temperature stand together"
+    assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
+
+
+def every_figure():
+    """Each function that draws a figure of the report, with something to draw."""
+    table = reliability_from_confidence([0.55, 0.65, 0.95, 0.95], [True, False, True, True], n_bins=10)
+    sets = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 1]], dtype=bool)
+    coverage = yardstick(np.array([100, 0, 400, 50]), np.array([95, 0, 200, 45]), promised=0.9)
+    floor = noise_floor_of_counts([50] * 10, 0.1)
+    return {
+        "reliability": lambda ax: plots.plot_reliability(table, ax=ax, title="T = 1"),
+        "confidence": lambda ax: plots.plot_confidence(table, ax=ax),
+        "sweep": lambda ax: plots.plot_sweep(swept(), "avg_size", ax=ax, ylabel="AvgSize"),
+        "noise_floor": lambda ax: plots.plot_noise_floor(floor, "avg_coverage_gap", ax=ax),
+        "size_gap": lambda ax: plots.plot_size_gap(swept(), ax=ax, chosen=1.0),
+        "class_coverage": lambda ax: plots.plot_class_coverage(coverage, ax=ax),
+        "set_sizes": lambda ax: plots.plot_set_sizes([0, 2, 2, 1], ax=ax),
+        "strata": lambda ax: plots.plot_strata(size_stratified_coverage(sets, [0, 1, 2]), 0.1, ax=ax),
+        "label_pairs": lambda ax: plots.plot_label_pairs([[5, 2], [2, 7]], ["<a>", "b & c"], ax=ax),
+        "movements": lambda ax: plots.plot_movements({"T*": (1, 2, 1)}, ax=ax),
+    }
+
+
+@pytest.mark.parametrize("name", every_figure())
+def test_figures_save_as_png_pdf_and_svg(name, tmp_path):
+    made, (ax,) = plots.figure(1)
+    assert every_figure()[name](ax) is ax
     for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
         made.savefig(tmp_path / f"f.{kind}")
         assert (tmp_path / f"f.{kind}").read_bytes().startswith(magic)
+
+
+def test_the_noise_floor_reaches_from_its_mean_to_its_95_percent_point():
+    floor = noise_floor_of_counts([50] * 10, 0.1)
+    ax = plots.plot_noise_floor(floor, "top_coverage_gap", ax=drawn())
+    assert ax.lines[0].get_ydata()[0] == floor.top_mean
+    (band,) = ax.patches
+    assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx((floor.top_mean, floor.top_95))
+
+
+def test_sizes_on_a_logarithmic_axis_have_ticks_one_can_read():
+    for scale in (1.0, 100.0):
+        sweep = swept(methods=("aps",))
+        sweep.trial_values[:, 0, :, 0] *= scale
+        ax = plots.plot_size_gap(sweep, ax=drawn())
+        ax.figure.draw_without_rendering()
+        shown = [tick.get_window_extent() for tick in ax.get_xticklabels() if tick.get_text()]
+        assert len(shown) >= 2
+        assert not any(box.overlaps(other) for i, box in enumerate(shown) for other in shown[:i])
 
 
 # --- the figures of the report ----------------------------------------------------------------------------------------

@@ -319,7 +319,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         marks = {at.name: at.temperature for at in choice.outlooks}
         plots = [
             html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)
-            for title, values in (("labels in a set", choice.curve.size), ("class loss", choice.curve.loss))
+            for title, values in (("labels in a set", choice.curve.size), ("unevenness of classes", choice.curve.loss))
         ]
         return f"<div><p>{escape(head)}</p>{table}{''.join(plots)}</div>"
 

@@ -1,28 +1,15 @@
 """A browser without a network, and pages to look at. Without Chromium: skipped, or failed if THERMOSET_STRICT=1."""
 
 import shutil
+import warnings
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 import thermoset as ts
+from pages import HOSTILE, HOSTILE_FILE, Opened, rows_of, written
 from parts import missing, require
 from thermoset.data.splits import split_indices
-from thermoset.report import Report, build_report
-
-HOSTILE = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "{{ 7 * 7 }}", 'the "cat" & co', "-->")
-SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-
-
-class Page(NamedTuple):
-    """A page on disk, and what it was made from."""
-
-    path: Path
-    report: Report
-    predictor: ts.TwoTemperaturePredictor
-    rows: ts.Logits
 
 
 @pytest.fixture(scope="session")
@@ -38,14 +25,6 @@ def chromium():
         browser = driver.chromium.launch(executable_path=found, args=flags)
         yield browser
         browser.close()
-
-
-def written(folder: Path, predictor: ts.TwoTemperaturePredictor, rows: ts.Logits, **options) -> Page:
-    from thermoset.report import write_page
-
-    report = build_report(predictor, rows, **options)
-    write_page(report, folder / "report.html")
-    return Page(folder / "report.html", report, predictor, rows)
 
 
 @pytest.fixture(scope="session")
@@ -64,25 +43,35 @@ def glyphs_page(tmp_path_factory, chromium):
 @pytest.fixture(scope="session")
 def hostile_page(tmp_path_factory, chromium):
     """Names that are HTML, script and template; the rows that the predictor was made from."""
-    rng = np.random.default_rng(1)
-    labels = rng.integers(0, len(HOSTILE), size=1200)
-    logits = 3 * (rng.normal(size=(1200, len(HOSTILE))) + 2 * np.eye(len(HOSTILE))[labels])
-    rows = ts.Logits(logits, labels, classes=HOSTILE)
+    rows = rows_of(1200, len(HOSTILE), seed=1, classes=tuple(HOSTILE))
     predictor = ts.TwoTemperaturePredictor("aps", "0.2").fit(rows)
-    name = "<b onclick=alert(3)>val.npz</b>"
-    return written(tmp_path_factory.mktemp("hostile"), predictor, rows, name=name, trials=5)
+    return written(tmp_path_factory.mktemp("hostile"), predictor, rows, name=HOSTILE_FILE, trials=5)
 
 
-class Opened(NamedTuple):
-    """A page in the browser, what it complained of and what it asked for."""
+@pytest.fixture(scope="session")
+def mondrian_page(tmp_path_factory, chromium):
+    """Thresholds by class, small sets, no empty ones."""
+    known, fresh = rows_of(2400, 6, seed=2).split(1600)
+    predictor = ts.TwoTemperaturePredictor(class_conditional="mondrian", prefer="size", allow_empty=False).fit(known)
+    return written(tmp_path_factory.mktemp("mondrian"), predictor, fresh, trials=3)
 
-    page: object
-    complaints: list[str]
-    requests: list[str]
 
-    def shot(self, name: str, **options) -> None:
-        SHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=SHOTS / f"{name}.png", **options)
+@pytest.fixture(scope="session")
+def two_page(tmp_path_factory, chromium):
+    """Two classes, a score without randomisation."""
+    known, fresh = rows_of(900, 2, seed=3, classes=("no", "yes")).split(600)
+    predictor = ts.TwoTemperaturePredictor("lac", "0.05", randomized=False).fit(known)
+    return written(tmp_path_factory.mktemp("two"), predictor, fresh, trials=3)
+
+
+@pytest.fixture(scope="session")
+def thousand_page(tmp_path_factory, chromium):
+    """A thousand classes, some of them without rows."""
+    known, fresh = rows_of(6000, 1000, seed=4, classes=[f"class number {i}" for i in range(1000)]).split(3000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ts.CoverageWarning)
+        predictor = ts.TwoTemperaturePredictor().fit(known)
+    return written(tmp_path_factory.mktemp("thousand"), predictor, fresh, trials=2)
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from thermoset.display import placed_names
 from thermoset.errors import MissingExtraError
-from thermoset.metrics import ReliabilityTable
+from thermoset.metrics import NoiseFloor, ReliabilityTable
 from thermoset.sweeping import Sweep, standard_error
 from thermoset.tuning import Choice
 
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "BEHIND_TEXT",
     "COLOURS",
     "INK",
     "choice_figure",
     "figure",
     "mark_temperatures",
     "plot_choice",
+    "plot_noise_floor",
     "plot_reliability",
     "plot_sweep",
     "sweep_figure",
@@ -42,6 +45,8 @@ _ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
     (0, (5, 2, 1.5, 2)),
 )
 INK, _GRID = "#333333", "#dddddd"
+BEHIND_TEXT = {"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.85}
+_PANEL = 250  # points that a panel is wide, about
 _SWEEP_PANELS = {
     "avg_size": "AvgSize",
     "top_coverage_gap": "TopCovGap",
@@ -51,7 +56,12 @@ _SWEEP_PANELS = {
 
 
 def figure(n_panels: int, columns: int | None = None) -> tuple[Figure, list["Axes"]]:
-    """Make panels in the project's style, in one row or in `columns`, without touching pyplot's global state."""
+    """Make panels in the project's style, in one row or in `columns`, without touching pyplot's global state.
+
+    >>> made, panels = figure(3, columns=2)
+    >>> len(made.axes), len(panels)
+    (3, 3)
+    """
     across = columns or n_panels
     down = -(-n_panels // across)
     made = Figure(figsize=(4.6 * across, 3.9 * down), layout="constrained")
@@ -64,7 +74,14 @@ def figure(n_panels: int, columns: int | None = None) -> tuple[Figure, list["Axe
 
 
 def plot_reliability(table: ReliabilityTable, *, ax: "Axes", title: str) -> "Axes":
-    """Accuracy against confidence in bins; the distance to the diagonal is the miscalibration."""
+    """Accuracy against confidence in bins; the distance to the diagonal is the miscalibration.
+
+    >>> from thermoset.metrics import reliability_table
+    >>> _, (ax,) = figure(1)
+    >>> table = reliability_table([[0.75, 0.25], [0.75, 0.25]], labels=[0, 1])  # confidence 3/4, accuracy 1/2
+    >>> plot_reliability(table, ax=ax, title="T = 1").get_title(loc="left")
+    'T = 1: ECE 0.250'
+    """
     centres, width = (table.edges[:-1] + table.edges[1:]) / 2, np.diff(table.edges)
     used = table.count > 0
     ax.bar(centres[used], table.accuracy[used], width[used], color=COLOURS[0], edgecolor="white", label="accuracy")
@@ -94,6 +111,13 @@ def plot_sweep(
 
     Lines are means over trials, bands reach 2 standard errors to both sides. Wide grids get a logarithmic axis.
     `marks` are temperatures to point out, by name; those outside the grid are left out.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
+    >>> _, (ax,) = figure(1)
+    >>> plot_sweep(found, "avg_size", ax=ax, ylabel="AvgSize").get_legend_handles_labels()[1]
+    ['APS']
     """
     t = sweep.temperatures
     for i, method in enumerate(sweep.methods):
@@ -108,15 +132,42 @@ def plot_sweep(
                 markeredgewidth=0.5,
             )  # fmt: skip
             ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, linewidth=0)
-    mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] < mark < t[-1]})
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
+    mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] < mark < t[-1]})
     ax.set(xlabel="temperature T", ylabel=ylabel)
     return ax
 
 
+def plot_noise_floor(
+    floor: NoiseFloor, metric: Literal["top_coverage_gap", "avg_coverage_gap"], *, ax: "Axes"
+) -> "Axes":
+    """What a class gap shows by chance alone, behind its curve: the mean (dashed), and a band to the 95% point.
+
+    >>> from thermoset.metrics import noise_floor_of_counts
+    >>> _, (ax,) = figure(1)
+    >>> floor = noise_floor_of_counts([50] * 10, alpha=0.1)
+    >>> bool(plot_noise_floor(floor, "top_coverage_gap", ax=ax).get_lines()[0].get_ydata()[0] == floor.top_mean)
+    True
+    """
+    key = {"top_coverage_gap": "top", "avg_coverage_gap": "avg"}[metric]
+    mean, high = (getattr(floor, f"{key}_{what}") for what in ("mean", "95"))
+    ax.axhspan(mean, high, color=INK, alpha=0.12, linewidth=0, zorder=0)
+    ax.axhline(mean, color=INK, linewidth=0.8, linestyle="--", zorder=0)
+    return ax
+
+
 def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", marks: Mapping[str, float]) -> "Axes":
-    """What T-hat was chosen by, against temperature: expected size with its 95% band, or the class loss."""
+    """What T-hat was chosen by, against temperature: expected size with its 95% band, or the class loss.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 800)
+    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> _, (ax,) = figure(1)
+    >>> plot_choice(predictor.choice_, "size", ax=ax, marks={"T = 1": 1.0}).get_ylabel()
+    'labels in a set'
+    """
     t, values = np.array(choice.curve.temperatures), np.array(getattr(choice.curve, curve))
     ax.plot(t, values, color=COLOURS[0], linewidth=1.8)
     if curve == "size":
@@ -124,23 +175,30 @@ def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", m
         ax.fill_between(t, values - reach, values + reach, color=COLOURS[0], alpha=0.2, linewidth=0)
     chosen = float(np.interp(choice.temperature, t, values))
     ax.plot(choice.temperature, chosen, marker="o", color=COLOURS[1], markersize=7, zorder=3)
-    mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] <= mark <= t[-1]})
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
+    mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] <= mark <= t[-1]})
     ax.set(xlabel="temperature T", ylabel="labels in a set" if curve == "size" else "class loss")
     ax.set_ylim(bottom=0)
     return ax
 
 
 def choice_figure(choice: Choice, calibrated: float) -> Figure:
-    """Set size and class loss against temperature, with T = 1, T*, T-hat and the size peak T_c marked."""
+    """Set size and class loss against temperature, with T = 1, T*, T-hat and the size peak T_c marked.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 800)
+    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> [ax.get_ylabel() for ax in choice_figure(predictor.choice_, predictor.temperature_).axes]
+    ['labels in a set', 'class loss']
+    """
     made, panels = figure(2)
     marks = {"T = 1": 1.0, "T*": calibrated, r"$\hat{T}$": choice.temperature}
-    if choice.peak is not None and choice.peak != choice.temperature:
+    if choice.peak is not None:
         marks["$T_c$"] = choice.peak
-    rising = dict(sorted(marks.items(), key=lambda mark: mark[1]))
-    plot_choice(choice, "size", ax=panels[0], marks=rising).set_title("Size", loc="left")
-    plot_choice(choice, "loss", ax=panels[1], marks=rising).set_title("Unevenness of class coverage", loc="left")
+    plot_choice(choice, "size", ax=panels[0], marks=marks).set_title("Size", loc="left")
+    plot_choice(choice, "loss", ax=panels[1], marks=marks).set_title("Unevenness of class coverage", loc="left")
     made.supxlabel(
         f"estimated on {choice.n_rows:,} calibration rows; prefer {choice.prefer}; band: 95%",
         fontsize="small",
@@ -150,17 +208,31 @@ def choice_figure(choice: Choice, calibrated: float) -> Figure:
 
 
 def mark_temperatures(ax: "Axes", marks: Mapping[str, float]) -> None:
-    """Dotted lines at temperatures, named at the top, neighbours at different heights."""
-    for i, (name, temperature) in enumerate(marks.items()):
-        ax.axvline(temperature, color=INK, linewidth=0.8, linestyle=":")
+    """Dotted lines at temperatures, named at the top, so that no name covers another and no line crosses one."""
+    names = placed_names(
+        marks, lambda t: _PANEL * float(ax.transAxes.inverted().transform(ax.transData.transform((t, 1)))[0])
+    )
+    lines = max((at.line for at in names), default=0)
+    for at in names:
+        ax.axvline(at.temperature, color=INK, linewidth=0.8, linestyle=":")
+    for at in names:
         ax.annotate(
-            name, (temperature, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -1 - 11 * (i % 3)),
-            textcoords="offset points", ha="left", va="top", color=INK, fontsize="small",
+            at.name, (at.temperature, 1.0), xycoords=("data", "axes fraction"),
+            xytext=(-3 if at.left else 3, -1 - 11 * (lines - at.line)), textcoords="offset points",
+            ha="right" if at.left else "left", va="top", color=INK, fontsize="small",
+            bbox=BEHIND_TEXT,
         )  # fmt: skip
 
 
 def sweep_figure(sweep: Sweep) -> Figure:
-    """Sizes, class gaps and thresholds of a sweep against temperature, in four panels with one legend above them."""
+    """Sizes, class gaps and thresholds of a sweep against temperature, in four panels with one legend above them.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
+    >>> [ax.get_ylabel() for ax in sweep_figure(found).axes]
+    ['AvgSize', 'TopCovGap', 'AvgCovGap', 'threshold']
+    """
     made, panels = figure(len(_SWEEP_PANELS), columns=2)
     for ax, (metric, name) in zip(panels, _SWEEP_PANELS.items(), strict=True):
         plot_sweep(sweep, metric, ax=ax, ylabel=name)

@@ -43,7 +43,12 @@ _RUN = 101  # rows of a running median
 
 
 def plot_bound(n_classes: Sequence[int], *, ax: "Axes", hottest: float = 5.0) -> "Axes":
-    """The bound b(T) against T for some numbers of classes; dots are its minima, the critical temperatures."""
+    """The bound b(T) against T for some numbers of classes; dots are its minima, the critical temperatures.
+
+    >>> _, (ax,) = figure(1)
+    >>> plot_bound([10, 1000], ax=ax).get_legend_handles_labels()[1]
+    ['C = 10', 'C = 1,000']
+    """
     cool, hot = np.linspace(0.02, 0.995, 400), np.linspace(1.005, hottest, 800)
     for i, c in enumerate(n_classes):
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": _STYLES[i % len(_STYLES)]}
@@ -61,7 +66,12 @@ def plot_bound(n_classes: Sequence[int], *, ax: "Axes", hottest: float = 5.0) ->
 def plot_by_score(
     values: NDArray[Any], *, ax: "Axes", ylabel: str, quantile: float, colour: str = COLOURS[0]
 ) -> "Axes":
-    """A number of each row, rows in the order of their score: dots, a running median, and where the threshold falls."""
+    """A number of each row, rows in the order of their score: dots, a running median, and where the threshold falls.
+
+    >>> _, (ax,) = figure(1)
+    >>> plot_by_score(np.arange(5.0), ax=ax, ylabel="margin", quantile=0.9).get_ylabel()
+    'margin'
+    """
     rank = np.arange(1, len(values) + 1)
     ax.plot(rank, values, ".", markersize=1.5, color=colour, alpha=0.35, rasterized=True)
     if len(values) >= 2 * _RUN:
@@ -80,7 +90,12 @@ def plot_by_score(
 def plot_bound_share(
     temperatures: NDArray[np.float64], share: NDArray[np.float64], *, ax: "Axes", marks: Mapping[str, float]
 ) -> "Axes":
-    """Share of rows whose margin is above b(T), against T."""
+    """Share of rows whose margin is above b(T), against T.
+
+    >>> _, (ax,) = figure(1)
+    >>> plot_bound_share(np.array([0.5, 2.0]), np.array([0.9, 0.1]), ax=ax, marks={"T = 1": 1.0}).texts[0].get_text()
+    'T = 1'
+    """
     ax.plot(temperatures, share, color=COLOURS[2], linewidth=1.8)
     mark_temperatures(ax, marks)
     ax.set(xlabel="temperature T", ylabel="rows with a margin above b(T)", ylim=(0, 1.02))
@@ -88,7 +103,14 @@ def plot_bound_share(
 
 
 def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mapping[str, float]) -> "Axes":
-    """Critical temperature against the number of classes: the theory's curve, and what subsets of the classes show."""
+    """Critical temperature against the number of classes: the theory's curve, and what subsets of the classes show.
+
+    >>> sizes, none = np.array([5, 10]), np.zeros((2, 1), dtype=bool)
+    >>> found = ClassPeaks(sizes, critical_temperature(sizes), measured=np.array([[1.9], [1.7]]), at_edge=none)
+    >>> _, (ax,) = figure(1)
+    >>> plot_critical(found, ax=ax, n_classes=20, peaks={"APS": 1.6}).get_xlabel()
+    'classes C'
+    """
     sizes = np.unique(np.geomspace(2, max(1000, n_classes), 300).round().astype(int))
     ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory, from C alone")
     kinds = (False, COLOURS[0], "measured, subsets of the classes"), (True, "white", "at an edge of the grid")
@@ -110,7 +132,11 @@ def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mappi
 
 
 def bound_figure(n_classes: int | None = None) -> Figure:
-    """The bound b(T) for 10, 100 and 1000 classes, and for the user's number if it is another."""
+    """The bound b(T) for 10, 100 and 1000 classes, and for the user's number if it is another.
+
+    >>> len(bound_figure(209).axes[0].get_legend().get_texts())
+    4
+    """
     made, (ax,) = figure(1)
     own = () if n_classes is None or n_classes in _PAPER_CLASSES else (n_classes,)
     plot_bound(sorted({*_PAPER_CLASSES, *own}), ax=ax)
@@ -120,7 +146,15 @@ def bound_figure(n_classes: int | None = None) -> Figure:
 
 
 def margins_figure(data: "Logits", temperature: float, alpha: float) -> Figure:
-    """Margins of labelled rows in the order of their APS score, without and with temperature scaling."""
+    """Margins of labelled rows in the order of their APS score, without and with temperature scaling.
+
+    >>> import thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 300)
+    >>> data = ts.Logits(3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> [ax.get_title(loc="left") for ax in margins_figure(data, 1.5, alpha=0.1).axes]
+    ['scores at T = 1', 'scores at T = 1.5']
+    """
     made, panels = figure(2)
     found = margins(data)
     for ax, t, colour in zip(panels, (1.0, temperature), COLOURS, strict=False):
@@ -132,7 +166,15 @@ def margins_figure(data: "Logits", temperature: float, alpha: float) -> Figure:
 
 
 def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float] = (0.5, 1.5)) -> Figure:
-    """Last index s_T of labelled rows in the order of their APS score at T = 1."""
+    """Last index s_T of labelled rows in the order of their APS score at T = 1.
+
+    >>> import thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 300)
+    >>> data = ts.Logits(3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> len(last_index_figure(data, alpha=0.1, temperatures=[0.5, 1.0, 2.0]).axes)
+    3
+    """
     made, panels = figure(len(temperatures))
     order = score_order(data)
     for ax, t, colour in zip(panels, temperatures, COLOURS, strict=False):
@@ -145,7 +187,15 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
 
 
 def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explanation | None = None) -> Figure:
-    """Share of rows above the bound, beside the measured mean set sizes, with the critical temperatures of both."""
+    """Share of rows above the bound, beside the measured mean set sizes, with the critical temperatures of both.
+
+    >>> import thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 300)
+    >>> data = ts.Logits(3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> [ax.get_ylabel() for ax in share_figure(data, (0.5, 5.0)).axes]
+    ['rows with a margin above b(T)']
+    """
     critical = critical_temperature(data.n_classes)
     theory = {"theory": critical} if ends[0] < critical < ends[1] else {}
     grid = np.linspace(*ends, 500)
@@ -165,7 +215,16 @@ def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explana
 
 
 def critical_figure(found: ClassPeaks, explanation: Explanation) -> Figure:
-    """Critical temperatures: the theory's curve over C, these data's peaks, and those of subsets of their classes."""
+    """Critical temperatures: the theory's curve over C, these data's peaks, and those of subsets of their classes.
+
+    >>> from thermoset.theory import explain, peaks_by_classes
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 20, size=1000)
+    >>> logits, grid = 3 * (rng.normal(size=(1000, 20)) + 3 * np.eye(20)[labels]), [0.5, 1, 2, 4]
+    >>> found = peaks_by_classes(logits, labels, [5], temperatures=grid, repeats=1, trials=2)
+    >>> critical_figure(found, explain(logits, labels, temperatures=grid, trials=2)).axes[0].get_ylabel()
+    'critical temperature'
+    """
     made, (ax,) = figure(1)
     peaks = {name.upper(): explanation.peaks[name].temperature for name in ("aps", "raps")}
     plot_critical(found, ax=ax, n_classes=explanation.n_classes, peaks=peaks)

@@ -2,6 +2,7 @@
 
 ================  =====================================================================================
 `record`          every number of the page, in one frozen record
+`text`            names as the page shows them
 `rows`            which rows may judge: never those that set the threshold
 `sets`            what the sets look like: sizes, pairs, examples, movements
 `build`           collects the record from the public functions

@@ -8,22 +8,24 @@ import math
 import os
 import struct
 import zlib
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset._version import __version__
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, errors_about, need, write_whole
 from thermoset.metrics import clopper_pearson
-from thermoset.report.record import Report
+from thermoset.report.record import Examples, Report
+from thermoset.report.text import shortened, visible
 from thermoset.sweeping import standard_error
 
 __all__ = ["render_page", "write_page"]
 
-_SHOWN_LABELS = 16  # of a set; the others are counted
+_SHOWN_LABELS = 8  # of a set, and the true one; the others are counted
 _SWEEP_METRICS = (
     "avg_size",
     "marginal_coverage",
@@ -54,9 +56,12 @@ def render_page(report: Report) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.globals |= {"num": _number, "label": report.class_name, "picture": _picture}
+    environment.globals |= {"num": _number, "picture": _picture}
+    environment.filters["symbols"] = _symbols
     filled: str = environment.from_string(_file("template.html")).render(
         report=report,
+        title=shortened(visible(report.name), f"{len(report.name):,} letters"),
+        version=__version__,
         made=report.artifact,
         came=report.artifact.provenance,
         choice=report.artifact.choice,
@@ -75,6 +80,8 @@ def render_page(report: Report) -> str:
         },
         strata=list(_strata(report, charts.stratum_names(report))),
         classes=_class_order(report),
+        bar_from=_bar_from(report),
+        along=partial(_along, _bar_from(report)),
         flagged=set(report.check.classes.under_covered.tolist()),
         table=list(_sweep_rows(report)),
         slider=_slider(report),
@@ -103,6 +110,24 @@ def _number(key: str, value: float | None, spec: str = ".3f") -> Any:
     return markup("<data value='{}' data-key='{}'>{}</data>").format(str(value), key, text)
 
 
+def _symbols(text: str) -> Any:
+    """A sentence of the library with the symbols that plain text lacks."""
+    markup = need("markupsafe", "report", "an HTML report")
+    plain = ". ".join(sentence for sentence in visible(text).split(". ") if "`" not in sentence)  # not the code's names
+    safe = str(markup.escape(plain)).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>")
+    return markup.Markup(safe if safe.endswith(".") else safe + ".")
+
+
+def _bar_from(report: Report) -> float:
+    """Where the bars of the table of classes begin: a tenth below all intervals."""
+    return math.floor(10 * float(np.nanmin(report.check.classes.low))) / 10
+
+
+def _along(start: float, share: float) -> str:
+    """Place of a share on a bar from `start` to 1, as CSS."""
+    return f"{100 * (share - start) / (1 - start):.1f}%"
+
+
 def _class_order(report: Report) -> list[int]:
     """Classes, the least covered first; those without rows last."""
     table = report.check.classes
@@ -118,25 +143,24 @@ def _strata(report: Report, names: list[str]) -> Any:
 
 
 def _sweep_rows(report: Report) -> Any:
-    """The predictor's own curve at its alpha: temperature, then each metric with its standard error."""
+    """The predictor's own curve at its alpha: temperature, then each metric with two standard errors."""
     sweep = report.own
-    found = [sweep.of_trials(metric, sweep.methods[0], report.alpha) for metric in _SWEEP_METRICS]
+    found = {}
+    for metric in _SWEEP_METRICS:
+        trials = sweep.of_trials(metric, sweep.methods[0], report.alpha)
+        found[metric] = list(zip(trials.mean(axis=-1).tolist(), (2 * standard_error(trials)).tolist(), strict=True))
     for i, t in enumerate(sweep.temperatures.tolist()):
-        yield (
-            t,
-            {
-                metric: (float(trials[i].mean()), float(standard_error(trials)[i]))
-                for metric, trials in zip(_SWEEP_METRICS, found, strict=True)
-            },
-        )
+        yield t, {metric: pairs[i] for metric, pairs in found.items()}
 
 
 def _slider(report: Report) -> dict[str, Any]:
     """What the script needs to show any temperature and level."""
     sweep, shown = report.own, report.examples
-    used = sorted(
-        {int(y) for row, sets in enumerate(np.moveaxis(shown.swept, 2, 0)) for y in _used(sets, shown.order[row])}
-    )
+    sets = [
+        [[_listed(shown, i, members[i]) for members in at_alpha] for at_alpha in np.moveaxis(shown.swept, 1, 0)]
+        for i in range(len(shown.rows))
+    ]
+    used = {y for of_row in sets for at_alpha in of_row for listed in at_alpha for y in listed[1:]}
     return {
         "temperatures": sweep.temperatures.tolist(),
         "alphas": list(sweep.alphas),
@@ -146,13 +170,9 @@ def _slider(report: Report) -> dict[str, Any]:
             metric: [[_plain(x) for x in sweep.curve(metric, sweep.methods[0], alpha)] for alpha in sweep.alphas]
             for metric in _SWEEP_METRICS
         },
-        "names": {y: report.class_name(y) for y in used},
+        "names": {y: report.short_name(y) for y in sorted(used)},
         "truth": shown.labels.tolist(),
-        "sets": [
-            [[_listed(sets, shown.order[row]) for sets in at_alpha] for at_alpha in np.moveaxis(of_row, 1, 0)]
-            for row, of_row in enumerate(np.moveaxis(shown.swept, 2, 0))
-        ],
-        "marks": report.marks,
+        "sets": sets,
     }
 
 
@@ -160,22 +180,19 @@ def _plain(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _used(sets: NDArray[np.bool_], order: NDArray[np.int64]) -> list[int]:
-    """Labels that are shown in some set of a row."""
-    return [y for at_t in sets for one in at_t for y in _listed(one, order)[1:]]
-
-
-def _listed(members: NDArray[np.bool_], order: NDArray[np.int64]) -> list[int]:
-    """Size of a set, then its likeliest labels in order."""
-    ranked = order[members[order]]
-    return [len(ranked), *ranked[:_SHOWN_LABELS].tolist()]
+def _listed(shown: Examples, i: int, members: NDArray[np.bool_]) -> list[int]:
+    """Size of a set of example i, then its likeliest labels in order, and the true one if it is a member."""
+    ranked = shown.order[i][members[shown.order[i]]].tolist()
+    truth = [int(shown.labels[i])]
+    late = truth if truth[0] in ranked[_SHOWN_LABELS:] else []
+    return [len(ranked), *ranked[:_SHOWN_LABELS], *late]
 
 
 def _examples(report: Report) -> Any:
     """Example rows with what they show."""
     shown = report.examples
     for i, row in enumerate(shown.rows.tolist()):
-        sets = {name: _listed(members[i], shown.order[i]) for name, members in shown.named.items()}
+        sets = {name: _listed(shown, i, members[i]) for name, members in shown.named.items()}
         yield {
             "row": row,
             "truth": int(shown.labels[i]),

@@ -11,6 +11,7 @@ from thermoset.artifact import Artifact
 from thermoset.checking import CheckReport
 from thermoset.levels import exact_level
 from thermoset.metrics import NoiseFloor, ReliabilityTable, StratumCoverage
+from thermoset.report.text import shortened, visible
 from thermoset.sweeping import Sweep
 
 __all__ = ["Calibration", "Examples", "LabelPair", "Movement", "Report", "SetFacts"]
@@ -169,5 +170,9 @@ class Report:
         return marks | {"theory": self.critical}
 
     def class_name(self, label: int) -> str:
-        """Name of a class; its number where classes have no names."""
-        return str(label) if self.artifact.classes is None else self.artifact.classes[label]
+        """Name of a class as the page shows it; its number where classes have no names."""
+        return str(label) if self.artifact.classes is None else visible(self.artifact.classes[label])
+
+    def short_name(self, label: int) -> str:
+        """Name of a class where there is little room."""
+        return shortened(self.class_name(label), f"class {label}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Sweep", "median_of_means", "standard_error"]
 
 _GROUPS = 10
+_NAMES = {"avg_size": "AvgSize", "top_coverage_gap": "TopCovGap"}  # what a notebook shows
 
 
 def median_of_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -137,7 +138,7 @@ class Sweep:
     def _repr_html_(self) -> str:
         """What a notebook shows: where class gaps are smallest, and the curves of sizes and gaps at the first alpha."""
         t, alpha = self.temperatures.tolist(), self.alphas[0]
-        shown = [metric for metric in ("avg_size", "top_coverage_gap") if metric in self.metrics]
+        shown = [metric for metric in _NAMES if metric in self.metrics]
         rows = []
         for method in self.methods:
             for level in self.alphas:
@@ -146,14 +147,15 @@ class Sweep:
                 rows.append([method, f"{level:g}", f"{t[best]:g}", *(f"{curve[best]:.3f}" for curve in curves)])
         plots = [
             html_curves(
-                f"{metric}, alpha = {alpha:g}",
+                f"{_NAMES[metric]}, alpha = {alpha:g}",
                 t,
                 {method: self.curve(metric, method, alpha).tolist() for method in self.methods},
                 {"T = 1": 1.0},
             )
             for metric in shown
         ]
-        table = html_table(["method", "alpha", f"T of the least {shown[-1]}", *shown], rows)
+        names = [_NAMES[metric] for metric in shown]
+        table = html_table(["method", "alpha", f"T with the least {names[-1]}", *names], rows)
         return f"<div><p>{escape(repr(self))}</p>{table}{''.join(plots)}</div>"
 
     def _index(self, shape: tuple[int, ...]) -> dict[str, list[Any]]:

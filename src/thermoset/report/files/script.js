@@ -12,16 +12,17 @@
     const ink = isDark ? "#c9d1d9" : "#37414b", line = isDark ? "#313a44" : "#e3e6e9";
     const [blue, orange] = colours(isDark);
     return {
-      background: "transparent", view: { stroke: null }, font: "system-ui, 'Liberation Sans', sans-serif",
-      axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal", labelFontSize: 11 }, axisY: { minExtent: 34 },
+      background: "transparent", view: { stroke: null }, padding: { left: 2, right: 14, top: 4, bottom: 2 }, font: "system-ui, 'Liberation Sans', sans-serif",
+      axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal", labelFontSize: 11, labelFlush: false, labelSeparation: 5 }, axisY: { minExtent: 34 },
       legend: { labelColor: ink, titleColor: ink, titleFontWeight: "normal" },
       range: { category: colours(isDark),
                heatmap: isDark ? ["#1c2a35", "#56B4E9"] : ["#e8f1f7", "#0072B2"], ramp: isDark ? ["#1c2a35", "#56B4E9"] : ["#e8f1f7", "#0072B2"] },
       style: {
         bar: { color: blue }, soft: { color: ink, opacity: 0.45 }, gap: { color: orange }, point: { color: blue },
         mark: { color: ink, opacity: 0.8 }, markname: { color: ink, fontSize: 11 }, at: { color: orange, strokeWidth: 2 },
+        pointer: { color: orange, strokeWidth: 1 }, count: { color: ink, fontSize: 9.5 }, limit: { color: ink, strokeWidth: 1.5 },
         floor: { color: ink, opacity: 0.13 }, floorline: { color: ink, strokeDash: [6, 4], opacity: 0.7 },
-        chosen: { color: orange }, chosentext: { color: orange, fontSize: 15, fontWeight: "bold" }, cell: { stroke: isDark ? "#1a2027" : "#ffffff" },
+        chosen: { color: orange }, chosentext: { color: isDark ? orange : "#b84f00", fontSize: 15, fontWeight: "bold" }, cell: { stroke: isDark ? "#1a2027" : "#ffffff" },
       },
     };
   }
@@ -100,6 +101,7 @@
       slider.setAttribute("aria-valuetext", "T = " + t.toFixed(2));
     }
     level.value = state.a;
+    for (const place of document.querySelectorAll(".at-alpha")) place.textContent = data.alphas[state.a];
     for (const place of document.querySelectorAll(".at-temperature")) place.textContent = t.toFixed(2);
     for (const output of document.querySelectorAll("output[data-metric]")) {
       output.textContent = text(output.dataset.metric, state.t);
@@ -119,6 +121,7 @@
     const made = document.createElement("span");
     made.className = isTruth ? "chip truth" : "chip";
     made.dataset.label = y;
+    made.dir = "auto";
     made.textContent = data.names[y];
     return made;
   }

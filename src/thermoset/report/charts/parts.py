@@ -1,0 +1,85 @@
+"""What several charts need: data without what JSON cannot hold, tooltips, colours, and the names of the curves."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import altair as alt
+
+from thermoset.report.record import Report
+
+__all__ = [
+    "DASHES",
+    "SHAPES",
+    "Spec",
+    "colour",
+    "data",
+    "line_names",
+    "method_name",
+    "plain",
+    "series_names",
+    "stratum_names",
+    "tip",
+]
+
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 4]]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
+"""Curves are told apart by dashes and shapes too, for readers and printers without colour."""
+
+_DIGITS = 6  # of what is drawn; what is written has its own
+
+Spec = dict[str, Any]
+
+
+def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with numbers of a few digits; None for what is not finite."""
+    return [{k: _rounded(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+
+
+def data(rows: list[dict[str, Any]]) -> alt.Data:
+    """Rows as the data of a chart."""
+    return alt.Data(values=plain(rows))
+
+
+def tip(field: str, title: str) -> alt.Tooltip:
+    """A line of a tooltip."""
+    return alt.Tooltip(f"{field}:Q", title=title, format=".4~f")
+
+
+def colour(report: Report) -> alt.Color:
+    """A colour for each curve, the same in every chart."""
+    return alt.Color("m:N", legend=None, scale=alt.Scale(domain=series_names(report)))
+
+
+def method_name(name: str) -> str:
+    """A method as papers print it.
+
+    >>> method_name("raps(penalty=0.1)")
+    'RAPS(penalty=0.1)'
+    """
+    head, bracket, rest = name.partition("(")
+    return head.upper() + bracket + rest
+
+
+def series_names(report: Report) -> list[str]:
+    """Names of the curves, the predictor's own first, thresholds by class last."""
+    methods = [method_name(name) for name in report.curves.methods]
+    kind = report.conditional.settings["class_conditional"]
+    return [*methods, f"{methods[0]}, {'Mondrian' if kind == 'mondrian' else kind}"]  # a person's name
+
+
+def line_names(report: Report) -> list[str]:
+    """Names of the curves of the trade-off: every method, or thresholds by class alone where the predictor has them."""
+    names = series_names(report)
+    return names[:-1] if report.artifact.class_conditional is None else names[-1:]
+
+
+def stratum_names(report: Report) -> list[str]:
+    """Sizes of each stratum, as 2 to 3."""
+    first = report.sets.strata.first.tolist()
+    closed = [f"{a} to {b - 1}" for a, b in pairwise(first)]
+    return [*closed, f"{first[-1]} or more"]

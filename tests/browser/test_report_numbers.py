@@ -1,0 +1,334 @@
+"""Every number on the page is the library's, read from the page and computed anew."""
+
+import re
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from pages import LABELS_SHOWN, METRICS, is_rounded
+from thermoset.calibration import probabilities
+from thermoset.metrics import (
+    brier_score,
+    class_coverage,
+    clopper_pearson,
+    expected_calibration_error,
+    marginal_coverage,
+    negative_log_likelihood,
+    reliability_table,
+    size_stratified_coverage,
+)
+from thermoset.sweeping import standard_error
+from thermoset.theory import critical_temperature
+
+every_page = pytest.mark.parametrize(
+    "name", ["glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page"]
+)
+
+
+def expected(page):
+    """The numbers of the page, from the library's functions; not from the record behind the page."""
+    predictor, judged = page.predictor, page.judged
+    labels, sets = judged.labels, predictor.predict_set(judged)
+    check = predictor.check(judged)
+    return {
+        **of_head(page, sets, check),
+        **of_law(predictor),
+        **of_calibration(predictor, judged),
+        **of_classes(sets, labels, check),
+        **of_strata(sets, labels),
+        **of_sweep(page),
+        **of_pairs(page, sets),
+        **of_examples(page),
+        **of_movements(page),
+    }
+
+
+def of_head(page, sets, check):
+    predictor, judged, report = page.predictor, page.judged, page.report
+    made, labels = predictor.artifact_, judged.labels
+    spread, peak = predictor.choice_.spread, predictor.choice_.peak
+    temperatures = {
+        "temperature": predictor.temperature_,
+        "temperature_sets": predictor.temperature_sets_,
+    }
+    return {
+        **{f"{key}{where}": t for key, t in temperatures.items() for where in ("", ".tile")},
+        **{f"head.{key}": t for key, t in temperatures.items()},
+        **({} if spread is None else {"spread.low": spread[0], "spread.high": spread[1]}),
+        **({} if peak is None else {"peak": peak}),
+        "n_classes": judged.n_classes,
+        "rows": len(judged),
+        "rows.again": len(judged),
+        "coverage.seen": marginal_coverage(sets, labels),
+        "coverage.hits": int(sets[np.arange(len(sets)), labels].sum()),
+        "coverage.rows": len(judged),
+        "coverage.allowed.low": check.marginal.allowed.low,
+        "coverage.allowed.high": check.marginal.allowed.high,
+        "avg_size": sets.sum(axis=1).mean(),
+        "empty_share": (sets.sum(axis=1) == 0).mean(),
+        "top_gap": check.top_gap,
+        "floor.top_mean": check.floor.top_mean,
+        "floor.top_95": check.floor.top_95,
+        "critical": critical_temperature(judged.n_classes),
+        "trials": report.own.trials,
+        "trials.again": report.own.trials,
+        "conditional.trials": report.conditional.trials,
+        "sweep.rows": len(page.rows),
+        "sweep.rows.again": len(page.rows),
+        "accuracy": (judged.logits.argmax(axis=1) == labels).mean(),
+        "confidence": probabilities(judged, predictor.temperature_).max(axis=1).mean(),
+        "check.bins": 15,
+        "check.ece": expected_calibration_error(probabilities(judged, predictor.temperature_), labels),
+        "check.ece_mean": check.calibration.ece_mean,
+        "check.ece_p": check.calibration.p_value,
+        "classes.tested": np.count_nonzero(np.bincount(labels, minlength=judged.n_classes)),
+        "classes.flagged": len(check.classes.under_covered),
+        "compared_rows": report.compared_rows,
+        "reference_rows": len(page.rows) - report.compared_rows,
+        "calibration_rows": made.provenance.calibration_rows,
+        "conformal_rows": made.provenance.conformal_rows,
+    }
+
+
+def of_law(predictor):
+    """What is promised: an exact law, at least, or by class."""
+    law = next((m for m in predictor.artifact_.measures if m.name == "coverage"), None)
+    if law is None:
+        return {"coverage.promised": 1 - float(predictor.alpha)}
+    shown = {"coverage.law": law.value}
+    if predictor.promise.exact:
+        shown |= {"coverage.low": law.low, "coverage.high": law.high}
+    again = {f"{key}.again": value for key, value in shown.items()}
+    return shown | again | {"conformal_rows.again": predictor.artifact_.provenance.conformal_rows}
+
+
+def of_calibration(predictor, judged):
+    found, labels = {}, judged.labels
+    for i, t in enumerate((1.0, predictor.temperature_)):
+        probs = probabilities(judged, t)
+        bins = reliability_table(probs, labels, 10)
+        found |= {
+            f"calibration.{i}.temperature": t,
+            f"calibration.{i}.ece": expected_calibration_error(probs, labels, 10),
+            f"calibration.{i}.nll": negative_log_likelihood(probs, labels),
+            f"calibration.{i}.brier": brier_score(probs, labels),
+            ("ece.before.tile", "ece.after.tile")[i]: bins.ece,
+        }
+        for b in range(10):
+            found |= {f"bins.{i}.{b}.{key}": getattr(bins, key)[b] for key in ("count", "confidence", "accuracy")}
+    return found
+
+
+def of_classes(sets, labels, check):
+    found = {}
+    classes = class_coverage(sets, labels)
+    low, high = (np.where(classes.count, end, np.nan) for end in clopper_pearson(classes.hits, classes.count))
+    for y in range(sets.shape[1]):
+        own = sets[labels == y].sum(axis=1)
+        found |= {
+            f"class.{y}.coverage": classes.coverage[y],
+            f"class.{y}.low": low[y],
+            f"class.{y}.high": high[y],
+            f"class.{y}.rows": classes.count[y],
+            f"class.{y}.size": own.mean() if len(own) else np.nan,
+            f"class.{y}.p_holm": check.classes.p_holm[y],
+        }
+    return found
+
+
+def of_strata(sets, labels):
+    found = {}
+    strata = size_stratified_coverage(sets, labels)
+    low, high = clopper_pearson(strata.hits, strata.count)
+    for place, s in enumerate(np.flatnonzero(strata.count)):
+        columns = {"rows": strata.count, "hits": strata.hits, "coverage": strata.coverage, "low": low, "high": high}
+        found |= {f"stratum.{place}.{key}": column[s] for key, column in columns.items()}
+    return found
+
+
+def of_sweep(page):
+    found, report = {}, page.report
+    sweep = report.own
+    for i, t in enumerate(sweep.temperatures.tolist()):
+        found[f"sweep.{i}.temperature"] = t
+        for metric in METRICS:
+            trials = sweep.of_trials(metric, sweep.methods[0], float(page.predictor.alpha))
+            found[f"sweep.{i}.{metric}"] = trials[i].mean()
+            found[f"sweep.{i}.{metric}.reach"] = 2 * standard_error(trials[i])
+    return found
+
+
+def of_pairs(page, sets):
+    """Counts are computed anew for the pairs that are shown; which ones these are, the test of the record says."""
+    return {
+        f"pair.{i}.{pair.first}.{pair.second}": np.sum(sets[:, pair.first] & sets[:, pair.second])
+        for i, pair in enumerate(page.report.sets.pairs)
+    }
+
+
+def halves(page):
+    """Rows that set thresholds at other temperatures, and rows that are shown at these."""
+    came = page.predictor.artifact_.provenance
+    known = page.report.origin == "calibration"
+    parts = page.rows.split(came.calibration_fraction if known else 0.5, random_state=came.random_state)
+    return parts[::-1] if known else parts
+
+
+def sets_at(page, temperature, rows):
+    """Sets as the predictor makes them, at another temperature."""
+    predictor = page.predictor
+    model = ts.ConformalClassifier(
+        predictor.method,
+        predictor.alpha,
+        temperature,
+        predictor.randomized,
+        predictor.allow_empty,
+        predictor.class_conditional,
+        predictor.artifact_.provenance.random_state,
+    )
+    return model.fit(halves(page)[0]).predict_set(rows)
+
+
+def named_sets(page):
+    """Sets of the example rows at T = 1, T* and T-hat."""
+    shown = page.rows.take(page.report.examples.rows)
+    at = {name: sets_at(page, t, shown) for name, t in (("T = 1", 1.0), ("T*", page.predictor.temperature_))}
+    return at | {"T-hat": page.predictor.predict_set(shown)}
+
+
+def of_examples(page):
+    found, rows = {}, page.report.examples.rows
+    sets = named_sets(page)
+    for i, answer in enumerate(page.predictor.predict_records(page.rows.take(rows))):
+        found[f"example.{i}.row"] = rows[i]
+        found[f"example.{i}.confidence"] = answer.confidence
+        found |= {f"example.{i}.{name}": members[i].sum() for name, members in sets.items()}
+    return found
+
+
+def of_movements(page):
+    found, predictor, compared = {}, page.predictor, halves(page)[1]
+    before = sets_at(page, 1.0, compared).sum(axis=1)
+    t, hat = predictor.temperature_, predictor.temperature_sets_
+    after = ((t, sets_at(page, t, compared)), (hat, predictor.predict_set(compared)))
+    for i, (temperature, sets) in enumerate(after):
+        change = np.sign(sets.sum(axis=1) - before)
+        found[f"movement.{i}.temperature"] = temperature
+        for key, sign in (("grown", 1), ("same", 0), ("shrunk", -1)):
+            found[f"movement.{i}.{key}"] = np.sum(change == sign)
+            found[f"movement.{i}.{key}.share"] = np.mean(change == sign)
+    return found
+
+
+@every_page
+@pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")
+def test_every_number_is_the_librarys_and_what_is_shown_is_the_number_rounded(opened, request, name):
+    page = request.getfixturevalue(name)
+    read, wanted = opened(page.path).numbers(), expected(page)
+    assert set(read) == set(wanted)
+    wrong = {
+        key: (value, wanted[key])
+        for key, (value, _) in read.items()
+        if value != pytest.approx(float(wanted[key]), rel=1e-12, abs=1e-15, nan_ok=True)
+    }
+    assert wrong == {}
+    for key, (value, shown) in read.items():
+        if np.isnan(value):
+            assert shown == "–", key
+        elif "e" in shown or key.endswith(("p_holm", "ece_p")):  # two significant digits
+            assert float(shown) == pytest.approx(value, rel=0.05), key
+        else:
+            assert is_rounded(shown, value), key
+
+
+@every_page
+def test_no_number_is_written_by_hand(opened, request, name):
+    """Numbers in running text are in <data>, or are the level, versions, hashes and names that the next tests read."""
+    page = request.getfixturevalue(name)
+    loose = """() => {
+        const walk = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT), found = [];
+        while (walk.nextNode()) {
+            const at = walk.currentNode.parentElement;
+            if (!at.closest('data, output, .chart, bdi, .chip, .live, .at-temperature, #slider-alpha, code, .more'))
+                found.push(walk.currentNode.textContent);
+        }
+        return found.join(' ');
+    }"""
+    text = opened(page.path).page.evaluate(loose).replace(ts.__version__, "").replace("SHA-256", "")
+    read = {number.rstrip(".,") for number in re.findall(r"(?<![\w.])\d[\d.,]*%?", text)}
+    predictor = page.predictor
+    level = {str(predictor.alpha), f"{1 - float(predictor.alpha):g}", f"{predictor.temperature_:.3f}"}
+    tenths = {f"{b / 10:.1f}" for b in range(11)} | {f"{b / 10:g}" for b in range(11)}  # bins, ends of the bars
+    strata = {"0", "1", "2", "3", "4", "10", "11", "100", "101"}
+    words = {"95%", "95", "0.001", "15", "40", "100", str(predictor.random_state), str(page.rows.n_classes)}
+    assert read <= level | tenths | strata | words
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+@every_page
+def test_the_head_is_the_recommendation_and_its_reasons(opened, request, name):
+    page = request.getfixturevalue(name)
+    seen, predictor = opened(page.path), page.predictor
+    t, hat = f"{predictor.temperature_:.2f}", f"{predictor.temperature_sets_:.2f}"
+    assert seen.texts("h1") == [f"Make sets at T\u0302 = {hat} and read confidence at T* = {t}."]
+    told = seen.texts(".lead")[0].replace("T\u0302", "T-hat").replace("Tc", "T_c")
+    assert told == " ".join(predictor.choice_.sentences)
+
+
+@every_page
+def test_it_says_how_it_was_made(opened, request, name):
+    page = request.getfixturevalue(name)
+    seen, came = opened(page.path), page.predictor.artifact_.provenance
+    made = seen.page.locator("#made").text_content()
+    assert seen.texts("#made .kv code") == [came.calibration_sha256, came.conformal_sha256, page.report.data_sha256]
+    assert f"thermoset {came.version}, seed {came.random_state}" in made
+    assert f"made by thermoset {ts.__version__}" in made
+    assert "exchangeable" in made
+    by_class = page.predictor.class_conditional is not None
+    assert ("For new rows of a class" in made) is by_class
+    assert ("Coverage of each class" in made) is not by_class
+
+
+def shown_name(page, y):
+    return str(y) if page.rows.classes is None else page.rows.classes[y]
+
+
+@pytest.mark.parametrize("name", ["glyphs_page", "mondrian_page", "two_page"])
+def test_examples_are_the_rows_and_their_sets(opened, request, name):
+    page = request.getfixturevalue(name)
+    seen, rows = opened(page.path), page.report.examples.rows
+    data, sets = page.rows.take(rows), named_sets(page)
+    top = data.logits.argmax(axis=1)
+    for i in range(len(rows)):
+        card = seen.page.locator(".example").nth(i)
+        names = card.locator(".who bdi").all_text_contents()
+        assert names == [shown_name(page, data.labels[i]), shown_name(page, top[i])]
+        order = np.argsort(-data.logits[i], kind="stable")
+        for at, members in sets.items():
+            chips = card.locator(f"dd[data-at='{at}'] .chip")
+            read = chips.evaluate_all("all => all.map(e => [+e.dataset.label, e.textContent])")
+            inside = [int(y) for y in order if members[i, y]]
+            late = [y for y in inside[LABELS_SHOWN:] if y == data.labels[i]]
+            assert read == [[y, shown_name(page, y)] for y in inside[:LABELS_SHOWN] + late]
+            ticked = card.locator(f"dd[data-at='{at}'] .chip.truth").count()
+            assert ticked == members[i, data.labels[i]]
+
+
+@pytest.mark.parametrize("name", ["glyphs_page", "two_page"])
+def test_names_stand_beside_their_numbers(opened, request, name):
+    page = request.getfixturevalue(name)
+    seen, sets = opened(page.path), page.predictor.predict_set(page.judged)
+    pairs = page.report.sets.pairs
+    assert [text.rpartition(":")[0] for text in seen.texts(".pairs li")] == [
+        f"{shown_name(page, pair.first)} and {shown_name(page, pair.second)}" for pair in pairs
+    ]
+    keys = "rows => rows.map(r => [r.querySelector('bdi').textContent, r.querySelector('data').dataset.key])"
+    for text, key in seen.page.eval_on_selector_all("table.sortable tbody tr", keys):
+        assert text == shown_name(page, int(key.split(".")[1]))
+    first = seen.texts("table[class=''] td, #sets table tbody td:first-child")
+    sizes = sets.sum(axis=1)
+    spans = {"0 to 1": (0, 1), "2 to 3": (2, 3), "4 to 10": (4, 10), "11 to 100": (11, 100)}
+    assert first == [text for text, (low, high) in spans.items() if np.any((sizes >= low) & (sizes <= high))]

@@ -1,0 +1,158 @@
+"""Charts draw what the library says: the data of each specification against the functions that compute it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from pages import rows_of
+from parts import require
+from thermoset.calibration import probabilities
+from thermoset.metrics import clopper_pearson, noise_floor_of_counts, reliability_table, size_stratified_coverage
+from thermoset.report import build_report
+from thermoset.sweeping import standard_error
+
+alt = require("altair", "report")
+
+from thermoset.report.charts import all_charts  # noqa: E402  (needs altair)
+from thermoset.report.charts.parts import stratum_names  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def made():
+    known, fresh = rows_of(3000, 32, seed=7).split(2000)
+    predictor = ts.TwoTemperaturePredictor(alpha="0.1").fit(known)
+    report = build_report(predictor, fresh, trials=4)
+    return predictor, fresh, report, all_charts(report)
+
+
+def test_every_chart_is_valid(made):
+    for name, spec in made[3].items():
+        alt.Chart.from_dict(spec, validate=True)
+        assert len(spec["description"]) > 20, name
+
+
+def close(values, wanted):
+    assert np.array(values, dtype=float) == pytest.approx(np.asarray(wanted, dtype=float), rel=1e-5, abs=1e-9)
+
+
+def layers(spec, kind):
+    """Layers of a chart by the kind of their marks."""
+    return [part for part in spec["layer"] if part["mark"]["type"] == kind]
+
+
+def values(spec, part):
+    """Rows of a chart's data."""
+    held = part.get("data", spec.get("data"))
+    return held["values"] if "values" in held else spec["datasets"][held["name"]]
+
+
+@pytest.mark.parametrize("metric", ["avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold"])
+def test_the_trade_off_draws_the_sweep_with_bands_of_two_standard_errors(made, metric):
+    _, _, report, charts = made
+    rows = charts[f"trade-{metric}"]["datasets"]["curves"]
+    for method in ("raps", "lac", "aps"):
+        for alpha in report.curves.alphas:
+            own = [row for row in rows if row["m"] == method.upper() and row["a"] == alpha]
+            trials = report.curves.of_trials(metric, method, alpha)
+            mean, error = trials.mean(axis=1), standard_error(trials)
+            close([row["T"] for row in own], report.curves.temperatures)
+            close([row["v"] for row in own], mean)
+            close([row["lo"] for row in own], mean - 2 * error)
+            close([row["hi"] for row in own], mean + 2 * error)
+    json.dumps(charts, allow_nan=False)
+
+
+def test_the_trade_off_marks_its_temperatures_and_the_noise_floor(made):
+    predictor, fresh, _, charts = made
+    spec = charts["trade-top_coverage_gap"]
+    marks = {}
+    for row in values(spec, layers(spec, "text")[0]):
+        marks |= dict.fromkeys(row["n"].split(", "), row["T"])
+    wanted = {"T = 1": 1.0, "T*": predictor.temperature_, "T\u0302": predictor.temperature_sets_}
+    wanted |= {"theory": ts.theory.critical_temperature(32)}
+    if predictor.choice_.peak is not None:
+        wanted["T_c"] = predictor.choice_.peak
+    assert marks == pytest.approx(wanted, rel=1e-5)
+    half = np.ceil(np.bincount(fresh.labels, minlength=32) / 2).astype(int)
+    for row in values(spec, layers(spec, "rect")[0]):
+        floor = noise_floor_of_counts(half, row["a"])
+        close([row["v"], row["hi"]], [floor.top_mean, floor.top_95])
+
+
+def test_size_against_gap_has_a_point_for_each_temperature_and_the_ring_at_t_hat(made):
+    predictor, _, report, charts = made
+    spec = charts["size-gap"]
+    rows = values(spec, layers(spec, "line")[0])
+    curves = [*((report.curves, m, m.upper()) for m in ("raps", "lac", "aps"))]
+    for sweep, method, name in [*curves, (report.conditional, "raps", "RAPS, Mondrian")]:
+        own = [row for row in rows if row["m"] == name]
+        close([row["T"] for row in own], sweep.temperatures)
+        close([row["s"] for row in own], sweep.curve("avg_size", method, 0.1))
+        close([row["g"] for row in own], sweep.curve("top_coverage_gap", method, 0.1))
+    ring = values(spec, layers(spec, "point")[1])
+    close([row["T"] for row in ring], [predictor.temperature_sets_])
+
+
+def test_reliability_and_confidence_draw_the_bins(made):
+    predictor, fresh, _, charts = made
+    for i, t in enumerate((1.0, predictor.temperature_)):
+        bins = reliability_table(probabilities(fresh, t), fresh.labels, 10)
+        used = bins.count > 0
+        rows = values(charts[f"reliability-{i}"], layers(charts[f"reliability-{i}"], "bar")[0])
+        close([row["c"] for row in rows], bins.confidence[used])
+        close([row["acc"] for row in rows], bins.accuracy[used])
+        close([row["lo"] for row in rows], bins.edges[:-1][used])
+        rows = values(charts[f"confidence-{i}"], layers(charts[f"confidence-{i}"], "bar")[0])
+        close([row["n"] for row in rows], bins.count)
+
+
+def test_the_strip_has_every_class_by_coverage_and_says_how_many_are_low(made):
+    predictor, fresh, _, charts = made
+    coverage = ts.metrics.class_coverage(predictor.predict_set(fresh), fresh.labels).coverage
+    rows = values(charts["strip"], layers(charts["strip"], "rect")[0])
+    close([row["c"] for row in rows], np.sort(coverage[np.isfinite(coverage)]))
+    close([row["c"] for row in rows], [coverage[int(row["n"])] for row in rows])
+    (told,) = values(charts["strip"], layers(charts["strip"], "text")[0])
+    low = np.count_nonzero(coverage < 0.9)
+    assert (told["i"], told["n"]) == (low, f"{low} of {len(rows)} classes below 0.9")
+
+
+def test_sizes_and_strata_count_the_sets(made):
+    predictor, fresh, report, charts = made
+    sets = predictor.predict_set(fresh)
+    rows = charts["sizes"]["data"]["values"]
+    drawn = {int(row["w"]): row["n"] for row in rows if row["n"]}
+    assert drawn == {s: n for s, n in enumerate(np.bincount(sets.sum(axis=1)).tolist()) if n}
+    table = size_stratified_coverage(sets, fresh.labels)
+    used = table.count > 0
+    rows = values(charts["strata"], layers(charts["strata"], "point")[0])
+    assert [row["s"] for row in rows] == [n for n, u in zip(stratum_names(report), used, strict=True) if u]
+    low, high = clopper_pearson(table.hits[used], table.count[used])
+    close([row["c"] for row in rows], table.coverage[used])
+    close([row["lo"] for row in rows], low)
+    close([row["hi"] for row in rows], high)
+
+
+def test_very_many_sizes_share_bars_and_none_is_lost():
+    known, fresh = rows_of(1200, 150, seed=8).split(800)
+    flat = ts.Logits(known.logits * 0.02, known.labels), ts.Logits(fresh.logits * 0.02, fresh.labels)
+    predictor = ts.TwoTemperaturePredictor("aps").fit(flat[0])
+    rows = all_charts(build_report(predictor, flat[1], trials=2))["sizes"]["data"]["values"]
+    assert len(rows) <= 60
+    sizes = predictor.set_sizes(flat[1])
+    for row in rows:
+        first, _, last = row["w"].partition(" to ")
+        assert row["n"] == np.count_nonzero((sizes >= int(first)) & (sizes <= int(last or first)))
+    assert sum(row["n"] for row in rows) == len(sizes)
+
+
+def test_the_map_of_pairs_is_symmetric_and_counts_sets(made):
+    predictor, fresh, report, charts = made
+    sets = predictor.predict_set(fresh)
+    rows = charts["pairs"]["data"]["values"]
+    cells = {(int(row["a"]), int(row["b"])): row["n"] for row in rows}
+    assert all(cells[b, a] == n == np.sum(sets[:, a] & sets[:, b]) for (a, b), n in cells.items())
+    best = report.sets.pairs[0]
+    assert cells[best.first, best.second] == max(cells.values())
