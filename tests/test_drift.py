@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2_contingency, fisher_exact
 
@@ -70,6 +70,7 @@ def test_the_p_value_is_the_smallest_of_the_cuts_times_their_number(before, afte
 
 
 @given(counts, counts)
+@example([0, 2], [3, 2, 3])  # two cuts with one p-value, which rounding tells apart in one order and not in the other
 def test_the_samples_may_change_places(before, after):
     one, other = size_drift(before, after), size_drift(after, before)
     assert one.p_value == pytest.approx(other.p_value, rel=1e-9)

@@ -115,7 +115,9 @@ def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
     p_values = _two_sided(above_before[cuts], above_after[cuts], n_before, n_after)
     # Far apart, several p-values round to 0: the largest difference is then the one to tell.
     difference = np.abs(above_after / n_after - above_before / n_before)[cuts]
-    found = np.lexsort((-difference, p_values))[0]
+    # p-values that are equal but for rounding are equal, so that the samples may change places.
+    with np.errstate(divide="ignore"):
+        found = np.lexsort((-difference, np.log(p_values).round(9)))[0]
     size = int(cuts[found])
     return Drift(
         p_value=min(len(cuts) * float(p_values[found]), 1.0),
