@@ -6,11 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from numpy.typing import NDArray
 
 from parts import missing
 
 ROOT = Path(__file__).parents[1]
+
+# The same examples in every run: a change is green or it is not. `pytest --hypothesis-profile=explore` looks further.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile("same")
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a core: threads of their own would only get in each other's way
     os.environ.setdefault("THERMOSET_NUM_THREADS", "1")

@@ -60,7 +60,7 @@ def test_nll_temperature_agrees_with_scikit_learn():
     assert mean_nll(logits, labels, ours.temperature_) <= mean_nll(logits, labels, 1 / inverse) + 1e-15
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 12), st.integers(5, 60), st.floats(0.01, 200), st.integers(0, 2**32))
 def test_no_temperature_of_a_scan_has_a_lower_nll(n_classes, n_rows, scale, seed):
     logits, labels = problem(n_rows, n_classes, scale, seed)
@@ -175,7 +175,7 @@ def test_ece_temperature_of_one_bin_is_where_confidence_meets_accuracy():
     assert fitted.temperature_ == pytest.approx(2 / math.log(3), rel=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(st.floats(-300, 300), min_size=3, max_size=3), min_size=1, max_size=6),
     st.floats(0.01, 100),

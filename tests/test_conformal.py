@@ -130,7 +130,7 @@ def _problems():
     return st.integers(2, 8).flatmap(of)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400)
 @given(
     rows=_problems(),
     temperature=st.sampled_from(TEMPERATURES),

@@ -77,7 +77,7 @@ def same_bits(one, other):
     return one.tobytes() == other.tobytes()
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(val=some_logits())
 def test_round_trip_is_exact(suffix, val):
     with tempfile.TemporaryDirectory() as folder:
@@ -423,7 +423,7 @@ def test_every_truncation_is_refused(tmp_path, suffix):
         refused(cut, ".")
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")  # torch and zipfile may warn about what they see; what counts is how it ends
 def test_damaged_bytes_give_logits_or_an_input_error(tmp_path, suffix, data):

@@ -123,7 +123,7 @@ def some_logits(draw):
     return Logits(array, labels, classes)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(val=some_logits(), block_bytes=sizes)
 def test_blocks_are_what_load_gives(suffix, val, block_bytes):
     with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +139,7 @@ def test_blocks_are_what_load_gives(suffix, val, block_bytes):
 number_types = st.sampled_from(["<f2", "<f4", "<f8", ">f2", ">f4", ">f8", "<i1", "<u2", "<i4", ">i8", "<u8", "g"])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data(), number_types, st.tuples(st.integers(1, 9), st.integers(2, 5)), sizes, st.booleans(), st.booleans())
 def test_every_order_and_type_of_numpy(data, dtype, shape, block_bytes, fortran, compressed):
     cells = st.integers(0, 100)
@@ -152,7 +152,7 @@ def test_every_order_and_type_of_numpy(data, dtype, shape, block_bytes, fortran,
             agrees_with_load(path / name, block_bytes)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(array=hnp.arrays(np.float32, (11, 3), elements=st.floats(0.125, 8, width=32)), block_bytes=sizes)
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet", ".safetensors", ".pt"])
 def test_probabilities_in_blocks(suffix, array, block_bytes):
@@ -161,7 +161,7 @@ def test_probabilities_in_blocks(suffix, array, block_bytes):
         agrees_with_load(write_raw(Path(folder) / f"val{suffix}", probs), block_bytes, probabilities=True)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.integers(1, 20), st.integers(1, 8), sizes, st.integers(0, 4))
 def test_parquet_of_every_layout(data, n_rows, group, block_bytes, layout):
     arrow, parquet = require("pyarrow", "io"), require("pyarrow.parquet", "io")
@@ -458,7 +458,7 @@ def test_every_truncation_is_refused(tmp_path, suffix):
         refused(cut, ".", block_bytes=24)
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")  # torch and zipfile may warn about what they see; what counts is how it ends
 def test_damaged_bytes_end_as_with_load(tmp_path, suffix, data):

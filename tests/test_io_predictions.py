@@ -126,7 +126,7 @@ def some_blocks(draw):
     return classes, blocks
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=some_blocks(), piece=st.integers(1, 12))
 @example(case=(ODD_NAMES, [(np.arange(10), np.full(10, 0.1), np.tri(10, dtype=bool))]), piece=1)
 @example(case=(None, []), piece=1)
@@ -140,7 +140,7 @@ def test_what_is_read_is_what_was_written(suffix, case, piece):
         assert names_in(Path(folder)) == [path.name]
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sure=hnp.arrays(np.float64, 3, elements=st.floats(allow_nan=False, allow_infinity=False)))
 @example(sure=np.array([0.1 + 0.2, 5e-324, 1e16]))
 def test_every_float_is_read_back_exactly(suffix, sure):

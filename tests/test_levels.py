@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from thermoset.errors import InputError
 from thermoset.levels import conformal_rank, exact_level, rows_needed
 
-EXACT = settings(max_examples=300, deadline=None, derandomize=True)
+EXACT = settings(max_examples=300)
 
 
 def test_floats_would_add_one():

@@ -110,7 +110,7 @@ def test_one_u_for_each_row():
     np.testing.assert_allclose(scores("aps", logits, u=[0.0, 0.5, 1.0]), expected, rtol=0, atol=1e-15)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(
     parts=st.lists(st.integers(1, 1000), min_size=2, max_size=9),
     u=st.fractions(0, 1, max_denominator=64),
@@ -142,7 +142,7 @@ def _refinement(method, mass):
     return math.inf if mass == 1 else -mp.log(1 - mass)
 
 
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=600)
 @given(
     row=_rows(),
     temperature=st.sampled_from(TEMPERATURES),

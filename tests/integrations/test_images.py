@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import thermoset as ts
@@ -38,7 +38,6 @@ def test_halving_averages_with_a_triangle_over_four_pixels():
     assert got[0, 1:3, 0] == pytest.approx(inner, rel=1e-6)
 
 
-@settings(deadline=None)
 @given(height=st.integers(2, 40), width=st.integers(2, 40), size=st.integers(2, 40))
 def test_resizing_agrees_with_torch(height, width, size):
     torch = require("torch", "torch")

@@ -57,7 +57,7 @@ PLAIN = {"kind": "plain", "n_rows": 120, "n_classes": 10, "scale": 5.0, "dtype":
 
 
 @quiet
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(cases, methods_drawn, grids, levels, st.booleans(), st.booleans(), st.sampled_from([0, 0.1]))
 @example(PLAIN, METHODS, [0.01, 1.0, 100.0], [0.1], True, True, 0.1)
 @example(PLAIN, METHODS, [0.01, 1.0, 100.0], [0.1], False, False, 0.1)

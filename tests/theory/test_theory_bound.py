@@ -9,7 +9,7 @@ from mpmath import mp
 from theory import exact
 from thermoset import InputError, theory
 
-EXACT = settings(max_examples=200, deadline=None, derandomize=True)
+EXACT = settings(max_examples=200)
 MANY_CLASSES = [2, 3, 4, 5, 10, 100, 1000]
 
 
@@ -67,7 +67,7 @@ def test_intervals_of_conventions():
 
 
 @given(st.floats(1e-6, 1e4), st.sampled_from(MANY_CLASSES))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 def test_intervals_end_where_the_bound_meets_the_margin(margin, c):
     found = theory.temperature_intervals(margin, c)
     best = theory.critical_temperature(c)

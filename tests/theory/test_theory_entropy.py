@@ -9,7 +9,7 @@ from oracle import rounding_bound
 from theory import exact
 from thermoset import theory
 
-EXACT = settings(max_examples=200, deadline=None, derandomize=True)
+EXACT = settings(max_examples=200)
 
 
 @EXACT

@@ -71,7 +71,7 @@ def test_hits_and_sizes_are_averages_over_u(method, temperature, randomized):
         np.testing.assert_allclose(sizes[k], mean_sizes, atol=1.01 / STRATA)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     temperature=st.sampled_from([0.005, 0.05, 0.3, 1.0, 10.0]),
