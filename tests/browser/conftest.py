@@ -76,10 +76,10 @@ def thousand_page(tmp_path_factory, chromium):
 
 @pytest.fixture
 def opened(chromium):
-    """Open a page from disk with networking off; wait until its charts are drawn."""
+    """Open a page from disk with networking off; wait until its charts are drawn, or for what `ready` selects."""
     contexts = []
 
-    def open_page(path: Path, width: int = 1280, scheme: str = "light") -> Opened:
+    def open_page(path: Path, width: int = 1280, scheme: str = "light", ready: str = "html[data-drawn]") -> Opened:
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
         contexts.append(context)
         page = context.new_page()
@@ -89,7 +89,7 @@ def opened(chromium):
         page.on("dialog", lambda dialog: (seen.complaints.append(dialog.message), dialog.dismiss()))
         page.on("request", lambda request: seen.requests.append(request.url))
         page.goto(path.as_uri())
-        page.wait_for_selector("html[data-drawn]")
+        page.wait_for_selector(ready)
         return seen
 
     yield open_page

@@ -1,0 +1,49 @@
+"""The page of a study: offline, narrow and wide, and with file names that are HTML, Markdown and LaTeX."""
+
+import csv
+
+import pytest
+
+import thermoset as ts
+from law import generated
+from parts import require
+from thermoset.study import Settings, study
+
+NAME = "<img src=x onerror=alert(1)> a|b & $x_1$ 50% #{}~^\\"
+SETTINGS = Settings(trials=2, alphas=(0.1,), cp_percents=(10,), temperatures="0.3,1,2,5")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, chromium):
+    require("matplotlib", "plot")
+    folder = tmp_path_factory.mktemp("logits")
+    ts.save(folder / f"{NAME}.npz", ts.Logits(*generated(500, 4, signal=0.5)))
+    study(folder, folder / "out", SETTINGS)
+    return folder / "out"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+def test_it_opens_alone_and_nothing_overflows(opened, out, width, scheme):
+    path = out / "index.html"
+    seen = opened(path, width=width, scheme=scheme, ready="figure img")
+    assert seen.complaints == []
+    assert [url for url in seen.requests if not url.startswith("data:")] == [path.as_uri()]
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    drawn = seen.page.eval_on_selector_all("img", "all => all.map(e => e.naturalWidth > 0 && e.alt.length > 0)")
+    assert drawn == [True] * 8
+    seen.shot(f"study-{width}-{scheme}")
+
+
+def test_a_file_name_is_text_in_every_format(opened, out):
+    seen = opened(out / "index.html", ready="figure img")
+    assert seen.page.locator("h2").all_inner_texts()[-1] == NAME
+    name = "sizes-alpha-0.1-cp-10"
+    texts = {
+        suffix: (out / "tables" / f"{name}.{suffix}").read_text(encoding="utf-8") for suffix in ("csv", "md", "tex")
+    }
+    lines = list(csv.reader(texts["csv"].splitlines()))
+    shown = seen.page.locator(f"[id='{name}'] tr").all()
+    assert [row.locator("th, td").all_inner_texts() for row in shown] == lines
+    assert lines[1][0] == NAME
+    assert "a\\|b" in texts["md"]
+    assert r"a|b \& \$x\_1\$ 50\% \#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in texts["tex"]
