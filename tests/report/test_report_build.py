@@ -80,6 +80,16 @@ def test_an_unfitted_predictor_and_rows_without_labels_are_refused(predictor, pa
         build_report(predictor, parts[1].logits)
 
 
+def test_other_classes_and_too_few_rows_are_refused_before_the_work(predictor, parts):
+    fresh, told = parts[1], []
+    wider = np.hstack([fresh.logits, fresh.logits[:, :1]])
+    with pytest.raises(InputError, match=rf"X has {wider.shape[1]} features"):
+        build_report(predictor, wider, fresh.labels, progress=lambda *step: told.append(step))
+    with pytest.raises(InputError, match="at least 10 labelled rows; got 9"):
+        build_report(predictor, fresh.take(np.arange(9)), progress=lambda *step: told.append(step))
+    assert told == []
+
+
 def test_the_curves_are_the_sweeps(fresh, predictor, parts):
     again = ts.sweep(
         parts[1],

@@ -12,6 +12,7 @@ from thermoset.calibration import confidence_and_loss, probabilities
 from thermoset.conformal import ConformalClassifier, fitted_at
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
+from thermoset.estimators import predict_data
 from thermoset.levels import exact_level, rows_needed
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
 from thermoset.predictor import TwoTemperaturePredictor
@@ -34,6 +35,7 @@ _BY_CLASS_TRIALS = 5  # each costs a fit and a prediction at every temperature
 _BY_CLASS_CELLS = 60_000_000  # rows x classes x temperatures x trials that thresholds by class may cost
 _MORE_ALPHAS = (0.05, 0.1, 0.2)
 _CONFORMAL_PART = 0.5  # of a split of the sweep; the rest is evaluated
+_LEAST_ROWS = 10  # half of them set thresholds at other temperatures, the others are shown
 _BLOCK = 4096  # rows whose probabilities are formed at once
 
 
@@ -82,8 +84,11 @@ def build_report(
     """
     if not hasattr(predictor, "artifact_"):
         raise InputError("a report is about a fitted predictor: call fit first.")
-    data, made, steps = as_logits(logits, labels), predictor.artifact_, _Steps(progress)
+    made, steps = predictor.artifact_, _Steps(progress)
+    data = predict_data(predictor, as_logits(logits, labels))  # other classes are refused before the work
     data.require_labels("a report")
+    if len(data) < _LEAST_ROWS:
+        raise InputError(f"a report needs at least {_LEAST_ROWS} labelled rows; got {len(data)}. Add rows.")
     roles = roles_of(data, made.provenance, groups)
     judged = data if len(roles.judged) == len(data) else data.take(roles.judged)
     reference, compared = data.take(roles.reference), data.take(roles.compared)
