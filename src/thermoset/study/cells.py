@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,9 @@ from thermoset.levels import exact_level
 from thermoset.metrics import coverage_gaps, top_gap
 from thermoset.study.measure import METHODS, Measured, Settings
 from thermoset.study.published import Pair, Printed, find_printed
-from thermoset.sweeping import METRICS, OwnTemperatures, median_of_means, standard_error
+from thermoset.sweeping import METRICS, median_of_means, standard_error
 
-__all__ = ["SHOWN", "Cell", "averaged_top_gap", "cell_of_trials", "table_cells"]
+__all__ = ["SHOWN", "Cell", "Place", "averaged_top_gap", "cell_of_trials", "table_cells"]
 
 Floats = NDArray[np.float64]
 
@@ -67,48 +68,38 @@ def agree(value: float, error: float, printed: Printed) -> bool:
     return abs(value - printed.value) <= reach + printed.rounding * (1 + 1e-9)
 
 
-def cell_of_trials(
-    pair: Pair | None,
-    mode: str,
-    metric: str,
-    method: str,
-    at: str,
-    alpha: float | None,
-    cp: int | None,
-    values: Floats,
-) -> Cell:
+class Place(NamedTuple):
+    """What a cell tells: in whose mode which metric of which method, where, at which level and conformal size."""
+
+    mode: str
+    metric: str
+    method: str = ""
+    at: str = ""
+    alpha: float | None = None
+    cp_percent: int | None = None
+
+
+def cell_of_trials(pair: Pair | None, place: Place, values: Floats) -> Cell:
     """A cell from its values in the trials."""
-    value, error = float(median_of_means(values)), float(standard_error(values))
-    return _beside(pair, mode, metric, method, at, alpha, cp, value, error, len(values))
+    return _beside(pair, place, float(median_of_means(values)), float(standard_error(values)), len(values))
 
 
-def _beside(
-    pair: Pair | None,
-    mode: str,
-    metric: str,
-    method: str,
-    at: str,
-    alpha: float | None,
-    cp: int | None,
-    value: float,
-    error: float,
-    trials: int,
-) -> Cell:
-    printed = find_printed(pair, metric, method, at, alpha, cp)
-    mine = mode, metric, method, at, alpha, cp, value, error, trials
+def _beside(pair: Pair | None, place: Place, value: float, error: float, trials: int) -> Cell:
+    printed = find_printed(pair, *place[1:])
     if printed is None:
-        return Cell(*mine)
-    return Cell(*mine, printed.value, printed.source, printed.note, agree(value, error, printed))
+        return Cell(*place, value, error, trials)
+    agrees = agree(value, error, printed)
+    return Cell(*place, value, error, trials, printed.value, printed.source, printed.note, agrees)
 
 
 def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> tuple[Cell, ...]:
     """Tables 1 and 2, those of the appendix, and AvgCovGap, by our conventions and by the published code's."""
     heads = [
-        _beside(pair, "exact", name, "", "", None, None, value, 0.0, settings.trials)
+        _beside(pair, Place("exact", name), value, 0.0, settings.trials)
         for name, value in (("top1", found.top1), ("top5", found.top5))
     ]
     heads += [
-        cell_of_trials(pair, "exact", name, "", "", None, None, values)
+        cell_of_trials(pair, Place("exact", name), values)
         for name, values in (("temperature_ece", found.trial_ece), ("temperature_nll", found.trial_nll))
     ]
     return (*heads, *_exact_cells(found, pair, settings), *_published_cells(found, pair, settings))
@@ -122,7 +113,7 @@ def _exact_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iter
                 for m, method in enumerate(METHODS[:3]):
                     for metric in SHOWN:
                         values = part.values[m, a, METRICS.index(metric)]
-                        yield cell_of_trials(pair, "exact", metric, method, at, alpha, cp, values)
+                        yield cell_of_trials(pair, Place("exact", metric, method, at, alpha, cp), values)
 
 
 def _published_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
@@ -136,41 +127,31 @@ def _published_cells(found: Measured, pair: Pair | None, settings: Settings) -> 
         for a, alpha in enumerate(settings.alphas):
             for at, part in (("before", found.before[cp]), ("after", found.printed[cp])):
                 for method, m in (("lac", 0), ("aps", 1), ("raps", 3)):
-                    place = pair, "published", method, at, alpha, cp
-                    yield _size_as_published(part, m, a, place)
-                    yield _margin_as_published(part, m, a, place)
-                    yield _top_as_published(part, m, a, place)
+                    where = method, at, alpha, cp
+                    values = dict(zip(METRICS, part.values[m, a], strict=True))
+                    size = values["avg_size"]
+                    if method == "aps":  # the top label fills what would be empty
+                        size = size + values["empty_share"]
+                    yield cell_of_trials(pair, Place("published", "avg_size", *where), size)
+                    margin = _margin_as_published(values["marginal_coverage"], alpha)
+                    yield _beside(pair, Place("published", "marginal_coverage_gap", *where), *margin, len(size))
+                    top = _top_as_published(part.hits[m, a], part.counts, alpha)
+                    yield _beside(pair, Place("published", "top_coverage_gap", *where), *top, len(size))
 
 
-_Place = tuple[Pair | None, str, str, str, float, int]
+def _margin_as_published(coverage: Floats, alpha: float) -> tuple[float, float]:
+    """MarCovGap and its error."""
+    return abs(float(median_of_means(coverage)) - float(1 - exact_level(alpha))), float(standard_error(coverage))
 
 
-def _size_as_published(part: OwnTemperatures, m: int, a: int, place: _Place) -> Cell:
-    pair, mode, method, at, alpha, cp = place
-    values = part.values[m, a, METRICS.index("avg_size")]
-    if method == "aps":  # the top label fills what would be empty
-        values = values + part.values[m, a, METRICS.index("empty_share")]
-    return cell_of_trials(pair, mode, "avg_size", method, at, alpha, cp, values)
-
-
-def _margin_as_published(part: OwnTemperatures, m: int, a: int, place: _Place) -> Cell:
-    pair, mode, method, at, alpha, cp = place
-    coverage = part.values[m, a, METRICS.index("marginal_coverage")]
-    gap = abs(float(median_of_means(coverage)) - float(1 - exact_level(alpha)))
-    error = float(standard_error(coverage))
-    return _beside(pair, mode, "marginal_coverage_gap", method, at, alpha, cp, gap, error, len(coverage))
-
-
-def _top_as_published(part: OwnTemperatures, m: int, a: int, place: _Place) -> Cell:
-    pair, mode, method, at, alpha, cp = place
-    hits, counts = part.hits[m, a], part.counts
+def _top_as_published(hits: NDArray[np.int64], counts: NDArray[np.int64], alpha: float) -> tuple[float, float]:
+    """TopCovGap and its error by the jackknife: the operator is not linear in the trials."""
     groups = np.array_split(np.arange(len(hits)), min(_GROUPS, len(hits)))
-    value = averaged_top_gap(hits, counts, alpha)
-    error = math.nan
-    if len(groups) > 1:  # jackknife: the operator is not linear in the trials
+    value, error = averaged_top_gap(hits, counts, alpha), math.nan
+    if len(groups) > 1:
         left = [averaged_top_gap(np.delete(hits, g, 0), np.delete(counts, g, 0), alpha) for g in groups]
         error = math.sqrt((len(left) - 1) * float(np.var(left)))
-    return _beside(pair, mode, "top_coverage_gap", method, at, alpha, cp, value, error, len(hits))
+    return value, error
 
 
 def averaged_top_gap(hits: NDArray[np.int64], counts: NDArray[np.int64], alpha: float) -> float:

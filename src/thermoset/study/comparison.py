@@ -20,7 +20,7 @@ from thermoset.pool import run_all
 from thermoset.scores import resolve
 from thermoset.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.study.by_class import KINDS, count_sets
-from thermoset.study.cells import SHOWN, Cell, cell_of_trials
+from thermoset.study.cells import SHOWN, Cell, Place, cell_of_trials
 from thermoset.study.measure import METHODS, Measured, Settings, Tell
 from thermoset.study.published import Pair
 from thermoset.sweeping import METRICS, Sweep, draw_trial, measure_trials
@@ -144,7 +144,7 @@ def _fixed(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> I
     for mode, at, part in parts:
         for metric in SHOWN:
             values = part[cp].values[_RAPS, a, METRICS.index(metric)]
-            yield cell_of_trials(pair, mode, metric, "raps", at, ALPHA, cp, values)
+            yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), values)
 
 
 def _at_chosen(
@@ -153,7 +153,7 @@ def _at_chosen(
     part = measure_trials(data, temperatures, ("raps",), (ALPHA,), settings.protocol(cp))
     for metric in SHOWN:
         values = part.values[0, 0, METRICS.index(metric)]
-        yield cell_of_trials(pair, "exact", metric, "raps", rule, ALPHA, cp, values)
+        yield cell_of_trials(pair, Place("exact", metric, "raps", rule, ALPHA, cp), values)
 
 
 def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int]) -> Iterator[Cell]:
@@ -175,4 +175,4 @@ def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int
         for k, (mode, at) in enumerate(KINDS):
             for metric in SHOWN:
                 of_trials = values[metric][i * few : (i + 1) * few, k]
-                yield cell_of_trials(pair, mode, metric, "raps", at, ALPHA, cp, of_trials)
+                yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), of_trials)
