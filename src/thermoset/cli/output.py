@@ -46,13 +46,10 @@ def png(figure: "Figure") -> bytes:
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
     """Write files by name, each whole or not at all."""
-    from thermoset.io.files import write_whole
+    from thermoset.io.files import write_all
 
     with made_folder(out):
-        for name, content in contents.items():
-            with write_whole(out / name) as stream:
-                stream.write(content)
-    return [out / name for name in contents]
+        return write_all(out, contents)
 
 
 def name_files(console: "Console", files: list[Path]) -> None:

@@ -4,7 +4,7 @@ import importlib
 import os
 import secrets
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +30,7 @@ __all__ = [
     "need",
     "physical_memory",
     "scores_name",
+    "write_all",
     "write_whole",
 ]
 
@@ -222,3 +223,12 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
+
+
+def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """Write files by path within a folder, which is made if it is not there; each whole or not at all."""
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        with write_whole(folder / name) as stream:
+            stream.write(content)
+    return [folder / name for name in contents]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from thermoset.data import Logits
 from thermoset.errors import InputError
-from thermoset.io.files import write_whole
+from thermoset.io.files import write_all
 from thermoset.study.document import study_json
 from thermoset.study.figures import CAPTIONS, drawn_figures
 from thermoset.study.pairs import PairStudy
@@ -103,10 +103,6 @@ def _in_short(study: PairStudy) -> str:
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
     """Write files by path within the folder, each whole or not at all."""
     try:
-        for name, content in contents.items():
-            (out / name).parent.mkdir(parents=True, exist_ok=True)
-            with write_whole(out / name) as stream:
-                stream.write(content)
+        return write_all(out, contents)
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror or error}). Name another folder.") from None
-    return [out / name for name in contents]
