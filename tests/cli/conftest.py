@@ -77,9 +77,9 @@ def command():
 def call(monkeypatch, capsys):
     """The command in this process, which saves the second that starting each costs."""
 
-    def run(*arguments):
+    def run(*arguments, columns=100):
         monkeypatch.setattr(sys, "argv", ["thermoset", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.setenv("COLUMNS", str(columns))
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capsys.readouterr()

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,31 +14,15 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
-from thermoset.cli import main
 from thermoset.sweeping import METRICS, temperature_grid
 
 require("matplotlib", "plot")
 COMMAND = Path(sys.executable).with_name("thermoset")
 
 
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """The command in this process, which saves the second that starting each costs."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["thermoset", "sweep", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "100")
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return Done(ended.value.code or 0, *capsys.readouterr())
-
-    return call
+def run(call):
+    return lambda *arguments: call("sweep", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,5 @@
 """`thermoset theory` as a user runs it."""
 
-import sys
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 
@@ -10,31 +7,16 @@ import thermoset as ts
 from law import generated
 from parts import require
 from thermoset import theory
-from thermoset.cli import main
 
 require("matplotlib", "plot")
 PICTURES = ["bound.png", "critical.png", "last-index.png", "margins.png", "share.png"]
 
 
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(call, monkeypatch, tmp_path):
     """The command in this process, in a folder of its own."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["thermoset", "theory", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
-        monkeypatch.chdir(tmp_path)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return Done(ended.value.code or 0, *capsys.readouterr())
-
-    return call
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: call("theory", *arguments, columns=200)
 
 
 @pytest.fixture(scope="module")
