@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ import thermoset as ts
 from law import generated
 from parts import require
 from thermoset.cli import main
-from thermoset.study import Settings, _name, logits_files, study, study_logits
+from thermoset.study import Settings, _name, logits_files, recognise, study, study_logits
+from thermoset.study.tables import _printed_probs
 
 require("matplotlib", "plot")
+from thermoset.study.figures import drawn_figures  # noqa: E402 (needs the extra)
+
 SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
 FIGURES = {
     "bound", "curves", "differences", "last-index", "low-temperatures", "margins", "reliability", "single-trials",
@@ -63,6 +67,48 @@ def test_figures_are_png_and_pdf(done):
         assert {path.stem for path in files} == FIGURES
         assert len(files) == 2 * len(FIGURES)
         assert all(path.read_bytes().startswith({".png": b"\x89PNG", ".pdf": b"%PDF"}[path.suffix]) for path in files)
+
+
+def test_figures_show_what_was_measured(done, folder):
+    found = done[0].pairs[1]
+    data = ts.load(folder / "mine.npz")
+    parts = found.measured, found.differences, found.low, found.comparison.single_trials, found.settings
+    drawn = {name: draw().axes for name, draw in drawn_figures(data, *parts).items()}
+    curves = drawn["curves"]
+    names = ["AvgSize", "TopCovGap", "AvgCovGap", "threshold $\\hat{q}$"]
+    assert [ax.get_ylabel() for ax in curves] == [name for name in names for _ in range(6)]
+    assert [ax.get_title(loc="left") for ax in curves[:6]] == [
+        f"alpha = {alpha:g}, CP {cp}%" for alpha in (0.1, 0.05) for cp in (5, 10, 20)
+    ]
+    for i, metric in enumerate(("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")):
+        heights = [line.get_ydata() for line in curves[6 * i + 1].get_lines()]
+        for method in ("lac", "aps", "raps"):
+            want = found.measured.curves[10].curve(metric, method, 0.1)
+            assert any(len(y) == len(want) and np.allclose(y, want) for y in heights), (metric, method)
+    assert [ax.get_title(loc="left") for ax in drawn["single-trials"]] == [
+        f"Run {t}" for t in (1, 2, 3) for _ in range(3)
+    ]
+    labels = {line.get_label() for line in drawn["low-temperatures"][0].get_lines()}
+    assert labels == {"plain float32", "plain float64", "thermoset"}
+    for ax, one in zip(drawn["differences"], found.differences, strict=True):
+        assert ax.get_title(loc="left").startswith(one.method.upper())
+        np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), one.mean_sorted)
+
+
+def test_the_comparison_has_every_rule(done):
+    for study_of in done[0].pairs:
+        for cp in (10, 20):
+            rules = {(cell.mode, cell.at) for cell in study_of.comparison.cells if cell.cp_percent == cp}
+            budget = next(at for _, at in rules if at.startswith("choose size<="))
+            exact = {"T = 1", "T*", "t_hat", "conf_ts", "mondrian", "clustered", "choose coverage", "choose gap<=0.03"}
+            assert {at for mode, at in rules if mode == "exact"} == {*exact, budget}
+            assert {at for mode, at in rules if mode == "published"} == {"t_hat", "mondrian"}
+
+
+def test_quantile_samples_stand_beside_the_printed_ones():
+    printed = _printed_probs(SimpleNamespace(pair=recognise("cifar10_resnet34")), "T=0.5")  # appendix B.6
+    assert printed == "9.9998e-01 1.1870e-05 4.1955e-06 2.0069e-06 1.9213e-06"
+    assert _printed_probs(SimpleNamespace(pair=None), "T=0.5") == ""
 
 
 def test_tables_come_as_csv_markdown_and_latex_with_the_printed_numbers(done):
