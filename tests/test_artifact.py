@@ -14,7 +14,7 @@ from law import generated
 from thermoset.artifact import SCHEMA, Method, Thresholds, _checksum, fingerprint, read_artifact, write_artifact
 from thermoset.engine import ScorePairs
 from thermoset.errors import FileFormatError, InputError
-from thermoset.scores import APS, LAC, RAPS, SAPS
+from thermoset.core.scores import APS, LAC, RAPS, SAPS
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import thermoset
 from thermoset import CoverageWarning, InputError
 from thermoset.conformal import ConformalClassifier, fitted_at, scores
 from thermoset.engine import Randomness, label_scores
-from thermoset.levels import conformal_rank, rows_needed
+from thermoset.core.levels import conformal_rank, rows_needed
 
 METHODS = pytest.mark.parametrize("method", list(thermoset.SCORES))
 TEMPERATURES = (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
@@ -275,7 +275,7 @@ def test_threads_and_blocks_do_not_change_the_answer(method, monkeypatch):
         expected = answer(kind)
         for threads, block in (("1", 48), ("2", 48 * 7), ("5", 48 * 101), ("2", 2**30)):
             monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-            monkeypatch.setattr("thermoset.pool._BLOCK_BYTES", block)
+            monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", block)
             assert answer(kind) == expected
 
 

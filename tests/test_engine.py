@@ -16,7 +16,7 @@ from thermoset.engine import (
     score_matrix,
 )
 from thermoset.errors import InputError
-from thermoset.scores import RAPS, SCORES
+from thermoset.core.scores import RAPS, SCORES
 
 ALL = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 TEMPERATURES = (0.01, 0.3, 1.0, 100.0)
@@ -169,7 +169,7 @@ def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
     for threads in ("1", "2", "7"):
         for block in (8, 72 * 10, 72 * 33, 2**30):  # one row, ten rows, thirty-three, all
             monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-            monkeypatch.setattr("thermoset.pool._BLOCK_BYTES", block)
+            monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", block)
             assert everything() == expected
 
 

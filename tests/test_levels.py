@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from thermoset.errors import InputError
-from thermoset.levels import conformal_rank, exact_level, rows_needed
+from thermoset.core.levels import conformal_rank, exact_level, rows_needed
 
 EXACT = settings(max_examples=300)
 

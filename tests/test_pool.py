@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from thermoset.pool import row_blocks, run_all
+from thermoset.core.pool import row_blocks, run_all
 
 
 def test_every_task_runs_once(monkeypatch):

@@ -13,7 +13,7 @@ import oracle
 from thermoset.conformal import scores
 from thermoset.engine import Randomness, label_scores, score_matrix
 from thermoset.errors import InputError
-from thermoset.scores import APS, LAC, RAPS, SAPS, SCORES, resolve
+from thermoset.core.scores import APS, LAC, RAPS, SAPS, SCORES, resolve
 
 TEMPERATURES = (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 2.7, 5.0, 100.0)
 

@@ -16,12 +16,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.levels import exact_level
+from thermoset.core.scores import SCORES, Score
+from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
-from thermoset.engine import ScorePairs
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, write_whole
-from thermoset.levels import exact_level
-from thermoset.scores import SCORES, Score
 from thermoset.tuning import Choice
 
 __all__ = [
@@ -60,7 +60,7 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def of(cls, score: Score) -> "Method":
         """Describe a score.
 
-        >>> from thermoset.scores import SAPS
+        >>> from thermoset.core.scores import SAPS
         >>> Method.of(SAPS(weight=0.1))
         Method(name='saps', parameters={'weight': 0.1})
         """

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from thermoset.core.pool import for_blocks
+from thermoset.core.softmax import Moments, confidences, row_moments, softmax
+from thermoset.core.sources import ArrayRows, Block, widened
 from thermoset.data import Logits, as_logits
 from thermoset.errors import BoundWarning, InputError
 from thermoset.estimators import checked_temperature, fit_data, predict_data, remember_classes
-from thermoset.kernels import Row, confidences, row_moments, softmax
 from thermoset.metrics import reliability_from_confidence
-from thermoset.pool import for_blocks
 
 __all__ = ["T_MAX", "T_MIN", "Fit", "TemperatureScaler", "confidence_and_loss", "fit_ece", "fit_nll", "probabilities"]
 
@@ -54,10 +55,10 @@ class _Moments:
 def _moments(data: Logits, labels: NDArray[np.int64], inverse: float) -> _Moments:
     loss, slope, curvature = np.empty((3, len(data)))
 
-    def work(block: Row, rows: slice) -> None:
-        row_moments(block, labels[rows], inverse, loss[rows], slope[rows], curvature[rows])
+    def work(block: Block, rows: slice) -> None:
+        row_moments(widened(block), labels[rows], inverse, Moments(loss[rows], slope[rows], curvature[rows]))
 
-    for_blocks(data.logits, work)
+    for_blocks(ArrayRows(data.logits), work)
     return _Moments(float(loss.mean()), float(slope.mean()), float(curvature.mean()), float(np.abs(slope).mean()))
 
 
@@ -137,7 +138,7 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
         grid = [low, *map(float, np.geomspace(low, high, points)[1:-1]), high]
         new = np.array([t for t in grid if t not in seen])
         confidence = np.empty((len(new), len(data)))
-        for_blocks(data.logits, lambda block, rows: confidences(block, new, confidence[:, rows]))
+        for_blocks(ArrayRows(data.logits), lambda block, rows: confidences(widened(block), new, confidence[:, rows]))
         for t, level in zip(new, confidence, strict=True):
             seen[float(t)] = reliability_from_confidence(level, correct, n_bins).ece
         return sorted(grid, key=lambda t: (seen[t], abs(math.log(t))))
@@ -161,7 +162,7 @@ def probabilities(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
     data = as_logits(logits)
     t = checked_temperature(temperature)
     probs = np.empty(data.logits.shape)
-    for_blocks(data.logits, lambda block, rows: softmax(block, t, probs[rows]))
+    for_blocks(ArrayRows(data.logits), lambda block, rows: softmax(widened(block), t, probs[rows]))
     return probs
 
 
@@ -177,11 +178,12 @@ def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.fl
     confidence = np.empty((1, len(data)))
     loss, slope, curvature = np.empty((3, len(data)))
 
-    def work(block: Row, rows: slice) -> None:
-        confidences(block, at, confidence[:, rows])
-        row_moments(block, labels[rows], 1.0 / temperature, loss[rows], slope[rows], curvature[rows])
+    def work(block: Block, rows: slice) -> None:
+        wide = widened(block)
+        confidences(wide, at, confidence[:, rows])
+        row_moments(wide, labels[rows], 1.0 / temperature, Moments(loss[rows], slope[rows], curvature[rows]))
 
-    for_blocks(data.logits, work)
+    for_blocks(ArrayRows(data.logits), work)
     return confidence[0], loss
 
 

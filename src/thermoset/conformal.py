@@ -3,28 +3,24 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from thermoset.clustering import NULL_CLUSTER, cluster_classes, cluster_plan
+from thermoset.core.groups import NULL_GROUP, class_sets, group_thresholds, rank_table, score_matrix
+from thermoset.core.labels import label_scores
+from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.core.prefixes import prefix_sets, prefix_sizes
+from thermoset.core.scores import Score, resolve
+from thermoset.core.sources import ArrayRows
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits, as_logits
-from thermoset.engine import (
-    Randomness,
-    ScorePairs,
-    class_sets,
-    label_scores,
-    label_scores_at,
-    prefix_sets,
-    prefix_sizes,
-    score_matrix,
-)
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed, checked_temperature, fit_data, predict_data, remember_classes
-from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
-from thermoset.scores import Score, resolve
+from thermoset.groupings import GROUPINGS, resolve_grouping
 
 __all__ = ["Calibration", "ConformalClassifier", "Scoring", "fitted_at", "scores", "sets_under", "sizes_under"]
 
@@ -61,23 +57,17 @@ class Calibration:
         if self.group_of_class is None:
             value, refine = self.scores.smallest(conformal_rank(len(self.labels), alpha))
             return ScorePairs(np.array([value]), np.array([refine]))
-        group_of_row = self.group_of_class[self.labels]
-        rows = np.argsort(group_of_row, kind="stable")
-        groups, group_index = np.unique(self.group_of_class, return_inverse=True)
-        edges = np.searchsorted(group_of_row[rows], np.append(groups, groups[-1] + 1))
-        q = np.empty((2, len(groups)))
-        for i, group in enumerate(groups):
-            pool = self.scores if group == NULL_CLUSTER else self.scores[rows[edges[i] : edges[i + 1]]]
-            q[:, i] = pool.smallest(conformal_rank(pool.value.size, alpha))
-        return ScorePairs(q[0, group_index], q[1, group_index])
+        ranks = rank_table(len(self.labels), [alpha])
+        q = group_thresholds(self.scores, self.labels, self.group_of_class, ranks)
+        return ScorePairs(q.value[0], q.refine[0])
 
     def pool_sizes(self) -> NDArray[np.int64]:
         """Number of rows behind each threshold: shape (1,), or (C,) by class."""
         if self.group_of_class is None:
             return np.array([len(self.labels)])
-        sizes = np.bincount(self.group_of_class[self.labels] - NULL_CLUSTER, minlength=len(self.group_of_class) + 1)
+        sizes = np.bincount(self.group_of_class[self.labels] - NULL_GROUP, minlength=len(self.group_of_class) + 1)
         sizes[0] = len(self.labels)  # the null group pools all
-        return sizes[self.group_of_class - NULL_CLUSTER]
+        return sizes[self.group_of_class - NULL_GROUP]
 
 
 class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
@@ -99,7 +89,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         Draw u from the seed and the row's content (exact coverage); False is u = 1 (coverage at least nominal).
     allow_empty : bool
         False puts the top label into sets that would be empty.
-    class_conditional : None, "mondrian" or "clustered"
+    grouping : None, "class" or "cluster"
         One threshold for all, one for each class, or one for each cluster of classes (Ding et al. 2023).
     random_state : int
         Seed of the randomisation.
@@ -132,7 +122,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         temperature: float = 1.0,
         randomized: bool = True,
         allow_empty: bool = True,
-        class_conditional: Literal["mondrian", "clustered"] | None = None,
+        grouping: str | None = None,
         random_state: int = 0,
     ) -> None:
         self.method = method
@@ -140,7 +130,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         self.temperature = temperature
         self.randomized = randomized
         self.allow_empty = allow_empty
-        self.class_conditional = class_conditional
+        self.grouping = grouping
         self.random_state = random_state
 
     def fit(self, logits: Any, labels: Any = None, *, u: Any = None) -> "ConformalClassifier":
@@ -153,7 +143,8 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         y = data.require_labels("ConformalClassifier.fit")
         scoring = self._scoring()
         randomness = scoring.randomness(u, len(data))
-        self._learn(data, label_scores(data.logits, y, scoring.score, scoring.temperature, randomness), scoring)
+        (pairs,) = label_scores(ArrayRows(data.logits), y, scoring.score, [scoring.temperature], randomness)
+        self._learn(data, pairs, scoring)
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
@@ -198,22 +189,13 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     def _calibration(
         self, pairs: ScorePairs, labels: NDArray[np.int64], n_classes: int, scoring: Scoring
     ) -> Calibration:
-        if self.class_conditional is None:
+        grouping = resolve_grouping(self.grouping)
+        if grouping is None:
             return Calibration(pairs, labels, None, scoring)
-        if self.class_conditional == "mondrian":
-            return Calibration(pairs, labels, np.arange(n_classes), scoring)
-        if self.class_conditional == "clustered":
-            plan = cluster_plan(np.bincount(labels, minlength=n_classes), self.alpha)
-            seed = checked_seed(self.random_state)
-            rows = np.random.default_rng(seed).permutation(len(labels))
-            n_clustering = int(plan.fraction * len(rows))
-            making, rest = rows[:n_clustering], np.sort(rows[n_clustering:])
-            groups = cluster_classes(pairs[making], labels[making], n_classes, plan.n_clusters, self.alpha, seed)
-            return Calibration(pairs[rest], labels[rest], groups, scoring)
-        raise InputError(
-            f"class_conditional must be None, 'mondrian' or 'clustered'; got {self.class_conditional!r}. "
-            "None keeps one threshold for all classes."
-        )
+        made = grouping.divide(pairs, labels, n_classes, self.alpha, checked_seed(self.random_state))
+        if made.rows is not None:
+            pairs, labels = pairs[made.rows], labels[made.rows]
+        return Calibration(pairs, labels, made.group_of_class, scoring)
 
     def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
         infinite = np.isposinf(thresholds.value)
@@ -232,11 +214,10 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         names = self.class_names_ or range(self.n_features_in_)
         named = ", ".join(f"{names[c]!r} ({pools[c]})" for c in few[:_NAMED])
         more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
-        unit = "class" if self.class_conditional == "mondrian" else "cluster of classes"
         return (
-            f"alpha={alpha} needs at least {needed} rows of each {unit} for a finite threshold; too few for "
+            f"alpha={alpha} needs at least {needed} rows of each {GROUPINGS[self.grouping].unit} for a finite threshold; too few for "
             f"{len(few)} of {self.n_features_in_} classes: {named}{more}. Those labels enter every set: "
-            "add rows, raise alpha, or pool more classes (class_conditional='clustered' or None)."
+            "add rows, raise alpha, or pool more classes (grouping='cluster' or None)."
         )
 
     def _masked(self) -> str:
@@ -262,7 +243,7 @@ def fitted_at(
     y, scoring = data.require_labels("fitted_at"), model._scoring()
     at = [checked_temperature(t) for t in temperatures]
     copies = [clone(model).set_params(temperature=t) for t in at]
-    found = label_scores_at(data.logits, y, scoring.score, at, scoring.randomness(None, len(data)))
+    found = label_scores(ArrayRows(data.logits), y, scoring.score, at, scoring.randomness(None, len(data)))
     for copy, pairs in zip(copies, found, strict=True):
         copy._learn(data, pairs, copy._scoring())
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
@@ -276,8 +257,10 @@ def sets_under(
     randomness = scoring.randomness(u, len(data))
     if thresholds.value.shape[1] == 1:
         q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
-        return prefix_sets(data.logits, scoring.score, scoring.temperature, randomness, q, int(not allow_empty))
-    sets = class_sets(data.logits, scoring.score, scoring.temperature, randomness, thresholds)
+        return prefix_sets(
+            ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, q, int(not allow_empty)
+        )
+    sets = class_sets(ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds)
     if not allow_empty:
         level, row = np.nonzero(~sets.any(axis=2))
         sets[level, row, data.logits.argmax(axis=1)[row]] = True
@@ -293,7 +276,9 @@ def sizes_under(
         counts: NDArray[np.int64] = sets.sum(axis=1)
         return counts
     randomness = scoring.randomness(u, len(data))
-    sizes: NDArray[np.int64] = prefix_sizes(data.logits, scoring.score, scoring.temperature, randomness, thresholds)[0]
+    sizes: NDArray[np.int64] = prefix_sizes(
+        ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds
+    )[0]
     return sizes if allow_empty else sizes.clip(min=1)
 
 
@@ -307,7 +292,9 @@ def scores(method: str | Score, logits: Any, *, temperature: float = 1.0, u: Any
     """
     data = as_logits(logits)
     given = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
-    return score_matrix(data.logits, resolve(method), checked_temperature(temperature), Randomness(given=given)).value
+    return score_matrix(
+        ArrayRows(data.logits), resolve(method), checked_temperature(temperature), Randomness(given=given)
+    ).value
 
 
 def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:

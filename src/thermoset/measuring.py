@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from thermoset.artifact import Measure
 from thermoset.calibration import TemperatureScaler, confidence_and_loss
+from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.data import Logits
 from thermoset.errors import BoundWarning
-from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics import conformal_coverage_distribution, reliability_from_confidence
 from thermoset.tuning import Choice
 

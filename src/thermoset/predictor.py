@@ -23,13 +23,13 @@ from thermoset.artifact import (
 from thermoset.calibration import TemperatureScaler, probabilities
 from thermoset.checking import CheckReport, Promise, check
 from thermoset.conformal import ConformalClassifier, Scoring, sets_under, sizes_under
+from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.scores import Score, resolve
 from thermoset.data import Logits, as_logits
 from thermoset.display import html_curves, html_table
 from thermoset.errors import InputError
 from thermoset.estimators import checked_seed, fit_data, predict_data, remember_classes
-from thermoset.levels import Alpha, exact_level
 from thermoset.measuring import coverage_measures, measure
-from thermoset.scores import Score, resolve
 from thermoset.tuning import choose, read_preference
 
 __all__ = ["Answers", "Prediction", "TwoTemperaturePredictor"]

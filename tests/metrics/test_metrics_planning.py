@@ -12,7 +12,7 @@ from scipy.stats import beta
 import thermoset
 from thermoset import metrics
 from thermoset.errors import InputError
-from thermoset.levels import rows_needed
+from thermoset.core.levels import rows_needed
 
 
 def inside(n, alpha, width):

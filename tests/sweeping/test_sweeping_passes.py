@@ -274,10 +274,10 @@ def test_threads_and_blocks_change_no_bit(evaluation, monkeypatch):
     for n_jobs in (2, 5, None):
         assert run(n_jobs).tobytes() == once
     for rows in (1, 13, 256):
-        monkeypatch.setattr("thermoset.pool._BLOCK_BYTES", rows * 8 * 30)
+        monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", rows * 8 * 30)
         assert len(pool.row_blocks(700, 30)) == math.ceil(700 / rows)
         assert run(2).tobytes() == once
-    monkeypatch.setattr("thermoset.pool._BLOCK_BYTES", 2**40)
+    monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", 2**40)
     assert run(3).tobytes() == once
 
 

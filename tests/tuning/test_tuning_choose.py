@@ -8,7 +8,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset.errors import BudgetWarning, InputError
-from thermoset.scores import resolve
+from thermoset.core.scores import resolve
 from thermoset.sweeping import Trial
 from thermoset.tuning import choose, default_grid
 from thermoset.tuning.curves import Setting

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import thermoset as ts
 from law import generated
 from thermoset.engine import Randomness, ScorePairs, label_scores, prefix_sizes
-from thermoset.scores import SCORES, resolve
+from thermoset.core.scores import SCORES, resolve
 from thermoset.sweeping.passes import shares_of_labels
 from thermoset.tuning import curves as module
 from thermoset.tuning.curves import LEVELS, Curves, Rows, Setting, in_closed_form, joined
@@ -235,7 +235,7 @@ def test_threads_do_not_change_the_answer(monkeypatch, threads):
     grid = np.array([0.5, 1.0, 2.0])
     reference = in_closed_form(data, setting(), grid, 100, nothing)[0]
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-    monkeypatch.setattr("thermoset.pool._BLOCK_BYTES", 30 * 8 * 37)
+    monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", 30 * 8 * 37)
     other = in_closed_form(data, setting(), grid, 100, nothing)[0]
     for name in Curves.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(reference, name), getattr(other, name))

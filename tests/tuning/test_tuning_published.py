@@ -7,7 +7,7 @@ import pytest
 
 import thermoset as ts
 from conftest import real_file
-from thermoset.levels import conformal_rank
+from thermoset.core.levels import conformal_rank
 from thermoset.sweeping import Protocol, draw_trial, sweep, temperature_grid
 from thermoset.tuning import choose
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.signal import convolve
 
+from thermoset.core.levels import Alpha, exact_level
 from thermoset.errors import InputError
-from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import Interval, coverage_law
 
 __all__ = [

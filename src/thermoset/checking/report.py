@@ -7,7 +7,7 @@ from typing import Any
 from thermoset.checking.calibration import CalibrationCheck
 from thermoset.checking.laws import SIGNIFICANCE, Coverage, Promise
 from thermoset.checking.tables import CoverageTable
-from thermoset.levels import exact_level
+from thermoset.core.levels import exact_level
 from thermoset.metrics import NoiseFloor
 
 __all__ = ["FAIL_ON", "CheckReport"]

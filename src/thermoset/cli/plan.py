@@ -18,7 +18,7 @@ def plan(
     from rich.console import Console
     from rich.table import Table
 
-    from thermoset.levels import exact_level
+    from thermoset.core.levels import exact_level
     from thermoset.metrics import coverage_half_width
     from thermoset.metrics import plan as plan_rows
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.levels import Alpha, exact_level
 from thermoset.data.labels import is_missing, one_column
 from thermoset.errors import InputError
-from thermoset.levels import Alpha, exact_level
 
 __all__ = ["Part", "Rows", "Seed", "split_indices"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.pool import thread_count
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrays import read_npz_arrays, texts
 from thermoset.io.files import LABELS, NAMES, FilePath, as_path, existing, first_of, need, physical_memory
-from thermoset.pool import thread_count
 
 __all__ = ["ImageBatches", "ImageSet", "Preprocessing", "read_images"]
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.core.levels import Alpha, exact_level
 from thermoset.errors import InputError
-from thermoset.levels import Alpha, exact_level
 from thermoset.metrics._arrays import AnyArray, BoolArray, FloatArray, IntArray, RealArray
 
 ROW_SUM_TOLERANCE = 1e-3

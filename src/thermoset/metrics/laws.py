@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 from scipy.stats import beta, betabinom, binom
 
+from thermoset.core.levels import Alpha, conformal_rank, rows_needed
 from thermoset.errors import InputError
-from thermoset.levels import Alpha, conformal_rank, rows_needed
 from thermoset.metrics._arrays import BLOCK, FloatArray, IntArray
 from thermoset.metrics._checks import (
     check_counts,

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc
 
+from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
-from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.metrics._arrays import FloatArray
 from thermoset.metrics._checks import check_int, check_share
 

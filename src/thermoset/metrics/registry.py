@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from numpy.typing import ArrayLike
 
-from thermoset.levels import Alpha
+from thermoset.core.levels import Alpha
 from thermoset.metrics import sets as of
 
 __all__ = ["METRICS", "SetMetric"]

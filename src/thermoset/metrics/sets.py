@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.core.levels import Alpha
 from thermoset.errors import InputError
-from thermoset.levels import Alpha
 from thermoset.metrics._arrays import BoolArray, FloatArray, IntArray, ratio
 from thermoset.metrics._checks import (
     as_array,

@@ -8,7 +8,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from thermoset.checking import CoverageTable
-from thermoset.levels import Alpha, exact_level
+from thermoset.core.levels import Alpha, exact_level
 from thermoset.metrics import ReliabilityTable, StratumCoverage, clopper_pearson
 from thermoset.plots.curves import BEHIND_TEXT, COLOURS, INK
 from thermoset.sweeping import Sweep

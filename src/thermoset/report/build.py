@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from thermoset.artifact import Artifact
 from thermoset.calibration import confidence_and_loss, probabilities
 from thermoset.conformal import ConformalClassifier, fitted_at
+from thermoset.core.levels import exact_level, rows_needed
+from thermoset.core.scores import SCORES
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 from thermoset.estimators import predict_data
-from thermoset.levels import exact_level, rows_needed
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Calibration, Examples, Report
 from thermoset.report.rows import Roles, roles_of
 from thermoset.report.sets import classifier, movements, pick_examples, set_facts, sets_of_examples
-from thermoset.scores import SCORES
 from thermoset.sweeping import Sweep, sweep
 from thermoset.theory import critical_temperature
 from thermoset.tuning import default_grid

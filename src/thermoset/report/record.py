@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thermoset.artifact import Artifact
 from thermoset.checking import CheckReport
-from thermoset.levels import exact_level
+from thermoset.core.levels import exact_level
 from thermoset.metrics import NoiseFloor, ReliabilityTable, StratumCoverage
 from thermoset.report.text import shortened, visible
 from thermoset.sweeping import Sweep

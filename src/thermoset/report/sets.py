@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from thermoset.artifact import Artifact
 from thermoset.conformal import ConformalClassifier
+from thermoset.core.levels import exact_level
 from thermoset.data import Logits
-from thermoset.levels import exact_level
 from thermoset.metrics import size_stratified_coverage
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Examples, LabelPair, Movement, SetFacts

@@ -1,17 +1,17 @@
 """Appendix C (curves of one trial, from calibration rows alone) and ConfTS: two ways to a temperature for the sets."""
 
-from functools import partial
-
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.labels import label_shares
+from thermoset.core.levels import conformal_rank
+from thermoset.core.scores import resolve
+from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
-from thermoset.levels import conformal_rank
-from thermoset.scores import resolve
 from thermoset.study.measure import Settings
-from thermoset.sweeping import METRICS, Protocol, Sweep, Trial, draw_trial
-from thermoset.sweeping.passes import Plan, run, shares_of_labels
-from thermoset.sweeping.trials import packed_trials
+from thermoset.sweeping import METRICS, Protocol, Sweep
+from thermoset.sweeping.passes import Plan, run
+from thermoset.sweeping.trials import Split
 
 __all__ = ["HOTTEST", "calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
 
@@ -27,16 +27,20 @@ def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple
     Evaluation rows are not touched. The conformal rows are, so a temperature chosen by these curves costs exactness.
     """
     plan = Plan(tuple(resolve(method) for method in methods), settings.grid(), (alpha,), False, True, None)
-    draw = partial(_on_calibration_rows, len(data), protocol=settings.protocol(cp))
-    trials = packed_trials(data.require_labels("the study"), data.n_classes, settings.trials, draw)
-    values = run(data, plan, trials, None)
-    absent = np.count_nonzero(trials.counts == 0, axis=1)
-    return Sweep(methods, plan.temperatures, (alpha,), METRICS, values, absent, {"cp_percent": cp})
+    protocol = settings.protocol(cp)
+    shown = _OnCalibrationRows(protocol.calibration_fraction, protocol.cp_fraction, protocol.random_state)
+    measured = run(data, plan, settings.trials, shown, None)
+    absent = np.count_nonzero(measured.counts == 0, axis=1)
+    return Sweep(methods, plan.temperatures, (alpha,), METRICS, measured.values, absent, {"cp_percent": cp})
 
 
-def _on_calibration_rows(n_rows: int, trial: int, protocol: Protocol) -> Trial:
-    drawn = draw_trial(n_rows, trial, protocol)
-    return Trial(drawn.calibration[:0], drawn.conformal, drawn.calibration, drawn.u)
+class _OnCalibrationRows(Protocol):
+    """The same splits, evaluated on the calibration rows."""
+
+    def split(self, n_rows: int, trial: int, groups: object = None) -> Split:
+        """Parts of a trial: the calibration rows are the ones evaluated."""
+        parts = super().split(n_rows, trial, groups)
+        return Split(parts.calibration[:0], parts.conformal, parts.calibration)
 
 
 def least_gap(curves: Sweep, method: str) -> Floats:
@@ -49,8 +53,9 @@ def least_gap(curves: Sweep, method: str) -> Floats:
 
 def plain_aps_scores(data: Logits, temperatures: Floats) -> Floats:
     """Deterministic APS score of every label at each temperature, (n_temperatures, n)."""
-    shares = shares_of_labels(data, temperatures, np.arange(len(data)), None, lambda: None)
-    scores: Floats = shares.around[:, 0] + shares.around[:, 1]  # the mass above the label, and its own
+    rows = RankedRows(ArrayRows(data.logits), kept_bytes=0)
+    shares = label_shares(rows, data.require_labels("the study"), temperatures).all
+    scores: Floats = shares.low + shares.own
     return scores
 
 

@@ -1,31 +1,30 @@
-"""Sets with thresholds by class, for many trials at once.
-
-A prediction for each trial would sort every row and take its logarithms a hundred times over. Here that is done once
-for a row, and what differs between trials (u and the thresholds) is gone through inside.
-"""
+"""Sets with thresholds by class at T = 1, for many trials at once: as they are valid, and as the published code has them."""
 
 import math
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.compiled import kernel
-from thermoset.conformal import ConformalClassifier
+from thermoset.core.counting import Levels
+from thermoset.core.groups import count_class_sets
+from thermoset.core.labels import LabelShares, label_shares
+from thermoset.core.levels import Alpha, conformal_rank
+from thermoset.core.scores import Score, resolve
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.thresholds import Cuts, ScorePairs
+from thermoset.core.trials import Trials, trial_scores
 from thermoset.data import Logits
-from thermoset.engine import ScorePairs, ascending, score_pair
-from thermoset.kernels import Floats, Row, all_masses, rank_weights, shares
-from thermoset.levels import Alpha, conformal_rank
-from thermoset.pool import for_blocks, run_all
-from thermoset.scores import resolve, score_value
-from thermoset.sweeping import Trial
+from thermoset.groupings import GROUPINGS
+from thermoset.sweeping import Protocol
+from thermoset.sweeping.by_class import class_thresholds
+from thermoset.sweeping.passes import Plan
+from thermoset.sweeping.trials import draw_trials
 
 __all__ = ["KINDS", "CountedSets", "count_sets"]
 
-KINDS = (("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"))
+KINDS = (("exact", "class"), ("published", "class"), ("exact", "cluster"))
 """The thresholds that are compared: in whose mode, and how classes are grouped."""
 
 
@@ -42,95 +41,45 @@ class CountedSets:
     counts: NDArray[np.int64]
 
 
-def count_sets(data: Logits, trials: list[Trial], method: str, alpha: Alpha) -> CountedSets:
-    """Fit class-conditional thresholds at T = 1 in every trial and count what the sets of its evaluation rows hold."""
-    labels = data.require_labels("the study")
-    score, shape = resolve(method), (data.n_classes, len(trials), len(KINDS))
-    q = ScorePairs(np.empty(shape), np.empty(shape))
-    u, evaluated = np.empty((len(data), len(trials))), np.zeros((len(data), len(trials)), dtype=np.bool_)
-
-    def fit(t: int, trial: Trial) -> None:
-        u[:, t] = trial.u
-        evaluated[trial.evaluation, t] = True
-        for k, one in enumerate(_thresholds(data, trial, method, alpha)):
-            q.value[:, t, k], q.refine[:, t, k] = one.value, one.refine
-
-    run_all([partial(fit, t, trial) for t, trial in enumerate(trials)])
-    members = np.zeros(shape[1:], dtype=np.int64)
-    hits = np.zeros((data.n_classes, *shape[1:]), dtype=np.int64)
-    lock = threading.Lock()
-
-    def count(block: Row, rows: slice) -> None:
-        some = np.zeros_like(members), np.zeros_like(hits)
-        drawn = np.ascontiguousarray(u[rows]), np.ascontiguousarray(evaluated[rows])
-        _count(*ascending(block), labels[rows], score.code, score.parameters, *drawn, q.value, q.refine, *some)
-        with lock:  # integers: the order of blocks does not matter
-            np.add(members, some[0], out=members)
-            np.add(hits, some[1], out=hits)
-
-    for_blocks(data.logits, count)
-    counts = [np.bincount(labels[trial.evaluation], minlength=data.n_classes) for trial in trials]
-    return CountedSets(members, hits.transpose(1, 2, 0), np.array(counts))
+def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha: Alpha) -> CountedSets:
+    """Find the thresholds of every trial and count what the sets of its evaluation rows hold."""
+    labels, source, score = data.require_labels("the study"), ArrayRows(data.logits), resolve(method)
+    one = np.ones(1)
+    drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
+    shares = label_shares(RankedRows(source, kept_bytes=0), labels, one)
+    plan = Plan((score,), one, (alpha,), False, True, None)
+    found = []
+    for mode, grouping in KINDS:
+        if mode == "published":
+            found.append(_as_published(score, shares.at(0), labels, drawn, alpha))
+        else:
+            kind = GROUPINGS[grouping]
+            found.append(class_thresholds(shares, labels, plan, kind, drawn, protocol.random_state, lambda: None))
+    cuts = Cuts(*(np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)))  # kinds stand where levels do
+    counted = count_class_sets(source, labels, Levels((score,), one, cuts, 0), drawn)
+    hits = drawn.counts[:, None] - counted.missed[0, 0].transpose(2, 0, 1)
+    return CountedSets(counted.size[0, 0].T.astype(np.int64), hits, drawn.counts)
 
 
-def _thresholds(data: Logits, trial: Trial, method: str, alpha: Alpha) -> Iterator[ScorePairs]:
-    """Thresholds of a trial, one for each kind and class."""
-    conformal, u = data.take(trial.conformal), trial.u[trial.conformal]
-    mondrian = ConformalClassifier(method, alpha, class_conditional="mondrian").fit(conformal, u=u)
-    yield mondrian.thresholds_
-    yield _as_published(mondrian, alpha)
-    yield ConformalClassifier(method, alpha, class_conditional="clustered").fit(conformal, u=u).thresholds_
+def _as_published(score: Score, shares: LabelShares, labels: NDArray[np.int64], trials: Trials, alpha: Alpha) -> Cuts:
+    """Thresholds by class of the published code: order statistic k + 1, and the largest score of a class with fewer rows.
 
-
-def _as_published(model: ConformalClassifier, alpha: Alpha) -> ScorePairs:
-    """Thresholds by class of the published code, from the scores of a fitted Mondrian classifier.
-
-    It takes order statistic k + 1, and where a class has fewer rows its largest score, which promises nothing.
+    The latter promises nothing.
     """
-    calibration = model.calibration_
-    clamped = np.empty((2, model.n_features_in_))
-    for c in range(model.n_features_in_):
-        pool = calibration.scores[calibration.labels == c]
+    n_classes = trials.counts.shape[1]
+    shape = 1, 1, 1, n_classes, trials.count
+    out = Cuts(np.empty(shape), np.empty(shape))
+    for t in range(trials.count):
+        scores, of_rows = trial_scores(score.formula, shares, trials, t), labels[trials.conformal[t]]
+        for c, (value, refine) in enumerate(_clamped(scores, of_rows, n_classes, alpha)):
+            out.value[..., c, t], out.refine[..., c, t] = value, refine
+    return out
+
+
+def _clamped(
+    scores: ScorePairs, labels: NDArray[np.int64], n_classes: int, alpha: Alpha
+) -> Iterator[tuple[float, float]]:
+    for c in range(n_classes):
+        pool = scores[labels == c]
         n = pool.value.size
-        clamped[:, c] = pool.smallest(min(conformal_rank(n, alpha) + 1, n)) if n else (math.inf, math.inf)
-    return ScorePairs(*clamped)
-
-
-@kernel
-def _count(
-    ranked: Row,
-    order: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    code: int,
-    parameters: tuple[float, float, float],
-    u: Floats,
-    evaluated: NDArray[np.bool_],
-    value: Floats,
-    refine: Floats,
-    members: NDArray[np.int64],
-    hits: NDArray[np.int64],
-) -> None:
-    """Count members and hits at T = 1, no class masked; thresholds (C, trials, kinds), u, evaluated (rows, trials)."""
-    n_classes = ranked.shape[1]
-    log_weight, weight = np.empty(n_classes), np.empty(n_classes)
-    above, below = np.empty(n_classes), np.empty(n_classes)
-    for i in range(ranked.shape[0]):
-        masked = rank_weights(ranked[i], 1.0, log_weight, weight)
-        all_masses(weight, above, below)
-        rest = below[n_classes - 1]
-        total = 1.0 + rest
-        for p in range(n_classes):
-            label, rank = order[i, p], n_classes - p
-            low, own, tail = above[p] / total, weight[p] / total, below[p] / total
-            for t in range(u.shape[1]):
-                if not evaluated[i, t]:
-                    continue
-                score = score_value(code, parameters, rank, low, own, tail, 1.0 / total, u[i, t])
-                for k in range(value.shape[2]):
-                    inside = score < value[label, t, k]
-                    if score == value[label, t, k]:  # only then logarithms are needed
-                        around = shares(log_weight, weight, masked, p, above[p], below[p], rest)
-                        inside = score_pair(code, parameters, rank, around, u[i, t])[1] <= refine[label, t, k]
-                    if inside:
-                        members[t, k] += 1
-                        hits[label, t, k] += label == labels[i]
+        yield pool.smallest(min(conformal_rank(n, alpha) + 1, n)) if n else (math.inf, math.inf)

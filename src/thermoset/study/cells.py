@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.levels import exact_level
+from thermoset.core.levels import exact_level
 from thermoset.metrics import coverage_gaps, top_gap
 from thermoset.study.measure import METHODS, Measured, Settings
 from thermoset.study.published import Pair, Printed, find_printed

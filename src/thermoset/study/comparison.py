@@ -5,7 +5,6 @@ for each trial, and our own choices a search, so that both have fewer trials on 
 """
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,11 +12,10 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.pool import run_all
+from thermoset.core.scores import resolve
 from thermoset.data import Logits
-from thermoset.errors import CoverageWarning
 from thermoset.metrics import avg_gap, coverage_gaps, top_gap
-from thermoset.pool import run_all
-from thermoset.scores import resolve
 from thermoset.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.study.by_class import KINDS, count_sets
 from thermoset.study.cells import SHOWN, Cell, Place, cell_of_trials
@@ -159,20 +157,16 @@ def _at_chosen(
 def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int]) -> Iterator[Cell]:
     """Mondrian sets as they are valid and as the published code makes them, and clustered ones; all at T = 1."""
     few = few_trials(data, settings)
-    trials = [draw_trial(len(data), t, settings.protocol(cp)) for cp in cps for t in range(few)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CoverageWarning)  # classes with few rows are the point of the comparison
-        found = count_sets(data, trials, "raps", ALPHA)
-    counts, rows = found.counts[:, None], found.counts.sum(axis=1)[:, None]
-    gaps = coverage_gaps(found.hits, counts, ALPHA)
-    values = {
-        "avg_size": found.members / rows,
-        "marginal_coverage_gap": coverage_gaps(found.hits.sum(axis=2), rows, ALPHA),
-        "top_coverage_gap": top_gap(gaps, data.n_classes),
-        "avg_coverage_gap": avg_gap(gaps),
-    }
-    for i, cp in enumerate(cps):
+    for cp in cps:
+        found = count_sets(data, settings.protocol(cp), few, "raps", ALPHA)
+        counts, rows = found.counts[:, None], found.counts.sum(axis=1)[:, None]
+        gaps = coverage_gaps(found.hits, counts, ALPHA)
+        values = {
+            "avg_size": found.members / rows,
+            "marginal_coverage_gap": coverage_gaps(found.hits.sum(axis=2), rows, ALPHA),
+            "top_coverage_gap": top_gap(gaps, data.n_classes),
+            "avg_coverage_gap": avg_gap(gaps),
+        }
         for k, (mode, at) in enumerate(KINDS):
             for metric in SHOWN:
-                of_trials = values[metric][i * few : (i + 1) * few, k]
-                yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), of_trials)
+                yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), values[metric][:, k])

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.calibration import fit_ece, fit_nll
+from thermoset.core.pool import for_blocks
+from thermoset.core.softmax import confidences
+from thermoset.core.sources import ArrayRows, widened
 from thermoset.data import Logits
-from thermoset.kernels import confidences
 from thermoset.metrics import reliability_from_confidence, top_k_accuracy
-from thermoset.pool import for_blocks
 from thermoset.sweeping import OwnTemperatures, Protocol, Sweep, draw_trial, measure_trials, sweep, temperature_grid
 
 __all__ = ["METHODS", "Measured", "Settings", "Tell", "calibrated_temperatures", "measure"]
@@ -119,7 +120,7 @@ def calibrated_temperatures(data: Logits, settings: Settings, centre: float) -> 
     steps = int(np.log(_SPAN) / np.log(_RATIO))
     grid: Floats = centre * _RATIO ** np.arange(-steps, steps + 1, dtype=np.float64)
     confidence = np.empty((len(grid), len(data)))
-    for_blocks(data.logits, lambda block, rows: confidences(block, grid, confidence[:, rows]))
+    for_blocks(ArrayRows(data.logits), lambda block, rows: confidences(widened(block), grid, confidence[:, rows]))
     correct = data.logits.argmax(axis=1) == labels
     nll, ece = np.empty(settings.trials), np.empty(settings.trials)
     for t in range(settings.trials):

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from thermoset.conformal import ConformalClassifier
+from thermoset.core.levels import conformal_rank
+from thermoset.core.pool import run_all
+from thermoset.core.scores import RAPS
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
-from thermoset.levels import conformal_rank
-from thermoset.pool import run_all
-from thermoset.scores import RAPS
 from thermoset.study.measure import Settings
 from thermoset.sweeping import Protocol, Sweep, draw_trial, sweep, temperature_grid
 

@@ -13,18 +13,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.core.pool import compiling
+from thermoset.core.scores import APS, SCORES, Score, resolve
 from thermoset.data import Logits, as_logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed
-from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
-from thermoset.pool import compiling
-from thermoset.scores import APS, SCORES, Score, resolve
+from thermoset.groupings import resolve_grouping
+from thermoset.sweeping.by_class import run_by_class
 from thermoset.sweeping.grid import PAPER_GRID, checked_temperatures, temperature_grid
 from thermoset.sweeping.own import OwnTemperatures, measure_trials
 from thermoset.sweeping.passes import INTEGRATED_METRICS, METRICS, Plan, run
-from thermoset.sweeping.plain import run_class_conditional
 from thermoset.sweeping.table import Sweep, median_of_means, standard_error
-from thermoset.sweeping.trials import Protocol, Trial, Trials, draw_trial, draw_trials
+from thermoset.sweeping.trials import Protocol, Trial, draw_trial
 
 __all__ = [
     "INTEGRATED_METRICS",
@@ -59,7 +60,7 @@ def sweep(
     evaluation: Literal["drawn", "integrated"] = "drawn",
     randomized: bool = True,
     allow_empty: bool = True,
-    class_conditional: Literal["mondrian", "clustered"] | None = None,
+    grouping: str | None = None,
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
@@ -81,8 +82,8 @@ def sweep(
         Whether evaluation rows use their drawn u, as a classifier would, or sizes and marginal coverage are averaged
         over u in closed form, which removes that noise. Class gaps are not linear in hits: they always use drawn u,
         and "integrated" adds the smoother `INTEGRATED_METRICS` for choosing a temperature.
-    randomized, allow_empty, class_conditional
-        As in `ConformalClassifier`. Class-conditional sets cost a fit and a prediction for every trial.
+    randomized, allow_empty, grouping
+        As in `ConformalClassifier`.
     n_jobs : int
         Threads; all cores when left out. The answer does not depend on it.
     progress : callable
@@ -112,32 +113,31 @@ def sweep(
     )
     protocol = Protocol(calibration_fraction, cp_fraction, checked_seed(random_state), randomized)
     count = _checked_count("trials", trials)
-    kinds = (None, "mondrian", "clustered")
-    kind = _checked_choice("class_conditional", class_conditional, kinds)
+    kind = resolve_grouping(grouping)
     if kind is not None and plan.integrate:
-        raise InputError("evaluation='integrated' needs one threshold for all classes; got class_conditional as well.")
+        raise InputError("evaluation='integrated' needs one threshold for all classes; got grouping as well.")
     if plan.integrate and not randomized:
         raise InputError("evaluation='integrated' averages over u, which randomized=False has not. Use 'drawn'.")
-    drawn = draw_trials(data.require_labels("sweep"), data.n_classes, count, protocol)
-    absent = np.count_nonzero(drawn.counts == 0, axis=1)
-    _warn_about_rows(plan, drawn, absent)
+    _warn_about_conformal_rows(plan, len(protocol.split(len(data), 0).conformal), data.n_classes)
     if kind is None:
-        _warm_up(data, plan)
-        values = run(data, plan, drawn, progress)
+        _warm_up(plan)
+        measured = run(data, plan, count, protocol, progress)
     else:
-        values = run_class_conditional(data, plan, kind, count, protocol, progress)
+        measured = run_by_class(data, plan, kind, count, protocol, progress)
+    absent = np.count_nonzero(measured.counts == 0, axis=1)
+    _warn_about_classes(absent, data.n_classes)
     settings = {
         "rows": len(data),
         "classes": data.n_classes,
         "trials": count,
         "evaluation": evaluation,
         "allow_empty": allow_empty,
-        "class_conditional": kind,
+        "grouping": grouping,
         **{field.name: getattr(protocol, field.name) for field in fields(protocol)},
     }
     names = tuple(_name(score) for score in plan.scores)
     levels = tuple(float(exact_level(alpha)) for alpha in plan.alphas)
-    return Sweep(names, plan.temperatures, levels, plan.metrics, values, absent, settings)
+    return Sweep(names, plan.temperatures, levels, plan.metrics, measured.values, absent, settings)
 
 
 def _name(score: Score) -> str:
@@ -180,8 +180,7 @@ def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     return value
 
 
-def _warn_about_rows(plan: Plan, drawn: Trials, absent: NDArray[np.int64]) -> None:
-    n_conformal, n_classes = drawn.conformal.shape[1], drawn.counts.shape[1]
+def _warn_about_classes(absent: NDArray[np.int64], n_classes: int) -> None:
     if absent.any():
         warnings.warn(
             f"{int(absent.max())} of {n_classes} classes have no evaluation rows in some trial; class gaps leave "
@@ -189,6 +188,9 @@ def _warn_about_rows(plan: Plan, drawn: Trials, absent: NDArray[np.int64]) -> No
             CoverageWarning,
             stacklevel=3,
         )
+
+
+def _warn_about_conformal_rows(plan: Plan, n_conformal: int, n_classes: int) -> None:
     for alpha in plan.alphas:
         if conformal_rank(n_conformal, alpha) > n_conformal:
             warnings.warn(
@@ -199,15 +201,14 @@ def _warn_about_rows(plan: Plan, drawn: Trials, absent: NDArray[np.int64]) -> No
             )
 
 
-def _warm_up(data: Logits, plan: Plan) -> None:
+def _warm_up(plan: Plan) -> None:
     """Compile the kernels on a handful of rows, or load them from the cache."""
-    if (data.logits.dtype, plan.integrate) in _compiled:
-        return
-    with compiling():
-        few = Logits(np.arange(20.0).reshape(10, 2).astype(data.logits.dtype), np.arange(10) % 2)
-        small = Plan((APS(),), np.ones(1), (0.5,), plan.integrate, True, 1)
-        run(few, small, draw_trials(few.require_labels("sweep"), 2, 1, Protocol(0, 0.5)), None)
-    _compiled.add((data.logits.dtype, plan.integrate))
+    if plan.integrate not in _compiled:
+        with compiling():
+            few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
+            small = Plan((APS(),), np.ones(1), (0.5,), plan.integrate, True, 1)
+            run(few, small, 1, Protocol(0, 0.5), None)
+        _compiled.add(plan.integrate)
 
 
-_compiled: set[tuple[np.dtype[Any], bool]] = set()
+_compiled: set[bool] = set()

@@ -4,28 +4,25 @@ The temperatures of a sweep are shared by all trials. Here a trial has one, so t
 softmaxes as there are different temperatures; rows are sorted once, by the loops of the sweep.
 """
 
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thermoset.core.counting import Levels, Part, count_sets
+from thermoset.core.exponentials import Floats
+from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.levels import Alpha
+from thermoset.core.scores import Score, resolve
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
 from thermoset.errors import InputError
-from thermoset.levels import Alpha, conformal_rank
-from thermoset.metrics import avg_gap, coverage_gaps, top_gap
-from thermoset.pool import row_blocks, run_all, widened
-from thermoset.scores import Score, resolve
-from thermoset.sweeping.labels import TOP_SHARE, count_misses, select_thresholds
-from thermoset.sweeping.passes import METRICS, Shares, shares_of_labels
-from thermoset.sweeping.sizes import count_sizes
-from thermoset.sweeping.trials import Protocol, Trials, draw_trials
+from thermoset.sweeping.passes import METRICS, fill_counted
+from thermoset.sweeping.trials import Protocol, draw_trials
 
 __all__ = ["OwnTemperatures", "measure_trials"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,108 +70,32 @@ def measure_trials(
     if own.ndim != 1 or not own.size or not np.all((own > 0) & np.isfinite(own)):
         raise InputError(f"temperatures must be finite numbers above 0, one for each trial; got {temperatures!r}.")
     scores = tuple(resolve(method) for method in methods)
-    trials = draw_trials(labels, data.n_classes, len(own), protocol)
+    trials = draw_trials(labels, data.n_classes, range(len(own)), protocol)
+    rows = RankedRows(ArrayRows(data.logits))
     distinct, place = np.unique(own, return_inverse=True)
+    shares = label_shares(rows, labels, distinct)
+    tick()
     groups = [np.flatnonzero(place == j) for j in range(len(distinct))]
-    shares = shares_of_labels(data, distinct, trials.order, None, lambda: None)
+    parts = [_part(shares.only(j), scores, alphas, trials.some(which), distinct[j]) for j, which in enumerate(groups)]
     tick()
-    work = _Work(data, scores, tuple(alphas), distinct, groups, [_some(trials, rows) for rows in groups], trials)
-    work.thresholds_and_hits(shares)
+    counted = count_sets(rows, labels, parts)
     tick()
-    work.sizes(shares)
-    tick()
-    return OwnTemperatures(own, work.values, work.hits, trials.counts)
+    shape = len(scores), len(alphas)
+    values = np.full((*shape, len(METRICS), len(own)), np.nan)
+    hits = np.empty((*shape, len(own), data.n_classes), dtype=np.int64)
+    for part, found, which in zip(parts, counted, groups, strict=True):
+        for m, a in np.ndindex(shape):
+            some = np.empty((len(METRICS), len(which)))
+            fill_counted(some, found.at(m, 0, a), part.trials.counts, alphas[a])
+            some[METRICS.index("threshold")] = part.levels.cuts.value[m, 0, a]
+            values[m, a][:, which] = some
+            hits[m, a, which] = part.trials.counts - found.at(m, 0, a).missed.T
+    return OwnTemperatures(own, values, hits, trials.counts)
 
 
-def _some(trials: Trials, which: NDArray[np.int64]) -> Trials:
-    """Some of the trials, in arrays of their own: the kernels are compiled for contiguous ones."""
-    return replace(
-        trials,
-        conformal=trials.conformal[which],
-        u_conformal=trials.u_conformal[which],
-        evaluation=np.ascontiguousarray(trials.evaluation[:, which]),
-        u=np.ascontiguousarray(trials.u[:, which]),
-        counts=trials.counts[which],
-    )
-
-
-class _Work:
-    """The stages of a sweep, for groups of trials that share a temperature."""
-
-    def __init__(
-        self,
-        data: Logits,
-        scores: tuple[Score, ...],
-        alphas: tuple[Alpha, ...],
-        temperatures: Floats,
-        groups: list[NDArray[np.int64]],
-        parts: list[Trials],
-        trials: Trials,
-    ) -> None:
-        self.data, self.scores, self.alphas, self.temperatures = data, scores, alphas, temperatures
-        self.groups, self.parts, self.trials = groups, parts, trials
-        shape = len(scores), len(alphas)
-        self.values = np.full((*shape, len(METRICS), trials.count), np.nan)
-        self.hits = np.empty((*shape, trials.count, data.n_classes), dtype=np.int64)
-        self.refine = np.empty((*shape, trials.count))
-
-    def thresholds_and_hits(self, shares: Shares) -> None:
-        """Stage two: order statistics of the conformal rows, hits of the others."""
-        run_all([partial(self._hits_of_group, shares, j) for j in range(len(self.groups))])
-
-    def _hits_of_group(self, shares: Shares, j: int) -> None:
-        part, which = self.parts[j], self.groups[j]
-        ks = np.array([conformal_rank(part.conformal.shape[1], alpha) for alpha in self.alphas])
-        none = np.zeros((self.data.n_classes, 0), dtype=np.int64)
-        for m, score in enumerate(self.scores):
-            formula = score.code, score.parameters, shares.rank, shares.around[j]
-            q = np.empty((2, len(ks), part.count))
-            select_thresholds(*formula, part.conformal, part.u_conformal, ks, *q)
-            self.refine[m][:, which] = q[1]
-            for a, alpha in enumerate(self.alphas):
-                misses = np.zeros((self.data.n_classes, part.count), dtype=np.int32)
-                count_misses(*formula, part.u, part.evaluation, part.edges, q[0, a], q[1, a], False, misses, none)
-                hits = part.counts - misses.T
-                self.hits[m, a, which] = hits
-                gaps, total = coverage_gaps(hits, part.counts, alpha), part.counts.sum(axis=1)
-                found = {
-                    "threshold": q[0, a],
-                    "marginal_coverage": hits.sum(axis=1) / total,
-                    "marginal_coverage_gap": coverage_gaps(hits.sum(axis=1), total, alpha),
-                    "top_coverage_gap": top_gap(gaps, self.data.n_classes),
-                    "avg_coverage_gap": avg_gap(gaps),
-                }
-                for name, value in found.items():
-                    self.values[m, a, METRICS.index(name), which] = value
-
-    def sizes(self, shares: Shares) -> None:
-        """Stage three: sizes, by blocks of rows that are sorted once."""
-        codes = np.array([score.code for score in self.scores])
-        parameters = np.array([score.parameters for score in self.scores])
-        counted = np.zeros((2, len(self.scores), len(self.alphas), self.trials.count), dtype=np.int64)
-        lock = threading.Lock()
-
-        def work(rows: slice) -> None:
-            ranked = np.sort(widened(self.data.logits[self.trials.order[rows]]), axis=1)
-            falling = np.ascontiguousarray(ranked[:, ::-1])
-            for j, (part, which) in enumerate(zip(self.parts, self.groups, strict=True)):
-                q, refine = self._thresholds(which)
-                sizes = np.zeros((2, *q.shape), dtype=np.int32)
-                none = np.zeros((2, *q.shape[:3], 0), dtype=np.int64)
-                tops = np.ascontiguousarray(shares.around[j : j + 1, TOP_SHARE, rows])
-                count_sizes(
-                    ranked, falling, self.temperatures[j : j + 1], tops, codes, parameters, part.u[rows],
-                    part.evaluation[rows], q, refine, np.argsort(q, axis=-1, kind="stable"), *sizes, *none,
-                )  # fmt: skip
-                with lock:  # integers: the order of blocks does not matter
-                    counted[..., which] += sizes[:, :, 0]
-
-        run_all([partial(work, rows) for rows in row_blocks(len(self.data), self.data.n_classes)])
-        size, empty = counted / self.trials.evaluation.sum(axis=0)
-        self.values[:, :, METRICS.index("avg_size")] = size
-        self.values[:, :, METRICS.index("empty_share")] = empty
-
-    def _thresholds(self, which: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Thresholds of some trials as the kernel wants them: (scores, 1, alphas, trials)."""
-        q = self.values[:, :, METRICS.index("threshold")][:, None][..., which]
-        return np.ascontiguousarray(q), np.ascontiguousarray(self.refine[:, None][..., which])
+def _part(
+    shares: SharesByTemperature, scores: tuple[Score, ...], alphas: Sequence[Alpha], trials: Trials, temperature: float
+) -> Part:
+    """Trials that share a temperature, with their thresholds."""
+    cuts = trial_thresholds(shares, scores, alphas, trials)
+    return Part(shares, Levels(scores, np.array([temperature]), cuts, 0), trials)

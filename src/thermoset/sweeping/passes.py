@@ -1,27 +1,30 @@
-"""The three stages of a sweep: label shares by blocks of rows, thresholds and misses by temperature, sizes by blocks.
+"""A sweep as a loop over the stages of the core: label shares, thresholds, then sizes and hits.
 
+Temperatures and trials are taken in turns whose arrays fit a budget of bytes, so that memory does not grow with them.
 Every stage writes to its own place or adds integers, so the number of threads and the size of blocks change nothing.
 """
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.counting import Counted, Levels, Part, count_sets
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.integrated import Law, expected_misses, expected_totals
+from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.pool import thread_count
+from thermoset.core.scores import Score
+from thermoset.core.sources import ArrayRows, RankedRows, block_rows
+from thermoset.core.thresholds import Cuts
+from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
-from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.metrics import avg_gap, coverage_gaps, top_gap
-from thermoset.pool import row_blocks, run_all, widened
-from thermoset.scores import Score
-from thermoset.sweeping.intervals import FIXED_POINT
-from thermoset.sweeping.labels import N_SHARES, TOP_SHARE, count_misses, label_shares, select_thresholds
-from thermoset.sweeping.sizes import count_sizes
-from thermoset.sweeping.trials import Trials
+from thermoset.sweeping.trials import Protocol, draw_trials
 
-__all__ = ["INTEGRATED_METRICS", "METRICS", "Plan", "Shares", "run", "shares_of_labels"]
+__all__ = ["BUDGET_BYTES", "INTEGRATED_METRICS", "METRICS", "Measured", "Plan", "Ticks", "fill_counted", "run"]
 
 METRICS = (
     "avg_size",
@@ -37,6 +40,8 @@ INTEGRATED_METRICS = (
     "integrated_avg_coverage_gap",
     "integrated_squared_coverage_gap",
 )
+
+BUDGET_BYTES = 2**28  # of the arrays that grow with temperatures, and of those that grow with trials
 
 
 @dataclass(frozen=True)
@@ -60,161 +65,123 @@ class Plan:
         """Scores, temperatures, alphas."""
         return len(self.scores), len(self.temperatures), len(self.alphas)
 
-
-@dataclass(frozen=True)
-class Shares:
-    """Of every row, in the order it was asked for: its label's rank, and shares around the label at each temperature.
-
-    rank (n,), around (temperatures, N_SHARES, n).
-    """
-
-    rank: NDArray[np.int64]
-    around: NDArray[np.float64]
+    def temperature_turns(self, n_rows: int, n_classes: int, trials: int) -> Iterator[slice]:
+        """Temperatures whose shares and counts fit the budget."""
+        threads = thread_count() if self.n_jobs is None else self.n_jobs
+        counts = 4 * threads * len(self.scores) * len(self.alphas) * n_classes * trials
+        step = max(1, BUDGET_BYTES // (n_rows * SharesByTemperature.BYTES + counts))
+        yield from (slice(start, start + step) for start in range(0, len(self.temperatures), step))
 
 
-def run(data: Logits, plan: Plan, trials: Trials, progress: Callable[[int, int], None] | None) -> NDArray[np.float64]:
-    """Run the three stages; return values by score, temperature, alpha, metric and trial.
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """values : by score, temperature, alpha, metric and trial; counts : evaluation rows by trial and class."""
 
-    `progress` is told (done, total) of their tasks: two for each block of rows, one for each temperature.
-    """
-    blocks = row_blocks(len(data), data.n_classes)
-    n_temperatures = len(plan.temperatures)
-    total, done = 2 * len(blocks) + n_temperatures, 0
+    values: Floats
+    counts: Ints
 
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
 
-    shares = shares_of_labels(data, plan.temperatures, trials.order, plan.n_jobs, tick)
-    values = np.full((*plan.shape, len(plan.metrics), trials.count), np.nan)
-    refine = np.empty((*plan.shape, trials.count))
-    run_all(
-        [partial(_one_temperature, data, plan, trials, shares, j, values, refine) for j in range(n_temperatures)],
-        n_jobs=plan.n_jobs,
-        progress=tick,
+class Ticks:
+    """Progress in tasks."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def __call__(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def run(
+    data: Logits, plan: Plan, trials: int, protocol: Protocol, progress: Callable[[int, int], None] | None
+) -> Measured:
+    """Measure every score, temperature, level and trial; `progress` is told (done, total)."""
+    labels = data.require_labels("sweep")
+    step = max(1, BUDGET_BYTES // len(data))
+    turns = [range(start, min(start + step, trials)) for start in range(0, trials, step)]
+    temperature_turns = list(plan.temperature_turns(len(data), data.n_classes, len(turns[0])))
+    blocks = -(-len(data) // block_rows(data.n_classes))
+    tick = Ticks(len(turns) * (2 * blocks * len(temperature_turns) + len(plan.temperatures)), progress)
+    rows = RankedRows(ArrayRows(data.logits))
+    parts = []
+    for numbers in turns:
+        drawn = draw_trials(labels, data.n_classes, numbers, protocol)
+        values = np.full((*plan.shape, len(plan.metrics), drawn.count), np.nan)
+        for some in temperature_turns:
+            _some_temperatures(_Turn(rows, labels, plan, drawn, plan.temperatures[some]), values[:, some], tick)
+        parts.append(Measured(values, drawn.counts))
+    return Measured(
+        np.concatenate([part.values for part in parts], axis=-1), np.concatenate([part.counts for part in parts])
     )
-    _sizes(data, plan, trials, shares, blocks, values, refine, tick)
-    return values
 
 
-def shares_of_labels(
-    data: Logits,
-    temperatures: NDArray[np.float64],
-    order: NDArray[np.int64],
-    n_jobs: int | None,
-    tick: Callable[[], None],
-) -> Shares:
-    """Sort every row once and find the shares around its label; place k of the result is row order[k]."""
-    labels = data.require_labels("sweep")[order]
-    rank = np.empty(len(data), dtype=np.int64)
-    around = np.empty((len(temperatures), N_SHARES, len(data)))
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """What is measured at once."""
 
-    def work(rows: slice) -> None:
-        block = widened(data.logits[order[rows]])
-        ranked = np.sort(block, axis=1)
-        label_shares(block, ranked, labels[rows], temperatures, rank[rows], around[:, :, rows])
-
-    blocks = row_blocks(len(data), data.n_classes)
-    run_all([partial(work, rows) for rows in blocks], n_jobs=n_jobs, progress=tick)
-    return Shares(rank, around)
+    rows: RankedRows
+    labels: Ints
+    plan: Plan
+    trials: Trials
+    temperatures: Floats
 
 
-def _one_temperature(
-    data: Logits,
-    plan: Plan,
-    trials: Trials,
-    shares: Shares,
-    j: int,
-    values: NDArray[np.float64],
-    refine: NDArray[np.float64],
-) -> None:
-    """Thresholds, coverage and class gaps at one temperature."""
-    around = shares.around[j]
-    ks = np.array([conformal_rank(trials.conformal.shape[1], alpha) for alpha in plan.alphas])
-    threshold = values[:, :, :, METRICS.index("threshold")]
-    integrated = trials.count if plan.integrate else 0
-    for m, score in enumerate(plan.scores):
-        formula = score.code, score.parameters, shares.rank, around
-        select_thresholds(*formula, trials.conformal, trials.u_conformal, ks, threshold[m, j], refine[m, j])
-        for a, alpha in enumerate(plan.alphas):
-            misses = np.zeros((data.n_classes, trials.count), dtype=np.int32)
-            expected = np.zeros((data.n_classes, integrated), dtype=np.int64)
-            q = threshold[m, j, a], refine[m, j, a]
-            count_misses(
-                *formula, trials.u, trials.evaluation, trials.edges, *q, not plan.allow_empty, misses, expected
-            )
-            _fill_coverage(values[m, j, a], trials.counts, misses.T, alpha, data.n_classes)
-            if plan.integrate:
-                _fill_integrated(values[m, j, a], trials.counts, expected.T / FIXED_POINT, alpha, data.n_classes)
+def _some_temperatures(turn: _Turn, values: Floats, tick: Callable[[], None]) -> None:
+    plan, trials = turn.plan, turn.trials
+    shares = label_shares(turn.rows, turn.labels, turn.temperatures, n_jobs=plan.n_jobs, progress=tick)
+    cuts = trial_thresholds(shares, plan.scores, plan.alphas, trials, n_jobs=plan.n_jobs, progress=tick)
+    levels = Levels(plan.scores, turn.temperatures, cuts, int(not plan.allow_empty))
+    parts = [Part(shares, levels, trials)]
+    (counted,) = count_sets(turn.rows, turn.labels, parts, n_jobs=plan.n_jobs, progress=tick)
+    for a, alpha in enumerate(plan.alphas):
+        for m in range(len(plan.scores)):
+            for j in range(len(turn.temperatures)):
+                fill_counted(values[m, j, a], counted.at(m, j, a), trials.counts, alpha)
+                values[m, j, a, METRICS.index("threshold")] = cuts.value[m, j, a]
+    if plan.integrate:
+        _fill_integrated(turn, shares, cuts, values)
 
 
-def _fill_coverage(
-    values: NDArray[np.float64], counts: NDArray[np.int64], misses: NDArray[np.int32], alpha: Alpha, n_classes: int
-) -> None:
-    hits = counts - misses
+def fill_counted(values: Floats, counted: Counted, counts: Ints, alpha: Alpha) -> None:
+    """The metrics (metric, trial) that counts give; `counted` holds one score, temperature and level."""
+    hits, total = counts - counted.missed.T, counts.sum(axis=1)
     gaps = coverage_gaps(hits, counts, alpha)
-    coverage = hits.sum(axis=1) / counts.sum(axis=1)
-    values[METRICS.index("marginal_coverage")] = coverage
-    values[METRICS.index("marginal_coverage_gap")] = coverage_gaps(hits.sum(axis=1), counts.sum(axis=1), alpha)
-    values[METRICS.index("top_coverage_gap")] = top_gap(gaps, n_classes)
+    values[METRICS.index("avg_size")] = counted.size / total
+    values[METRICS.index("empty_share")] = counted.empty / total
+    values[METRICS.index("marginal_coverage")] = hits.sum(axis=1) / total
+    values[METRICS.index("marginal_coverage_gap")] = coverage_gaps(hits.sum(axis=1), total, alpha)
+    values[METRICS.index("top_coverage_gap")] = top_gap(gaps, counts.shape[1])
     values[METRICS.index("avg_coverage_gap")] = avg_gap(gaps)
 
 
-def _fill_integrated(
-    values: NDArray[np.float64], counts: NDArray[np.int64], misses: NDArray[np.float64], alpha: Alpha, n_classes: int
-) -> None:
+def _fill_integrated(turn: _Turn, shares: SharesByTemperature, cuts: Cuts, values: Floats) -> None:
+    """Sizes, coverage and class gaps with u integrated out of the evaluation rows."""
+    plan, trials = turn.plan, turn.trials
+    total = trials.counts.sum(axis=1)
+    for m, score in enumerate(plan.scores):
+        law = Law(score.formula, drawn=True)
+        size, empty = expected_totals(
+            turn.rows, shares, turn.temperatures, law, Cuts(cuts.value[m], cuts.refine[m]), trials, n_jobs=plan.n_jobs
+        )
+        if not plan.allow_empty:  # the top label joins
+            size, empty = size + empty, np.zeros_like(empty)
+        values[m, :, :, METRICS.index("avg_size")] = size / total
+        values[m, :, :, METRICS.index("empty_share")] = empty / total
+        for j in range(len(turn.temperatures)):
+            for a, alpha in enumerate(plan.alphas):
+                cut = Cuts(cuts.value[m, j, a], cuts.refine[m, j, a])
+                misses = expected_misses(law, shares.at(j), turn.labels, trials, cut, not plan.allow_empty)
+                _fill_expected(values[m, j, a], misses.T, trials.counts, alpha)
+
+
+def _fill_expected(values: Floats, misses: Floats, counts: Ints, alpha: Alpha) -> None:
     hits, promised = counts - misses, float(1 - exact_level(alpha))
     shares = np.divide(hits, counts, out=np.full(hits.shape, np.nan), where=counts > 0)  # absent classes: NaN
     gaps = np.abs(shares - promised)
     coverage = hits.sum(axis=1) / counts.sum(axis=1)
     values[METRICS.index("marginal_coverage")] = coverage
     values[METRICS.index("marginal_coverage_gap")] = np.abs(coverage - promised)
-    values[len(METRICS)] = top_gap(gaps, n_classes)
+    values[len(METRICS)] = top_gap(gaps, counts.shape[1])
     values[len(METRICS) + 1] = avg_gap(gaps)
     values[len(METRICS) + 2] = avg_gap(gaps**2)
-
-
-def _sizes(
-    data: Logits,
-    plan: Plan,
-    trials: Trials,
-    shares: Shares,
-    blocks: list[slice],
-    values: NDArray[np.float64],
-    refine: NDArray[np.float64],
-    tick: Callable[[], None],
-) -> None:
-    """Average sizes and shares of empty sets."""
-    q = np.ascontiguousarray(values[:, :, :, METRICS.index("threshold")])
-    rising = np.argsort(q, axis=-1, kind="stable")
-    codes = np.array([score.code for score in plan.scores])
-    parameters = np.array([score.parameters for score in plan.scores])
-    integrated = trials.count if plan.integrate else 0
-    drawn = np.zeros((2, *plan.shape, trials.count), dtype=np.int64)
-    mean = np.zeros((2, *plan.shape, integrated), dtype=np.int64)
-    lock = threading.Lock()
-
-    def work(rows: slice) -> None:
-        ranked = np.sort(widened(data.logits[trials.order[rows]]), axis=1)
-        sizes, means = np.zeros(drawn.shape, dtype=np.int32), np.zeros_like(mean)  # a block has few labels: 32 bits do
-        tops = np.ascontiguousarray(shares.around[:, TOP_SHARE, rows])
-        falling = np.ascontiguousarray(ranked[:, ::-1])
-        count_sizes(
-            ranked, falling, plan.temperatures, tops, codes, parameters, trials.u[rows], trials.evaluation[rows],
-            q, refine, rising, *sizes, *means,
-        )  # fmt: skip
-        with lock:  # integers: the order of blocks does not matter
-            np.add(drawn, sizes, out=drawn)
-            np.add(mean, means, out=mean)
-
-    run_all([partial(work, rows) for rows in blocks], n_jobs=plan.n_jobs, progress=tick)
-    rows_seen = trials.evaluation.sum(axis=0)
-    labels, none = mean if plan.integrate else drawn
-    if not plan.allow_empty:  # the top label joins; counts are added before the division, which rounds
-        labels, none = labels + none, np.zeros_like(none)
-    unit = FIXED_POINT if plan.integrate else 1.0
-    sizes, empty = labels / unit / rows_seen, none / unit / rows_seen
-    values[:, :, :, METRICS.index("avg_size")] = sizes
-    values[:, :, :, METRICS.index("empty_share")] = empty

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from thermoset.calibration import TemperatureScaler
+from thermoset.core.levels import Alpha, exact_level
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.estimators import checked_temperature
-from thermoset.levels import Alpha, exact_level
 from thermoset.sweeping import Sweep
 from thermoset.theory.bound import BoundIntervals, critical_temperature, temperature_intervals
 from thermoset.theory.peaks import Peak, measured_peak, size_sweep

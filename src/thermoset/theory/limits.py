@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.core.levels import Alpha, conformal_rank
+from thermoset.core.masses import Shares
+from thermoset.core.scores import APS, RAPS, Score, resolve, score_value
+from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
-from thermoset.engine import ScorePairs
 from thermoset.errors import InputError
 from thermoset.estimators import checked_seed
-from thermoset.levels import Alpha, conformal_rank
-from thermoset.scores import APS, RAPS, Score, resolve, score_value
 from thermoset.theory.rows import Floats, Ints, each_row, finite_logits, label_ranks
 from thermoset.theory.sizes import checked_u, row_u
 
@@ -100,8 +101,8 @@ def _hot(ranked: Floats, u: Floats) -> Floats:
 
 def _penalty(score: Score, u: Floats, n_classes: int) -> Floats:
     """What RAPS adds at each rank, whatever the temperature: its score where no mass is above. Affine in u."""
-    at = np.empty((2, n_classes))
+    at, nothing_above = np.empty((2, n_classes)), Shares(0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
     for end, row in enumerate(at):
         for rank in range(1, n_classes + 1):
-            row[rank - 1] = score_value(score.code, score.parameters, rank, 0.0, 0.0, 1.0, 0.0, float(end))
+            row[rank - 1] = score_value(score.formula, rank, nothing_above, float(end))
     return np.asarray(at[0] + u[:, None] * (at[1] - at[0]))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from thermoset.core.levels import Alpha, rows_needed
+from thermoset.core.scores import Score
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed
-from thermoset.levels import Alpha, rows_needed
-from thermoset.scores import Score
 from thermoset.sweeping import Sweep, sweep
 from thermoset.theory.bound import critical_temperature
 from thermoset.theory.rows import Bools, Floats, Ints, checked_rank, finite_logits

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.conformal import ConformalClassifier
+from thermoset.core.levels import Alpha
+from thermoset.core.scores import Score
+from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
-from thermoset.engine import ScorePairs
 from thermoset.errors import InputError
 from thermoset.estimators import checked_temperature
-from thermoset.levels import Alpha
-from thermoset.scores import Score
 from thermoset.theory.bound import bound
 from thermoset.theory.entropy import log_entropy_slopes
 from thermoset.theory.gaps import difference, gap, last_index, log_gaps, margins, slope_logs

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.core.labels import label_scores
+from thermoset.core.levels import Alpha
+from thermoset.core.scores import APS
+from thermoset.core.sources import ArrayRows
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
-from thermoset.engine import Randomness, ScorePairs, label_scores
 from thermoset.estimators import checked_temperature
-from thermoset.levels import Alpha
-from thermoset.scores import APS
 from thermoset.theory.gaps import last_index, margins
 from thermoset.theory.rows import Floats, Ints, checked_rank, finite_logits, label_ranks, log_softmax
 
@@ -102,4 +105,4 @@ def score_order(logits: Any, labels: Any = None, temperature: float = 1.0) -> In
 
 def _aps_scores(data: Logits, temperature: float) -> ScorePairs:
     labels = data.require_labels("the score of a row")
-    return label_scores(data.logits, labels, APS(), temperature, Randomness())
+    return label_scores(ArrayRows(data.logits), labels, APS(), [temperature], Randomness())[0]

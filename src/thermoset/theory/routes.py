@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from thermoset.conformal import ConformalClassifier
+from thermoset.core.levels import Alpha
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.estimators import checked_seed, checked_temperature
-from thermoset.levels import Alpha
 from thermoset.theory.bound import bound
 from thermoset.theory.gaps import margins
 from thermoset.theory.propositions import Check, proposition_4_3

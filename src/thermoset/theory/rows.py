@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thermoset.core.levels import Alpha, conformal_rank, rows_needed
+from thermoset.core.pool import for_blocks
+from thermoset.core.sources import ArrayRows, Block
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
-from thermoset.kernels import Row
-from thermoset.levels import Alpha, conformal_rank, rows_needed
-from thermoset.pool import for_blocks
 
 __all__ = [
     "Bools",
@@ -53,11 +53,11 @@ def finite_logits(logits: Any, labels: Any = None) -> Logits:
 def each_row(data: Logits, out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
     """Fill `out`, one place a row, with `work(ranked, rows)`: blocks of rows sorted in falling order, as float64."""
 
-    def fill(block: Row, rows: slice) -> None:
+    def fill(block: Block, rows: slice) -> None:
         ranked: Floats = -np.sort(-block.astype(np.float64), axis=1)
         out[rows] = work(ranked, rows)
 
-    for_blocks(data.logits, fill)
+    for_blocks(ArrayRows(data.logits), fill)
 
 
 def checked_places(m: ArrayLike, n_rows: int, n_classes: int, name: str = "m") -> Ints:
@@ -82,13 +82,13 @@ def label_ranks(data: Logits, labels: Ints) -> Ints:
     """Rank of each row's label, 1 for the top class; equal logits rank by label index."""
     ranks = np.empty(len(data), dtype=np.int64)
 
-    def fill(block: Row, rows: slice) -> None:
+    def fill(block: Block, rows: slice) -> None:
         own = labels[rows, None]
         z = np.take_along_axis(block, own, axis=1)
         before = (block > z) | ((block == z) & (np.arange(block.shape[1]) < own))
         ranks[rows] = 1 + before.sum(axis=1)
 
-    for_blocks(data.logits, fill)
+    for_blocks(ArrayRows(data.logits), fill)
     return ranks
 
 

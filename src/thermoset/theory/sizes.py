@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.engine import Randomness, ScorePairs, prefix_sizes
+from thermoset.core.pool import for_blocks
+from thermoset.core.scores import APS
+from thermoset.core.sources import ArrayRows, Block, ranked
+from thermoset.core.prefixes import prefix_sizes
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 from thermoset.estimators import checked_temperature
-from thermoset.kernels import Row
-from thermoset.pool import for_blocks
-from thermoset.scores import APS
 from thermoset.theory.rows import Floats, Ints, finite_logits
 
 __all__ = ["Threshold", "as_threshold", "checked_u", "paper_sizes", "row_u"]
@@ -60,7 +62,7 @@ def paper_sizes(logits: Any, temperature: float, q: float | ScorePairs, *, u: Ar
     data, t = finite_logits(logits), checked_temperature(temperature)
     threshold, given = as_threshold(q), checked_u(u, len(data))
     below = ScorePairs(*(np.array([part]) for part in threshold.below))
-    sizes: Ints = 1 + prefix_sizes(data.logits, APS(), t, Randomness(given=given), below)[0]
+    sizes: Ints = 1 + prefix_sizes(ArrayRows(data.logits), APS(), t, Randomness(given=given), below)[0]
     return sizes
 
 
@@ -74,10 +76,10 @@ def row_u(logits: Any, random_state: int = 0) -> Floats:
     data = finite_logits(logits)
     out, source = np.empty(len(data)), Randomness(seed=random_state)
 
-    def fill(block: Row, rows: slice) -> None:
-        out[rows] = source.block(np.sort(block, axis=1), rows)
+    def fill(block: Block, rows: slice) -> None:
+        out[rows] = source.block(ranked(block), rows)
 
-    for_blocks(data.logits, fill)
+    for_blocks(ArrayRows(data.logits), fill)
     return out
 
 

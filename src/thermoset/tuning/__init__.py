@@ -12,12 +12,13 @@ from typing import Any, Literal
 import numpy as np
 
 from thermoset.calibration import T_MAX
+from thermoset.core.levels import Alpha, exact_level, rows_needed
+from thermoset.core.pool import compiling
+from thermoset.core.scores import Score, resolve
+from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.estimators import checked_seed, checked_temperature
-from thermoset.levels import Alpha, exact_level, rows_needed
-from thermoset.pool import compiling
-from thermoset.scores import Score, resolve
 from thermoset.sweeping.grid import checked_temperatures, temperature_grid
 from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook
 from thermoset.tuning.comparing import report
@@ -100,7 +101,7 @@ def choose(
     _check(calibration, setting, preference, selection, conformal)
     grid = default_grid(best, class_conditional) if temperatures is None else checked_temperatures(temperatures)
     search = Search(calibration, setting, n_conformal or len(calibration), selection, conformal, Steps(progress))
-    _warm_up(calibration, setting)
+    _warm_up(setting)
     search.steps.expect(len(grid) + 2 * FINER + 3)
     found = find(search, preference, grid)
     result = report(search, preference, best, found)
@@ -153,18 +154,19 @@ def _check(
         )
 
 
-def _warm_up(data: Logits, setting: Setting) -> None:
+def _warm_up(setting: Setting) -> None:
     """Compile the kernels on a handful of rows, or load them from the cache."""
-    if data.logits.dtype not in _compiled:
+    if not _compiled:
         with compiling():
-            few = Logits(np.arange(20.0).reshape(10, 2).astype(data.logits.dtype), np.arange(10) % 2)
+            few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
             small = replace(setting, alpha=0.5, class_conditional=None)
-            in_closed_form(few, small, np.ones(1), 10, lambda _: None)
-            class_gaps(few, small, np.ones(1))
-        _compiled.add(data.logits.dtype)
+            rows = RankedRows(ArrayRows(few.logits))
+            in_closed_form(rows, few, small, np.ones(1), 10, lambda _: None)
+            class_gaps(rows, few, small, np.ones(1))
+        _compiled.append(True)
 
 
-_compiled: set[np.dtype[Any]] = set()
+_compiled: list[bool] = []
 
 
 def _unmet(result: Choice) -> str:

@@ -89,7 +89,9 @@ def _view(search: Search, temperatures: Floats) -> _View:
             *by_halves(search.calibration, search.setting, temperatures, search.steps.take), None, search.n_conformal
         )
     curves, rows = search.closed_form(temperatures)
-    return _View(curves, class_gaps(search.calibration, search.setting, temperatures), rows, search.n_conformal)
+    return _View(
+        curves, class_gaps(search.rows, search.calibration, search.setting, temperatures), rows, search.n_conformal
+    )
 
 
 def _known(value: Any) -> float | None:

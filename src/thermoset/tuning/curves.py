@@ -19,13 +19,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.integrated import Law, expected_hits, expected_sizes, solve_thresholds
+from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.pool import run_all
+from thermoset.core.scores import Score
+from thermoset.core.sources import RankedRows
+from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
-from thermoset.levels import Alpha, exact_level
-from thermoset.pool import row_blocks, run_all, widened
-from thermoset.scores import Score
-from thermoset.sweeping.labels import N_SHARES, TOP_SHARE
-from thermoset.sweeping.passes import Shares, shares_of_labels
-from thermoset.tuning.kernels import expected_hits, expected_sizes, solve_thresholds
 
 __all__ = ["Curves", "Rows", "Setting", "in_closed_form", "joined"]
 
@@ -55,6 +56,11 @@ class Setting:
     def drawn(self) -> bool:
         """Whether u matters."""
         return self.randomized and self.score.uses_u
+
+    @property
+    def law(self) -> Law:
+        """The score as kernels take it where u is integrated out."""
+        return Law(self.score.formula, self.drawn)
 
 
 @dataclass(frozen=True)
@@ -134,74 +140,65 @@ def joined(first: Curves, second: Curves) -> Curves:
 
 
 def in_closed_form(
+    rows: RankedRows,
     data: Logits,
     setting: Setting,
     temperatures: Floats,
     n_conformal: int,
     tick: Callable[[int], None],
 ) -> tuple[Curves, Rows]:
-    """Estimate on all rows at once, with u integrated out; `tick` is told how many temperatures are done."""
-    turn = max(1, _SHARE_BYTES // (8 * (N_SHARES + len(LEVELS)) * len(data)))
+    """Estimate on all rows at once, with u integrated out; `tick` is told how many temperatures are done.
+
+    `rows` are those of `data`, ranked: whoever calls more than once sorts them once.
+    """
+    turn = max(1, _SHARE_BYTES // ((SharesByTemperature.BYTES + 8 * len(LEVELS)) * len(data)))
     parts = []
     for start in range(0, len(temperatures), turn):
         some = temperatures[start : start + turn]
-        parts.append(_some_temperatures(data, setting, some))
+        parts.append(_some_temperatures(rows, data, setting, some))
         tick(len(some))
     size, hit, slope, class_gap, loss, halves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    rows = Rows(size, hit, slope, class_gap)
-    error = rows.size_error(setting.alpha, n_conformal)
+    found = Rows(size, hit, slope, class_gap)
+    error = found.size_error(setting.alpha, n_conformal)
     empty = np.zeros(len(size)) if not setting.allow_empty else np.maximum(1 - size, 0).mean(axis=1)
-    return Curves(temperatures, size.mean(axis=1), error, empty, loss, halves), rows
+    return Curves(temperatures, size.mean(axis=1), error, empty, loss, halves), found
 
 
-def _some_temperatures(data: Logits, setting: Setting, temperatures: Floats) -> tuple[Floats, ...]:
+def _some_temperatures(rows: RankedRows, data: Logits, setting: Setting, temperatures: Floats) -> tuple[Floats, ...]:
     """Sizes and hits of the rows, slopes, class gaps, and class losses overall and of halves."""
     n = len(data)
     alpha = exact_level(setting.alpha)
     levels = [float(min(alpha * factor, 1 - alpha / 2)) for factor in (*LEVELS, *_STEPS)]
     targets = np.array([(1 - level) * (n + 1) for level in levels])
-    shares = shares_of_labels(data, temperatures, np.arange(n), None, lambda: None)
-    q = np.empty((2, len(temperatures), len(levels)))
+    shares = label_shares(rows, data.require_labels("tuning"), temperatures)
+    cuts = Cuts(*np.empty((2, len(temperatures), len(levels))))
     hit = np.empty((len(temperatures), n))
     loss, halves = np.empty(len(temperatures)), np.empty((len(temperatures), _HALVES))
     class_gap = np.empty((len(temperatures), data.n_classes))
     sampler = _Halves(data, setting.random_state)
 
     def work(j: int) -> None:
-        formula = setting.score.code, setting.score.parameters, shares.rank, shares.around[j], setting.drawn
-        solve_thresholds(*formula, targets, q[0, j], q[1, j])
+        labels = shares.at(j)
+        solve_thresholds(setting.law, labels, targets, Cuts(cuts.value[j], cuts.refine[j]))
         hits = np.empty((len(LEVELS), n))
-        of_levels = q[0, j, : len(LEVELS)], q[1, j, : len(LEVELS)]
-        expected_hits(*formula, not setting.allow_empty, *of_levels, hits)
+        of_levels = Cuts(cuts.value[j, : len(LEVELS)], cuts.refine[j, : len(LEVELS)])
+        expected_hits(setting.law, labels, of_levels, not setting.allow_empty, hits)
         hit[j] = hits[LEVELS.index(Fraction(1))]
         loss[j], halves[j] = sampler.losses(hits, levels[: len(LEVELS)])
         class_gap[j] = _class_gaps(data, hits, levels[: len(LEVELS)])
 
     run_all([partial(work, j) for j in range(len(temperatures))])
     wanted = [LEVELS.index(Fraction(1)), len(LEVELS), len(LEVELS) + 1]
-    sizes = _sizes(data, setting, temperatures, shares, *(np.ascontiguousarray(part[:, wanted]) for part in q))
+    of_wanted = Cuts(*(np.ascontiguousarray(part[:, wanted]) for part in cuts))
+    sizes = np.empty((len(temperatures), len(wanted), n))
+
+    def keep(some: Floats, place: slice) -> None:
+        sizes[:, :, place] = some if setting.allow_empty else np.maximum(some, 1.0)
+
+    expected_sizes(rows, shares, temperatures, setting.law, of_wanted, keep)
     apart = levels[len(LEVELS)] - levels[len(LEVELS) + 1]
     slope = (sizes[:, 2].mean(axis=1) - sizes[:, 1].mean(axis=1)) / apart
     return sizes[:, 0], hit, slope, class_gap, loss, halves
-
-
-def _sizes(
-    data: Logits, setting: Setting, temperatures: Floats, shares: Shares, q_value: Floats, q_refine: Floats
-) -> Floats:
-    out = np.empty((len(temperatures), q_value.shape[1], len(data)))
-
-    def work(rows: slice) -> None:
-        ranked = np.sort(widened(data.logits[rows]), axis=1)
-        falling = np.ascontiguousarray(ranked[:, ::-1])
-        tops = np.ascontiguousarray(shares.around[:, TOP_SHARE, rows])
-        score = setting.score
-        expected_sizes(
-            ranked, falling, temperatures, tops, score.code, score.parameters, setting.drawn,
-            q_value, q_refine, out[:, :, rows],
-        )  # fmt: skip
-
-    run_all([partial(work, rows) for rows in row_blocks(len(data), data.n_classes)])
-    return out if setting.allow_empty else np.maximum(out, 1.0)
 
 
 def _class_gaps(data: Logits, hits: Floats, levels: Sequence[float]) -> Floats:
@@ -223,22 +220,28 @@ class _Halves:
 
     def __init__(self, data: Logits, seed: int) -> None:
         rng = np.random.default_rng((seed, len(data)))
+        labels = data.require_labels("tuning")
         groups = rng.permutation(len(data)) % _GROUPS
-        self._cell = groups * data.n_classes + data.require_labels("tuning")
-        self._shape = _GROUPS, data.n_classes
+        # A few rows hold few of very many classes: only those are summed. Two at least, as NumPy would sum the groups
+        # of a single one in another order.
+        self._seen, self._n_classes = np.union1d(labels, [0, 1]), data.n_classes
+        self._cell = groups * len(self._seen) + np.searchsorted(self._seen, labels)
+        self._shape = _GROUPS, len(self._seen)
         self._halves = np.array([rng.permutation(_GROUPS)[: _GROUPS // 2] for _ in range(_HALVES)])
         self._counts = self._sums(None)
 
     def losses(self, hits: Floats, levels: Sequence[float]) -> tuple[float, Floats]:
         """Class loss of all rows, and of each half; hits are (n_levels, n_rows)."""
         total, present = np.zeros(_HALVES + 1), self._counts > 0
+        squares = np.zeros((_HALVES + 1, self._n_classes))  # with the classes that are not there: they add 0
         for level, hit in zip(levels, hits, strict=True):
             gaps = self._sums(hit) / np.maximum(self._counts, 1) - (1 - level)
-            total += np.where(present, gaps**2, 0.0).sum(axis=1) / (level * (1 - level))
+            squares[:, self._seen] = np.where(present, gaps**2, 0.0)
+            total += squares.sum(axis=1) / (level * (1 - level))
         loss = total / present.sum(axis=1)
         return float(loss[0]), loss[1:]
 
     def _sums(self, weights: Floats | None) -> Floats:
-        """Sums by class, of all rows and of each half: (1 + n_halves, C)."""
+        """Sums by class that is there, of all rows and of each half: (1 + n_halves, classes)."""
         of_groups = np.bincount(self._cell, weights, minlength=self._shape[0] * self._shape[1]).reshape(self._shape)
         return np.vstack([of_groups.sum(axis=0), of_groups[self._halves].sum(axis=1)])

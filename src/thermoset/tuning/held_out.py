@@ -12,20 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
+from thermoset.core.counting import Levels, Part, count_sets
+from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.levels import rows_needed
+from thermoset.core.sources import RankedRows
+from thermoset.core.trials import Draws, trial_thresholds
+from thermoset.core.uniforms import trial_keys
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
-from thermoset.levels import conformal_rank, rows_needed
 from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_coverage_gap, top_gap
-from thermoset.pool import run_all
-from thermoset.sweeping import Trial, sweep
-from thermoset.sweeping.labels import count_misses, select_thresholds
-from thermoset.sweeping.passes import Shares, shares_of_labels
-from thermoset.sweeping.trials import packed_trials
+from thermoset.sweeping import sweep
+from thermoset.sweeping.trials import Split, packed_trials
 from thermoset.tuning.curves import Curves, Floats, Setting
 
 __all__ = ["Gaps", "by_halves", "by_paper", "class_gaps", "some_rows"]
 
 _HALVINGS = 20
+_STREAMS = 1000  # more than there are pairs, or halves of a pair
 _PAIRS, _HALVINGS_OF_PAIR = 4, 5
 _SLOW_TRIALS = 5  # class-conditional sets cost a fit and a prediction each
 _SLOW_ROWS = 5_000
@@ -59,76 +62,80 @@ def _error_of_pairs(of_pairs: Floats) -> Floats:
     return errors
 
 
-def class_gaps(data: Logits, setting: Setting, temperatures: Floats) -> Gaps:
+def class_gaps(rows: RankedRows, data: Logits, setting: Setting, temperatures: Floats) -> Gaps:
     """TopCovGap of all rows, each half with the threshold of the other and drawn u; mean over random halvings.
 
     For sets with one threshold; those of class-conditional sets come with `by_halves`.
     """
     labels = data.require_labels("tuning")
-    order = np.argsort(labels, kind="stable")
-    shares = shares_of_labels(data, temperatures, order, None, lambda: None)
-    whole = _Halvings(labels, data.n_classes, setting, np.arange(len(data)), (0,), _HALVINGS)
+    # Classes without rows are left out from the start: a few rows hold few of very many classes.
+    _, groups = np.unique(labels, return_inverse=True)
+    shares = label_shares(rows, labels, temperatures)
+    whole = _Halvings(groups, data.n_classes, setting, np.arange(len(data)), (0,), _HALVINGS)
+    top = whole.top_gaps(rows, shares, temperatures)
     if len(data) // 4 < rows_needed(setting.alpha):
-        return Gaps(whole.top_gaps(shares), np.empty((0, 2, len(temperatures))))
+        return Gaps(top, np.empty((0, 2, len(temperatures))))
     of_pairs = []
     for pair in range(_PAIRS):
-        rows = np.random.default_rng((setting.random_state, pair)).permutation(len(data))
-        ends = 0, len(rows) // 2, 2 * (len(rows) // 2)  # of an odd number of rows one is left out
-        halves = [rows[ends[k] : ends[k + 1]] for k in (0, 1)]
+        mixed = np.random.default_rng((setting.random_state, pair)).permutation(len(data))
+        ends = 0, len(mixed) // 2, 2 * (len(mixed) // 2)  # of an odd number of rows one is left out
+        halves = [mixed[ends[k] : ends[k + 1]] for k in (0, 1)]
         parts = [
-            _Halvings(labels, data.n_classes, setting, half, (pair, k), _HALVINGS_OF_PAIR)
+            _Halvings(groups, data.n_classes, setting, half, (pair, k), _HALVINGS_OF_PAIR)
             for k, half in enumerate(halves)
         ]
-        of_pairs.append([part.top_gaps(shares) for part in parts])
-    return Gaps(whole.top_gaps(shares), np.array(of_pairs))
+        of_pairs.append([part.top_gaps(rows, shares, temperatures) for part in parts])
+    return Gaps(top, np.array(of_pairs))
 
 
 class _Halvings:
-    """Random halvings of some rows: trial 2t has thresholds from one half and evaluates the other, 2t + 1 reversed."""
+    """Random halvings of some rows: trial 2t has thresholds from one half and evaluates the other, 2t + 1 reversed.
+
+    `groups` number the classes that have rows; `n_classes` counts the others as well.
+    """
 
     def __init__(
         self,
-        labels: NDArray[np.int64],
+        groups: NDArray[np.int64],
         n_classes: int,
         setting: Setting,
         rows: NDArray[np.int64],
         stream: tuple[int, ...],
         count: int,
     ) -> None:
-        self._setting, self._n_classes = setting, n_classes
-        self._counts = np.bincount(labels[rows], minlength=n_classes)
+        self._setting, self._n_classes, self._groups = setting, n_classes, groups
+        seen = int(groups.max()) + 1
+        self._counts = np.bincount(groups[rows], minlength=seen)
         half = len(rows) // 2
 
-        def draw(t: int) -> Trial:
+        def split(t: int) -> Split:
             # Both trials of a halving have the same rows and u. Of an odd number of rows, one is only evaluated.
-            rng = np.random.default_rng((setting.random_state, *stream, t // 2))
-            mixed = rng.permutation(rows)
-            u = rng.random(len(labels)) if setting.randomized else np.ones(len(labels))
+            mixed = np.random.default_rng((setting.random_state, *stream, t // 2)).permutation(rows)
             if t % 2:
-                return Trial(mixed[:0], mixed[:half], mixed[half:], u)
-            return Trial(mixed[:0], mixed[half : 2 * half], mixed[:half], u)
+                return Split(mixed[:0], mixed[:half], mixed[half:])
+            return Split(mixed[:0], mixed[half : 2 * half], mixed[:half])
 
-        self._trials = packed_trials(labels, n_classes, 2 * count, draw)
+        numbers = np.repeat(np.arange(count), 2)
+        for part in stream:  # a stream of its own for each part of the rows
+            numbers = numbers * _STREAMS + part + 1
+        draws = Draws(trial_keys(setting.random_state, numbers), setting.randomized)
+        self._trials = packed_trials(groups, seen, [partial(split, t) for t in range(2 * count)], draws)
 
-    def top_gaps(self, shares: Shares) -> Floats:
+    def top_gaps(self, rows: RankedRows, shares: SharesByTemperature, temperatures: Floats) -> Floats:
         """Mean TopCovGap over the halvings, at each temperature."""
         trials, setting = self._trials, self._setting
-        k = np.array([conformal_rank(trials.conformal.shape[1], setting.alpha)])
-        means = np.empty(len(shares.around))
-
-        def work(j: int) -> None:
-            formula = setting.score.code, setting.score.parameters, shares.rank, shares.around[j]
-            q = np.empty((2, 1, trials.count))
-            select_thresholds(*formula, trials.conformal, trials.u_conformal, k, *q)
-            misses = np.zeros((self._n_classes, trials.count), dtype=np.int32)
-            none = np.zeros((self._n_classes, 0), dtype=np.int64)
-            rows = trials.u, trials.evaluation, trials.edges
-            count_misses(*formula, *rows, q[0, 0], q[1, 0], not setting.allow_empty, misses, none)
+        scores = (setting.score,)
+        cuts = trial_thresholds(shares, scores, [setting.alpha], trials)
+        levels = Levels(scores, temperatures, cuts, int(not setting.allow_empty))
+        (counted,) = count_sets(rows, self._groups, [Part(shares, levels, trials)])
+        means = np.empty(len(temperatures))
+        for j in range(len(temperatures)):
+            misses = counted.at(0, j, 0).missed
             of_halvings = self._counts - (misses[:, 0::2] + misses[:, 1::2]).T
             gaps = coverage_gaps(of_halvings, np.broadcast_to(self._counts, of_halvings.shape), setting.alpha)
-            means[j] = top_gap(gaps, self._n_classes).mean()
-
-        run_all([partial(work, j) for j in range(len(means))])
+            # As many places as TopCovGap adds up, so that the sum is rounded as if every class had one.
+            places = ((0, 0), (0, max(self._n_classes // 20 - gaps.shape[1], 0)))
+            means[j] = top_gap(np.pad(gaps, places, constant_values=np.nan), self._n_classes).mean()
         return means
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.metrics import NoiseFloor, noise_floor_of_counts
 from thermoset.tuning.curves import Curves, Floats, Rows, Setting, in_closed_form, joined
@@ -64,7 +66,13 @@ class Search:
 
     def closed_form(self, temperatures: Floats) -> tuple[Curves, Rows]:
         """Estimates of sets with one threshold, and the rows behind them."""
-        return in_closed_form(self.calibration, self.setting, temperatures, self.n_conformal, self.steps.take)
+        take = self.steps.take
+        return in_closed_form(self.rows, self.calibration, self.setting, temperatures, self.n_conformal, take)
+
+    @cached_property
+    def rows(self) -> RankedRows:
+        """The calibration rows, ranked once for every look."""
+        return RankedRows(ArrayRows(self.calibration.logits))
 
     def floor(self) -> NoiseFloor:
         """What TopCovGap shows by chance alone on the rows it is measured on."""
@@ -178,7 +186,7 @@ def _within_size(curves: Curves, searched: NDArray[np.bool_], budget: float) -> 
 
 
 def _within_gap(search: Search, curves: Curves, searched: NDArray[np.bool_], budget: float) -> _Pick:
-    gaps = class_gaps(search.calibration, search.setting, curves.temperatures[searched])
+    gaps = class_gaps(search.rows, search.calibration, search.setting, curves.temperatures[searched])
     error = float(np.sqrt((gaps.errors() ** 2).mean()))  # one for all: with few pairs each alone is noisy
     upper = np.full(len(searched), np.inf)
     upper[searched] = gaps.top + _ONE_SIDED * error

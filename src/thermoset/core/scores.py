@@ -18,20 +18,42 @@ not reach into the next rank's: at most one label of a row depends on u.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from thermoset.compiled import kernel
+from thermoset.core.compiling import kernel
+from thermoset.core.exponentials import Floats, Ints, log_add
+from thermoset.core.masses import Shares
 from thermoset.errors import InputError
-from thermoset.kernels import log_add
 
-__all__ = ["APS", "LAC", "RAPS", "SAPS", "SCORES", "Score", "resolve", "score_refine", "score_value"]
+__all__ = [
+    "APS",
+    "LAC",
+    "RAPS",
+    "SAPS",
+    "SCORES",
+    "Cut",
+    "Formula",
+    "Formulas",
+    "Score",
+    "TopK",
+    "formula_at",
+    "formulas",
+    "label_refine",
+    "label_value",
+    "lets_in",
+    "resolve",
+    "rounding",
+    "score_refine",
+    "score_value",
+]
 
-_LAC, _APS, _RAPS, _SAPS = range(4)
+_CODES = range(5)
+_LAC, _APS, _RAPS, _SAPS, _TOPK = _CODES
 
 
 @kernel
@@ -62,41 +84,97 @@ def _saps(rank: int, top: float, u: float, weight: float) -> float:
     return u * top if rank == 1 else top + (rank - 2.0 + u) * weight
 
 
+class Formula(NamedTuple):
+    """A score as kernels know it: which branch, its parameters, and the most that a rank adds to the value by itself.
+
+    The step bounds the rounding error of a value: it is not larger than that of C steps and a sum of C shares.
+    """
+
+    code: int
+    parameters: tuple[float, float, float]
+    step: float
+
+
+class Formulas(NamedTuple):
+    """Several scores: codes (m,), parameters (m, 3), steps (m,)."""
+
+    code: Ints
+    parameters: Floats
+    step: Floats
+
+
 @kernel
-def score_value(
-    code: int,
-    parameters: tuple[float, float, float],
-    rank: int,
-    low: float,
-    own: float,
-    tail: float,
-    top: float,
-    u: float,
-) -> float:
-    """Value of the score of the label at `rank`."""
-    if code == _LAC:
-        return _lac(low, own, tail)
-    if code == _SAPS:
-        return _saps(rank, top, u, parameters[0])
-    share = _aps(low, own, tail, u)
-    if code == _APS:
+def formula_at(formulas: Formulas, m: int) -> Formula:
+    """One of several."""
+    given = formulas.parameters[m]
+    return Formula(formulas.code[m], (given[0], given[1], given[2]), formulas.step[m])
+
+
+@kernel
+def rounding(formula: Formula, n_classes: int) -> float:
+    """What bounds the rounding error of a value made of sums of `n_classes` shares and steps."""
+    return 4e-16 * (n_classes + 64) * (1.0 + formula.step * n_classes)
+
+
+@kernel
+def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
+    """Value of the score of the label at `rank`; its logs are not looked at."""
+    if formula.code == _LAC:
+        return _lac(shares.low, shares.own, shares.tail)
+    if formula.code == _SAPS:
+        return _saps(rank, shares.top, u, formula.parameters[0])
+    if formula.code == _TOPK:
+        return rank + u
+    share = _aps(shares.low, shares.own, shares.tail, u)
+    if formula.code == _APS:
         return share
-    return share + _raps_penalty(rank, u, parameters[0], parameters[1], parameters[2])
+    penalty, k_reg, randomize = formula.parameters
+    return share + _raps_penalty(rank, u, penalty, k_reg, randomize)
 
 
 @kernel
-def score_refine(code: int, own: float, log_own: float, log_tail: float, log_rest: float, u: float) -> float:
+def score_refine(formula: Formula, shares: Shares, u: float) -> float:
     """What orders labels of equal value: rises with the score, and resolves shares that underflow."""
-    if code == _LAC:  # log-odds of the others' mass: values near 0 saturate as well, where the others underflow
-        return (math.log1p(-own) if own <= 0.5 else log_tail) - log_own
-    if code == _SAPS:
-        return -log_rest
-    return -log_add(log_tail, log_own + math.log1p(-u)) if u < 1.0 else -log_tail
+    if formula.code == _LAC:  # log-odds of the others' mass: values near 0 saturate too, where the others underflow
+        return (math.log1p(-shares.own) if shares.own <= 0.5 else shares.log_tail) - shares.log_own
+    if formula.code == _SAPS:
+        return -shares.log_rest
+    if formula.code == _TOPK:
+        return 0.0
+    return -log_add(shares.log_tail, shares.log_own + math.log1p(-u)) if u < 1.0 else -shares.log_tail
+
+
+@kernel
+def label_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
+    """Value of a label that may be masked: a masked class is beyond every finite threshold."""
+    return np.inf if shares.log_own == -np.inf else score_value(formula, rank, shares, u)
+
+
+@kernel
+def label_refine(formula: Formula, shares: Shares, u: float) -> float:
+    """Refinement of a label that may be masked."""
+    return np.inf if shares.log_own == -np.inf else score_refine(formula, shares, u)
+
+
+class Cut(NamedTuple):
+    """A threshold, as the pair that scores are compared with."""
+
+    value: float
+    refine: float
+
+
+@kernel
+def lets_in(cut: Cut, formula: Formula, rank: int, shares: Shares, u: float) -> bool:
+    """Whether the label's score, as a pair, is at most the threshold; logarithms are taken only where values tie."""
+    value = label_value(formula, rank, shares, u)
+    if value == cut.value:
+        return label_refine(formula, shares, u) <= cut.refine
+    return value < cut.value
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a score is to the engine: a branch of its formulas, their parameters, and whether u matters."""
+    """What a score is to the core: a branch of its formulas, their parameters, and whether u matters."""
 
     name: ClassVar[str]
     code: ClassVar[int]
@@ -106,6 +184,31 @@ class Score:
     def parameters(self) -> tuple[float, float, float]:
         """The numbers the formula takes."""
         return (0.0, 0.0, 0.0)
+
+    @property
+    def step(self) -> float:
+        """The most that one rank adds to the value by itself, beside the shares of the ranks above it."""
+        return 0.0
+
+    @property
+    def formula(self) -> Formula:
+        """The record that kernels take."""
+        code = getattr(self, "code", None)
+        if code not in _CODES:
+            raise InputError(
+                f"{type(self).__name__} has the code {code!r}, which no formula has. Use a score of SCORES."
+            )
+        return Formula(code, self.parameters, self.step)
+
+
+def formulas(scores: Sequence[Score]) -> Formulas:
+    """Several scores as one record of arrays."""
+    found = [score.formula for score in scores]
+    return Formulas(
+        np.array([one.code for one in found]),
+        np.array([one.parameters for one in found]),
+        np.array([one.step for one in found]),
+    )
 
 
 @dataclass(frozen=True)
@@ -170,6 +273,11 @@ class RAPS(Score):
         """Penalty, k_reg, and 1 when the penalty is randomised too."""
         return (float(self.penalty), float(self.k_reg), float(self.randomize_penalty))
 
+    @property
+    def step(self) -> float:
+        """The penalty of a rank."""
+        return float(self.penalty)
+
 
 @dataclass(frozen=True)
 class SAPS(Score):
@@ -191,6 +299,28 @@ class SAPS(Score):
         """The weight of a rank."""
         return (float(self.weight), 0.0, 0.0)
 
+    @property
+    def step(self) -> float:
+        """The weight of a rank."""
+        return float(self.weight)
+
+
+@dataclass(frozen=True)
+class TopK(Score):
+    """The rank of the label, made distinct by u: sets of k or k + 1 top labels for every row, whatever the logits say.
+
+    >>> TopK()
+    TopK()
+    """
+
+    name: ClassVar[str] = "topk"
+    code: ClassVar[int] = _TOPK
+
+    @property
+    def step(self) -> float:
+        """One rank."""
+        return 1.0
+
 
 SCORES: Mapping[str, Score] = MappingProxyType(
     {
@@ -199,6 +329,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(
         "raps": RAPS(),
         "raps_published": RAPS(randomize_penalty=True),
         "saps": SAPS(),
+        "topk": TopK(),
     }
 )
 """Every score by the name that `method=` takes."""

@@ -11,10 +11,10 @@ import numba
 import numpy as np
 import pytest
 
-import thermoset.compiled
-from thermoset.compiled import source_digest
+import thermoset.core.compiling
+from thermoset.core.compiling import source_digest
 
-PACKAGE = Path(thermoset.compiled.__file__).parent
+PACKAGE = Path(thermoset.core.compiling.__file__).parent
 SOFTMAX = "import thermoset.calibration as c; print(c.probabilities([[1.0, 2.0, 4.0]], 2.0).tobytes().hex())"
 # p = softmax(0, 0, 0): 1/3 for the top class; rank 3 scores 1/3 + (3 - 2 + 1) 0.2 = 0.7333
 SAPS = "import thermoset.conformal as c; print(c.scores('saps', [[0.0, 0.0, 0.0]])[0, 2])"
@@ -106,7 +106,7 @@ def test_only_the_latest_earlier_sources_are_kept(tmp_path):
     for number in range(9):
         (tmp_path / f"thermoset-{number}").mkdir()
         os.utime(tmp_path / f"thermoset-{number}", (number, number))
-    run("from thermoset.compiled import cache_folder; cache_folder()", tmp_path)
+    run("from thermoset.core.compiling import cache_folder; cache_folder()", tmp_path)
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {f"thermoset-{source_digest()}", *(f"thermoset-{number}" for number in range(5, 9))}
 

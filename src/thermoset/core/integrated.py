@@ -1,0 +1,363 @@
+"""The same stages with u integrated out: thresholds, hits and sizes as they are on average over u, row by row.
+
+Over u in [0, 1] a label's score is an interval, and the share of it below the threshold is the probability that the
+label is in the set. Averages of such shares are what sets show on average over u, without the noise of drawing it.
+A score without u (LAC, or randomized=False) is an interval of no width: shares are 0 or 1.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from thermoset.core.compiling import kernel
+from thermoset.core.counting import exact_size
+from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.labels import LabelShares, SharesByTemperature, label_at
+from thermoset.core.masses import (
+    RowMasses,
+    Shares,
+    WeightedRow,
+    fill_masses,
+    masses_at,
+    rank_gaps,
+    row_masses,
+    shares_at,
+    weigh,
+)
+from thermoset.core.pool import PerThread, for_blocks
+from thermoset.core.scores import Cut, Formula, label_refine, label_value, lets_in, rounding
+from thermoset.core.sources import Block, RankedRows
+from thermoset.core.thresholds import Cuts
+from thermoset.core.trials import Trials
+from thermoset.core.walk import FallingRow, Opening, Prefix, fill_falling, open_ranks, prefix_of
+
+__all__ = [
+    "FIXED_POINT",
+    "Interval",
+    "Law",
+    "expected_hits",
+    "expected_misses",
+    "expected_sizes",
+    "expected_totals",
+    "share_inside",
+    "solve_thresholds",
+]
+
+FIXED_POINT = 2.0**28
+"""Expected counts are summed in 64-bit integers of this unit: their order cannot matter."""
+
+_HALVINGS = 64  # of an interval of values: down to neighbouring floats
+_SHARE_HALVINGS = 40  # of the interval of u
+_CHUNK = 4096  # rows whose expected hits are held for all trials at once
+_CLOSE = 1e-14  # rounding error of the affine step
+_STEEP = 1e-6  # where the score rises by less over all u, its rounding would show in the share of u inside
+
+
+class Law(NamedTuple):
+    """A score, and whether u is drawn for it or is 1."""
+
+    formula: Formula
+    drawn: bool
+
+
+class Interval(NamedTuple):
+    """A label's score over u: its value at u = 0, and how much it rises to u = 1."""
+
+    start: float
+    slope: float
+
+
+class Intervals(NamedTuple):
+    """The same for many labels."""
+
+    start: Floats
+    slope: Floats
+
+
+@kernel
+def share_inside(interval: Interval, q: float) -> float:
+    """Share of u in [0, 1] with start + u slope <= q."""
+    if interval.slope <= 0.0:
+        return 1.0 if interval.start <= q else 0.0
+    return min(max((q - interval.start) / interval.slope, 0.0), 1.0)
+
+
+@kernel
+def _is_flat(interval: Interval, q: float) -> bool:
+    """Whether the score meets q where it is too flat for its values to tell the share of u inside."""
+    start, slope = interval
+    return slope < _STEEP and start - _CLOSE <= q <= start + slope + _CLOSE
+
+
+@kernel
+def _share_by_pairs(formula: Formula, rank: int, shares: Shares, cut: Cut) -> float:
+    """Share of u that lets the label in, by bisection over the pairs: right where values are all alike."""
+    if lets_in(cut, formula, rank, shares, 1.0):
+        return 1.0
+    if not lets_in(cut, formula, rank, shares, 0.0):
+        return 0.0
+    inside, outside = 0.0, 1.0
+    for _ in range(_SHARE_HALVINGS):
+        middle = (inside + outside) / 2
+        if lets_in(cut, formula, rank, shares, middle):
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+@kernel
+def _label_share(law: Law, rank: int, shares: Shares, interval: Interval, cut: Cut) -> float:
+    """Share of u that lets a label in."""
+    if cut.value == np.inf:
+        return 1.0
+    if not _is_flat(interval, cut.value):
+        return share_inside(interval, cut.value)
+    if law.drawn:
+        return _share_by_pairs(law.formula, rank, shares, cut)
+    return 1.0 if lets_in(cut, law.formula, rank, shares, 1.0) else 0.0
+
+
+@kernel
+def _intervals(law: Law, labels: LabelShares) -> Intervals:
+    """Scores of the labels over u."""
+    n = labels.rank.shape[0]
+    start, slope = np.empty(n), np.empty(n)
+    for i in range(n):
+        shares = label_at(labels, i)
+        end = label_value(law.formula, labels.rank[i], shares, 1.0)
+        start[i] = label_value(law.formula, labels.rank[i], shares, 0.0) if law.drawn else end
+        slope[i] = end - start[i] if end < np.inf else 0.0
+    return Intervals(start, slope)
+
+
+@kernel
+def _solve_value(found: Intervals, low: float, high: float, target: float, scratch: Intervals) -> float:
+    """The value between low and high that lets in `target` rows."""
+    sure, n = 0.0, found.start.shape[0]
+    for i in range(n):
+        scratch.start[i], scratch.slope[i] = found.start[i], found.slope[i]
+    for _ in range(_HALVINGS // 4):
+        for _ in range(4):
+            middle, total = (low + high) / 2, sure
+            for i in range(n):
+                total += share_inside(Interval(scratch.start[i], scratch.slope[i]), middle)
+            if total < target:
+                low = middle
+            else:
+                high = middle
+        left = 0
+        for i in range(n):  # only rows whose interval meets the bracket need another look
+            start, slope = scratch.start[i], scratch.slope[i]
+            if start + slope < low:
+                sure += 1.0
+            elif start <= high:
+                scratch.start[left], scratch.slope[left] = start, slope
+                left += 1
+        n = left
+    return high
+
+
+@kernel
+def _solve_refine(law: Law, labels: LabelShares, found: Intervals, q: float, target: float) -> float:
+    """Where values are too close to tell apart, the threshold's second number that lets in `target` rows."""
+    low, high, sure, n = np.inf, -np.inf, 0.0, 0
+    open_rows = np.empty(labels.rank.shape[0], dtype=np.int64)
+    for i in range(labels.rank.shape[0]):
+        interval = Interval(found.start[i], found.slope[i])
+        if _is_flat(interval, q):
+            open_rows[n] = i
+            n += 1
+            low = min(low, label_refine(law.formula, label_at(labels, i), 0.0 if law.drawn else 1.0))
+            high = max(high, label_refine(law.formula, label_at(labels, i), 1.0))
+        else:
+            sure += share_inside(interval, q)
+    if not -np.inf < low < high < np.inf:
+        return np.inf
+    low -= 1.0
+    for _ in range(_HALVINGS):
+        middle, total = (low + high) / 2, sure
+        for k in range(n):
+            total += _row_share(law, labels, found, open_rows[k], Cut(q, middle))
+        if total < target:
+            low = middle
+        else:
+            high = middle
+        left = 0
+        for k in range(n):  # rows that both ends of the bracket let in, or keep out, need no other look
+            i = open_rows[k]
+            if _row_share(law, labels, found, i, Cut(q, low)) == 1.0:
+                sure += 1.0
+            elif _row_share(law, labels, found, i, Cut(q, high)) > 0.0:
+                open_rows[left] = i
+                left += 1
+        n = left
+    return high
+
+
+@kernel
+def _row_share(law: Law, labels: LabelShares, found: Intervals, i: int, cut: Cut) -> float:
+    interval = Interval(found.start[i], found.slope[i])
+    return _label_share(law, labels.rank[i], label_at(labels, i), interval, cut)
+
+
+@kernel
+def solve_thresholds(law: Law, labels: LabelShares, targets: Floats, out: Cuts) -> None:
+    """The thresholds that let in `targets` rows at one temperature, by bisection; +inf where there are fewer."""
+    found, n = _intervals(law, labels), labels.rank.shape[0]
+    scratch = Intervals(np.empty(n), np.empty(n))
+    bottom, top, finite = np.inf, -np.inf, 0
+    for i in range(n):
+        if found.start[i] < np.inf:
+            finite += 1
+            bottom, top = min(bottom, found.start[i]), max(top, found.start[i] + found.slope[i])
+    for a in range(targets.shape[0]):
+        if targets[a] > finite:
+            out.value[a], out.refine[a] = np.inf, np.inf
+            continue
+        q = _solve_value(found, bottom - 1.0, top, targets[a], scratch)
+        out.value[a] = q
+        out.refine[a] = _solve_refine(law, labels, found, q, targets[a])
+
+
+@kernel
+def expected_hits(law: Law, labels: LabelShares, cuts: Cuts, keep_top: bool, out: Floats) -> None:
+    """Probability over u that each row's label is in its set, for each threshold: out (n_thresholds, n)."""
+    found = _intervals(law, labels)
+    for a in range(cuts.value.shape[0]):
+        cut = Cut(cuts.value[a], cuts.refine[a])
+        for i in range(labels.rank.shape[0]):
+            if keep_top and labels.rank[i] == 1:
+                out[a, i] = 1.0
+            else:
+                out[a, i] = _row_share(law, labels, found, i, cut)
+
+
+@kernel
+def _walked_means(law: Law, prefix: Prefix, opening: Opening, cuts: Floats, out: Floats) -> bool:
+    """Expected sizes from the scores of the open ranks; returns whether one is too flat to tell."""
+    flat = False
+    for k in range(cuts.shape[0]):
+        out[k] = opening.first
+        for r in range(opening.first, opening.stop):
+            start = prefix.start[r] if law.drawn else prefix.end[r]
+            interval = Interval(start, prefix.end[r] - start)
+            flat |= _is_flat(interval, cuts[k])
+            out[k] += share_inside(interval, cuts[k])
+    return flat
+
+
+@kernel
+def _exact_mean(row: WeightedRow, masses: RowMasses, law: Law, cut: Cut) -> float:
+    """Expected size of one row's set by the classifier's arithmetic; at most one label depends on u."""
+    n_classes = row.weight.shape[0]
+    inside = exact_size(row, masses, law.formula, cut, 1.0)
+    if not law.drawn or inside >= n_classes - row.masked:
+        return inside
+    p = n_classes - inside - 1
+    share = _share_by_pairs(law.formula, inside + 1, shares_at(row, p, masses_at(masses, p)), cut)
+    return inside + np.int64(share * FIXED_POINT + 0.5) / FIXED_POINT
+
+
+class WalkedRows(NamedTuple):
+    """Ranked rows, temperatures (T,), and the share of each row's top class at them, (T, n_rows)."""
+
+    ranked: Floats
+    temperature: Floats
+    top: Floats
+
+
+@kernel
+def _fill_sizes(rows: WalkedRows, law: Law, cuts: Cuts, out: Floats) -> None:
+    """Set sizes averaged over u: thresholds (T, K), out (T, K, n_rows)."""
+    n_classes, count = rows.ranked.shape[1], cuts.value.shape[1]
+    prefix, masses = prefix_of(n_classes), row_masses(n_classes)
+    falling, gaps, weight, mine = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(count)
+    close = rounding(law.formula, n_classes)
+    for i in range(rows.ranked.shape[0]):
+        masked = rank_gaps(rows.ranked[i], gaps)
+        fill_falling(rows.ranked[i], falling)
+        for j in range(rows.temperature.shape[0]):
+            q = cuts.value[j]
+            flat = masked > 0 or q.max() == np.inf
+            if not flat:
+                row = FallingRow(falling, 1.0 / rows.temperature[j], rows.top[j, i])
+                opening = open_ranks(row, law.formula, q.min() - close, q.max() + close, prefix, int(np.int64(0)))
+                flat = _walked_means(law, prefix, opening, q, mine)
+            if flat:
+                exact = weigh(gaps, masked, rows.temperature[j], weight)
+                fill_masses(exact, masses)
+                for k in range(count):
+                    mine[k] = _exact_mean(exact, masses, law, Cut(q[k], cuts.refine[j, k]))
+            for k in range(count):
+                out[j, k, i] = mine[k]
+
+
+def expected_sizes(
+    rows: RankedRows,
+    shares: SharesByTemperature,
+    temperatures: Floats,
+    law: Law,
+    cuts: Cuts,
+    consume: Callable[[Floats, slice], None],
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[], None] | None = None,
+) -> None:
+    """Sizes averaged over u under thresholds (T, K), handed to `consume` block by block as (T, K, n_rows)."""
+
+    def work(block: Block, place: slice) -> None:
+        out = np.empty((*cuts.value.shape, place.stop - place.start))
+        walked = WalkedRows(rows.rank(place, block), temperatures, shares.top_of(place))
+        _fill_sizes(walked, law, cuts, out)
+        consume(out, place)
+
+    for_blocks(rows.source, work, n_jobs=n_jobs, progress=progress)
+
+
+@kernel
+def _add_misses(hits: Floats, labels: Ints, seen: Bools, out: Ints) -> None:
+    """Add 1 - hit of the rows that a trial evaluates, by class, in fixed point: hits (trials, n), out (C, trials)."""
+    for i in range(labels.shape[0]):
+        for t in range(hits.shape[0]):
+            if seen[i, t]:
+                out[labels[i], t] += np.int64((1.0 - hits[t, i]) * FIXED_POINT + 0.5)
+
+
+def expected_misses(law: Law, shares: LabelShares, labels: Ints, trials: Trials, cuts: Cuts, keep_top: bool) -> Floats:
+    """Expected misses of each class in every trial at one temperature, (C, trials); `cuts` has one for each trial."""
+    out = np.zeros((trials.counts.shape[1], trials.count), dtype=np.int64)
+    for start in range(0, len(labels), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        some = LabelShares(*(field[rows] for field in shares))
+        hits = np.empty((trials.count, len(some.rank)))
+        expected_hits(law, some, cuts, keep_top, hits)
+        _add_misses(hits, labels[rows], trials.evaluation[rows], out)
+    return out / FIXED_POINT
+
+
+def expected_totals(
+    rows: RankedRows,
+    shares: SharesByTemperature,
+    temperatures: Floats,
+    law: Law,
+    cuts: Cuts,
+    trials: Trials,
+    *,
+    n_jobs: int | None = None,
+) -> tuple[Floats, Floats]:
+    """Expected labels in all sets, and expected empty sets, of the evaluation rows: (T, alphas, trials) each."""
+    shape = cuts.value.shape
+    flat = Cuts(*(part.reshape(shape[0], -1) for part in cuts))
+    totals = PerThread(lambda: np.zeros((2, *shape), dtype=np.int64))
+
+    def consume(sizes: Floats, place: slice) -> None:
+        found = sizes.reshape(*shape, -1)
+        for sum_, part in zip(totals.mine(), (found, np.maximum(1.0 - found, 0.0)), strict=True):
+            fixed = (part * FIXED_POINT + 0.5).astype(np.int64)
+            sum_ += np.where(trials.evaluation[place].T, fixed, 0).sum(axis=-1)
+
+    expected_sizes(rows, shares, temperatures, law, flat, consume, n_jobs=n_jobs)
+    size, empty = np.sum(totals.all(), axis=0) / FIXED_POINT
+    return size, empty

@@ -1,0 +1,128 @@
+"""Blocks of rows on a pool of threads.
+
+Every task writes to a place of its own, so the number of threads and the size of blocks cannot change an answer.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
+from typing import Generic, TypeVar
+
+from thermoset.core.sources import Block, Source, block_rows
+from thermoset.errors import InputError
+
+__all__ = ["PerThread", "compiling", "for_blocks", "run_all", "thread_count"]
+
+_T = TypeVar("_T")
+_AHEAD = 4  # tasks made for each thread before one of them is done: a file is not read faster than it is worked on
+
+
+def thread_count() -> int:
+    """Threads to use: THERMOSET_NUM_THREADS, else the cores this process may run on."""
+    asked = os.environ.get("THERMOSET_NUM_THREADS", "")
+    if not asked:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not asked.isdigit() or int(asked) < 1:
+        raise InputError(f"THERMOSET_NUM_THREADS must be a whole number >= 1; got {asked!r}. Unset it for all cores.")
+    return int(asked)
+
+
+def run_all(
+    tasks: Iterable[Callable[[], None]],
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[], None] | None = None,
+) -> None:
+    """Run tasks on a pool of threads, made as they are needed; the first error, or Ctrl-C, stops what has not begun.
+
+    The tasks of a task run one after the other: there are no threads beyond those asked for.
+    """
+    threads = 1 if _inside.a_task else thread_count() if n_jobs is None else n_jobs
+    done = progress or (lambda: None)
+    coming = iter(tasks)
+    first = list(islice(coming, 2))
+    if threads <= 1 or len(first) <= 1:
+        for task in chain(first, coming):
+            task()
+            done()
+        return
+    pool = ThreadPoolExecutor(threads, initializer=_enter)
+    running: set[Future[None]] = set()
+    try:
+        for task in chain(first, coming):
+            if len(running) >= _AHEAD * threads:
+                running = _settle(running, done)
+            running.add(pool.submit(task))
+        while running:
+            running = _settle(running, done)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _settle(running: "set[Future[None]]", done: Callable[[], None]) -> "set[Future[None]]":
+    """Wait for a task to end; raise what it raised, and return those that still run."""
+    ended, running = wait(running, return_when=FIRST_COMPLETED)
+    for future in ended:
+        future.result()
+        done()
+    return running
+
+
+class PerThread(Generic[_T]):
+    """An object for each thread, so that threads can add up counts without waiting for each other."""
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make = make
+        self._made: dict[int, _T] = {}
+
+    def mine(self) -> _T:
+        """The object of this thread."""
+        thread = threading.get_ident()
+        if thread not in self._made:
+            self._made[thread] = self._make()
+        return self._made[thread]
+
+    def all(self) -> list[_T]:
+        """The objects of all threads; at least one."""
+        return list(self._made.values()) or [self._make()]
+
+
+class _Inside(threading.local):
+    """Whether this thread runs a task of a pool."""
+
+    a_task = False
+
+
+_inside = _Inside()
+
+
+def _enter() -> None:
+    _inside.a_task = True
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Around a first call of kernels: say so on standard error when compiling them takes over a second."""
+    note = threading.Timer(1.0, lambda: sys.stderr.write("thermoset: compiling, once for this machine ...\n"))
+    note.start()
+    try:
+        yield
+    finally:
+        note.cancel()
+
+
+def for_blocks(
+    source: Source,
+    work: Callable[[Block, slice], None],
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[], None] | None = None,
+) -> None:
+    """Call `work(block, rows)` for every block of rows, in file order, on several threads."""
+    blocks = source.blocks(block_rows(source.n_classes))
+    run_all((partial(work, block, rows) for rows, block in blocks), n_jobs=n_jobs, progress=progress)

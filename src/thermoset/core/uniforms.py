@@ -1,0 +1,160 @@
+"""u, the number that randomises a row's set: a hash, so that the same row has the same u wherever it is met.
+
+A row's own u (scheme 2) comes from the seed and a coarse key of the row: how far the second, third and fourth largest
+logits lie below the largest, in steps of 1/157. The key does not see the last bits of the logits, which the same
+network gives differently on another machine or in another batch. Any fixed function of the row keeps the law of
+coverage: exchangeability is all it needs. Scheme 1, a hash of the bits of all logits, remains for artifacts made with it.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.core.compiling import kernel
+from thermoset.core.exponentials import Floats, Ints, as_bits
+
+__all__ = ["CURRENT_SCHEME", "SCHEMES", "Keys", "Randomness", "id_keys", "trial_keys", "trial_uniforms"]
+
+Keys = NDArray[np.uint64]
+
+SCHEMES = (1, 2)
+CURRENT_SCHEME = 2
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_STEPS = 157.0  # of the key in one unit of logits
+_OFFSET = 0.309  # puts gaps of 0, and other round numbers, inside a step and not on its edge
+_WIDEST = 2.0**30  # larger gaps count as this one: the key stays a whole number that float64 holds exactly
+_KEYS = 3
+
+
+@kernel
+def _mix(x: np.uint64) -> np.uint64:
+    """Finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection in which every bit moves every bit."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def _chained(state: np.uint64, key: np.uint64) -> np.uint64:
+    """The next state of a chain that takes in one key after the other."""
+    return _mix((state ^ key) + _GOLDEN)
+
+
+@kernel
+def _unit(state: np.uint64) -> float:
+    """A number in (0, 1) from the top 52 bits, never 0 or 1."""
+    return (np.float64(state >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@kernel
+def _gap_key(ranked: Floats, place: int) -> np.uint64:
+    """One more than floor(157 gap + 0.309) for the class `place` ranks below the top; 0 where it is masked or missing."""
+    top = ranked.shape[0] - 1
+    if place > top or ranked[top - place] == -np.inf:
+        return np.uint64(0)
+    gap = min(ranked[top] - ranked[top - place], _WIDEST)
+    return np.uint64(np.int64(np.floor(_STEPS * gap + _OFFSET)) + 1)
+
+
+@kernel
+def _row_uniforms(ranked: Floats, seed: np.uint64, out: Floats) -> None:
+    """Scheme 2: u of each ranked row from the seed and the row's three largest gaps."""
+    for i in range(ranked.shape[0]):
+        state = _chained(np.uint64(0), seed)
+        for place in range(1, _KEYS + 1):
+            state = _chained(state, _gap_key(ranked[i], place))
+        out[i] = _unit(state)
+
+
+@kernel
+def _bit_uniforms(ranked: Floats, seed: np.uint64, out: Floats) -> None:
+    """Scheme 1: u of each ranked row from the seed and the bits of its logits relative to their maximum.
+
+    The sum over classes makes it independent of their order; adding 0.0 turns -0.0 into 0.0.
+    """
+    for i in range(ranked.shape[0]):
+        row = ranked[i]
+        top = row[row.shape[0] - 1]
+        total = np.uint64(0)
+        for p in range(row.shape[0]):
+            # the odd constant moves the bits of 0.0, which the finaliser would map to 0
+            total += _mix(np.uint64(as_bits((row[p] - top) + 0.0)) + _GOLDEN)
+        out[i] = _unit(_mix(_mix(seed + _GOLDEN) ^ _mix(total + _GOLDEN)))
+
+
+@kernel
+def _id_uniforms(keys: Keys, seed: np.uint64, out: Floats) -> None:
+    for i in range(keys.shape[0]):
+        out[i] = _unit(_chained(_chained(np.uint64(1), seed), keys[i]))
+
+
+@kernel
+def _trial_keys(numbers: Ints, seed: np.uint64, out: Keys) -> None:
+    for t in range(numbers.shape[0]):
+        out[t] = _chained(_chained(np.uint64(2), seed), np.uint64(numbers[t]))
+
+
+@kernel
+def trial_uniform(key: np.uint64, row: int) -> float:
+    """U of a row in the trial that has this key."""
+    return _unit(_chained(key, np.uint64(row)))
+
+
+@kernel
+def trial_uniforms(keys: Keys, first_row: int, out: Floats) -> None:
+    """U of consecutive rows in every trial: out (n_rows, n_trials)."""
+    for i in range(out.shape[0]):
+        for t in range(keys.shape[0]):
+            out[i, t] = trial_uniform(keys[t], first_row + i)
+
+
+def trial_keys(random_state: int, trials: Iterable[int]) -> Keys:
+    """The key of each trial, by its number: u of row i in trial t is a hash of (random_state, t, i).
+
+    >>> a, b = trial_keys(0, [0, 1]), trial_keys(0, [1])
+    >>> bool(a[1] == b[0])
+    True
+    """
+    numbers = np.fromiter(trials, dtype=np.int64)
+    keys = np.empty(len(numbers), dtype=np.uint64)
+    _trial_keys(numbers, np.uint64(random_state), keys)
+    return keys
+
+
+def id_keys(ids: Iterable[object]) -> Keys:
+    """A 64-bit key for each id: whole numbers and text alike, by a hash of their text.
+
+    >>> bool(id_keys(["7"])[0] == id_keys([7])[0])
+    True
+    """
+    digests = b"".join(hashlib.blake2b(str(one).encode(), digest_size=8).digest() for one in ids)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Where a row's u comes from: given numbers, a seed and the row (or its id), or neither (deterministic, u = 1)."""
+
+    seed: int | None = None
+    given: Floats | None = None
+    keys: Keys | None = None
+    scheme: int = CURRENT_SCHEME
+
+    def block(self, ranked: Floats, rows: slice) -> Floats:
+        """The u of each row of a block of ranked rows."""
+        if self.given is not None:
+            return self.given[rows]
+        u = np.ones(len(ranked))
+        if self.seed is not None:
+            seed = np.uint64(self.seed)
+            if self.keys is not None:
+                _id_uniforms(self.keys[rows], seed, u)
+            elif self.scheme == 1:
+                _bit_uniforms(ranked, seed, u)
+            else:
+                _row_uniforms(ranked, seed, u)
+        return u
