@@ -75,7 +75,7 @@ def mondrian(settings: Settings) -> Table:
     """One threshold for each class, for information: such sets are no prefixes and need an argsort."""
     logits, labels = network_logits(settings.rows, settings.classes, seed=0)
     rows = max(_CONFORMAL_ROWS, 50 * settings.classes)  # enough of every class for a finite threshold
-    model = fitted("raps", settings.classes, rows, class_conditional="mondrian")
+    model = fitted("raps", settings.classes, rows, grouping="class")
     cp_rows = network_logits(rows, settings.classes, seed=1)
     contenders = {
         "numpy.argsort(logits, axis=1)": lambda: np.argsort(logits, axis=1),

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import thermoset as ts
 from law import generated
 from thermoset.artifact import SCHEMA, Method, Thresholds, _checksum, fingerprint, read_artifact, write_artifact
-from thermoset.engine import ScorePairs
-from thermoset.errors import FileFormatError, InputError
 from thermoset.core.scores import APS, LAC, RAPS, SAPS
+from thermoset.core.thresholds import ScorePairs
+from thermoset.errors import FileFormatError, InputError
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_a_newer_file_asks_for_an_upgrade(saved):
         (lambda d: d.update(extra=1), "unknown field `extra`"),
         (lambda d: d.pop("alpha"), "missing required field `alpha`"),
         (lambda d: d.update(temperature="warm"), "Expected `float`"),
-        (lambda d: d.update(class_conditional="both"), "Invalid enum value"),
+        (lambda d: d.update(grouping="both"), "Invalid enum value"),
         (lambda d: d["thresholds"]["value"].__setitem__(0, "nan"), "Invalid enum value"),
     ],
 )
@@ -162,7 +162,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"classes": ("a", "a", "b", "c")}, "all different"),
         ({"thresholds": Thresholds(value=(0.5, 0.5), refine=(0.5, 0.5))}, "thresholds must be one"),
         ({"thresholds": Thresholds(value=(0.5,), refine=())}, "thresholds must be pairs"),
-        ({"class_conditional": "mondrian"}, "thresholds must be one, or one for each class"),
+        ({"grouping": "class"}, "thresholds must be one, or one for each class"),
         ({"pool_sizes": (1, 2)}, "pool_sizes must have one entry"),
         ({"pool_sizes": (-1,)}, "pool_sizes must not be negative"),
         ({"group_of_class": (0, 1, 2, 3)}, "group_of_class must be there for class-conditional sets alone"),

@@ -13,7 +13,7 @@ from scipy.stats import binom, binomtest
 
 from law import generated
 from thermoset import ConformalClassifier, checking, clustering, metrics
-from thermoset.checking import NULL_CLUSTER, SIGNIFICANCE, Promise, check, holm
+from thermoset.checking import NULL_GROUP, SIGNIFICANCE, Promise, check, holm
 from thermoset.checking.calibration import calibration_check
 from thermoset.errors import InputError
 
@@ -89,7 +89,7 @@ def test_one_threshold_follows_the_law_of_the_metrics(n, m, hits):
 def test_mondrian_marginal_is_the_convolution_of_the_laws(hits):
     pools, rows = (9, 30, 5), (6, 3, 5)  # the third class has too few rows for a threshold: it is always covered
     mass = convolved([exact_mass(n, m) for n, m in zip(pools, rows, strict=True)])
-    report = check(*with_hits(hits, rows), Promise(ALPHA, np.array(pools), "mondrian"))
+    report = check(*with_hits(hits, rows), Promise(ALPHA, np.array(pools), "class"))
     tail = float(sum(mass[: sum(hits) + 1]))
     assert report.marginal.p_value == pytest.approx(max(tail, 1e-12), rel=1e-10)
     low, high = (round(end * sum(rows)) for end in report.marginal.allowed)
@@ -113,7 +113,7 @@ def test_long_convolutions_are_right_to_twelve_digits(sigmas):
     total = round(mean + sigmas * spread)
     hits = np.minimum(rows, total - np.cumsum([0, *rows[:-1]])).clip(0)  # any hits with that sum
     assert hits.sum() == total
-    report = check(*with_hits(hits, rows), Promise(ALPHA, pools, "mondrian"))
+    report = check(*with_hits(hits, rows), Promise(ALPHA, pools, "class"))
     assert report.marginal.p_value == pytest.approx(max(mass[: total + 1].sum(), 1e-12), abs=1e-13)
 
 
@@ -138,8 +138,8 @@ def test_classes_without_a_promise_are_measured_by_the_binomial():
 
 
 def promise_of(model, exact=True):
-    clusters = model.calibration_.group_of_class if model.class_conditional == "clustered" else None
-    return Promise(model.alpha, model.calibration_.pool_sizes(), model.class_conditional, exact, clusters)
+    clusters = model.calibration_.group_of_class if model.grouping == "cluster" else None
+    return Promise(model.alpha, model.calibration_.pool_sizes(), model.grouping, exact, clusters)
 
 
 @pytest.fixture
@@ -167,11 +167,11 @@ def assert_not_too_small(p_values):
 CASES = {
     "one threshold": {"method": "aps"},
     "LAC": {"method": "lac", "temperature": 0.2},
-    "mondrian": {"method": "raps", "class_conditional": "mondrian"},
-    "clustered": {"method": "aps", "class_conditional": "clustered"},
+    "class": {"method": "raps", "grouping": "class"},
+    "cluster": {"method": "aps", "grouping": "cluster"},
     "deterministic": {"method": "aps", "randomized": False},
     "never empty": {"method": "raps", "allow_empty": False},
-    "never empty mondrian": {"method": "lac", "allow_empty": False, "class_conditional": "mondrian"},
+    "never empty mondrian": {"method": "lac", "allow_empty": False, "grouping": "class"},
 }
 
 
@@ -183,8 +183,8 @@ def test_p_values_of_a_kept_promise_are_uniform_or_larger(case):
     reports = list(reports_over_splits(300, logits, labels, 500, 300, **CASES[case]))
     assert_not_too_small([r.marginal.p_value for r in reports])
     questions = 1
-    if case in ("mondrian", "clustered"):
-        tables = [r.clusters if case == "clustered" else r.classes for r in reports]
+    if case in ("class", "cluster"):
+        tables = [r.clusters if case == "cluster" else r.classes for r in reports]
         assert_not_too_small([t.p_value[~np.isnan(t.p_value)][-1] for t in tables])  # of one class or cluster
         assert_not_too_small([np.nanmin(t.p_holm) for t in tables])  # of any of them
         questions = 2
@@ -193,7 +193,7 @@ def test_p_values_of_a_kept_promise_are_uniform_or_larger(case):
 
 @pytest.mark.usefixtures("coverage_alone")
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
-@pytest.mark.parametrize("case", ["one threshold", "LAC", "mondrian", "clustered"])
+@pytest.mark.parametrize("case", ["one threshold", "LAC", "class", "cluster"])
 def test_p_values_of_exact_laws_are_not_larger_than_they_must_be(case):
     # Half the probability of the hits seen taken off, a p-value F(h) has mean exactly 1/2 and variance below 1/12.
     logits, labels = generated(4000, 6, seed=22)
@@ -215,8 +215,8 @@ def test_the_null_cluster_is_promised_nothing():
     keep = (labels < 10) | (np.arange(18_000) % 100 == 0)
     logits, labels = logits[keep], labels[keep]
     logits[labels >= 10] = np.roll(logits[labels >= 10], 1, axis=1)
-    model = ConformalClassifier("aps", ALPHA, class_conditional="clustered").fit(logits[:4000], labels[:4000])
-    assert (model.calibration_.group_of_class[10:] == NULL_CLUSTER).all(), "the case does not test what it says"
+    model = ConformalClassifier("aps", ALPHA, grouping="cluster").fit(logits[:4000], labels[:4000])
+    assert (model.calibration_.group_of_class[10:] == NULL_GROUP).all(), "the case does not test what it says"
     sets = model.predict_set(logits[4000:])
     report = check(sets, sets / 1.0, labels[4000:], promise_of(model))
     rare = int((labels[4000:] >= 10).sum())
@@ -229,16 +229,16 @@ def test_the_null_cluster_is_promised_nothing():
 
 def test_the_null_cluster_alone_is_one_threshold():
     data = with_hits([180, 150], [200, 200])
-    alone = check(*data, Promise(ALPHA, [500, 500], "clustered", group_of_class=[-1, -1]))
+    alone = check(*data, Promise(ALPHA, [500, 500], "cluster", group_of_class=[-1, -1]))
     one = check(*data, Promise(ALPHA, [500]))
     assert alone.marginal == one.marginal
     assert len(alone.broken) == len(one.broken) == 1
-    assert NULL_CLUSTER == clustering.NULL_CLUSTER
+    assert NULL_GROUP == clustering.NULL_GROUP
 
 
 def test_rows_without_any_promise_break_none():
     data = with_hits([0, 0, 0], [0, 40, 0])
-    report = check(*data, Promise(ALPHA, [200, 300, 200], "clustered", group_of_class=[0, -1, 0]))
+    report = check(*data, Promise(ALPHA, [200, 300, 200], "cluster", group_of_class=[0, -1, 0]))
     assert (report.marginal.rows, report.marginal.p_value, report.marginal.allowed) == (0, 1.0, (0.0, 1.0))
     assert report.ok
     assert report.to_json_dict()["marginal"]["coverage"] is None
@@ -248,10 +248,10 @@ def test_rows_without_any_promise_break_none():
 
 
 @pytest.mark.usefixtures("coverage_alone")
-@pytest.mark.parametrize("class_conditional", [None, "mondrian", "clustered"])
-def test_rows_from_elsewhere_break_the_promise(class_conditional):
+@pytest.mark.parametrize("grouping", [None, "class", "cluster"])
+def test_rows_from_elsewhere_break_the_promise(grouping):
     logits, labels = generated(4000, 5, signal=1.0, seed=9)
-    model = ConformalClassifier("aps", ALPHA, class_conditional=class_conditional).fit(logits[:2000], labels[:2000])
+    model = ConformalClassifier("aps", ALPHA, grouping=grouping).fit(logits[:2000], labels[:2000])
     moved = logits[2000:] + np.random.default_rng(0).normal(size=(2000, 5)) * 5.0
     sets = model.predict_set(moved)
     report = check(sets, sets / 1.0, labels[2000:], promise_of(model))
@@ -263,7 +263,7 @@ def test_rows_from_elsewhere_break_the_promise(class_conditional):
 
 def test_one_class_below_its_law_breaks_a_promise_by_class_and_no_other():
     data = with_hits([280, 285, 210, 290], [300] * 4)  # 0.7 in one class, 0.8875 in all
-    by_class = check(*data, Promise(ALPHA, [400] * 4, "mondrian"), class_names=["ant", "bee", "cat", "dog"])
+    by_class = check(*data, Promise(ALPHA, [400] * 4, "class"), class_names=["ant", "bee", "cat", "dog"])
     p = holm([metrics.coverage_p_value(h, 300, 400, ALPHA) for h in (280, 285, 210, 290)])[2]
     (sentence,) = by_class.broken
     assert sentence == (
@@ -278,14 +278,14 @@ def test_one_class_below_its_law_breaks_a_promise_by_class_and_no_other():
         "Coverage is below 0.9 in 1 of 4 classes, for which it was not promised (Holm-adjusted p-values): "
         f"2 (210 of 300 rows, p = {p:.1g})."
     )
-    clustered = check(*data, Promise(ALPHA, [800] * 4, "clustered", group_of_class=[0, 1, 1, 0]))
+    clustered = check(*data, Promise(ALPHA, [800] * 4, "cluster", group_of_class=[0, 1, 1, 0]))
     assert clustered.clusters.hits.tolist() == [570, 495]
     assert clustered.broken[0].startswith("Coverage is below the promised 0.9 in 1 of 2 clusters")
 
 
 def test_many_classes_are_counted_and_the_clearest_named():
     rows = [200] * 9
-    report = check(*with_hits([100 - 5 * c for c in range(8)] + [190], rows), Promise(ALPHA, [300] * 9, "mondrian"))
+    report = check(*with_hits([100 - 5 * c for c in range(8)] + [190], rows), Promise(ALPHA, [300] * 9, "class"))
     assert report.classes.under_covered.tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
     assert "in 8 of 9 classes" in report.broken[1]
     assert report.broken[1].endswith(" and 3 more.")
@@ -304,7 +304,7 @@ def test_the_rule_is_the_level_and_one_sided():
 
 def test_more_than_was_promised_is_not_broken_by_a_law_that_is_above_it():
     # 3 conformal rows of a class give coverage 3/4, where .7 is promised: .71 of 4,000 rows is between the two.
-    promise = Promise("0.3", [3] * 400, "mondrian")
+    promise = Promise("0.3", [3] * 400, "class")
     report = check(*with_hits([7] * 360 + [8] * 40, [10] * 400), promise)
     assert report.marginal.coverage == 0.71
     assert report.marginal.p_value < SIGNIFICANCE
@@ -479,10 +479,10 @@ GOOD = with_hits([3, 4], [4, 4])
         (GOOD, Promise(ALPHA, [9, 9]), {}, r"pool_sizes must be 1 whole numbers of at least 0; got shape \(2,\)"),
         (GOOD, Promise(ALPHA, [9.5]), {}, "pool_sizes must be 1 whole numbers of at least 0; got .* of float64"),
         (GOOD, Promise(ALPHA, [-9]), {}, "pool_sizes must be 1 whole numbers of at least 0; got smallest -9"),
-        (GOOD, Promise(ALPHA, [9], "mondrian"), {}, "pool_sizes must be 2 whole numbers of at least 0"),
-        (GOOD, Promise(ALPHA, [9], "by row"), {}, "class_conditional must be None, 'mondrian' or 'clustered'"),
-        (GOOD, Promise(ALPHA, [9, 9], "clustered"), {}, r"group_of_class must be 2 whole numbers of at least -1"),
-        (GOOD, Promise(ALPHA, [9, 8], "clustered", True, [0, 0]), {}, "must be equal for the classes of a cluster"),
+        (GOOD, Promise(ALPHA, [9], "class"), {}, "pool_sizes must be 2 whole numbers of at least 0"),
+        (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping must be None, 'class' or 'cluster'"),
+        (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, r"group_of_class must be 2 whole numbers of at least -1"),
+        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for the classes of a cluster"),
         ((GOOD[0][:0], GOOD[1][:0], GOOD[2][:0]), Promise(ALPHA, [9]), {}, "at least one row"),
         ((GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0), Promise(ALPHA, [9]), {}, "sets and probs must have one shape"),
         ((GOOD[0], GOOD[1] * 3, GOOD[2]), Promise(ALPHA, [9]), {}, "probs must lie in|rows of probs must sum to one"),

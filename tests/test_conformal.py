@@ -16,10 +16,11 @@ from sklearn.exceptions import NotFittedError
 
 import oracle
 import thermoset
+from on_arrays import label_scores
 from thermoset import CoverageWarning, InputError
 from thermoset.conformal import ConformalClassifier, fitted_at, scores
-from thermoset.engine import Randomness, label_scores
 from thermoset.core.levels import conformal_rank, rows_needed
+from thermoset.core.uniforms import Randomness
 
 METHODS = pytest.mark.parametrize("method", list(thermoset.SCORES))
 TEMPERATURES = (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
@@ -185,12 +186,12 @@ def test_hits_without_randomisation_are_at_least_k(method, temperature):
 
 
 @METHODS
-@pytest.mark.parametrize("class_conditional", [None, "mondrian"])
+@pytest.mark.parametrize("grouping", [None, "class"])
 @pytest.mark.parametrize("allow_empty", [True, False])
-def test_several_levels_at_once_are_nested_and_each_is_its_own_fit(method, class_conditional, allow_empty):
+def test_several_levels_at_once_are_nested_and_each_is_its_own_fit(method, grouping, allow_empty):
     logits, labels = labelled(300, 4, seed=6)
     new = grid_rows(60, 4, seed=7)
-    options = {"class_conditional": class_conditional, "allow_empty": allow_empty, "temperature": 0.4}
+    options = {"grouping": grouping, "allow_empty": allow_empty, "temperature": 0.4}
     alphas = [0.05, "0.1", 0.18, 0.3, Fraction(1, 2), 0.9]
     model = ConformalClassifier(method, alpha=0.2, **options).fit(logits, labels)
     sets = model.predict_sets(new, alphas)
@@ -207,14 +208,14 @@ def test_several_levels_at_once_are_nested_and_each_is_its_own_fit(method, class
 
 @METHODS
 @pytest.mark.parametrize("randomized", [True, False])
-@pytest.mark.parametrize("class_conditional", [None, "mondrian"])
-def test_shifts_and_orders_change_nothing(method, randomized, class_conditional):
+@pytest.mark.parametrize("grouping", [None, "class"])
+def test_shifts_and_orders_change_nothing(method, randomized, grouping):
     logits, labels = labelled(200, 6, seed=8)
     new = grid_rows(50, 6, seed=9)
     rng = np.random.default_rng(10)
 
     def fitted(z, y):
-        options = {"alpha": 0.2, "temperature": 0.7, "randomized": randomized, "class_conditional": class_conditional}
+        options = {"alpha": 0.2, "temperature": 0.7, "randomized": randomized, "grouping": grouping}
         return ConformalClassifier(method, **options).fit(z, y)
 
     expected = fitted(logits, labels).predict_set(new)
@@ -246,13 +247,13 @@ def test_a_shift_moves_the_threshold_by_no_bit(method):
 
 
 @METHODS
-@pytest.mark.parametrize("class_conditional", [None, "mondrian"])
-def test_float32_and_the_same_values_in_float64(method, class_conditional):
+@pytest.mark.parametrize("grouping", [None, "class"])
+def test_float32_and_the_same_values_in_float64(method, grouping):
     rng = np.random.default_rng(12)
     logits = rng.normal(scale=4, size=(300, 5)).astype(np.float32)
     labels = np.where(rng.random(300) < 0.6, logits.argmax(axis=1), rng.integers(0, 5, 300))
     for temperature in (0.01, 1.0, 30.0):
-        model = ConformalClassifier(method, temperature=temperature, class_conditional=class_conditional)
+        model = ConformalClassifier(method, temperature=temperature, grouping=grouping)
         narrow = clone(model).fit(logits[:200], labels[:200]).predict_set(logits[200:])
         wide = clone(model).fit(logits[:200].astype(float), labels[:200]).predict_set(logits[200:].astype(float))
         np.testing.assert_array_equal(narrow, wide)
@@ -262,20 +263,20 @@ def test_float32_and_the_same_values_in_float64(method, class_conditional):
 def test_threads_and_blocks_do_not_change_the_answer(method, monkeypatch):
     logits, labels = labelled(400, 6, seed=13)
 
-    def answer(class_conditional):
-        model = ConformalClassifier(method, temperature=0.1, class_conditional=class_conditional).fit(logits, labels)
+    def answer(grouping):
+        model = ConformalClassifier(method, temperature=0.1, grouping=grouping).fit(logits, labels)
         return (
             model.thresholds_.value.tobytes(),
             model.thresholds_.refine.tobytes(),
             model.predict_set(logits).tobytes(),
         )
 
-    for kind in (None, "mondrian"):
+    for kind in (None, "class"):
         monkeypatch.undo()
         expected = answer(kind)
         for threads, block in (("1", 48), ("2", 48 * 7), ("5", 48 * 101), ("2", 2**30)):
             monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-            monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", block)
+            monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", block)
             assert answer(kind) == expected
 
 
@@ -299,8 +300,8 @@ def test_inputs_are_never_modified(method):
     logits, labels = labelled(100, 5, seed=15)
     u = np.random.default_rng(16).random(100)
     before = logits.tobytes(), labels.tobytes(), u.tobytes()
-    for kind in (None, "mondrian", "clustered"):
-        model = quiet_fit(ConformalClassifier(method, class_conditional=kind, allow_empty=False), logits, labels, u=u)
+    for kind in (None, "class", "cluster"):
+        model = quiet_fit(ConformalClassifier(method, grouping=kind, allow_empty=False), logits, labels, u=u)
         model.predict_set(logits, u=u)
         model.set_sizes(logits)
         model.predict_sets(logits, [0.3, 0.4])
@@ -320,12 +321,12 @@ def test_a_given_u_is_copied(method):
     np.testing.assert_array_equal(model.predict_set(logits, u=np.full(50, 0.5)), expected)
 
 
-@pytest.mark.parametrize("class_conditional", [None, "mondrian", "clustered"])
+@pytest.mark.parametrize("grouping", [None, "class", "cluster"])
 @pytest.mark.parametrize("randomized", [True, False])
-def test_fitted_at_several_temperatures_is_fit_at_each(class_conditional, randomized):
+def test_fitted_at_several_temperatures_is_fit_at_each(grouping, randomized):
     logits, labels = labelled(400, 5, seed=41)
     new, _ = labelled(60, 5, seed=42)
-    model = ConformalClassifier("raps", 0.1, randomized=randomized, class_conditional=class_conditional, random_state=3)
+    model = ConformalClassifier("raps", 0.1, randomized=randomized, grouping=grouping, random_state=3)
     temperatures = (0.4, 1.0, 2.5)
     for t, one in zip(temperatures, fitted_at(model, temperatures, logits, labels), strict=True):
         alone = clone(model).set_params(temperature=t).fit(logits, labels)
@@ -361,11 +362,11 @@ def test_randomness_of_the_seed_is_a_u_like_any_other():
 
 
 @METHODS
-@pytest.mark.parametrize("class_conditional", [None, "mondrian"])
-def test_no_empty_sets_when_they_are_not_allowed(method, class_conditional):
+@pytest.mark.parametrize("grouping", [None, "class"])
+def test_no_empty_sets_when_they_are_not_allowed(method, grouping):
     logits, labels = labelled(200, 5, seed=20)
     new = np.round(grid_rows(300, 5, seed=21))  # ties among the top
-    options = {"alpha": 0.6, "temperature": 0.5, "class_conditional": class_conditional}
+    options = {"alpha": 0.6, "temperature": 0.5, "grouping": grouping}
     free = ConformalClassifier(method, **options).fit(logits, labels).predict_set(new)
     model = ConformalClassifier(method, allow_empty=False, **options).fit(logits, labels)
     forced = model.predict_set(new)
@@ -378,12 +379,12 @@ def test_no_empty_sets_when_they_are_not_allowed(method, class_conditional):
 
 
 @METHODS
-@pytest.mark.parametrize("class_conditional", [None, "mondrian"])
-def test_masked_classes_enter_only_at_an_infinite_threshold(method, class_conditional):
+@pytest.mark.parametrize("grouping", [None, "class"])
+def test_masked_classes_enter_only_at_an_infinite_threshold(method, grouping):
     logits, labels = labelled(200, 4, seed=22)
     new = grid_rows(50, 4, seed=23)
     new[:, 2] = -np.inf
-    model = ConformalClassifier(method, alpha=0.05, class_conditional=class_conditional).fit(logits, labels)
+    model = ConformalClassifier(method, alpha=0.05, grouping=grouping).fit(logits, labels)
     assert np.all(np.isfinite(model.threshold_))
     sets = model.predict_set(new)
     assert not sets[:, 2].any()
@@ -444,7 +445,7 @@ def test_mondrian_thresholds_and_sets_are_the_oracles(method, temperature):
     new = grid_rows(40, 4, seed=27)
     rng = np.random.default_rng(28)
     u, new_u = rng.random(120), rng.random(40)
-    model = ConformalClassifier(method, alpha="0.2", temperature=temperature, class_conditional="mondrian")
+    model = ConformalClassifier(method, alpha="0.2", temperature=temperature, grouping="class")
     sets = model.fit(logits, labels, u=u).predict_set(new, u=new_u)
     bound = oracle.rounding_bound(4, oracle.widest_exponent(logits.tolist() + new.tolist(), temperature))
     with mp.workdps(oracle.digits(logits.tolist() + new.tolist(), temperature)):
@@ -469,7 +470,7 @@ def test_mondrian_thresholds_and_sets_are_the_oracles(method, temperature):
 @pytest.mark.parametrize("temperature", [0.01, 1.0])
 def test_mondrian_hits_are_k_in_each_class(method, temperature):
     logits, labels = labelled(400, 5, seed=29)
-    model = ConformalClassifier(method, temperature=temperature, class_conditional="mondrian").fit(logits, labels)
+    model = ConformalClassifier(method, temperature=temperature, grouping="class").fit(logits, labels)
     hits = model.predict_set(logits)[np.arange(400), labels]
     for label in range(5):
         rows = labels == label
@@ -484,7 +485,7 @@ def test_mondrian_names_the_classes_with_too_few_rows():
     labels = np.repeat([0, 2, 3], [40, 12, 8])  # none of class 1, eight of class 3; alpha = .1 needs nine
     named = thermoset.Logits(logits, labels, classes=["ant", "bee", "cow", "dog"])
     with pytest.warns(CoverageWarning, match="needs at least 9 rows") as caught:
-        model = ConformalClassifier("aps", class_conditional="mondrian").fit(named)
+        model = ConformalClassifier("aps", grouping="class").fit(named)
     message = str(caught[0].message)
     assert len(caught) == 1
     assert "'bee' (0)" in message
@@ -501,7 +502,7 @@ def test_mondrian_names_the_classes_with_too_few_rows():
 def test_a_warning_names_some_of_many_classes():
     logits, labels = labelled(60, 40, seed=31)
     with pytest.warns(CoverageWarning, match=r"40 of 40 classes: .* and \d+ more"):
-        ConformalClassifier("lac", alpha=0.01, class_conditional="mondrian").fit(logits, labels)
+        ConformalClassifier("lac", alpha=0.01, grouping="class").fit(logits, labels)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -521,7 +522,7 @@ def many_classes(seed=32, rare=10):
 
 
 def clustered(method="aps", alpha=ALPHA_CLUSTERS, **options):
-    return ConformalClassifier(method, alpha=alpha, class_conditional="clustered", **options)
+    return ConformalClassifier(method, alpha=alpha, grouping="cluster", **options)
 
 
 def _threshold_rows(model, logits, labels, method):
@@ -598,7 +599,7 @@ def test_clusters_of_hardly_any_rows_fall_back_to_one():
     assert set(model.calibration_.group_of_class) == {-1}
     assert len(np.unique(model.threshold_)) == 1
     with pytest.warns(CoverageWarning, match="needs at least 9 rows"):
-        model = ConformalClassifier("aps", alpha=0.1, class_conditional="clustered").fit(logits[:6], labels[:6])
+        model = ConformalClassifier("aps", alpha=0.1, grouping="cluster").fit(logits[:6], labels[:6])
     assert model.predict_set(logits).all()
 
 
@@ -608,7 +609,7 @@ def test_clusters_of_hardly_any_rows_fall_back_to_one():
 
 def test_parameters_clone_and_come_back():
     model = ConformalClassifier(thermoset.RAPS(penalty=0.2), alpha="0.05", temperature=2.0, random_state=3)
-    names = {"method", "alpha", "temperature", "randomized", "allow_empty", "class_conditional", "random_state"}
+    names = {"method", "alpha", "temperature", "randomized", "allow_empty", "grouping", "random_state"}
     assert set(model.get_params()) == names
     assert clone(model).get_params() == model.get_params()
     assert clone(model) is not model
@@ -664,16 +665,16 @@ def test_unknown_method():
 
 
 @pytest.mark.parametrize("value", ["classes", True, 1, "Mondrian"])
-def test_bad_class_conditional(value):
-    with pytest.raises(InputError, match="class_conditional must be None, 'mondrian' or 'clustered'"):
-        ConformalClassifier(class_conditional=value).fit(*GOOD)
+def test_bad_grouping(value):
+    with pytest.raises(InputError, match="grouping must be None, 'class' or 'cluster'"):
+        ConformalClassifier(grouping=value).fit(*GOOD)
 
 
 @pytest.mark.parametrize("seed", [None, -1, 2**64, 1.0, "0", True])
-@pytest.mark.parametrize("class_conditional", [None, "clustered"])
-def test_bad_random_state(seed, class_conditional):
+@pytest.mark.parametrize("grouping", [None, "cluster"])
+def test_bad_random_state(seed, grouping):
     with pytest.raises(InputError, match="random_state must be a whole number"):
-        ConformalClassifier("aps", random_state=seed, class_conditional=class_conditional).fit(*GOOD)
+        ConformalClassifier("aps", random_state=seed, grouping=grouping).fit(*GOOD)
 
 
 @pytest.mark.parametrize(
@@ -701,7 +702,7 @@ def test_not_fitted():
 
 
 def test_a_failed_fit_leaves_nothing_fitted():
-    model = ConformalClassifier(class_conditional="classes")
+    model = ConformalClassifier(grouping="classes")
     with pytest.raises(InputError):
         model.fit(*GOOD)
     with pytest.raises(NotFittedError):

@@ -10,7 +10,7 @@ from thermoset import ConformalClassifier, InputError, Logits, TemperatureScaler
 
 ESTIMATORS = [
     ConformalClassifier(),
-    ConformalClassifier("aps", class_conditional="mondrian"),
+    ConformalClassifier("aps", grouping="class"),
     TemperatureScaler(),
     TemperatureScaler("ece"),
 ]

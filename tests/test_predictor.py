@@ -104,8 +104,8 @@ def test_a_new_process_predicts_the_same_bits(predictor, fresh, tmp_path):
         {"method": "saps", "alpha": "0.2"},
         {"randomized": False},
         {"allow_empty": False, "prefer": "size"},
-        {"class_conditional": "mondrian", "prefer": "size", "alpha": 0.2},
-        {"class_conditional": "clustered", "prefer": "size", "alpha": 0.2},
+        {"grouping": "class", "prefer": "size", "alpha": 0.2},
+        {"grouping": "cluster", "prefer": "size", "alpha": 0.2},
         {"prefer": 0.3, "objective": "ece"},
         {"selection": "paper"},
         {"method": ts.RAPS(penalty=0.2, k_reg=1)},
@@ -201,7 +201,7 @@ def test_measures_are_what_they_say(predictor, data):
         ({"calibration_fraction": 2}, "calibration_fraction must be"),
         ({"random_state": None}, "random_state must be"),
         ({"selection": "best"}, "selection must be"),
-        ({"class_conditional": "both"}, "class_conditional must be"),
+        ({"grouping": "both"}, "grouping must be"),
     ],
 )
 def test_bad_parameters(data, arguments, said):

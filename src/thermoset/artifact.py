@@ -142,7 +142,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     temperature_sets: float
     thresholds: Thresholds
     pool_sizes: tuple[int, ...]
-    class_conditional: Literal["mondrian", "clustered"] | None
+    grouping: Literal["class", "cluster"] | None
     group_of_class: tuple[int, ...] | None
     seed: int | None
     allow_empty: bool
@@ -234,7 +234,7 @@ def _check(artifact: Artifact) -> None:
     thresholds = artifact.thresholds.pairs()
     n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
     temperatures = artifact.temperature, artifact.temperature_sets
-    by_class = artifact.class_conditional is not None
+    by_class = artifact.grouping is not None
     groups = artifact.group_of_class
     wrong = {
         "schema must be at least 1": artifact.schema < 1,

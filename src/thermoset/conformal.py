@@ -214,8 +214,9 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         names = self.class_names_ or range(self.n_features_in_)
         named = ", ".join(f"{names[c]!r} ({pools[c]})" for c in few[:_NAMED])
         more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
+        unit = GROUPINGS[self.grouping or ""].unit
         return (
-            f"alpha={alpha} needs at least {needed} rows of each {GROUPINGS[self.grouping].unit} for a finite threshold; too few for "
+            f"alpha={alpha} needs at least {needed} rows of each {unit} for a finite threshold; too few for "
             f"{len(few)} of {self.n_features_in_} classes: {named}{more}. Those labels enter every set: "
             "add rows, raise alpha, or pool more classes (grouping='cluster' or None)."
         )
@@ -254,13 +255,11 @@ def sets_under(
     data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None
 ) -> NDArray[np.bool_]:
     """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
-    randomness = scoring.randomness(u, len(data))
+    rows, randomness = ArrayRows(data.logits), scoring.randomness(u, len(data))
     if thresholds.value.shape[1] == 1:
         q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
-        return prefix_sets(
-            ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, q, int(not allow_empty)
-        )
-    sets = class_sets(ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds)
+        return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q, int(not allow_empty))
+    sets = class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
     if not allow_empty:
         level, row = np.nonzero(~sets.any(axis=2))
         sets[level, row, data.logits.argmax(axis=1)[row]] = True

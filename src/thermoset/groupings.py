@@ -150,7 +150,7 @@ def resolve_grouping(grouping: str | None) -> Grouping | None:
     """
     if grouping is None:
         return None
-    if not isinstance(grouping, str) or grouping not in GROUPINGS:
+    if grouping not in GROUPINGS:
         names = " or ".join(repr(name) for name in GROUPINGS)
         raise InputError(f"grouping must be None, {names}; got {grouping!r}. None keeps one threshold for all classes.")
     return GROUPINGS[grouping]

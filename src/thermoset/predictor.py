@@ -62,7 +62,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    method, alpha, randomized, allow_empty, class_conditional, random_state
+    method, alpha, randomized, allow_empty, grouping, random_state
         The sets, as in `ConformalClassifier`. The seed also draws the split of `fit`.
     prefer : "size", "coverage", a number beta in [0, 1], or a budget such as "size<=3" or "gap<=0.03"
         What T-hat is chosen for; see `tuning.choose`.
@@ -108,7 +108,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
         allow_empty: bool = True,
-        class_conditional: Literal["mondrian", "clustered"] | None = None,
+        grouping: Literal["class", "cluster"] | None = None,
         random_state: int = 0,
         *,
         selection: Literal["calibration", "paper"] = "calibration",
@@ -120,7 +120,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         self.objective = objective
         self.randomized = randomized
         self.allow_empty = allow_empty
-        self.class_conditional = class_conditional
+        self.grouping = grouping
         self.random_state = random_state
         self.selection = selection
         self.calibration_fraction = calibration_fraction
@@ -157,7 +157,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             n_conformal=len(conformal),
             randomized=self.randomized,
             allow_empty=self.allow_empty,
-            class_conditional=self.class_conditional,
+            grouping=self.grouping,
             random_state=self.random_state,
             selection=self.selection,
             conformal=conformal,
@@ -182,7 +182,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             choice.temperature,
             self.randomized,
             self.allow_empty,
-            self.class_conditional,
+            self.grouping,
             self.random_state,
         ).fit(conformal)
         artifact = Artifact(
@@ -190,7 +190,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             alpha=str(self.alpha),
             temperature=float(scaler.temperature_),
             temperature_sets=choice.temperature,
-            class_conditional=self.class_conditional,
+            grouping=self.grouping,
             allow_empty=bool(self.allow_empty),
             n_classes=conformal.n_classes,
             classes=conformal.classes,
@@ -214,7 +214,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             old.temperature_sets,
             old.seed is not None,
             old.allow_empty,
-            old.class_conditional,
+            old.grouping,
             old.provenance.random_state,
         ).fit(data)
         provenance = msgspec.structs.replace(
@@ -274,7 +274,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         return Promise(
             alpha=made.alpha,
             pool_sizes=np.array(made.pool_sizes),
-            class_conditional=made.class_conditional,
+            grouping=made.grouping,
             exact=made.allow_empty and (made.seed is not None or not made.method.score().uses_u),
             group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
         )
@@ -297,7 +297,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             objective=made.objective,  # type: ignore[arg-type]
             randomized=artifact.seed is not None or not artifact.method.score().uses_u,
             allow_empty=artifact.allow_empty,
-            class_conditional=artifact.class_conditional,
+            grouping=artifact.grouping,
             random_state=made.random_state,
             selection=made.selection,  # type: ignore[arg-type]
             calibration_fraction=made.calibration_fraction,
@@ -340,7 +340,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         self._thresholds = artifact.thresholds.pairs()
         self._scoring = Scoring(artifact.method.score(), artifact.temperature_sets, artifact.seed)
         value = self._thresholds.value
-        self.threshold_ = float(value[0]) if artifact.class_conditional is None else value
+        self.threshold_ = float(value[0]) if artifact.grouping is None else value
         remember_classes(self, artifact.n_classes, artifact.classes)
 
     def _sets(self, data: Logits) -> NDArray[np.bool_]:

@@ -52,8 +52,8 @@ def hostile_page(tmp_path_factory, chromium):
 def mondrian_page(tmp_path_factory, chromium):
     """Thresholds by class, small sets, no empty ones."""
     known, fresh = rows_of(2400, 6, seed=2).split(1600)
-    predictor = ts.TwoTemperaturePredictor(class_conditional="mondrian", prefer="size", allow_empty=False).fit(known)
-    return written(tmp_path_factory.mktemp("mondrian"), predictor, fresh, trials=3)
+    predictor = ts.TwoTemperaturePredictor(grouping="class", prefer="size", allow_empty=False).fit(known)
+    return written(tmp_path_factory.mktemp("class"), predictor, fresh, trials=3)
 
 
 @pytest.fixture(scope="session")

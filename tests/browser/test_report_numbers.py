@@ -184,7 +184,7 @@ def sets_at(page, temperature, rows):
         temperature,
         predictor.randomized,
         predictor.allow_empty,
-        predictor.class_conditional,
+        predictor.grouping,
         predictor.artifact_.provenance.random_state,
     )
     return model.fit(halves(page)[0]).predict_set(rows)
@@ -287,7 +287,7 @@ def test_it_says_how_it_was_made(opened, request, name):
     assert f"thermoset {came.version}, seed {came.random_state}" in made
     assert f"made by thermoset {ts.__version__}" in made
     assert "exchangeable" in made
-    by_class = page.predictor.class_conditional is not None
+    by_class = page.predictor.grouping is not None
     assert ("For new rows of a class" in made) is by_class
     assert ("Coverage of each class" in made) is not by_class
 

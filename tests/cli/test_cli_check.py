@@ -16,8 +16,8 @@ COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])(?:;\d+)*m")
 @pytest.fixture(scope="module")
 def mondrian(command, tuned, tmp_path_factory):
     """A predictor with a threshold for each class, tuned by the command."""
-    out = tmp_path_factory.mktemp("mondrian")
-    done = command("tune", tuned.val, "--out", out, "--class-conditional", "mondrian", "--prefer", "size")
+    out = tmp_path_factory.mktemp("class")
+    done = command("tune", tuned.val, "--out", out, "--grouping", "class", "--prefer", "size")
     assert done.returncode == 0, done
     return out / "predictor.json"
 
@@ -112,7 +112,7 @@ def test_a_threshold_for_each_class_is_a_promise_for_each(call, tuned, mondrian,
     done = call("check", mondrian, tmp_path / "poor.npz", "--json")
     assert (done.returncode, done.stderr) == (1, ""), done
     told = json.loads(done.stdout)
-    assert (told["class_conditional"], told["class_law"]) == ("mondrian", "beta-binomial")
+    assert (told["grouping"], told["class_law"]) == ("class", "beta-binomial")
     assert (told["marginal"]["hits"], told["marginal"]["rows"]) == (900, 1000)
     assert (told["classes"][5]["hits"], told["classes"][5]["rows"]) == (20, 40)
     (sentence,) = told["broken"]

@@ -142,8 +142,8 @@ def test_probabilities_by_name(call, tuned, some, tmp_path):
     assert read_jsonl(tmp_path / "sets.jsonl") == want
 
 
-def test_class_conditional_predictors(call, tuned, some, tmp_path):
-    mondrian = ts.TwoTemperaturePredictor(class_conditional="mondrian").fit(ts.load(tuned.val))
+def test_grouping_predictors(call, tuned, some, tmp_path):
+    mondrian = ts.TwoTemperaturePredictor(grouping="class").fit(ts.load(tuned.val))
     mondrian.save(tmp_path / "mondrian.json")
     assert call("predict", tmp_path / "mondrian.json", some[0], "--out", tmp_path / "sets.csv").returncode == 0
     assert read_csv(tmp_path / "sets.csv") == answers(mondrian, some[1])

@@ -67,13 +67,13 @@ def test_every_option_reaches_the_library(run, val, tmp_path):
     assert not (tmp_path / "sweep.csv").exists()
 
 
-@pytest.mark.parametrize("kind", ["mondrian", "clustered"])
+@pytest.mark.parametrize("kind", ["class", "cluster"])
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
-def test_class_conditional(run, val, tmp_path, kind):
+def test_grouping(run, val, tmp_path, kind):
     asked = ("--temperatures", "1", "--trials", 2, "--cp-fraction", "0.4", "--methods", "aps")
-    done = run(val, *asked, "--class-conditional", kind, "--out", tmp_path)
+    done = run(val, *asked, "--grouping", kind, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    want = ts.sweep(ts.load(val), None, [1.0], ["aps"], trials=2, cp_fraction=0.4, class_conditional=kind)
+    want = ts.sweep(ts.load(val), None, [1.0], ["aps"], trials=2, cp_fraction=0.4, grouping=kind)
     with (tmp_path / "sweep.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == len(METRICS)
@@ -107,7 +107,7 @@ BAD = [
     (("--cp-fraction", "1"), "between 0 and 1"),
     (("--cp-fraction", "0.95"), "leaves none"),
     (("--calibration-fraction", "0.001"), "has no row"),
-    (("--class-conditional", "mondrian", "--evaluation", "integrated"), "needs one threshold for all classes"),
+    (("--grouping", "class", "--evaluation", "integrated"), "needs one threshold for all classes"),
 ]
 
 

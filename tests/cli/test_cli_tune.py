@@ -173,7 +173,7 @@ OPTIONS = {
     "ece": (("--objective", "ece"), {"objective": "ece"}),
     "deterministic": (("--deterministic",), {"randomized": False}),
     "no empty": (("--no-empty", "--method", "aps"), {"allow_empty": False, "method": "aps"}),
-    "mondrian": (("--class-conditional", "mondrian"), {"class_conditional": "mondrian"}),
+    "class": (("--grouping", "class"), {"grouping": "class"}),
     "paper": (("--selection", "paper"), {"selection": "paper"}),
     "fraction": (("--calibration-fraction", "0.3"), {"calibration_fraction": "0.3"}),
 }
@@ -193,7 +193,7 @@ def test_every_option_reaches_the_predictor(call, tuned, tmp_path, arguments, as
 def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
     done = command(
         "tune", tuned.val, "--out", tmp_path / "made", "--alpha", "0.2", "--method", "aps", "--prefer", "size<=0.5",
-        "--class-conditional", "mondrian", "--deterministic", "--no-empty", "--objective", "ece", "--seed", "11",
+        "--grouping", "class", "--deterministic", "--no-empty", "--objective", "ece", "--seed", "11",
         "--calibration-fraction", "0.4", "--quiet",
     )  # fmt: skip
     assert done.returncode == 0, done
@@ -201,7 +201,7 @@ def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
     assert done.stderr.count("\n") == 1
     made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").artifact_
     assert (made.alpha, made.method.name, made.provenance.prefer) == ("0.2", "aps", "size<=0.5")
-    assert (made.class_conditional, len(made.thresholds.value), made.seed) == ("mondrian", 6, None)
+    assert (made.grouping, len(made.thresholds.value), made.seed) == ("class", 6, None)
     assert (made.allow_empty, made.provenance.objective, made.provenance.random_state) == (False, "ece", 11)
     assert made.provenance.calibration_rows == 800  # 0.4 of 2,000
     assert "by class" in rows_of_table(done, "sets at")["T-hat"]
@@ -247,7 +247,7 @@ BAD = [
     (("--prefer", "nan"), "got 'nan'"),
     (("--prefer", "size<=0"), "a size budget must be a number of labels > 0; got 'size<=0'"),
     (("--prefer", "gap<=2"), "a gap budget must be a share from 0 to 1; got 'gap<=2'"),
-    (("--prefer", "gap<=0.1", "--class-conditional", "mondrian"), "needs one threshold for all classes"),
+    (("--prefer", "gap<=0.1", "--grouping", "class"), "needs one threshold for all classes"),
     (("--alpha", "2"), "alpha must be a number strictly between 0 and 1; got '2'"),
     (("--alpha", "x"), "alpha must be a number strictly between 0 and 1; got 'x'"),
     (("--alpha", "0.001"), "choosing a temperature at alpha=0.001 needs at least 1998 calibration rows; got 1000"),
@@ -263,7 +263,7 @@ def test_bad_options_are_one_line_exit_code_2_and_no_file(call, tuned, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("option", ["--objective", "--selection", "--class-conditional"])
+@pytest.mark.parametrize("option", ["--objective", "--selection", "--grouping"])
 def test_unknown_choices_are_refused(call, tuned, tmp_path, option):
     done = call("tune", tuned.val, "--out", tmp_path / "made", option, "best")
     assert (done.returncode, done.stdout) == (2, "")
@@ -325,7 +325,7 @@ def test_brackets_in_names_of_files_are_no_markup(call, tuned, tmp_path):
 
 OF_HELP = {
     (): COMMANDS,
-    ("tune",): ("--alpha", "--method", "--prefer", "--out", "--class-conditional", "--selection", "--probabilities"),
+    ("tune",): ("--alpha", "--method", "--prefer", "--out", "--grouping", "--selection", "--probabilities"),
     ("predict",): ("--out", "--probabilities", "--quiet"),
     ("check",): ("--fail-on", "--json", "--probabilities"),
 }

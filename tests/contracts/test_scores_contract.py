@@ -8,9 +8,10 @@ import pytest
 
 import oracle
 import thermoset
+from on_arrays import score_matrix
 from thermoset import scores as module
 from thermoset.conformal import ConformalClassifier, scores
-from thermoset.engine import Randomness, score_matrix
+from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 
 NAMES = list(thermoset.SCORES)

@@ -11,8 +11,8 @@ from scipy.stats import beta
 
 import thermoset
 from thermoset import metrics
-from thermoset.errors import InputError
 from thermoset.core.levels import rows_needed
+from thermoset.errors import InputError
 
 
 def inside(n, alpha, width):

@@ -130,11 +130,11 @@ def test_pictures_choose_the_examples(predictor, parts):
     assert all(image is not None for image in made.examples.images)
 
 
-def test_class_conditional_predictors_are_swept_as_they_are_made(parts):
-    made = ts.TwoTemperaturePredictor(class_conditional="mondrian", prefer="size").fit(parts[0])
+def test_grouping_predictors_are_swept_as_they_are_made(parts):
+    made = ts.TwoTemperaturePredictor(grouping="class", prefer="size").fit(parts[0])
     report = build_report(made, parts[1], trials=2)
     assert report.own is report.conditional
-    assert report.own.settings["class_conditional"] == "mondrian"
+    assert report.own.settings["grouping"] == "class"
 
 
 sets_and_labels = st.tuples(st.integers(1, 12), st.integers(2, 6)).flatmap(

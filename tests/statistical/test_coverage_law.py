@@ -113,7 +113,7 @@ def test_mondrian_follows_the_law_in_every_class(method, temperature):
     for _ in range(splits):
         rows = rng.permutation(len(logits))
         conformal, evaluation = rows[:300], rows[300:1000]
-        model = ConformalClassifier(method, alpha, temperature, class_conditional="mondrian")
+        model = ConformalClassifier(method, alpha, temperature, grouping="class")
         sets = model.fit(logits[conformal], labels[conformal]).predict_set(logits[evaluation])
         hit = sets[np.arange(len(evaluation)), labels[evaluation]]
         for c in range(n_classes):
@@ -128,7 +128,7 @@ def test_mondrian_follows_the_law_in_every_class(method, temperature):
 @pytest.mark.parametrize("method", list(SCORES))
 def test_clustered_sets_cover_at_least_as_promised(method):
     logits, labels = generated(2400, 10, seed=13)
-    predict = ours(method=method, alpha="0.1", class_conditional="clustered")
+    predict = ours(method=method, alpha="0.1", grouping="cluster")
     z = z_over_splits(predict, logits, labels, alpha="0.1", n_conformal=1200, n_evaluation=800, splits=40)
     assert z > -SIGMAS
 

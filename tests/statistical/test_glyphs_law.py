@@ -7,8 +7,8 @@ import pytest
 
 from law import law
 from thermoset.conformal import scores
-from thermoset.datasets import load_glyphs
 from thermoset.core.levels import conformal_rank
+from thermoset.datasets import load_glyphs
 from thermoset.sweeping import Protocol, draw_trial
 
 SPLITS, ALPHA, SIGMAS = 200, "0.1", 5

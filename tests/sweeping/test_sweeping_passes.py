@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from law import generated
 from sweeping.composition import assert_equal_to_composition
-from thermoset import APS, RAPS, SAPS, SCORES, ConformalClassifier, metrics, pool, sweep
+from thermoset import APS, RAPS, SAPS, SCORES, ConformalClassifier, metrics, sweep
+from thermoset.core import sources
 from thermoset.errors import CoverageWarning
 from thermoset.sweeping import INTEGRATED_METRICS, METRICS, Protocol, draw_trial
 
@@ -274,10 +275,10 @@ def test_threads_and_blocks_change_no_bit(evaluation, monkeypatch):
     for n_jobs in (2, 5, None):
         assert run(n_jobs).tobytes() == once
     for rows in (1, 13, 256):
-        monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", rows * 8 * 30)
-        assert len(pool.row_blocks(700, 30)) == math.ceil(700 / rows)
+        monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", rows * 8 * 30)
+        assert sources.block_rows(30) == rows
         assert run(2).tobytes() == once
-    monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", 2**40)
+    monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", 2**40)
     assert run(3).tobytes() == once
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarnin
 METHODS = ("lac", "aps", RAPS(penalty=0.1, k_reg=1))
 
 
-@pytest.mark.parametrize("kind", ["mondrian", "clustered"])
+@pytest.mark.parametrize("kind", ["class", "cluster"])
 @pytest.mark.parametrize(("randomized", "allow_empty"), [(True, True), (False, False)])
 def test_equals_the_composition(kind, randomized, allow_empty):
     logits, labels = generated(400, 4, signal=0.2)
@@ -20,26 +20,25 @@ def test_equals_the_composition(kind, randomized, allow_empty):
     grid, alphas = [0.05, 1.0], [0.1, 0.3]
     result = sweep(
         logits, labels, grid, METHODS, alphas, 2, 0.1, 0.5, 2,
-        class_conditional=kind, randomized=randomized, allow_empty=allow_empty,
+        grouping=kind, randomized=randomized, allow_empty=allow_empty,
     )  # fmt: skip
     assert_equal_to_composition(
-        result, logits, labels, METHODS, grid, alphas, protocol, class_conditional=kind, allow_empty=allow_empty
+        result, logits, labels, METHODS, grid, alphas, protocol, grouping=kind, allow_empty=allow_empty
     )
-    assert result.settings["class_conditional"] == kind
+    assert result.settings["grouping"] == kind
 
 
 def test_differs_from_one_threshold_for_all():
     logits, labels = generated(400, 4, signal=0.2)
     one, each = (
-        sweep(logits, labels, [1.0], ["aps"], trials=3, cp_fraction=0.5, class_conditional=kind)
-        for kind in (None, "mondrian")
+        sweep(logits, labels, [1.0], ["aps"], trials=3, cp_fraction=0.5, grouping=kind) for kind in (None, "class")
     )
     assert not np.any(one.of_trials("threshold", "aps") == each.of_trials("threshold", "aps"))
 
 
 def test_no_class_with_enough_rows_gives_infinite_thresholds_and_full_sets():
     logits, labels = generated(60, 10)
-    result = sweep(logits, labels, [1.0], ["aps"], trials=2, class_conditional="mondrian")
+    result = sweep(logits, labels, [1.0], ["aps"], trials=2, grouping="class")
     assert np.isposinf(result.curve("threshold", "aps")).all()
     assert result.curve("avg_size", "aps").tolist() == [10.0]
 
@@ -47,7 +46,7 @@ def test_no_class_with_enough_rows_gives_infinite_thresholds_and_full_sets():
 def test_threads_and_other_trials_change_no_bit():
     logits, labels = generated(200, 4)
     few, many = (
-        sweep(logits, labels, [1.0], ["aps"], trials=n, class_conditional="mondrian", n_jobs=jobs).trial_values
+        sweep(logits, labels, [1.0], ["aps"], trials=n, grouping="class", n_jobs=jobs).trial_values
         for n, jobs in ((2, 1), (4, 3))
     )
     assert few.tobytes() == many[..., :2].tobytes()

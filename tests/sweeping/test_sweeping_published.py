@@ -152,5 +152,5 @@ def test_mondrian_with_infinite_thresholds_has_the_size_measured(real):
     # Conventions 3.1: valid Mondrian sets hold 37.5 labels at CP 10% (200 trials, standard deviation 3.05).
     logits, labels = real("cifar100_resnet50")
     score = RAPS(randomize_penalty=True)
-    result = sweep(logits, labels, [1.0], [score], trials=4, class_conditional="mondrian")
+    result = sweep(logits, labels, [1.0], [score], trials=4, grouping="class")
     assert abs(result.curve("avg_size", result.methods[0])[0] - 37.47) < 4 * 3.05 * math.sqrt(1 / 4 + 1 / 200)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from thermoset.core.trials import drawn_block
 from thermoset.errors import InputError
 from thermoset.sweeping import Protocol, draw_trial
 from thermoset.sweeping.trials import draw_trials
@@ -62,12 +63,13 @@ def test_parts_without_rows_are_refused(protocol):
         draw_trial(100, 0, protocol)
 
 
-def test_rows_in_class_order_hold_the_same_trials():
+def test_trials_drawn_together_are_those_drawn_alone():
     labels = np.random.default_rng(0).integers(0, 5, 90)
-    drawn = draw_trials(labels, 6, 3, Protocol(0.1, 0.2))
+    drawn = draw_trials(labels, 6, range(1, 4), Protocol(0.1, 0.2))
     assert drawn.count == 3
-    assert np.all(np.diff(labels[drawn.order]) >= 0)
     for t in range(3):
-        one = draw_trial(90, t, Protocol(0.1, 0.2))
-        assert np.array_equal(np.sort(drawn.order[drawn.conformal[t]]), one.conformal)
+        one = draw_trial(90, t + 1, Protocol(0.1, 0.2))
+        assert np.array_equal(drawn.conformal[t], np.sort(one.conformal))
+        assert np.array_equal(np.flatnonzero(drawn.evaluation[:, t]), np.sort(one.evaluation))
+        assert np.array_equal(drawn_block(drawn.draws, slice(0, 90))[:, t], one.u)
         assert np.array_equal(np.bincount(labels[one.evaluation], minlength=6), drawn.counts[t])

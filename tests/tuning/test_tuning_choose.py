@@ -7,8 +7,8 @@ import pytest
 
 import thermoset as ts
 from law import generated
-from thermoset.errors import BudgetWarning, InputError
 from thermoset.core.scores import resolve
+from thermoset.errors import BudgetWarning, InputError
 from thermoset.sweeping import Trial
 from thermoset.tuning import choose, default_grid
 from thermoset.tuning.curves import Setting
@@ -151,14 +151,14 @@ def test_the_grid_reaches_where_the_data_is(calibrated, low, high):
     assert (np.diff(grid) > 0).all()
 
 
-@pytest.mark.parametrize("kind", ["mondrian", "clustered"])
-def test_class_conditional_sets_have_a_choice_too(kind):
+@pytest.mark.parametrize("kind", ["class", "cluster"])
+def test_grouping_sets_have_a_choice_too(kind):
     data = uneven(600, n_classes=4)
-    choice = choose(data, prefer="size", calibrated=3.0, class_conditional=kind, temperatures=[0.5, 1, 2, 4])
+    choice = choose(data, prefer="size", calibrated=3.0, grouping=kind, temperatures=[0.5, 1, 2, 4])
     assert choice.temperature in (0.5, 1, 2, 4)
     assert choice.comparisons[0].tells_apart is None
     with pytest.raises(InputError, match="needs one threshold for all classes"):
-        choose(data, prefer="gap<=0.1", calibrated=3.0, class_conditional=kind)
+        choose(data, prefer="gap<=0.1", calibrated=3.0, grouping=kind)
 
 
 def test_the_papers_way_takes_thresholds_from_the_conformal_rows():
@@ -225,8 +225,8 @@ def test_threads_do_not_change_the_choice(monkeypatch, chosen, rows, threads):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"selection": "paper", "conformal": uneven(200, seed=1)}, {"class_conditional": "mondrian", "prefer": "size"}],
-    ids=["closed form", "paper", "mondrian"],
+    [{}, {"selection": "paper", "conformal": uneven(200, seed=1)}, {"grouping": "class", "prefer": "size"}],
+    ids=["closed form", "paper", "class"],
 )
 def test_progress_rises_to_its_total(arguments):
     told = []
@@ -246,7 +246,7 @@ def test_progress_rises_to_its_total(arguments):
         ({"calibrated": -1.0}, "temperature must be"),
         ({"selection": "mine"}, "selection must be 'calibration' or 'paper'; got 'mine'"),
         ({"selection": "paper"}, "pass conformal="),
-        ({"class_conditional": "both"}, "class_conditional must be"),
+        ({"grouping": "both"}, "grouping must be"),
         ({"temperatures": [2, 1]}, "temperatures must rise"),
         ({"random_state": None}, "random_state must be"),
         ({"alpha": 0.001}, "needs at least 1998 calibration rows; got 1500"),

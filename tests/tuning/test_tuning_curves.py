@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
-from thermoset.engine import Randomness, ScorePairs, label_scores, prefix_sizes
+from on_arrays import in_closed_form, label_scores, prefix_sizes
+from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
+from thermoset.core.labels import label_shares
 from thermoset.core.scores import SCORES, resolve
-from thermoset.sweeping.passes import shares_of_labels
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.thresholds import Cuts, ScorePairs
+from thermoset.core.uniforms import Randomness
 from thermoset.tuning import curves as module
-from thermoset.tuning.curves import LEVELS, Curves, Rows, Setting, in_closed_form, joined
-from thermoset.tuning.kernels import expected_hits, expected_sizes, solve_thresholds
+from thermoset.tuning.curves import LEVELS, Curves, Rows, Setting, joined
 
 STRATA = 200
 
@@ -26,21 +29,17 @@ def nothing(_):
 
 
 def solved(data, made, temperature, targets):
-    shares = shares_of_labels(data, np.array([temperature]), np.arange(len(data)), None, lambda: None)
-    formula = made.score.code, made.score.parameters, shares.rank, shares.around[0], made.drawn
+    rows, at = RankedRows(ArrayRows(data.logits)), np.array([temperature])
+    shares = label_shares(rows, data.labels, at)
     q = np.empty((2, len(targets)))
-    solve_thresholds(*formula, np.array(targets, dtype=np.float64), q[0], q[1])
-    hits = np.empty((len(targets), len(data)))
-    expected_hits(*formula, not made.allow_empty, q[0], q[1], hits)
-    sizes = np.empty((1, len(targets), len(data)))
-    ranked = np.sort(data.logits, axis=1)
-    ranked.flags.writeable = False
-    falling = np.ascontiguousarray(ranked[:, ::-1])
-    tops = np.ascontiguousarray(shares.around[:, 3])
-    expected_sizes(
-        ranked, falling, np.array([temperature]), tops, made.score.code, made.score.parameters, made.drawn,
-        q[:1], q[1:], sizes,
-    )  # fmt: skip
+    solve_thresholds(made.law, shares.at(0), np.array(targets, dtype=np.float64), Cuts(*q))
+    hits, sizes = np.empty((len(targets), len(data))), np.empty((1, len(targets), len(data)))
+    expected_hits(made.law, shares.at(0), Cuts(*q), not made.allow_empty, hits)
+
+    def keep(some, place):
+        sizes[:, :, place] = some
+
+    expected_sizes(rows, shares, at, made.law, Cuts(q[:1], q[1:]), keep)
     return q, hits, sizes[0]
 
 
@@ -235,7 +234,7 @@ def test_threads_do_not_change_the_answer(monkeypatch, threads):
     grid = np.array([0.5, 1.0, 2.0])
     reference = in_closed_form(data, setting(), grid, 100, nothing)[0]
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-    monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", 30 * 8 * 37)
+    monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", 30 * 8 * 37)
     other = in_closed_form(data, setting(), grid, 100, nothing)[0]
     for name in Curves.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(reference, name), getattr(other, name))

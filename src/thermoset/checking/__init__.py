@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from thermoset.checking.calibration import CalibrationCheck, calibration_check
 from thermoset.checking.laws import (
-    NULL_CLUSTER,
+    NULL_GROUP,
     SIGNIFICANCE,
     Coverage,
     Promise,
@@ -43,7 +43,7 @@ from thermoset.metrics import (
 
 __all__ = [
     "FAIL_ON",
-    "NULL_CLUSTER",
+    "NULL_GROUP",
     "SIGNIFICANCE",
     "CalibrationCheck",
     "CheckReport",
@@ -96,7 +96,7 @@ def check(
     laws = group_laws(groups, rows, promise.alpha)
     by_group = coverage_table(groups.index, rows, hits, lower_tails(laws, hits), promise.promised, "beta-binomial")
     gaps = coverage_gaps(found.hits, found.count, promise.alpha)
-    mondrian, clustered = (promise.class_conditional == kind for kind in ("mondrian", "clustered"))
+    mondrian, clustered = (promise.grouping == kind for kind in ("class", "cluster"))
     return CheckReport(
         promise=promise,
         fail_on=wanted,

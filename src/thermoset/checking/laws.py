@@ -26,7 +26,7 @@ from thermoset.errors import InputError
 from thermoset.metrics import Interval, coverage_law
 
 __all__ = [
-    "NULL_CLUSTER",
+    "NULL_GROUP",
     "SIGNIFICANCE",
     "Coverage",
     "Groups",
@@ -39,7 +39,7 @@ __all__ = [
 SIGNIFICANCE = 0.001
 """A promise is called broken when, if it were kept, so much would be seen with a smaller probability than this."""
 
-NULL_CLUSTER = -1
+NULL_GROUP = -1
 """The group of classes whose threshold comes from the rows of all classes."""
 
 _TAIL = 0.025  # of each side of the 95% interval
@@ -79,12 +79,12 @@ class Promise:
         Miscoverage level, as typed.
     pool_sizes : int array
         Conformal rows behind each threshold: shape (1,), or (C,) by class.
-    class_conditional : None, "mondrian" or "clustered"
+    grouping : None, "class" or "cluster"
         Whether there is one threshold for all classes, for each, or for each cluster of them.
     exact : bool
         Whether coverage follows the law (randomised scores or LAC, empty sets allowed) or is at least that.
-    group_of_class : int array (C,), for "clustered"
-        Cluster of each class; `NULL_CLUSTER` for rare ones.
+    group_of_class : int array (C,), for "cluster"
+        Cluster of each class; `NULL_GROUP` for rare ones.
 
     >>> Promise("0.1", [1000]).promised
     0.9
@@ -92,7 +92,7 @@ class Promise:
 
     alpha: Alpha
     pool_sizes: ArrayLike
-    class_conditional: Literal["mondrian", "clustered"] | None = None
+    grouping: Literal["class", "cluster"] | None = None
     exact: bool = True
     group_of_class: ArrayLike | None = None
 
@@ -108,25 +108,24 @@ class Promise:
     def groups(self, n_classes: int) -> Groups:
         """Which classes share a threshold, and the rows behind it.
 
-        >>> Promise(0.1, [40, 60, 40], "clustered", group_of_class=[3, 5, 3]).groups(3).pools.tolist()
+        >>> Promise(0.1, [40, 60, 40], "cluster", group_of_class=[3, 5, 3]).groups(3).pools.tolist()
         [40, 60]
         """
         shared: dict[str | None, ArrayLike | None] = {
             None: np.zeros(n_classes, dtype=np.int64),
-            "mondrian": np.arange(n_classes),
-            "clustered": self.group_of_class,
+            "class": np.arange(n_classes),
+            "cluster": self.group_of_class,
         }
-        if self.class_conditional not in shared:
+        if self.grouping not in shared:
             raise InputError(
-                f"class_conditional must be None, 'mondrian' or 'clustered'; got {self.class_conditional!r}. "
-                "Pass the predictor's own."
+                f"grouping must be None, 'class' or 'cluster'; got {self.grouping!r}. Pass the predictor's own."
             )
-        of_class = _whole(shared[self.class_conditional], "group_of_class", n_classes, NULL_CLUSTER)
-        pools = _whole(self.pool_sizes, "pool_sizes", 1 if self.class_conditional is None else n_classes, 0)
+        of_class = _whole(shared[self.grouping], "group_of_class", n_classes, NULL_GROUP)
+        pools = _whole(self.pool_sizes, "pool_sizes", 1 if self.grouping is None else n_classes, 0)
         index, first, place = np.unique(of_class, return_index=True, return_inverse=True)
         if np.any(pools[first][place] != pools):
             raise InputError("pool_sizes must be equal for the classes of a cluster, which share their threshold.")
-        return Groups(place, index, pools[first], (index != NULL_CLUSTER) | (len(index) == 1))
+        return Groups(place, index, pools[first], (index != NULL_GROUP) | (len(index) == 1))
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,7 @@ def marginal_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts
     """Hits of all groups with a law against the convolution of the laws.
 
     >>> laws = [np.array([0.5, 0.5])] * 2
-    >>> marginal_coverage(laws, np.array([1, 1]), np.array([0, 0]), Promise(0.5, [1, 1], "mondrian")).p_value
+    >>> marginal_coverage(laws, np.array([1, 1]), np.array([0, 0]), Promise(0.5, [1, 1], "class")).p_value
     0.25
     """
     tested = [i for i, mass in enumerate(laws) if mass is not None]

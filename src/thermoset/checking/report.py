@@ -65,7 +65,7 @@ class CheckReport:
     @property
     def broken(self) -> tuple[str, ...]:
         """A sentence for each promise that was not kept, and for what `fail_on` asked for."""
-        by_class = self.promise.class_conditional == "mondrian" or "classes" in self.fail_on
+        by_class = self.promise.grouping == "class" or "classes" in self.fail_on
         sentences = (
             self._of_marginal(),
             # one cluster alone is what the first sentence is about
@@ -83,7 +83,7 @@ class CheckReport:
     def to_json_dict(self) -> dict[str, Any]:
         """The report in plain Python for `json`; what has no finite value (an absent class) is None.
 
-        Keys: ok, broken, fail_on, rows, alpha, class_conditional, exact; marginal (rows, hits, coverage, promised,
+        Keys: ok, broken, fail_on, rows, alpha, grouping, exact; marginal (rows, hits, coverage, promised,
         allowed as [low, high], p_value); avg_size, empty_share; top_coverage_gap and avg_coverage_gap (value,
         floor_mean, floor_95); calibration (the fields of `CalibrationCheck`; nll is None when infinite); class_names;
         class_law; classes and clusters: a list of dicts (index, rows, hits, coverage, low, high, p_value, p_holm),
@@ -96,7 +96,7 @@ class CheckReport:
             "fail_on": list(self.fail_on),
             "rows": self.rows,
             "alpha": float(exact_level(self.promise.alpha)),
-            "class_conditional": self.promise.class_conditional,
+            "grouping": self.promise.grouping,
             "exact": self.promise.exact,
             "marginal": _plain(self.marginal) | {"allowed": list(self.marginal.allowed)},
             "avg_size": self.avg_size,

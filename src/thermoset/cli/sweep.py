@@ -28,8 +28,8 @@ def sweep(
     evaluation: Annotated[
         Literal["drawn", "integrated"], typer.Option(help="Draw u on evaluation rows, or average sizes over it.")
     ] = "drawn",
-    class_conditional: Annotated[
-        Literal["mondrian", "clustered"] | None, typer.Option(help="Thresholds by class or cluster. Slow.")
+    grouping: Annotated[
+        Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")
     ] = None,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
@@ -62,7 +62,7 @@ def sweep(
             cp_fraction=cp_fraction,
             random_state=seed,
             evaluation=evaluation,
-            class_conditional=class_conditional,
+            grouping=grouping,
             n_jobs=jobs,
             progress=bar.tell,
         )

@@ -30,8 +30,8 @@ def tune(
     ] = "coverage",
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
-    class_conditional: Annotated[
-        Literal["mondrian", "clustered"] | None, typer.Option(help="Thresholds by class or cluster. Slow.")
+    grouping: Annotated[
+        Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")
     ] = None,
     deterministic: Annotated[bool, typer.Option("--deterministic", help="Sets without randomisation: larger.")] = False,
     no_empty: Annotated[bool, typer.Option("--no-empty", help="Empty sets get the top label.")] = False,
@@ -62,7 +62,7 @@ def tune(
         objective,
         randomized=not deterministic,
         allow_empty=not no_empty,
-        class_conditional=class_conditional,
+        grouping=grouping,
         random_state=seed,
         selection=selection,
         calibration_fraction=calibration_fraction,
@@ -114,7 +114,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         reach = [(m.high - m.low) / 2 for m in cells if m.high is not None and m.low is not None]
         table.add_row(label, *(f"{m.value:.3f} ± {r:.3f}" for m, r in zip(cells, reach, strict=True)))
     console.print(table)
-    conditional = f", {made.class_conditional}" if made.class_conditional else ""
+    conditional = f", {made.grouping}" if made.grouping else ""
     console.print(
         f"[bold]Sets[/] {made.method.name.upper()}, alpha = {made.alpha}{conditional}, prefer {choice.prefer}: "
         f"T-hat = {made.temperature_sets:.3f}",

@@ -43,7 +43,7 @@ class LabelledBlock(NamedTuple):
 
 
 class AtTemperatures(NamedTuple):
-    """Temperatures (T,), the share of each row's top class at them, (T, n_rows), and the fewest labels a set may have."""
+    """Temperatures (T,), each row's top share at them, (T, n_rows), and the fewest labels a set may have."""
 
     temperature: Floats
     top: Floats
@@ -66,7 +66,7 @@ class SortedCuts(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Over the evaluated rows: labels in all sets and empty sets (scores, T, alphas, trials), misses (..., groups, trials).
+    """Over evaluated rows: labels in all sets, empty sets (scores, T, alphas, trials), misses (..., groups, trials).
 
     The first two are whole numbers in float64, which the processor adds as it compares: without conversions.
     """
@@ -79,8 +79,8 @@ class Tally(NamedTuple):
 class Line(NamedTuple):
     """One score, temperature and level, over the trials: what to compare with, and what was found for a row.
 
-    u and seen: as in `BlockDraws`; cut, refine, rising: as in `SortedCuts`; size: of the sets of the row at hand; and the
-    fields of `Tally`.
+    u and seen: as in `BlockDraws`; cut, refine, rising: as in `SortedCuts`; size: of the sets of the row at hand; and
+    the fields of `Tally`.
     """
 
     u: Floats
@@ -97,7 +97,7 @@ class Line(NamedTuple):
 @kernel
 def exact_size(row: WeightedRow, masses: RowMasses, formula: Formula, cut: Cut, u: float) -> int:
     """Set size by the classifier's arithmetic: sets are small, so gallop from the top, then bisect."""
-    n_classes = row.weight.shape[0]
+    n_classes = int(row.weight.shape[0])
     if cut.value == np.inf:
         return n_classes
     inside, outside, step = 0, n_classes - row.masked + 1, 1
@@ -327,6 +327,7 @@ def total_of(tallies: Sequence[Tally]) -> Counted:
     """The sum over threads: integers, so neither the order of blocks nor the number of threads matters."""
     first, *others = tallies
     for other in others:
-        for total, part in zip(first, other, strict=True):
-            np.add(total, part, out=total)
+        first.size[...] += other.size
+        first.empty[...] += other.empty
+        first.missed[...] += other.missed
     return Counted(*first)

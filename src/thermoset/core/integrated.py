@@ -330,7 +330,7 @@ def expected_misses(law: Law, shares: LabelShares, labels: Ints, trials: Trials,
     out = np.zeros((trials.counts.shape[1], trials.count), dtype=np.int64)
     for start in range(0, len(labels), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        some = LabelShares(*(field[rows] for field in shares))
+        some = LabelShares(shares.rank[rows], *(field[rows] for field in shares[1:]))
         hits = np.empty((trials.count, len(some.rank)))
         expected_hits(law, some, cuts, keep_top, hits)
         _add_misses(hits, labels[rows], trials.evaluation[rows], out)
@@ -354,9 +354,9 @@ def expected_totals(
 
     def consume(sizes: Floats, place: slice) -> None:
         found = sizes.reshape(*shape, -1)
-        for sum_, part in zip(totals.mine(), (found, np.maximum(1.0 - found, 0.0)), strict=True):
+        for total, part in zip(totals.mine(), (found, np.maximum(1.0 - found, 0.0)), strict=True):
             fixed = (part * FIXED_POINT + 0.5).astype(np.int64)
-            sum_ += np.where(trials.evaluation[place].T, fixed, 0).sum(axis=-1)
+            np.add(total, np.where(trials.evaluation[place].T, fixed, 0).sum(axis=-1), out=total)
 
     expected_sizes(rows, shares, temperatures, law, flat, consume, n_jobs=n_jobs)
     size, empty = np.sum(totals.all(), axis=0) / FIXED_POINT

@@ -38,7 +38,7 @@ def _guess_last(row: WeightedRow, rest: float, formula: Formula, u: float, q: fl
 @kernel
 def _prefix_size(row: WeightedRow, rest: float, formula: Formula, u: float, cut: Cut) -> int:
     """How many ranks are inside."""
-    n_classes = row.weight.shape[0]
+    n_classes = int(row.weight.shape[0])
     if cut.value == np.inf:
         return n_classes
     inside, outside = 0, n_classes - row.masked + 1  # ranks known to be in, and out

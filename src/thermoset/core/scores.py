@@ -193,7 +193,7 @@ class Score:
     @property
     def formula(self) -> Formula:
         """The record that kernels take."""
-        code = getattr(self, "code", None)
+        code = getattr(self, "code", -1)
         if code not in _CODES:
             raise InputError(
                 f"{type(self).__name__} has the code {code!r}, which no formula has. Use a score of SCORES."

@@ -1,6 +1,6 @@
 """Softmax and its relatives on unsorted rows: probabilities, confidences, the derivatives of the likelihood.
 
-Plain loops over contiguous float64 rows. Every kernel releases the GIL, and a row's result depends on that row alone, so
+Plain loops over contiguous float64 rows. Every kernel releases the GIL, and a row's result depends on that row alone:
 blocks and threads cannot change a bit of it.
 """
 
@@ -29,7 +29,7 @@ def _top(row: Floats) -> float:
     top = row[0]
     for j in range(1, row.shape[0]):
         top = max(top, row[j])
-    return top
+    return float(top)
 
 
 @kernel

@@ -77,7 +77,7 @@ def block_rows(n_classes: int) -> int:
 
 
 def widened(block: Block) -> Floats:
-    """The rows as contiguous float64, the one type that kernels are compiled for; every narrower float widens exactly."""
+    """The rows as contiguous float64, the one type that kernels are compiled for; narrower floats widen exactly."""
     return np.ascontiguousarray(block, dtype=np.float64)
 
 

@@ -3,7 +3,7 @@
 A row's own u (scheme 2) comes from the seed and a coarse key of the row: how far the second, third and fourth largest
 logits lie below the largest, in steps of 1/157. The key does not see the last bits of the logits, which the same
 network gives differently on another machine or in another batch. Any fixed function of the row keeps the law of
-coverage: exchangeability is all it needs. Scheme 1, a hash of the bits of all logits, remains for artifacts made with it.
+coverage: exchangeability is all it needs. Scheme 1, a hash of the bits of all logits, remains for older artifacts.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def _unit(state: np.uint64) -> float:
 
 @kernel
 def _gap_key(ranked: Floats, place: int) -> np.uint64:
-    """One more than floor(157 gap + 0.309) for the class `place` ranks below the top; 0 where it is masked or missing."""
+    """One more than floor(157 gap + 0.309) of the class `place` ranks below the top; 0 if it is masked or missing."""
     top = ranked.shape[0] - 1
     if place > top or ranked[top - place] == -np.inf:
         return np.uint64(0)

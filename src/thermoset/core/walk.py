@@ -1,8 +1,8 @@
 """The walk down a ranked row: which ranks are inside whatever the threshold, and which are open.
 
 For one threshold a set is a prefix of the ranking. The score of a rank is affine in u, so over u it is an interval, and
-only ranks whose interval meets the range of the thresholds are open. The walk takes its shares from fast sums, right but for
-a rounding error that `scores.rounding` bounds.
+only ranks whose interval meets the range of the thresholds are open. The walk takes its shares from fast sums, right
+but for a rounding error that `scores.rounding` bounds.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _CHUNK = 16  # ranks whose exponentials are computed together
 
 
 class FallingRow(NamedTuple):
-    """A row from the top down (memory read forwards is what the processor can vectorise), 1/T, the top class's share."""
+    """A row from the top down (the processor vectorises memory read forwards), 1/T, and the top class's share."""
 
     logits: Floats
     inverse: float
@@ -41,7 +41,7 @@ class Prefix(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """Ranks 1 .. first are inside whatever the threshold, first + 1 .. stop are open; `filled` places of the prefix are."""
+    """Ranks 1 .. first are inside whatever the threshold, first + 1 .. stop are open; `filled` places are computed."""
 
     first: int
     stop: int

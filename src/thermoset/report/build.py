@@ -96,7 +96,7 @@ def build_report(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         curves, conditional = _sweeps(data, made, alphas, trials, steps)
-        grid = (curves if made.class_conditional is None else conditional).temperatures.tolist()
+        grid = (curves if made.grouping is None else conditional).temperatures.tolist()
         models = dict(zip(grid, fitted_at(classifier(made), grid, reference), strict=True))
         steps.reach(0.85)
         return Report(
@@ -148,7 +148,7 @@ def _alphas(made: Artifact, n_reference: int) -> tuple[float, ...]:
 def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int, steps: _Steps) -> tuple[Sweep, Sweep]:
     """Curves with global thresholds by method, the predictor's first, and with thresholds by class."""
     own = made.method.score()
-    kind = made.class_conditional
+    kind = made.grouping
     marks = [1.0, made.temperature, made.temperature_sets, *([] if made.choice.peak is None else [made.choice.peak])]
     # Beside other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
     grid = np.unique(marks if kind is None else [*default_grid(made.temperature, kind), *marks])
@@ -172,7 +172,7 @@ def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int
         "methods": [own],
         "alphas": [float(exact_level(made.alpha))] if kind is None else alphas,
         "trials": max(1, min(trials, _BY_CLASS_TRIALS, affordable)),
-        "class_conditional": kind or "mondrian",
+        "grouping": kind or "class",
     }
     # Both have much the same to warn of; the page notes what it is about the predictor's own kind of sets.
     with warnings.catch_warnings():

@@ -153,7 +153,7 @@ class Report:
     @property
     def own(self) -> Sweep:
         """The sweep of sets made as the predictor makes them; its first method is the predictor's."""
-        return self.curves if self.artifact.class_conditional is None else self.conditional
+        return self.curves if self.artifact.grouping is None else self.conditional
 
     @property
     def alpha(self) -> float:

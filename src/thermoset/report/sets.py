@@ -68,7 +68,7 @@ def classifier(artifact: Artifact) -> ConformalClassifier:
         1.0,
         artifact.seed is not None or not score.uses_u,
         artifact.allow_empty,
-        artifact.class_conditional,
+        artifact.grouping,
         artifact.provenance.random_state,
     )
 

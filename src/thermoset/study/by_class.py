@@ -1,4 +1,4 @@
-"""Sets with thresholds by class at T = 1, for many trials at once: as they are valid, and as the published code has them."""
+"""Sets with thresholds by class at T = 1: as they are valid, and as the published code has them."""
 
 import math
 from collections.abc import Iterator
@@ -24,8 +24,9 @@ from thermoset.sweeping.trials import draw_trials
 
 __all__ = ["KINDS", "CountedSets", "count_sets"]
 
-KINDS = (("exact", "class"), ("published", "class"), ("exact", "cluster"))
-"""The thresholds that are compared: in whose mode, and how classes are grouped."""
+KINDS = (("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"))
+"""The thresholds that are compared: in whose mode, and how classes are grouped, by the paper's names."""
+_GROUPINGS = {"mondrian": "class", "clustered": "cluster"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha
         if mode == "published":
             found.append(_as_published(score, shares.at(0), labels, drawn, alpha))
         else:
-            kind = GROUPINGS[grouping]
+            kind = GROUPINGS[_GROUPINGS[grouping]]
             found.append(class_thresholds(shares, labels, plan, kind, drawn, protocol.random_state, lambda: None))
     cuts = Cuts(*(np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)))  # kinds stand where levels do
     counted = count_class_sets(source, labels, Levels((score,), one, cuts, 0), drawn)
@@ -62,7 +63,7 @@ def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha
 
 
 def _as_published(score: Score, shares: LabelShares, labels: NDArray[np.int64], trials: Trials, alpha: Alpha) -> Cuts:
-    """Thresholds by class of the published code: order statistic k + 1, and the largest score of a class with fewer rows.
+    """Thresholds by class of the published code: order statistic k + 1, or the class's largest score if it has fewer.
 
     The latter promises nothing.
     """

@@ -88,6 +88,7 @@ class Ticks:
         self._done, self._total, self._progress = 0, total, progress
 
     def __call__(self) -> None:
+        """One more is done."""
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, self._total)

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.core.pool import for_blocks
+from thermoset.core.prefixes import prefix_sizes
 from thermoset.core.scores import APS
 from thermoset.core.sources import ArrayRows, Block, ranked
-from thermoset.core.prefixes import prefix_sizes
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError

@@ -7,7 +7,7 @@ conformal rows are used once, for the threshold. `selection="paper"` is appendix
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.estimators import checked_seed, checked_temperature
+from thermoset.groupings import resolve_grouping
 from thermoset.sweeping.grid import checked_temperatures, temperature_grid
 from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook
 from thermoset.tuning.comparing import report
@@ -45,7 +46,7 @@ def choose(
     n_conformal: int | None = None,
     randomized: bool = True,
     allow_empty: bool = True,
-    class_conditional: Literal["mondrian", "clustered"] | None = None,
+    grouping: Literal["class", "cluster"] | None = None,
     random_state: int = 0,
     selection: Literal["calibration", "paper"] = "calibration",
     conformal: Logits | None = None,
@@ -58,7 +59,7 @@ def choose(
     ----------
     calibration : Logits
         Labelled rows that set no threshold.
-    method, alpha, randomized, allow_empty, class_conditional, random_state
+    method, alpha, randomized, allow_empty, grouping, random_state
         As in `ConformalClassifier`: how the sets will be made.
     prefer : str or float
         - "size": the smallest sets; "coverage": the most even class coverage; a number beta in between: the
@@ -94,12 +95,10 @@ def choose(
     (True, True)
     """
     preference = read_preference(prefer)
-    setting = Setting(
-        resolve(method), alpha, bool(randomized), bool(allow_empty), class_conditional, checked_seed(random_state)
-    )
+    setting = Setting(resolve(method), alpha, bool(randomized), bool(allow_empty), grouping, checked_seed(random_state))
     best = checked_temperature(calibrated)
     _check(calibration, setting, preference, selection, conformal)
-    grid = default_grid(best, class_conditional) if temperatures is None else checked_temperatures(temperatures)
+    grid = default_grid(best, grouping) if temperatures is None else checked_temperatures(temperatures)
     search = Search(calibration, setting, n_conformal or len(calibration), selection, conformal, Steps(progress))
     _warm_up(setting)
     search.steps.expect(len(grid) + 2 * FINER + 3)
@@ -111,14 +110,14 @@ def choose(
     return result
 
 
-def default_grid(calibrated: float, class_conditional: str | None = None) -> Floats:
+def default_grid(calibrated: float, grouping: str | None = None) -> Floats:
     """The temperatures searched: 0.3 to 5 by 0.1, and further where T* asks for it.
 
     >>> grid = default_grid(1.3)
     >>> float(grid[0]), float(grid[-1]), 1.0 in grid
     (0.3, 5.2, True)
     """
-    grid = temperature_grid(_GRID if class_conditional is None else _COARSE)
+    grid = temperature_grid(_GRID if grouping is None else _COARSE)
     added = []
     top = min(_BEYOND * calibrated, T_MAX)
     if top > grid[-1]:
@@ -137,14 +136,11 @@ def _check(
         raise InputError(f"selection must be 'calibration' or 'paper'; got {selection!r}.")
     if selection == "paper" and conformal is None:
         raise InputError("selection='paper' takes thresholds from the conformal rows; pass conformal=.")
-    if setting.class_conditional not in (None, "mondrian", "clustered"):
+    resolve_grouping(setting.grouping)
+    if preference.kind == "gap_budget" and setting.grouping is not None:
         raise InputError(
-            f"class_conditional must be None, 'mondrian' or 'clustered'; got {setting.class_conditional!r}."
-        )
-    if preference.kind == "gap_budget" and setting.class_conditional is not None:
-        raise InputError(
-            f"prefer={preference.text!r} needs one threshold for all classes; class_conditional="
-            f"{setting.class_conditional!r} evens out class coverage by itself. Use prefer='size' or a size budget."
+            f"prefer={preference.text!r} needs one threshold for all classes; grouping="
+            f"{setting.grouping!r} evens out class coverage by itself. Use prefer='size' or a size budget."
         )
     needed = (4 if preference.kind == "gap_budget" else 2) * rows_needed(setting.alpha)
     if len(calibration) < needed:
@@ -159,7 +155,7 @@ def _warm_up(setting: Setting) -> None:
     if not _compiled:
         with compiling():
             few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
-            small = replace(setting, alpha=0.5, class_conditional=None)
+            small = replace(setting, alpha=0.5, grouping=None)
             rows = RankedRows(ArrayRows(few.logits))
             in_closed_form(rows, few, small, np.ones(1), 10, lambda _: None)
             class_gaps(rows, few, small, np.ones(1))

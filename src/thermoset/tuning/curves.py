@@ -49,7 +49,7 @@ class Setting:
     alpha: Alpha
     randomized: bool
     allow_empty: bool
-    class_conditional: Literal["mondrian", "clustered"] | None
+    grouping: Literal["class", "cluster"] | None
     random_state: int
 
     @property

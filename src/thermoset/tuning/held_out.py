@@ -186,7 +186,7 @@ def _slow_sweep(data: Logits, setting: Setting, temperatures: Floats, tick: Call
             random_state=setting.random_state,
             randomized=setting.randomized,
             allow_empty=setting.allow_empty,
-            class_conditional=setting.class_conditional,
+            grouping=setting.grouping,
             progress=progress,
         )
     return {metric: result.of_trials(metric, result.methods[0]) for metric in result.metrics}
@@ -205,7 +205,7 @@ def by_paper(
             float(temperature),
             setting.randomized,
             setting.allow_empty,
-            setting.class_conditional,
+            setting.grouping,
             setting.random_state,
         )
         with warnings.catch_warnings():

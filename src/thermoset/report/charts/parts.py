@@ -68,14 +68,14 @@ def method_name(name: str) -> str:
 def series_names(report: Report) -> list[str]:
     """Names of the curves, the predictor's own first, thresholds by class last."""
     methods = [method_name(name) for name in report.curves.methods]
-    kind = report.conditional.settings["class_conditional"]
-    return [*methods, f"{methods[0]}, {'Mondrian' if kind == 'mondrian' else kind}"]  # a person's name
+    kind = report.conditional.settings["grouping"]
+    return [*methods, f"{methods[0]}, {'Mondrian' if kind == 'class' else kind}"]  # a person's name
 
 
 def line_names(report: Report) -> list[str]:
     """Names of the curves of the trade-off: every method, or thresholds by class alone where the predictor has them."""
     names = series_names(report)
-    return names[:-1] if report.artifact.class_conditional is None else names[-1:]
+    return names[:-1] if report.artifact.grouping is None else names[-1:]
 
 
 def stratum_names(report: Report) -> list[str]:

@@ -7,7 +7,11 @@ import pytest
 from mpmath import mp
 from scipy.stats import kstest
 
-from thermoset import kernels
+from thermoset.core.exponentials import MOST_NEGATIVE, exp, log_add
+from thermoset.core.masses import log_mass_below, log_weight, rank_gaps, weigh
+from thermoset.core.softmax import Moments, confidences, row_moments, softmax
+from thermoset.core.sources import ranked
+from thermoset.core.uniforms import Randomness
 
 UNIT = 2.0**-53
 
@@ -27,20 +31,20 @@ def test_exp_is_within_one_unit_in_the_last_place():
     with mp.workdps(40):
         for x in _points():
             true = mp.exp(mp.mpf(float(x)))
-            assert abs(mp.mpf(kernels.exp(x)) - true) <= math.ulp(float(true)), x
+            assert abs(mp.mpf(exp(x)) - true) <= math.ulp(float(true)), x
 
 
 def test_exp_is_one_at_zero_and_nothing_far_below():
-    assert kernels.exp(0.0) == 1.0
-    assert kernels.exp(-0.0) == 1.0
-    for x in (np.nextafter(-708.0, -1e9), -709.0, -745.2, -1e4, kernels.MOST_NEGATIVE, -np.inf):
-        assert kernels.exp(x) == 0.0
-    assert kernels.exp(-708.0) > 0.0
+    assert exp(0.0) == 1.0
+    assert exp(-0.0) == 1.0
+    for x in (np.nextafter(-708.0, -1e9), -709.0, -745.2, -1e4, MOST_NEGATIVE, -np.inf):
+        assert exp(x) == 0.0
+    assert exp(-708.0) > 0.0
 
 
 def test_exp_never_falls():
     x = _points()
-    values = np.array([kernels.exp(one) for one in x])
+    values = np.array([exp(one) for one in x])
     assert np.all(np.diff(values) >= 0)
     for start in (
         -1e-3,
@@ -53,7 +57,7 @@ def test_exp_never_falls():
         -700.0,
     ):
         near = start + np.arange(-200, 201) * math.ulp(start)  # neighbouring floats
-        assert np.all(np.diff([kernels.exp(one) for one in near]) >= 0)
+        assert np.all(np.diff([exp(one) for one in near]) >= 0)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.0, 0.0), (-3.0, 2.0), (1.0, -800.0), (-5000.0, -5001.5), (700.0, 709.0)])
@@ -61,13 +65,13 @@ def test_log_add(a, b):
     with mp.workdps(800):
         true = mp.log(mp.exp(mp.mpf(a)) + mp.exp(mp.mpf(b)))
         for one, two in ((a, b), (b, a)):
-            assert abs(kernels.log_add(one, two) - true) <= 2 * math.ulp(max(1.0, abs(float(true))))
+            assert abs(log_add(one, two) - true) <= 2 * math.ulp(max(1.0, abs(float(true))))
 
 
 def test_log_add_of_nothing():
-    assert kernels.log_add(-np.inf, -3.0) == -3.0
-    assert kernels.log_add(-3.0, -np.inf) == -3.0
-    assert kernels.log_add(-np.inf, -np.inf) == -np.inf
+    assert log_add(-np.inf, -3.0) == -3.0
+    assert log_add(-3.0, -np.inf) == -3.0
+    assert log_add(-np.inf, -np.inf) == -np.inf
 
 
 def _ranked(rng, n_classes, spread, n_masked=0):
@@ -77,9 +81,8 @@ def _ranked(rng, n_classes, spread, n_masked=0):
 
 
 def _weights(row, temperature):
-    log_weight, weight = np.empty(len(row)), np.empty(len(row))
-    masked = kernels.rank_weights(row, temperature, log_weight, weight)
-    return masked, log_weight, weight
+    gaps = np.empty(len(row))
+    return weigh(gaps, rank_gaps(row, gaps), temperature, np.empty(len(row)))
 
 
 @pytest.mark.parametrize("spread", [1.0, 60.0])
@@ -88,30 +91,30 @@ def test_log_mass_below_is_exact_in_the_deepest_tail(spread, temperature):
     rng = np.random.default_rng(1)
     for n_classes, n_masked in ((2, 0), (7, 0), (40, 0), (40, 11)):
         row = _ranked(rng, n_classes, spread, n_masked)
-        masked, log_weight, weight = _weights(row, temperature)
-        assert masked == n_masked
+        weighed = _weights(row, temperature)
+        assert weighed.masked == n_masked
         with mp.workdps(40):  # mpmath's exponents have no bottom
             below = mp.mpf(0)
             linear = 0.0
             for position in range(n_classes):
-                found = kernels.log_mass_below(log_weight, masked, position, linear)
+                found = log_mass_below(weighed, position, linear)
                 if position <= n_masked:
                     assert found == -np.inf
                 else:
                     # C roundings of the sum, |w| 2^-52 in each term, and the logarithm's own
                     w = abs(float(row[position - 1] - row[-1])) / temperature
                     assert abs(mp.mpf(found) - mp.log(below)) <= (n_classes + 4 + 4 * w) * UNIT * 2
-                linear += weight[position]
+                linear += weighed.weight[position]
                 if position >= n_masked:
                     below += mp.exp((mp.mpf(row[position]) - mp.mpf(row[-1])) / mp.mpf(temperature))
 
 
 def test_an_unlikely_class_is_not_a_masked_one():
-    masked, log_weight, weight = _weights(np.array([-np.inf, -1e308, 1e308]), 0.01)
-    assert masked == 1
-    assert log_weight[0] == -np.inf
-    assert np.isfinite(log_weight[1])
-    assert list(weight) == [0.0, 0.0, 1.0]
+    row = _weights(np.array([-np.inf, -1e308, 1e308]), 0.01)
+    assert row.masked == 1
+    assert log_weight(row, 0) == -np.inf
+    assert np.isfinite(log_weight(row, 1))
+    assert list(row.weight) == [0.0, 0.0, 1.0]
 
 
 def _exact_softmax(row, temperature):
@@ -129,7 +132,7 @@ def test_softmax(temperature, dtype):
     rows[3, 2] = -np.inf
     before = rows.copy()
     probs = np.empty(rows.shape)
-    kernels.softmax(rows, temperature, probs)
+    softmax(rows, temperature, probs)
     np.testing.assert_array_equal(rows, before)
     with mp.workdps(50):
         for row, found in zip(rows.astype(float), probs, strict=True):
@@ -141,7 +144,7 @@ def test_softmax(temperature, dtype):
                 assert abs(mp.mpf(float(p)) - true) <= allowed * true + mp.exp(-707)
             assert abs(math.fsum(found) - 1) <= 9 * UNIT * 2
     tops = np.empty((2, len(rows)))
-    kernels.confidences(rows, np.array([7.0, temperature]), tops)
+    confidences(rows, np.array([7.0, temperature]), tops)
     np.testing.assert_array_equal(tops[1], probs.max(axis=1))
 
 
@@ -153,7 +156,7 @@ def test_row_moments_are_the_loss_and_its_derivatives(temperature):
     labels = rng.integers(1, 9, size=30)
     loss, slope, curvature = np.empty((3, 30))
     inverse = 1 / temperature
-    kernels.row_moments(rows, labels, inverse, loss, slope, curvature)
+    row_moments(rows, labels, inverse, Moments(loss, slope, curvature))
     with mp.workdps(60):
         for i, row in enumerate(rows):
             finite = [mp.mpf(float(z)) for z in row if z != -math.inf]
@@ -173,7 +176,7 @@ def test_row_moments_are_the_loss_and_its_derivatives(temperature):
 def test_row_moments_of_equal_logits():
     rows = np.full((1, 8), 3.25)
     loss, slope, curvature = np.empty((3, 1))
-    kernels.row_moments(rows, np.array([4]), 1.7, loss, slope, curvature)
+    row_moments(rows, np.array([4]), 1.7, Moments(loss, slope, curvature))
     # eight equal classes: log 8, and temperature changes nothing
     assert loss[0] == math.log(8)
     assert slope[0] == 0.0
@@ -183,14 +186,12 @@ def test_row_moments_of_equal_logits():
 def test_row_moments_of_a_label_on_a_masked_class():
     rows = np.array([[1.0, -np.inf]])
     loss, slope, curvature = np.empty((3, 1))
-    kernels.row_moments(rows, np.array([1]), 1.0, loss, slope, curvature)
+    row_moments(rows, np.array([1]), 1.0, Moments(loss, slope, curvature))
     assert loss[0] == np.inf
 
 
-def _uniforms(rows, seed=0):
-    out = np.empty(len(rows))
-    kernels.uniforms(np.sort(rows, axis=1), np.uint64(seed), out)
-    return out
+def _uniforms(rows, seed=0, scheme=2):
+    return Randomness(seed=seed, scheme=scheme).block(ranked(rows), slice(0, len(rows)))
 
 
 def test_u_is_uniform():

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import oracle
+from on_arrays import label_scores, score_matrix
 from thermoset.conformal import scores
-from thermoset.engine import Randomness, label_scores, score_matrix
-from thermoset.errors import InputError
 from thermoset.core.scores import APS, LAC, RAPS, SAPS, SCORES, resolve
+from thermoset.core.uniforms import Randomness
+from thermoset.errors import InputError
 
 TEMPERATURES = (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 2.7, 5.0, 100.0)
 

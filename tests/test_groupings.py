@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from thermoset import ConformalClassifier
-from thermoset.clustering import NULL_CLUSTER, ClusterPlan, cluster_classes, cluster_plan
-from thermoset.engine import ScorePairs
+from thermoset.core.thresholds import ScorePairs
+from thermoset.groupings import NULL_CLUSTER, ClusterPlan, cluster_classes, cluster_plan
 
 
 def test_the_plan_by_hand():

@@ -5,18 +5,13 @@ import pytest
 from mpmath import mp
 
 import oracle
-from thermoset.engine import (
-    Randomness,
-    ScorePairs,
-    class_sets,
-    label_scores,
-    label_scores_at,
-    prefix_sets,
-    prefix_sizes,
-    score_matrix,
-)
-from thermoset.errors import InputError
+from on_arrays import class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
+from thermoset.core import labels as stage
 from thermoset.core.scores import RAPS, SCORES
+from thermoset.core.sources import ArrayRows
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
+from thermoset.errors import InputError
 
 ALL = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 TEMPERATURES = (0.01, 0.3, 1.0, 100.0)
@@ -122,7 +117,7 @@ def test_scores_at_several_temperatures_are_those_at_each(score, kind):
     labels = np.arange(len(logits)) % 9
     randomness = Randomness(seed=4)
     for temperature, pairs in zip(
-        TEMPERATURES, label_scores_at(logits, labels, score, TEMPERATURES, randomness), strict=True
+        TEMPERATURES, stage.label_scores(ArrayRows(logits), labels, score, TEMPERATURES, randomness), strict=True
     ):
         alone = label_scores(logits, labels, score, temperature, randomness)
         assert alone.value.tobytes() == pairs.value.tobytes()
@@ -169,7 +164,7 @@ def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
     for threads in ("1", "2", "7"):
         for block in (8, 72 * 10, 72 * 33, 2**30):  # one row, ten rows, thirty-three, all
             monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-            monkeypatch.setattr("thermoset.core.pool._BLOCK_BYTES", block)
+            monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", block)
             assert everything() == expected
 
 

@@ -1,0 +1,29 @@
+"""The stages of the core, on plain arrays."""
+
+from thermoset.core import groups, labels, prefixes
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.tuning import curves
+
+
+def label_scores(logits, own, score, temperature, randomness):
+    return labels.label_scores(ArrayRows(logits), own, score, [temperature], randomness)[0]
+
+
+def score_matrix(logits, score, temperature, randomness):
+    return groups.score_matrix(ArrayRows(logits), score, temperature, randomness)
+
+
+def class_sets(logits, score, temperature, randomness, thresholds):
+    return groups.class_sets(ArrayRows(logits), score, temperature, randomness, thresholds)
+
+
+def prefix_sizes(logits, score, temperature, randomness, thresholds):
+    return prefixes.prefix_sizes(ArrayRows(logits), score, temperature, randomness, thresholds)
+
+
+def prefix_sets(logits, score, temperature, randomness, thresholds, at_least):
+    return prefixes.prefix_sets(ArrayRows(logits), score, temperature, randomness, thresholds, at_least)
+
+
+def in_closed_form(data, *rest):
+    return curves.in_closed_form(RankedRows(ArrayRows(data.logits)), data, *rest)
