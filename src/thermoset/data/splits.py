@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data.labels import is_missing, one_column
+from thermoset.data.quoting import quoted
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 
@@ -105,11 +106,11 @@ def _group_codes(groups: object, n_rows: int) -> Rows:
     codes = np.empty(n_rows, dtype=np.int64)
     for row, item in enumerate(items):
         if is_missing(item):
-            raise InputError(f"groups[{row}] is missing ({item!r}). Give every row a group.")
+            raise InputError(f"groups[{row}] is missing ({quoted(item)}). Give every row a group.")
         try:
             codes[row] = seen.setdefault(item, len(seen))
         except TypeError:
-            raise InputError(f"groups[{row}] is {item!r}; a group must be one hashable value a row.") from None
+            raise InputError(f"groups[{row}] is {quoted(item)}; a group must be one hashable value a row.") from None
     return codes
 
 

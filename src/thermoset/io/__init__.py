@@ -1,6 +1,6 @@
 """Files of logits: npz, npy, csv, parquet, safetensors and pt, by the suffix of the name; files of predictions.
 
-No unrestricted unpickler ever sees a user's file, sizes are checked before memory is allocated, and a file is
+No unpickler ever sees a file of logits, sizes are checked before memory is allocated, and a file is
 written whole or not at all. `load` and `save` take a file at once, `open_blocks` and `open_predictions` in blocks of
 rows.
 """
@@ -26,7 +26,8 @@ from thermoset.io.files import (
 )
 from thermoset.io.parquet import read_parquet, write_parquet
 from thermoset.io.predictions import PREDICTION_SUFFIXES, open_predictions
-from thermoset.io.tensors import read_pt, read_safetensors, write_pt, write_safetensors
+from thermoset.io.safe import read_safetensors, write_safetensors
+from thermoset.io.tensors import read_pt, write_pt
 from thermoset.io.text import read_csv, write_csv
 
 __all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "load", "open_blocks", "open_predictions", "save"]
@@ -62,7 +63,7 @@ def load(
     path : path
         - `.npz`, `.safetensors`, `.pt`, `.pth`: arrays `logits` (n, C) and optionally `labels` (or `label`) and
           `classes` (or `class_names`); others are ignored. In safetensors the class names are metadata (a JSON list);
-          a `.pt` holds a dict, or one tensor of logits.
+          a `.pt` holds a dict, or one tensor of logits; labels may be a list there, class names are one.
         - `.npy`: logits. Labels and class names come from files beside it if they exist: the last `logits` (`probs`,
           `probabilities`) in the name is replaced by `labels` and `classes` (`val_logits.npy`, `val_labels.npy`); a
           name without that word gets `_labels` appended (`val.npy`, `val_labels.npy`).

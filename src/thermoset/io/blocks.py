@@ -25,7 +25,8 @@ from thermoset.io.files import (
     physical_memory,
 )
 from thermoset.io.parquet import open_parquet
-from thermoset.io.tensors import open_pt, open_safetensors
+from thermoset.io.safe import open_safetensors
+from thermoset.io.tensors import open_pt
 from thermoset.io.text import open_csv
 
 __all__ = ["LogitBlocks", "open_blocks"]
@@ -94,8 +95,8 @@ def open_blocks(
     """Open a file of logits to read it in blocks of rows.
 
     The blocks, one after the other, are the logits and class names that `load` gives, bit for bit, and what `load`
-    refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; two cases
-    are read whole, within `max_bytes`: npz with logits in Fortran order, and pt that is compressed.
+    refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; where rows do
+    not stand one after the other (npz in Fortran order, a transposed tensor in pt) it is read whole, within the limit.
 
     Parameters
     ----------

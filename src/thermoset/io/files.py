@@ -1,6 +1,7 @@
 """What every file format shares: paths, names, limits, and writing a file whole or not at all."""
 
 import importlib
+import math
 import os
 import secrets
 import sys
@@ -11,6 +12,7 @@ from types import ModuleType
 from typing import BinaryIO, NamedTuple
 
 from thermoset.data import Logits
+from thermoset.data.quoting import printable
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 
 __all__ = [
@@ -40,6 +42,8 @@ LABELS = ("labels", "label")
 NAMES = ("classes", "class_names")
 PROBABILITIES = ("probs", "probabilities", "logits")
 MOST_AXES = 32  # of a NumPy array, before NumPy 2
+WIDEST = 16  # bytes of a number, at most
+LONGEST_MESSAGE = 1000
 
 
 class Request(NamedTuple):
@@ -103,6 +107,8 @@ def existing(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
 def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     """Begin what is said about bad input with the path of the file; say the same of trouble with disk and memory.
 
+    Whatever a file or its name brings into a message, it stays one line of plain text.
+
     >>> with errors_about(Path("val.npz")):
     ...     raise InputError("holds nothing.")
     Traceback (most recent call last):
@@ -112,11 +118,12 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise type(error)(f"{printable(str(path))}: {printable(str(error), LONGEST_MESSAGE)}") from None
     except MemoryError:
-        raise FileFormatError(f"{path}: needs more memory than there is.") from None
+        raise FileFormatError(f"{printable(str(path))}: needs more memory than there is.") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be {done} ({error.strerror or error}).") from None
+        why = printable(str(error.strerror or error), LONGEST_MESSAGE)
+        raise InputError(f"{printable(str(path))}: cannot be {done} ({why}).") from None
 
 
 def build(request: Request, scores: object, labels: object = None, classes: object = None) -> Logits:
@@ -149,7 +156,7 @@ def scores_name(held: Collection[str], probabilities: bool) -> str:
     if found is None:
         what = " or ".join(repr(name) for name in wanted)
         hint = " Pass probabilities=True to read probabilities." if first_of(PROBABILITIES, held) else ""
-        holds = ", ".join(sorted(held)[:20]) or "nothing"
+        holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
         raise FileFormatError(f"no array called {what}; the file holds: {holds}.{hint}")
     return found
 
@@ -193,11 +200,11 @@ def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
 
 
 def check_shape(shape: Sequence[int], what: str) -> None:
-    """Refuse a shape that no array can have, even without any data, as 0 x 10**30.
+    """Refuse a shape that no array can have, even without any data, as 0 x 2**62.
 
     >>> check_shape((10, 3), "array 'logits'")
     """
-    if len(shape) > MOST_AXES or max(shape, default=0) > sys.maxsize:
+    if len(shape) > MOST_AXES or math.prod(size or 1 for size in shape) > sys.maxsize // WIDEST:
         raise FileFormatError(f"{what} declares a shape that no array can have: hostile. Save it again.")
 
 
