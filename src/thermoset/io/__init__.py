@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
-from thermoset.io.arrays import read_npy, read_npy_array, read_npz, write_npy, write_npz
+from thermoset.io.arrays import read_npy, read_npy_array, read_npz, siblings, write_npy, write_npz
 from thermoset.io.blocks import open_blocks
 from thermoset.io.files import (
     FilePath,
@@ -29,7 +29,7 @@ from thermoset.io.predictions import PREDICTION_SUFFIXES, open_predictions
 from thermoset.io.tensors import read_pt, read_safetensors, write_pt, write_safetensors
 from thermoset.io.text import read_csv, write_csv
 
-__all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "load", "open_blocks", "open_predictions", "save"]
+__all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "files_of", "load", "open_blocks", "open_predictions", "save"]
 
 READERS: dict[str, Callable[[Path, Request], Logits]] = {
     ".npz": read_npz,
@@ -50,6 +50,16 @@ STREAM_WRITERS: dict[str, Callable[[BinaryIO, Logits], None]] = {
 }
 SUFFIXES = tuple(READERS)
 """The endings of file names that can be read and written."""
+
+
+def files_of(path: FilePath) -> tuple[Path, ...]:
+    """The files that a file of logits is made of: for npy also those of labels and class names beside it.
+
+    >>> [part.name for part in files_of("val_logits.npy")]
+    ['val_logits.npy', 'val_labels.npy', 'val_classes.npy']
+    """
+    named = as_path(path)
+    return (named, *siblings(named)) if named.suffix.lower() == ".npy" else (named,)
 
 
 def load(

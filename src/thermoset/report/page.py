@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset._version import __version__
+from thermoset.display import visible
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, errors_about, need, write_whole
 from thermoset.metrics import clopper_pearson
 from thermoset.report.record import Examples, Report
-from thermoset.report.text import shortened, visible
+from thermoset.report.text import shortened
 from thermoset.sweeping import standard_error
 
 __all__ = ["render_page", "write_page"]
