@@ -101,3 +101,16 @@ WRITING = ("tune", "predict", "predict npz", "report", "sweep", "theory", "study
 def content(folder):
     """All files below a folder, by path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="session")
+def whole(zygote, files, tmp_path_factory):
+    """What each command writes when nobody disturbs it."""
+    made = {}
+    for name in WRITING:
+        out = tmp_path_factory.mktemp("whole")
+        ended = zygote.run(*writing(files, out)[name])
+        assert ended.code == 0, ended
+        made[name] = content(out)
+        assert made[name]
+    return made

@@ -11,19 +11,6 @@ from fuzz.budget import cases
 MOMENTS = ("opening", "writing", "renaming")
 
 
-@pytest.fixture(scope="module")
-def whole(zygote, files, tmp_path_factory):
-    """What each command writes when nobody disturbs it."""
-    made = {}
-    for name in WRITING:
-        out = tmp_path_factory.mktemp("whole")
-        ended = zygote.run(*writing(files, out)[name])
-        assert ended.code == 0, ended
-        made[name] = content(out)
-        assert made[name]
-    return made
-
-
 def older(out, names):
     for name in names:
         (out / name).parent.mkdir(parents=True, exist_ok=True)

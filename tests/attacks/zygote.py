@@ -5,7 +5,7 @@ the seconds that loading it takes. Threads do not survive a fork: there is one h
 """
 
 import contextlib
-import functools
+import dataclasses
 import gc
 import importlib
 import io
@@ -32,15 +32,14 @@ from thermoset.cli import main
 
 
 def warmed() -> None:
-    """Load what commands load when they run, and stand in for what takes long and writes nothing: drawing."""
+    """Load what commands load when they run, and stand in for what takes long and writes nothing."""
     data = ts.Logits(*generated(400, 4, signal=0.5))
     predictor = ts.TwoTemperaturePredictor().fit(data)
     predictor.check(data)
     ts.sweep(data, temperatures=[1.0, 2.0], trials=2)
     few = thermoset.study.Settings(trials=2, cp_percents=(10,), temperatures="0.5,1,2")
-    study = functools.cache(lambda name: thermoset.study.pairs.study_logits(data, name, few))
-    study("val")
-    thermoset.study.study_logits = lambda _, name, *__, **___: study(name)
+    found = thermoset.study.study_logits(data, "val", few)
+    thermoset.study.study_logits = lambda _, name, *__, **___: dataclasses.replace(found, name=name)
     drawn = np.random.default_rng(0).bytes(100_000)
     names = [f"{name}.{suffix}" for name in thermoset.study.output.CAPTIONS for suffix in ("png", "pdf")]
     thermoset.study.output.figure_files = lambda study, _: {f"figures/{study.name}/{name}": drawn for name in names}
@@ -99,6 +98,8 @@ def redirect(number: int, place: str) -> None:
     else:
         writer = os.open(place, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
     os.dup2(writer, number)
+    mode = "r" if number == 0 else "w"
+    setattr(sys, name, open(number, mode, buffering=1 if number == 2 else -1, encoding="utf-8", closefd=False))
 
 
 def become(asked: dict, places: list[str]) -> None:
@@ -108,8 +109,7 @@ def become(asked: dict, places: list[str]) -> None:
         redirect(number, place)
     if "most_bytes" in asked:  # of a file: the disk is full, as far as this process can see
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked["most_bytes"],) * 2)
-    if "memory" in asked:  # so that a file without an end is no harm
-        resource.setrlimit(resource.RLIMIT_AS, (asked["memory"],) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30,) * 2)  # a file without an end is no harm to others
     if "signal" in asked:
         dying(asked["at"], asked["signal"])
     sys.argv = ["thermoset", *asked["arguments"]]
@@ -117,7 +117,10 @@ def become(asked: dict, places: list[str]) -> None:
         main()
     except SystemExit as ended:
         code = ended.code
-    for stream in (sys.stdout, sys.stderr):  # the end of the interpreter in short: its full end takes longer than most runs
+    for stream in (
+        sys.stdout,
+        sys.stderr,
+    ):  # the end of the interpreter in short: its full end takes longer than most runs
         try:
             stream.flush()
         except OSError:

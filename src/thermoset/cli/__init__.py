@@ -32,6 +32,7 @@ from thermoset.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
 
+_NAME = "thermoset"
 _BAD_INPUT = 2
 _BUG = 70
 _INTERRUPTED = 130
@@ -40,7 +41,7 @@ _TIDY_SIGNALS = ("SIGTERM", "SIGHUP")  # that end a process at once, unless they
 _Misuse: type[Exception] = typer.BadParameter.mro()[1]
 
 app = typer.Typer(
-    name="thermoset",
+    name=_NAME,
     help="Calibrated confidence and conformal prediction sets from logits, each with its own temperature.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
@@ -90,7 +91,7 @@ def main() -> None:
 def _run() -> int:
     """Run the command and tell what went wrong; the exit code."""
     try:
-        code: int | None = app(standalone_mode=False)  # so that it is we who tell of errors
+        code: int | None = app(prog_name=_NAME, standalone_mode=False)  # so that it is we who tell of errors
         sys.stdout.flush()  # here, where a full disk can still be told
     except (InputError, MissingExtraError) as error:
         return _refused(error)
@@ -127,8 +128,10 @@ def _unwritten(error: OSError) -> int:
 
 def _in_short(misuse: Exception) -> str:
     """What typer says about wrong arguments, in one line, and where to read more."""
-    said = " ".join(misuse.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
-    return f"{said}. See: {misuse.ctx.command_path} --help"  # type: ignore[attr-defined]
+    said = " ".join(misuse.format_message().split())  # type: ignore[attr-defined]
+    end = "" if said.endswith((".", "?")) else "."
+    context: typer.Context | None = misuse.ctx  # type: ignore[attr-defined]
+    return f"{said}{end} See: {_NAME if context is None else context.command_path} --help"
 
 
 def _prepare_streams() -> None:

@@ -18,6 +18,7 @@ from thermoset.io.files import (
     Request,
     as_path,
     check_size,
+    check_targets,
     errors_about,
     existing,
     known_suffix,
@@ -129,6 +130,7 @@ def save(path: FilePath, logits: Logits) -> None:
         raise InputError(f"save writes Logits; got {type(logits).__name__}. Use save(path, Logits(logits, labels)).")
     target = as_path(path)
     suffix = known_suffix(target, SUFFIXES)
+    check_targets(files_of(target), ())  # all of them, before one is written
     with errors_about(target, "written"):
         if suffix == ".npy":
             write_npy(target, logits)

@@ -142,6 +142,10 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
         raise type(error)(f"{path}: {error}") from None
     except MemoryError:
         raise FileFormatError(f"{path}: needs more memory than there is.") from None
+    except UnicodeEncodeError as error:
+        if error.object != str(path):
+            raise
+        raise InputError(f"{path}: cannot be {done}: a name that is not UTF-8. Rename it, or save it as npz.") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be {done} ({error.strerror or error}).") from None
 
