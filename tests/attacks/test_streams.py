@@ -24,11 +24,8 @@ def runs(files, tmp_path_factory):
         "broken promise": (("check", files.predictor, folder / "wrong.npz"), 1),
         "broken promise, json": (("check", files.predictor, folder / "wrong.npz", "--json"), 1),
         "bad input": (("plan", "--alpha", "2"), 2),
-        "no such file": (("check", files.predictor, folder / "none.npz"), 2),
         "misuse": (("plan", "--alfa", "2"), 2),
-        "no such command": (("tempt",), 2),
         "help": (("--help",), 0),
-        "version": (("--version",), 0),
         "warning": (("sweep", folder / "few.npz", *few), 0),
     }
 

@@ -99,7 +99,8 @@ def redirect(number: int, place: str) -> None:
         writer = os.open(place, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
     os.dup2(writer, number)
     mode = "r" if number == 0 else "w"
-    setattr(sys, name, open(number, mode, buffering=1 if number == 2 else -1, encoding="utf-8", closefd=False))
+    opened = open(number, mode, buffering=1 if number == 2 else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
+    setattr(sys, name, opened)
 
 
 def become(asked: dict, places: list[str]) -> None:
