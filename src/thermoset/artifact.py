@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.engine import ScorePairs
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import errors_about, write_whole
+from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.levels import exact_level
 from thermoset.scores import SCORES, Score
 from thermoset.tuning import Choice
@@ -173,18 +173,12 @@ def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
 
 def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     """Read a document and check everything in it."""
-    source = Path(path)
+    content = read_at_most(path, _MOST_BYTES)
     try:
-        if source.stat().st_size > _MOST_BYTES:
-            raise FileFormatError(f"has {source.stat().st_size:,} bytes; a predictor has at most {_MOST_BYTES:,}.")
-        artifact = _decoded(source.read_bytes())
+        artifact = _decoded(content)
         _check(artifact)
     except InputError as error:  # a score's own complaint too: whatever is in the file is the file's fault
-        raise FileFormatError(f"{source}: {error}") from None
-    except FileNotFoundError:
-        raise InputError(f"{source}: there is no such file.") from None
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
+        raise FileFormatError(f"{path}: {error}") from None
     return artifact
 
 

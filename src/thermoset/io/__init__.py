@@ -11,13 +11,14 @@ from typing import BinaryIO
 
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
-from thermoset.io.arrays import read_npy, read_npy_array, read_npz, write_npy, write_npz
+from thermoset.io.arrays import read_npy, read_npy_array, read_npz, siblings, write_npy, write_npz
 from thermoset.io.blocks import open_blocks
 from thermoset.io.files import (
     FilePath,
     Request,
     as_path,
     check_size,
+    check_targets,
     errors_about,
     existing,
     known_suffix,
@@ -30,7 +31,7 @@ from thermoset.io.safe import read_safetensors, write_safetensors
 from thermoset.io.tensors import read_pt, write_pt
 from thermoset.io.text import read_csv, write_csv
 
-__all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "load", "open_blocks", "open_predictions", "save"]
+__all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "files_of", "load", "open_blocks", "open_predictions", "save"]
 
 READERS: dict[str, Callable[[Path, Request], Logits]] = {
     ".npz": read_npz,
@@ -51,6 +52,16 @@ STREAM_WRITERS: dict[str, Callable[[BinaryIO, Logits], None]] = {
 }
 SUFFIXES = tuple(READERS)
 """The endings of file names that can be read and written."""
+
+
+def files_of(path: FilePath) -> tuple[Path, ...]:
+    """The files that a file of logits is made of: for npy also those of labels and class names beside it.
+
+    >>> [part.name for part in files_of("val_logits.npy")]
+    ['val_logits.npy', 'val_labels.npy', 'val_classes.npy']
+    """
+    named = as_path(path)
+    return (named, *siblings(named)) if named.suffix.lower() == ".npy" else (named,)
 
 
 def load(
@@ -120,6 +131,7 @@ def save(path: FilePath, logits: Logits) -> None:
         raise InputError(f"save writes Logits; got {type(logits).__name__}. Use save(path, Logits(logits, labels)).")
     target = as_path(path)
     suffix = known_suffix(target, SUFFIXES)
+    check_targets(files_of(target), ())  # all of them, before one is written
     with errors_about(target, "written"):
         if suffix == ".npy":
             write_npy(target, logits)
