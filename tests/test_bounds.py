@@ -25,6 +25,8 @@ from thermoset.errors import InputError
         (Fraction(2, 7), Fraction(2, 7)),
         (10**99, Fraction(10**99)),
         ("1e400", Fraction(10**400)),
+        (f"{'3' * 100}/{'7' * 100}", Fraction(3, 7)),
+        (Fraction(10**99, 10**99 + 1), Fraction(10**99, 10**99 + 1)),
     ],
 )
 def test_numbers_are_exact(value, number):
@@ -33,7 +35,8 @@ def test_numbers_are_exact(value, number):
 
 @pytest.mark.parametrize(
     "value",
-    ["1e-99999999", "1e401", "1e" + "9" * 90, "9" * 101, "nan", "inf", "1/0", "²", "", "x", "1e", 10**100, 10**5000,
+    ["1e-99999999", "1e401", "1e" + "9" * 90, "9" * 101, "nan", "inf", "1/0", "²", "", "x", "1e", "0.1\n",
+     "1/" + "9" * 101, 10**100, 10**5000,
      Fraction(1, 10**100), Decimal("1e99999999"), Decimal("NaN"), Decimal("sNaN"), float("inf"), True, np.True_, None,
      1j, [1], np.array([1.0]), np.array(True), b"1"],
     ids=shown,

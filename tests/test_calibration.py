@@ -215,7 +215,7 @@ def test_bad_objective_and_missing_labels():
         TemperatureScaler("ece", n_bins=0).fit(logits, labels)
     with pytest.raises(InputError, match="X has 3 features, but TemperatureScaler is expecting 7"):
         TemperatureScaler().fit(logits, labels).predict_proba(logits[:, :3])
-    with pytest.raises(InputError, match="temperature must be a finite number > 0, from 1e-300 to 1e[+]300; got 0"):
+    with pytest.raises(InputError, match=r"temperature must be a finite number > 0, from 1e-300 to 1e[+]300; got 0"):
         probabilities(logits, 0)
 
 

@@ -67,7 +67,7 @@ def exact_number(value: object) -> Fraction | None:
         found = Fraction(int(single.numerator), int(single.denominator))
         return found if max(abs(found.numerator), found.denominator) < 10**MOST_DIGITS else None
     text = str(single)
-    if len(text) > MOST_DIGITS:
+    if not text.isprintable() or max(map(len, text.split("/"))) > MOST_DIGITS:
         return None
     exponent = text.lower().partition("e")[2]
     try:
