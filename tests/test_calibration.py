@@ -215,5 +215,23 @@ def test_bad_objective_and_missing_labels():
         TemperatureScaler("ece", n_bins=0).fit(logits, labels)
     with pytest.raises(InputError, match="X has 3 features, but TemperatureScaler is expecting 7"):
         TemperatureScaler().fit(logits, labels).predict_proba(logits[:, :3])
-    with pytest.raises(InputError, match="temperature must be a finite number > 0; got 0"):
+    with pytest.raises(InputError, match=r"temperature must be a finite number > 0, from 1e-300 to 1e[+]300; got 0"):
         probabilities(logits, 0)
+
+
+WIDE = [[1e308, -1e308, 0.0], [0.0, 1.0, 2.0], [3.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize("objective", ["nll", "ece"])
+def test_a_label_further_down_than_numbers_reach_is_refused(objective):
+    """The loss was inf, and T* the 1 that the search begins with."""
+    with pytest.raises(InputError, match=r"logits\[0\] has its label at -1e\+308 and its top at 1e\+308, more than 1e"):
+        TemperatureScaler(objective).fit(WIDE, [1, 2, 1])
+
+
+def test_wide_rows_are_no_trouble_where_the_label_is_near_the_top():
+    rows = np.array([[1e308, 1e308, -1e308], [1.0, 0.0, -1e308], [0.0, 1.0, -1e308]])
+    fitted = TemperatureScaler().fit(np.concatenate([rows, rows, rows]), [0, 0, 1, 1, 0, 0, 0, 1, 1])
+    # two of three right at odds of e: probability 2/3 at e**(1/T) = 2
+    assert fitted.temperature_ == pytest.approx(1 / np.log(2))
+    assert np.isfinite(fitted.loss_)

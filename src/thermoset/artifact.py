@@ -8,7 +8,9 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +18,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import MOST_ROWS, brief, shown
 from thermoset.data import Logits
 from thermoset.engine import ScorePairs
 from thermoset.errors import FileFormatError, InputError
+from thermoset.estimators import COLDEST, HOTTEST
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.levels import exact_level
 from thermoset.scores import SCORES, Score
-from thermoset.tuning import Choice
+from thermoset.tuning import Choice, read_preference
 
 __all__ = [
     "SCHEMA",
@@ -73,11 +77,11 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
         """
         if self.name not in _KINDS:
-            raise FileFormatError(f"method {self.name!r} is not known; known: {', '.join(_KINDS)}.")
+            raise FileFormatError(f"method {shown(self.name)} is not known; known: {', '.join(_KINDS)}.")
         try:
             return _KINDS[self.name](**self.parameters)
         except TypeError:
-            raise FileFormatError(f"method {self.name!r} does not take {self.parameters}.") from None
+            raise FileFormatError(f"method {shown(self.name)} does not take {shown(self.parameters)}.") from None
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -205,18 +209,20 @@ def _decoded(content: bytes) -> Artifact:
     except msgspec.ValidationError:
         head = _Head()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(f"is not a JSON document, or damaged ({error}).") from None
+        raise FileFormatError(f"is not a JSON document, or damaged ({brief(str(error))}).") from None
     if head.format != _FORMAT:
         raise FileFormatError("is not a predictor that thermoset saved.")
     if head.schema > SCHEMA:
         raise FileFormatError(
-            f"was saved by a newer thermoset (schema {head.schema}; this one reads up to {SCHEMA}). Upgrade thermoset."
+            f"was saved by a newer thermoset (schema {shown(head.schema)}; this one reads up to {SCHEMA}). "
+            "Upgrade thermoset."
         )
     try:
         artifact = msgspec.json.decode(content, type=Artifact)
-    except (msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"is damaged, or was edited: {error}.") from None
-    if _checksum(artifact) != artifact.checksum:
+        fits = _checksum(artifact) == artifact.checksum
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
+        raise FileFormatError(f"is damaged, or was edited: {brief(str(error), 200)}.") from None
+    if not fits:
         raise FileFormatError("is damaged, or was edited: its checksum does not match. Save the predictor again.")
     return artifact
 
@@ -225,31 +231,94 @@ def _check(artifact: Artifact) -> None:
     """Refuse what fits the schema but makes no predictor, so that a forged checksum gets no further either."""
     exact_level(artifact.alpha)
     artifact.method.score()
-    thresholds = artifact.thresholds.pairs()
-    n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
-    temperatures = artifact.temperature, artifact.temperature_sets
-    by_class = artifact.class_conditional is not None
-    groups = artifact.group_of_class
-    wrong = {
-        "schema must be at least 1": artifact.schema < 1,
-        "n_classes must be at least 2": n_classes < 2,
-        "temperatures must be finite and > 0": not all(math.isfinite(t) and t > 0 for t in temperatures),
-        "thresholds must be pairs": len(thresholds.refine) != n_thresholds,
-        "thresholds must be numbers": _any_nan(thresholds.value) or _any_nan(thresholds.refine),
-        "thresholds must be one, or one for each class": n_thresholds != (n_classes if by_class else 1),
-        "pool_sizes must have one entry for each threshold": len(artifact.pool_sizes) != n_thresholds,
-        "pool_sizes must not be negative": min(artifact.pool_sizes, default=0) < 0,
-        "group_of_class must be there for class-conditional sets alone": (groups is not None) != by_class,
-        "group_of_class must have one entry for each class": groups is not None and len(groups) != n_classes,
-        "classes must be one name for each class, all different": _bad_names(artifact.classes, n_classes),
-        "sizes must count sets of 0 to n_classes labels": not 0 < len(artifact.sizes) <= n_classes + 1,
-        "sizes must not be negative": min(artifact.sizes, default=0) < 0,
-        "seed must fit 64 bits": artifact.seed is not None and not 0 <= artifact.seed < 2**64,
-        "choice must be that of temperature_sets": artifact.choice.temperature != artifact.temperature_sets,
-    }
-    for requirement, broken in wrong.items():
+    for requirement, broken in chain(_of_sets(artifact), _of_choice(artifact), _of_provenance(artifact)):
         if broken:
             raise FileFormatError(f"is no usable predictor: {requirement}.")
+
+
+Broken = Iterator[tuple[str, bool]]
+"""What a document must be, and whether it is not; in an order in which what is looked at is there."""
+
+
+def _of_sets(artifact: Artifact) -> Broken:
+    thresholds = artifact.thresholds.pairs()
+    n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
+    by_class = artifact.class_conditional is not None
+    groups, pools = artifact.group_of_class, artifact.pool_sizes
+    yield "schema must be at least 1", artifact.schema < 1
+    yield f"n_classes must be from 2 to {_MOST_CLASSES:,}", not 2 <= n_classes <= _MOST_CLASSES
+    temperatures = artifact.temperature, artifact.temperature_sets
+    yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
+    yield "thresholds must be pairs", len(thresholds.refine) != n_thresholds
+    yield "thresholds must be numbers", _any_nan(thresholds.value) or _any_nan(thresholds.refine)
+    yield "thresholds must be one, or one for each class", n_thresholds != (n_classes if by_class else 1)
+    yield "pool_sizes must have one entry for each threshold", len(pools) != n_thresholds
+    yield "pool_sizes must not be negative, nor above a trillion", not _are_counts(pools)
+    yield "group_of_class must be there for class-conditional sets alone", (groups is not None) != by_class
+    if groups is not None:
+        yield "group_of_class must have one entry for each class", len(groups) != n_classes
+        own = artifact.class_conditional == "mondrian" and groups != tuple(range(n_classes))
+        yield "group_of_class must name a group for each class", own or not all(-1 <= g < n_classes for g in groups)
+        together = dict(zip(groups, pools, strict=True))
+        shared = any(together[group] != pool for group, pool in zip(groups, pools, strict=True))
+        yield "pool_sizes must be equal for the classes of a group", shared
+    yield "classes must be one name for each class, all different", _bad_names(artifact.classes, n_classes)
+    yield "sizes must count sets of 0 to n_classes labels", not 0 < len(artifact.sizes) <= n_classes + 1
+    yield "sizes must not be negative, nor above a trillion", not _are_counts(artifact.sizes)
+    yield "sizes must count at least one row", not any(artifact.sizes)
+    yield "seed must fit 64 bits", artifact.seed is not None and not 0 <= artifact.seed < 2**64
+
+
+def _of_choice(artifact: Artifact) -> Broken:
+    choice, curve = artifact.choice, artifact.choice.curve
+    yield "choice must be that of temperature_sets", choice.temperature != artifact.temperature_sets
+    yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer).text == choice.prefer)
+    yield "choice must have a selection", choice.selection not in ("calibration", "paper")
+    names = ["T = 1", "T*", "T-hat"]
+    yield "choice must look at T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
+    yield "choice must compare T-hat with T = 1 and T*", [at.name for at in choice.comparisons] != names[:2]
+    looked = [at.temperature for at in choice.outlooks] + [at.temperature for at in choice.comparisons]
+    peak = [] if choice.peak is None else [choice.peak]
+    others = (*looked, *(choice.spread or ()), *peak, *curve.temperatures)
+    yield f"temperatures of choice must be {_TEMPERATURES}", not all(map(_is_temperature, others))
+    lengths = {len(curve.temperatures), len(curve.size), len(curve.size_error), len(curve.loss)}
+    yield "curve of choice must have one entry for each temperature", len(lengths) != 1 or lengths == {0}
+    yield "temperatures of choice must rise", any(a >= b for a, b in pairwise(curve.temperatures))
+    yield "n_rows of choice must count rows", not _are_counts([choice.n_rows])
+
+
+def _of_provenance(artifact: Artifact) -> Broken:
+    came, names = artifact.provenance, [measure.name for measure in artifact.measures]
+    yield "measures must differ", len(set(names)) != len(names)
+    yield "the coverage of sets by class is no measure", "coverage" in names and artifact.class_conditional is not None
+    yield "objective must be nll or ece", came.objective not in ("nll", "ece")
+    asked = (came.prefer, came.selection) != (artifact.choice.prefer, artifact.choice.selection)
+    yield "choice must be what was asked for", asked
+    yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
+    rows = came.calibration_rows, came.conformal_rows
+    yield "rows must not be negative, nor above a trillion", not _are_counts(rows)
+    fraction = came.calibration_fraction
+    yield "calibration_fraction must be between 0 and 1", _is_not(lambda: bool(exact_level(fraction)))
+
+
+_MOST_CLASSES = 10_000_000
+_TEMPERATURES = f"finite and > 0, from {COLDEST:g} to {HOTTEST:g}"
+
+
+def _is_temperature(value: float) -> bool:
+    return COLDEST <= value <= HOTTEST
+
+
+def _are_counts(values: Sequence[int]) -> bool:
+    return all(0 <= value <= MOST_ROWS for value in values)
+
+
+def _is_not(holds: Callable[[], bool]) -> bool:
+    """Whether something does not hold, or cannot be read."""
+    try:
+        return not holds()
+    except InputError:
+        return True
 
 
 def _any_nan(values: NDArray[Any]) -> bool:

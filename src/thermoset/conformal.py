@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from thermoset.bounds import shown
 from thermoset.clustering import NULL_CLUSTER, cluster_classes, cluster_plan
 from thermoset.data import Logits, as_logits
 from thermoset.engine import (
@@ -313,8 +314,8 @@ def scores(method: str | Score, logits: Any, *, temperature: float = 1.0, u: Any
 def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
     try:
         given = np.array(u, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"u must be numbers in [0, 1], one a row; got {u!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"u must be numbers in [0, 1], one a row; got {shown(u)}.") from None
     if given.shape != (n_rows,):
         raise InputError(f"u must have shape ({n_rows},), one number a row; got {given.shape}.")
     if not np.all((given >= 0) & (given <= 1)):

@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from thermoset.errors import InputError
+from thermoset.bounds import MOST_DIGITS, whole_number
 from thermoset.kernels import Row
 
-__all__ = ["compiling", "for_blocks", "row_blocks", "run_all", "thread_count", "widened"]
+__all__ = ["MOST_THREADS", "compiling", "for_blocks", "row_blocks", "run_all", "thread_count", "widened"]
+
+MOST_THREADS = 1024
+"""Beyond it a system may refuse to start them."""
 
 _BLOCK_BYTES = 2**19  # float64 entries of a block: half a mebibyte, so that its buffers share the second-level cache
 
@@ -27,9 +30,8 @@ def thread_count() -> int:
     asked = os.environ.get("THERMOSET_NUM_THREADS", "")
     if not asked:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not asked.isdigit() or int(asked) < 1:
-        raise InputError(f"THERMOSET_NUM_THREADS must be a whole number >= 1; got {asked!r}. Unset it for all cores.")
-    return int(asked)
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= MOST_DIGITS else asked
+    return whole_number(number, "THERMOSET_NUM_THREADS", 1, MOST_THREADS, "Unset it for all cores.")
 
 
 def run_all(

@@ -50,7 +50,7 @@ def test_bad_alpha_is_one_line_and_exit_code_2(alpha):
     done = run("plan", f"--alpha={alpha}")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("thermoset: alpha must be a number strictly between 0 and 1; got ")
+    assert done.stderr.startswith("thermoset: alpha must be a number strictly between 0 and 1, at least 1e-09 ")
     assert done.stderr.count("\n") == 1
 
 

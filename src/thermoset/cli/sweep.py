@@ -58,7 +58,7 @@ def sweep(
             methods=parts(methods),
             alphas=parts(alphas),
             trials=trials,
-            calibration_fraction=0 if calibration_fraction.strip() in ("0", "0.0") else calibration_fraction,
+            calibration_fraction=calibration_fraction,
             cp_fraction=cp_fraction,
             random_state=seed,
             evaluation=evaluation,

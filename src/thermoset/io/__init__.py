@@ -17,12 +17,12 @@ from thermoset.io.files import (
     FilePath,
     Request,
     as_path,
+    byte_limit,
     check_size,
     check_targets,
     errors_about,
     existing,
     known_suffix,
-    physical_memory,
     write_whole,
 )
 from thermoset.io.parquet import read_parquet, write_parquet
@@ -104,7 +104,7 @@ def load(
     ...     load(f"{folder}/val.npz")
     Logits(2 rows x 2 classes, float64, labelled)
     """
-    limit = physical_memory() // 2 if max_bytes is None else max_bytes
+    limit = byte_limit(max_bytes)
     source, suffix = existing(path, SUFFIXES)
     label_file = None if labels is None else existing(labels, (".npy",))[0]
     request = Request(probabilities, limit, find_labels=label_file is None)

@@ -13,18 +13,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, NamedTuple
 
+from thermoset.bounds import whole_number
 from thermoset.data import Logits
 from thermoset.data.quoting import printable
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 
 __all__ = [
     "LABELS",
+    "MOST_BYTES",
     "NAMES",
     "FilePath",
     "Request",
     "RowSource",
     "as_path",
     "build",
+    "byte_limit",
     "check_folder",
     "check_shape",
     "check_size",
@@ -47,6 +50,7 @@ LABELS = ("labels", "label")
 NAMES = ("classes", "class_names")
 PROBABILITIES = ("probs", "probabilities", "logits")
 _PIECE = 1 << 20
+MOST_BYTES = 2**100 - 1  # that can be asked for: more than there are anywhere
 MOST_AXES = 32  # of a NumPy array, before NumPy 2
 WIDEST = 16  # bytes of a number, at most
 LONGEST_MESSAGE = 1000
@@ -218,6 +222,17 @@ def physical_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return 1 << 34
+
+
+def byte_limit(max_bytes: int | None) -> int:
+    """Read what `max_bytes` takes: a number of bytes, or None for half of the machine's memory.
+
+    >>> byte_limit(1000), byte_limit(None) == physical_memory() // 2
+    (1000, True)
+    """
+    if max_bytes is None:
+        return physical_memory() // 2
+    return whole_number(max_bytes, "max_bytes", 0, MOST_BYTES, "Leave it out for half of the memory.")
 
 
 def check_size(n_bytes: int, max_bytes: int, what: str) -> None:

@@ -3,6 +3,7 @@
 Every stage writes to its own place or adds integers, so the number of threads and the size of blocks change nothing.
 """
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from thermoset.sweeping.labels import N_SHARES, TOP_SHARE, count_misses, label_s
 from thermoset.sweeping.sizes import count_sizes
 from thermoset.sweeping.trials import Trials
 
-__all__ = ["INTEGRATED_METRICS", "METRICS", "Plan", "Shares", "run", "shares_of_labels"]
+__all__ = ["INTEGRATED_METRICS", "METRICS", "Plan", "Shares", "bytes_needed", "run", "shares_of_labels"]
 
 METRICS = (
     "avg_size",
@@ -70,6 +71,15 @@ class Shares:
 
     rank: NDArray[np.int64]
     around: NDArray[np.float64]
+
+
+def bytes_needed(data: Logits, plan: Plan, trials: int) -> int:
+    """About how much memory a sweep takes beside its input: the drawn rows, the shares, the counts and the result."""
+    n_rows, n_classes = len(data), data.n_classes
+    drawn = n_rows * trials * 9 + n_classes * trials * 8
+    shares = n_rows * len(plan.temperatures) * N_SHARES * 8
+    counts = n_classes * trials * 48  # misses, and the hits, shares and gaps made of them
+    return drawn + shares + counts + math.prod(plan.shape) * len(plan.metrics) * trials * 8
 
 
 def run(data: Logits, plan: Plan, trials: Trials, progress: Callable[[int, int], None] | None) -> NDArray[np.float64]:

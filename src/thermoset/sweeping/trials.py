@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import exact_number
 from thermoset.data import split_indices
 from thermoset.levels import Alpha
 from thermoset.pool import run_all
@@ -66,7 +67,7 @@ def draw_trial(n_rows: int, trial: int, protocol: Protocol, groups: object = Non
     (10, 10, 80)
     """
     seed = (protocol.random_state, trial)
-    if protocol.calibration_fraction == 0:
+    if exact_number(protocol.calibration_fraction) == 0:
         calibration = np.empty(0, dtype=np.int64)
         conformal, evaluation = split_indices(n_rows, protocol.cp_fraction, random_state=seed, groups=groups)
     else:

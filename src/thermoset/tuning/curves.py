@@ -223,22 +223,28 @@ class _Halves:
 
     def __init__(self, data: Logits, seed: int) -> None:
         rng = np.random.default_rng((seed, len(data)))
+        labels = data.require_labels("tuning")
         groups = rng.permutation(len(data)) % _GROUPS
-        self._cell = groups * data.n_classes + data.require_labels("tuning")
-        self._shape = _GROUPS, data.n_classes
+        # A few rows hold few of very many classes: only those are summed. Two at least, as NumPy would sum the groups
+        # of a single one in another order.
+        self._seen, self._n_classes = np.union1d(labels, [0, 1]), data.n_classes
+        self._cell = groups * len(self._seen) + np.searchsorted(self._seen, labels)
+        self._shape = _GROUPS, len(self._seen)
         self._halves = np.array([rng.permutation(_GROUPS)[: _GROUPS // 2] for _ in range(_HALVES)])
         self._counts = self._sums(None)
 
     def losses(self, hits: Floats, levels: Sequence[float]) -> tuple[float, Floats]:
         """Class loss of all rows, and of each half; hits are (n_levels, n_rows)."""
         total, present = np.zeros(_HALVES + 1), self._counts > 0
+        squares = np.zeros((_HALVES + 1, self._n_classes))  # with the classes that are not there: they add 0
         for level, hit in zip(levels, hits, strict=True):
             gaps = self._sums(hit) / np.maximum(self._counts, 1) - (1 - level)
-            total += np.where(present, gaps**2, 0.0).sum(axis=1) / (level * (1 - level))
+            squares[:, self._seen] = np.where(present, gaps**2, 0.0)
+            total += squares.sum(axis=1) / (level * (1 - level))
         loss = total / present.sum(axis=1)
         return float(loss[0]), loss[1:]
 
     def _sums(self, weights: Floats | None) -> Floats:
-        """Sums by class, of all rows and of each half: (1 + n_halves, C)."""
+        """Sums by class that is there, of all rows and of each half: (1 + n_halves, classes)."""
         of_groups = np.bincount(self._cell, weights, minlength=self._shape[0] * self._shape[1]).reshape(self._shape)
         return np.vstack([of_groups.sum(axis=0), of_groups[self._halves].sum(axis=1)])
