@@ -40,6 +40,7 @@ __getattr__, __dir__, __all__ = _attach(
         "errors": [
             "BoundWarning",
             "BudgetWarning",
+            "CacheWarning",
             "CoverageWarning",
             "FileFormatError",
             "InputError",

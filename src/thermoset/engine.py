@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.compiled import kernel
 from thermoset.kernels import (
     Floats,
     Row,
     all_masses,
-    kernel,
     mass_above,
     mass_below,
     masses_around,

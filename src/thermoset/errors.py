@@ -31,3 +31,7 @@ class BoundWarning(UserWarning):
 
 class BudgetWarning(UserWarning):
     """No temperature keeps the budget that was asked for; the closest was taken."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled code was damaged or cannot be kept; it is compiled again, which costs time and nothing else."""

@@ -8,20 +8,20 @@ Ascending order is what makes tails exact: masses below a rank add up from the s
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from thermoset.compiled import kernel
 
 __all__ = [
     "all_masses",
     "confidences",
     "exp",
     "gap_weights",
-    "kernel",
     "log_add",
     "log_mass_below",
     "mass_above",
@@ -38,18 +38,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Row = NDArray[np.floating[Any]]  # one row of logits, or a block of rows
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 MOST_NEGATIVE = -1e300  # stands for log weights that would overflow to -inf: such a class is unlikely, not masked
 LINEAR_FLOOR = -600.0  # log weights above this add up in linear scale without underflow; below, in log scale
-
-
-def kernel(function: _F) -> _F:
-    """Compile a plain loop: no GIL, cached on disk where a cache can be kept, IEEE arithmetic as written."""
-    try:
-        return njit(nogil=True, cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
-    except RuntimeError:  # numba finds no writable place for its cache (read-only install without a home)
-        return njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
 
 
 @intrinsic  # type: ignore[untyped-decorator]

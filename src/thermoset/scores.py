@@ -25,8 +25,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from thermoset.compiled import kernel
 from thermoset.errors import InputError
-from thermoset.kernels import kernel, log_add
+from thermoset.kernels import log_add
 
 __all__ = ["APS", "LAC", "RAPS", "SAPS", "SCORES", "Score", "resolve", "score_refine", "score_value"]
 

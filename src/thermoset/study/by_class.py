@@ -13,10 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.compiled import kernel
 from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
 from thermoset.engine import ScorePairs, ascending, score_pair
-from thermoset.kernels import Floats, Row, all_masses, kernel, rank_weights, shares
+from thermoset.kernels import Floats, Row, all_masses, rank_weights, shares
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.pool import for_blocks, run_all
 from thermoset.scores import resolve, score_value

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.kernels import kernel
+from thermoset.compiled import kernel
 
 __all__ = ["FIXED_POINT", "Bools", "Ints", "Parameters", "is_inside", "share_inside"]
 

@@ -10,8 +10,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.compiled import kernel
 from thermoset.engine import rank_of
-from thermoset.kernels import Floats, Row, gap_weights, kernel, masses_around, rank_gaps, shares
+from thermoset.kernels import Floats, Row, gap_weights, masses_around, rank_gaps, shares
 from thermoset.scores import score_refine, score_value
 from thermoset.sweeping.intervals import FIXED_POINT, Bools, Ints, Parameters, is_inside, share_inside
 

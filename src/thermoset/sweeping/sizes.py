@@ -9,8 +9,9 @@ so that sizes are exactly the classifier's.
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.compiled import kernel
 from thermoset.engine import score_pair
-from thermoset.kernels import MOST_NEGATIVE, Floats, Row, all_masses, exp, kernel, rank_weights, shares
+from thermoset.kernels import MOST_NEGATIVE, Floats, Row, all_masses, exp, rank_weights, shares
 from thermoset.scores import score_value
 from thermoset.sweeping.intervals import FIXED_POINT, Bools, Ints, Parameters, is_inside, share_inside
 

@@ -7,7 +7,8 @@ A score without u (LAC, or randomized=False) is an interval of no width: shares 
 
 import numpy as np
 
-from thermoset.kernels import Floats, Row, kernel
+from thermoset.compiled import kernel
+from thermoset.kernels import Floats, Row
 from thermoset.sweeping.intervals import FIXED_POINT, Ints, Parameters, is_inside, share_inside
 from thermoset.sweeping.labels import is_flat, label_refine, label_value, share_by_pairs
 from thermoset.sweeping.sizes import exact_means, exact_sizes, open_ranks

@@ -1,0 +1,174 @@
+"""Compiling kernels, and keeping what was compiled.
+
+Numba's own cache knows a kernel by the file it stands in: after an edit of a function that the kernel calls in another
+file, the old machine code still runs. Two processes that fill it at once may mix up their entries, and a truncated
+entry stops every run. Here each compiled kernel is one file, named by a hash of what it depends on, in a folder named
+by a hash of all kernel sources. It appears whole or not at all and begins with a checksum: a damaged one is compiled
+again.
+"""
+
+import contextlib
+import hashlib
+import os
+import pickle
+import secrets
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import njit
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from thermoset.errors import CacheWarning
+
+__all__ = ["cache_folder", "kernel"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_PACKAGE = Path(__file__).parent
+_MARK = b"@kernel\n"  # a source file with this line in it holds kernels
+_CHECKSUM = hashlib.sha256().digest_size
+_KEPT_FOLDERS = 4  # of earlier sources, for those who go back and forth between them
+
+
+def kernel(function: _F) -> _F:
+    """Compile a plain loop: no GIL, kept on disk where that can be done, IEEE arithmetic as written.
+
+    NUMBA_DISABLE_JIT is for looking into one's own functions, and does not concern these: as plain Python they would
+    give other bits, after hours.
+    """
+    with _jit_enabled():
+        dispatcher = njit(nogil=True, error_model="numpy")(function)
+    dispatcher._cache = _Kept(function)
+    if numba.config.DISABLE_JIT:  # Numba's own functions are compiled along with the first call
+        dispatcher.compile = _jit_enabled()(dispatcher.compile)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def _jit_enabled() -> Iterator[None]:
+    disabled, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, 0
+    try:
+        yield
+    finally:
+        numba.config.DISABLE_JIT = disabled
+
+
+@cache
+def source_digest(package: Path = _PACKAGE) -> str:
+    """A hash of every source file that holds kernels, by name and content."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        source = path.read_bytes()
+        if _MARK in source:
+            digest.update(f"{path.relative_to(package).as_posix()}\0{len(source)}\0".encode())
+            digest.update(source)
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path | None:
+    """The folder for compiled code: below NUMBA_CACHE_DIR, else beside the package, else in the user's cache.
+
+    None where nothing can be written.
+    """
+    return _find_folder(os.environ.get("NUMBA_CACHE_DIR", ""))
+
+
+@cache
+def _find_folder(asked: str) -> Path | None:
+    from numba.misc.appdirs import user_cache_dir  # noqa: PLC0415 - only where something is compiled
+
+    name = f"thermoset-{source_digest()}"
+    roots = [Path(asked)] if asked else [_PACKAGE / "__pycache__", Path(user_cache_dir("thermoset", appauthor=False))]
+    for root in roots:
+        folder = root / name
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            _forget_older(root, folder)
+            return folder
+    # Nowhere to write: what somebody else compiled into one of these folders may still be read.
+    return next((root / name for root in roots if (root / name).is_dir()), None)
+
+
+def _forget_older(root: Path, folder: Path) -> None:
+    """Remove the folders of all but the latest earlier sources."""
+    with contextlib.suppress(OSError):
+        older = sorted((path for path in root.glob("thermoset-*") if path != folder), key=lambda p: p.stat().st_mtime)
+        for path in older[:-_KEPT_FOLDERS]:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+class _Kept:
+    """What a dispatcher of Numba asks of a cache, for one kernel."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
+        self._code = function.__code__
+
+    @property
+    def cache_path(self) -> str | None:
+        """Where compiled code is kept."""
+        folder = cache_folder()
+        return None if folder is None else str(folder)
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """The compiled kernel for these types, or None: it has to be compiled."""
+        target.refresh()
+        path = self._path(signature, target.codegen())
+        if path is None:
+            return None
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        checksum, payload = content[:_CHECKSUM], content[_CHECKSUM:]
+        if hashlib.sha256(payload).digest() != checksum:
+            _warn_once(f"Damaged compiled code in {path}: compiling it again.")
+            return None
+        # What this process or another one like it has written: nobody who cannot change the package can change it.
+        return CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: S301
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep a compiled kernel, whole or not at all; say so, and go on, if that cannot be done."""
+        path = self._path(signature, compiled.codegen)
+        if path is None:
+            _warn_once("Compiled code cannot be kept: no folder for it can be written. " + _REMEDY)
+            return
+        payload = dumps(compiled._reduce())
+        hidden = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            hidden.write_bytes(hashlib.sha256(payload).digest() + payload)
+            hidden.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                hidden.unlink(missing_ok=True)
+            _warn_once(f"Compiled code cannot be kept in {path.parent} ({error.strerror or error}). {_REMEDY}")
+
+    def flush(self) -> None:
+        """Nothing: entries are found by content, and none is ever out of date."""
+
+    def _path(self, signature: Any, codegen: Any) -> Path | None:
+        folder = cache_folder()
+        code = (self._code.co_code, repr(self._code.co_consts))
+        versions = (numba.__version__, sys.implementation.cache_tag)
+        key = hashlib.sha256(repr((signature, codegen.magic_tuple(), versions, code)).encode()).hexdigest()[:24]
+        return None if folder is None else folder / f"{self._name}-{key}.nbc"
+
+
+_REMEDY = "Every process compiles again; set NUMBA_CACHE_DIR to a folder that can be written."
+_warned: set[str] = set()
+
+
+def _warn_once(message: str) -> None:
+    """Warn once in a process and for one reason: a hundred kernels have the same trouble."""
+    reason = message.partition(" in ")[0]
+    if reason not in _warned:
+        _warned.add(reason)
+        warnings.warn(message, CacheWarning, stacklevel=2)
