@@ -4,17 +4,20 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+OLDEST := .venv-oldest
+FUZZ   ?= 50
 export THERMOSET_STRICT := $(STRICT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
+comma := ,
 HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-chromium)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs clean format
+.PHONY: help demo test test-oldest fuzz check bench docs clean format
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "thermoset needs Python 3.11 or newer; got " + sys.version.split()[0] + ". Run: make PYTHON=/path/to/python3.11")'
@@ -31,6 +34,14 @@ $(VENV)/.with-torch: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet 'torch==2.13.0'
 	@touch $@
 
+# Every dependency at exactly the lower bound in pyproject.toml, the build's included.
+$(OLDEST)/.installed: pyproject.toml tools/oldest.py $(if $(HEAVY),$(VENV)/.with-chromium)
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python tools/oldest.py test torch > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt hatchling editables
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --no-build-isolation --editable '.[test$(if $(HEAVY),$(comma)torch)]'
+	@touch $@
+
 $(VENV)/.with-chromium: tools/chromium.sh | $(BIN)/python
 	bash tools/chromium.sh
 	@touch $@
@@ -40,6 +51,17 @@ demo: $(VENV)/.plot $(VENV)/.report ## run the main job on real data and write f
 
 test: $(VENV)/.test $(HEAVY) ## run every test and doctest
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
+
+fuzz: $(VENV)/.test $(HEAVY) ## attack readers, numbers, writers and environments FUZZ times as long as `make test` does
+	THERMOSET_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal -q --hypothesis-profile=explore tests/fuzz tests/attacks
+
+SAME := calibration sets sweep predictor
+# Old releases call newer ones in deprecated ways, which is no concern of this project.
+test-oldest: $(VENV)/.test $(OLDEST)/.installed ## run every test on the oldest dependencies, and compare bits with the newest
+	$(BIN)/python tools/digest.py $(SAME) > $(OLDEST)/newest.txt
+	$(OLDEST)/bin/python tools/digest.py $(SAME) > $(OLDEST)/oldest.txt
+	diff $(OLDEST)/newest.txt $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -q -W default::DeprecationWarning --disable-warnings
 
 check: $(VENV)/.check $(HEAVY) ## lint, format, types, import contracts
 	$(BIN)/ruff check .
@@ -60,5 +82,5 @@ docs: $(VENV)/.docs ## build the documentation into site/
 	@echo "wrote site/index.html"
 
 clean: ## remove everything that can be made again
-	rm -rf $(VENV) build dist site demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) build dist site demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,7 +2,7 @@
 
 from thermoset.core import groups, labels, prefixes
 from thermoset.core.sources import ArrayRows, RankedRows
-from thermoset.tuning import curves
+from thermoset.tuning import curves, held_out
 
 
 def label_scores(logits, own, score, temperature, randomness):
@@ -27,3 +27,7 @@ def prefix_sets(logits, score, temperature, randomness, thresholds, at_least):
 
 def in_closed_form(data, *rest):
     return curves.in_closed_form(RankedRows(ArrayRows(data.logits)), data, *rest)
+
+
+def class_gaps(data, *rest):
+    return held_out.class_gaps(RankedRows(ArrayRows(data.logits)), data, *rest)

@@ -15,6 +15,7 @@ from thermoset.artifact import SCHEMA, Method, Thresholds, _checksum, fingerprin
 from thermoset.core.scores import APS, LAC, RAPS, SAPS
 from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError, InputError
+from thermoset.tuning import Curve
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +137,10 @@ def test_a_newer_file_asks_for_an_upgrade(saved):
         (lambda d: d.update(temperature=2.0), "checksum does not match"),
         (lambda d: d["thresholds"]["value"].__setitem__(0, 0.5), "checksum does not match"),
         (lambda d: d.update(extra=1), "unknown field `extra`"),
+        (lambda d: d["choice"].update(extra=1), "unknown field `extra`"),
+        (lambda d: d["choice"]["curve"].update(extra=1), "unknown field `extra`"),
+        (lambda d: d["choice"]["outlooks"][0].update(extra=1), "unknown field `extra`"),
+        (lambda d: d["choice"]["comparisons"][1].update(extra=1), "unknown field `extra`"),
         (lambda d: d.pop("alpha"), "missing required field `alpha`"),
         (lambda d: d.update(temperature="warm"), "Expected `float`"),
         (lambda d: d.update(grouping="both"), "Invalid enum value"),
@@ -155,9 +160,14 @@ def test_an_edited_file_is_refused(saved, edit, said):
     [
         ({"schema": 0}, "schema must be at least 1"),
         ({"alpha": "2"}, "alpha must be a number strictly between 0 and 1"),
-        ({"temperature": 0.0}, "temperatures must be finite and > 0"),
-        ({"temperature_sets": -1.0}, "temperatures must be finite and > 0"),
-        ({"n_classes": 1, "classes": None}, "n_classes must be at least 2"),
+        ({"alpha": "1e-99999999"}, "alpha must be a number strictly between 0 and 1"),
+        ({"temperature": 5e-309}, "temperatures must be finite and > 0, from 1e-300 to 1e[+]300"),
+        ({"n_classes": 10**12, "classes": None}, "n_classes must be from 2 to 10,000,000"),
+        ({"pool_sizes": (10**13,)}, "pool_sizes must not be negative, nor above a trillion"),
+        ({"sizes": (0, 0)}, "sizes must count at least one row"),
+        ({"temperature": 0.0}, "temperatures must be finite and > 0, from 1e-300"),
+        ({"temperature_sets": -1.0}, "temperatures must be finite and > 0, from 1e-300"),
+        ({"n_classes": 1, "classes": None}, "n_classes must be from 2"),
         ({"n_classes": 5}, "classes must be one name for each class"),
         ({"classes": ("a", "a", "b", "c")}, "all different"),
         ({"thresholds": Thresholds(value=(0.5, 0.5), refine=(0.5, 0.5))}, "thresholds must be one"),
@@ -172,12 +182,60 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"method": Method(name="best", parameters={})}, "method 'best' is not known; known: lac"),
         ({"method": Method(name="raps", parameters={"size": 1})}, "does not take"),
         ({"method": Method(name="raps", parameters={"penalty": -1})}, "RAPS penalty must be"),
+        ({"method": Method(name="raps", parameters={"penalty": True})}, "RAPS penalty must be"),
+        ({"method": Method(name="saps", parameters={"weight": 1e300})}, "SAPS weight must be"),
     ],
 )
 def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said):
     """The checksum fits, and the content makes no predictor."""
     path = tmp_path / "p.json"
     path.write_bytes(msgspec.json.encode(sealed(artifact, **changes)))
+    with pytest.raises(FileFormatError, match=said):
+        read_artifact(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"outlooks": ()}, "choice must look at T = 1, T[*] and T-hat"),
+        ({"comparisons": ()}, "choice must compare T-hat with T = 1 and T[*]"),
+        ({"prefer": "more"}, "choice must have a preference"),
+        ({"prefer": "gap<=1e-99999999"}, "choice must have a preference"),
+        ({"prefer": "size"}, "choice must be what was asked for"),
+        ({"selection": "best"}, "choice must have a selection"),
+        ({"peak": -1.0}, "temperatures of choice must be finite and > 0"),
+        ({"spread": (0.0, 1.0)}, "temperatures of choice must be finite and > 0"),
+        ({"n_rows": -1}, "n_rows of choice must count rows"),
+        ({"curve": Curve((), (), (), ())}, "curve of choice must have one entry for each temperature"),
+        ({"curve": Curve((1.0, 2.0), (1.0,), (None,), (1.0,))}, "curve of choice must have one entry"),
+        ({"curve": Curve((2.0, 1.0), (1.0, 1.0), (None, None), (1.0, 1.0))}, "temperatures of choice must rise"),
+    ],
+)
+def test_a_forged_choice_is_refused(artifact, tmp_path, changes, said):
+    path = tmp_path / "p.json"
+    choice = msgspec.structs.replace(artifact.choice, **changes)
+    path.write_bytes(msgspec.json.encode(sealed(artifact, choice=choice)))
+    with pytest.raises(FileFormatError, match=said):
+        read_artifact(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"objective": "best"}, "objective must be nll or ece"),
+        ({"random_state": 2**64 - 1}, None),
+        ({"random_state": -1}, "random_state must fit 64 bits"),
+        ({"conformal_rows": -1}, "rows must not be negative"),
+        ({"calibration_fraction": "1e-99999999"}, "calibration_fraction must be between 0 and 1"),
+    ],
+)
+def test_a_forged_origin_is_refused(artifact, tmp_path, changes, said):
+    path = tmp_path / "p.json"
+    came = msgspec.structs.replace(artifact.provenance, **changes)
+    path.write_bytes(msgspec.json.encode(sealed(artifact, provenance=came)))
+    if said is None:
+        assert read_artifact(path).provenance == came
+        return
     with pytest.raises(FileFormatError, match=said):
         read_artifact(path)
 

@@ -5,6 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
@@ -14,6 +15,8 @@ from sklearn.frozen import FrozenEstimator
 
 from thermoset import BoundWarning, InputError, Logits, TemperatureScaler, metrics
 from thermoset.calibration import T_MAX, T_MIN, fit_ece, fit_nll, probabilities
+
+SKLEARN = tuple(map(int, sklearn.__version__.split(".")[:2]))
 
 
 def problem(n_rows=500, n_classes=7, scale=3.0, seed=0):
@@ -50,6 +53,7 @@ def test_nll_temperature_by_hand():
     assert fitted.predict_proba(logits)[0] == pytest.approx([0.8, 0.2], rel=1e-14)
 
 
+@pytest.mark.skipif(SKLEARN < (1, 8), reason="scikit-learn before 1.8 has no temperature scaling to compare with")
 def test_nll_temperature_agrees_with_scikit_learn():
     logits, labels = problem(2000)
     theirs = CalibratedClassifierCV(FrozenEstimator(Passthrough().fit(logits, labels)), method="temperature")
@@ -215,5 +219,23 @@ def test_bad_objective_and_missing_labels():
         TemperatureScaler("ece", n_bins=0).fit(logits, labels)
     with pytest.raises(InputError, match="X has 3 features, but TemperatureScaler is expecting 7"):
         TemperatureScaler().fit(logits, labels).predict_proba(logits[:, :3])
-    with pytest.raises(InputError, match="temperature must be a finite number > 0; got 0"):
+    with pytest.raises(InputError, match=r"temperature must be a finite number > 0, from 1e-300 to 1e[+]300; got 0"):
         probabilities(logits, 0)
+
+
+WIDE = [[1e308, -1e308, 0.0], [0.0, 1.0, 2.0], [3.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize("objective", ["nll", "ece"])
+def test_a_label_further_down_than_numbers_reach_is_refused(objective):
+    """The loss was inf, and T* the 1 that the search begins with."""
+    with pytest.raises(InputError, match=r"logits\[0\] has its label at -1e\+308 and its top at 1e\+308, more than 1e"):
+        TemperatureScaler(objective).fit(WIDE, [1, 2, 1])
+
+
+def test_wide_rows_are_no_trouble_where_the_label_is_near_the_top():
+    rows = np.array([[1e308, 1e308, -1e308], [1.0, 0.0, -1e308], [0.0, 1.0, -1e308]])
+    fitted = TemperatureScaler().fit(np.concatenate([rows, rows, rows]), [0, 0, 1, 1, 0, 0, 0, 1, 1])
+    # two of three right at odds of e: probability 2/3 at e**(1/T) = 2
+    assert fitted.temperature_ == pytest.approx(1 / np.log(2))
+    assert np.isfinite(fitted.loss_)

@@ -1,19 +1,46 @@
-"""What notebooks show: escaped text, the numbers of the object, valid markup."""
+"""Names of any kind become text that can be shown; notebooks: escaped text, the object's numbers, valid markup."""
 
 import re
+import unicodedata
 from xml.etree import ElementTree as ET
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
-from thermoset.display import html_curves, html_table, placed_names
+from thermoset.display import html_curves, html_table, placed_names, visible
 
 
 def parsed(html):
     return ET.fromstring(html.replace("<br>", "<br/>"))  # noqa: S314 (our own text)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a cat", "a cat"),
+        ("two\nlines", "two\\nlines"),
+        ("\x00", "\\x00"),
+        ("val\udcff.npz", "val\\udcff.npz"),  # a file's name that is not UTF-8
+        ("a\u202eb", "a\\u202eb"),
+        ("a\u2028b", "a\\u2028b"),  # ends a line
+        ("👩\u200d👧", "👩\u200d👧"),  # joined pictures stay joined
+        ("مرحبا", "مرحبا"),
+    ],
+)
+def test_what_cannot_be_shown_is_written_out(name, shown):
+    assert visible(name) == shown
+
+
+@given(st.text(st.characters(codec=None)))
+def test_anything_can_be_shown_in_one_line(name):
+    shown = visible(name)
+    assert shown.encode().decode() == shown
+    assert not any(unicodedata.category(c) in ("Cc", "Cs") for c in shown)
+    assert len(shown.splitlines()) <= 1
 
 
 def test_names_are_escaped():

@@ -198,9 +198,8 @@ def test_tensors_of_other_kinds(tmp_path):
     torch.save({"logits": half.T.contiguous().T, "classes": ["a", "b", "c"]}, tmp_path / "strided.pt")
     torch.save({"logits": half[:1].expand(6, 3), "labels": [9]}, tmp_path / "expanded.pt")
     torch.save({"probs": half.float().softmax(1).bfloat16()}, tmp_path / "probs.pt")
-    torch.save({"logits": [[1.0, 2.0], [3.0, 4.0]]}, tmp_path / "lists.pt")
     for block_bytes in (1, 50, 10_000):
-        for name in ("val.safetensors", "dict.pt", "one.pth", "strided.pt", "lists.pt"):
+        for name in ("val.safetensors", "dict.pt", "one.pth", "strided.pt"):
             agrees_with_load(tmp_path / name, block_bytes)
         agrees_with_load(tmp_path / "probs.pt", block_bytes, probabilities=True)
         parts = read_all(tmp_path / "expanded.pt", block_bytes=block_bytes)  # `load` would trip over the labels
@@ -208,13 +207,12 @@ def test_tensors_of_other_kinds(tmp_path):
 
 
 def test_a_pt_file_that_was_packed_again(tmp_path):
-    """torch does not compress, so the tensors of a compressed file cannot be mapped; they are read whole."""
     torch = require("torch", "torch")
     torch.save({"logits": torch.zeros(10_000, 2)}, tmp_path / "plain.pt")
     with zipfile.ZipFile(tmp_path / "plain.pt") as archive:
         write_zip(tmp_path / "val.pt", {name: archive.read(name) for name in archive.namelist()})
     agrees_with_load(tmp_path / "val.pt", 1000)
-    refused(tmp_path / "val.pt", "the archive declares .* above the limit of 50,000", max_bytes=50_000)
+    assert sum(map(len, read_all(tmp_path / "val.pt", max_bytes=50_000))) == 10_000
 
 
 @pytest.mark.parametrize(
@@ -426,7 +424,7 @@ def test_missing_parts_are_named(tmp_path, monkeypatch, name, module, extra):
 @pytest.mark.parametrize("block_bytes", [0, -1, 1.5, "many", None])
 def test_bad_blocks_are_refused(tmp_path, block_bytes):
     save(tmp_path / "val.npz", VAL)
-    with pytest.raises(InputError, match=r"block_bytes must be a whole number of bytes >= 1; got "):
+    with pytest.raises(InputError, match=r"block_bytes must be a whole number from 1 to .*; got "):
         read_all(tmp_path / "val.npz", block_bytes=block_bytes)
 
 
@@ -497,7 +495,7 @@ def test_pickles_are_never_executed(tmp_path, suffix):
     refused(tmp_path / "val.npy", "is an object array")
     torch = require("torch", "torch")
     torch.save({"logits": torch.tensor(VAL.logits), "extra": Bomb(mark)}, tmp_path / "val.pt")
-    refused(tmp_path / "val.pt", "weights_only=True")
+    refused(tmp_path / "val.pt", r"holds '\w+\.mkdir'; only plain tensors")
     assert not mark.exists()
 
 
@@ -569,7 +567,7 @@ def test_what_must_be_read_whole_is_limited(tmp_path):
     np.savez(tmp_path / "val.npz", logits=np.asfortranarray(array))
     refused(tmp_path / "val.npz", "in Fortran order, declares 32,000 bytes, above the limit", max_bytes=20_000)
     np.save(tmp_path / "val.npy", np.asfortranarray(array))
-    assert sum(map(len, read_all(tmp_path / "val.npy", max_bytes=20_000))) == 2000  # mapped, not read
+    assert sum(map(len, read_all(tmp_path / "val.npy", max_bytes=20_000))) == 2000  # not read at once
     np.savez(tmp_path / "val.npz", logits=array, classes=["a", "b", "c", "d" * 10_000])
     refused(tmp_path / "val.npz", r"classes\.npy declares 160,128 bytes, above the limit", max_bytes=20_000)
 

@@ -8,7 +8,9 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +18,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import MOST_ROWS, brief, shown
 from thermoset.core.levels import exact_level
 from thermoset.core.scores import SCORES, Score
 from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import SCHEMES
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import errors_about, write_whole
-from thermoset.tuning import Choice
+from thermoset.estimators import COLDEST, HOTTEST
+from thermoset.io.files import errors_about, read_at_most, write_whole
+from thermoset.tuning import Choice, read_preference
 
 __all__ = [
     "SCHEMA",
@@ -36,10 +41,11 @@ __all__ = [
     "write_artifact",
 ]
 
-SCHEMA = 1
+SCHEMA = 2
 """The version this library writes, and the newest it reads."""
 
 _FORMAT = "thermoset predictor"
+_NO_MATCH = "is damaged, or was edited: its checksum does not match. Save the predictor again."
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
 _KINDS = {type(score).name: type(score) for score in SCORES.values()}
 
@@ -73,11 +79,11 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
         """
         if self.name not in _KINDS:
-            raise FileFormatError(f"method {self.name!r} is not known; known: {', '.join(_KINDS)}.")
+            raise FileFormatError(f"method {shown(self.name)} is not known; known: {', '.join(_KINDS)}.")
         try:
             return _KINDS[self.name](**self.parameters)
         except TypeError:
-            raise FileFormatError(f"method {self.name!r} does not take {self.parameters}.") from None
+            raise FileFormatError(f"method {shown(self.name)} does not take {shown(self.parameters)}.") from None
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -131,7 +137,8 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """A fitted predictor.
 
     `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in `conformal.Calibration`; `seed` is that
-    of u, None for deterministic scores; `sizes[s]` counts the conformal rows with a set of size s.
+    of u, None for deterministic scores, and `scheme` how u follows from it (see `core.uniforms`); `sizes[s]` counts the
+    conformal rows with a set of size s.
     """
 
     format: str = _FORMAT
@@ -145,6 +152,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     grouping: Literal["class", "cluster"] | None
     group_of_class: tuple[int, ...] | None
     seed: int | None
+    scheme: int
     allow_empty: bool
     n_classes: int
     classes: tuple[str, ...] | None
@@ -173,18 +181,12 @@ def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
 
 def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     """Read a document and check everything in it."""
-    source = Path(path)
+    content = read_at_most(path, _MOST_BYTES)
     try:
-        if source.stat().st_size > _MOST_BYTES:
-            raise FileFormatError(f"has {source.stat().st_size:,} bytes; a predictor has at most {_MOST_BYTES:,}.")
-        artifact = _decoded(source.read_bytes())
+        artifact = _decoded(content)
         _check(artifact)
     except InputError as error:  # a score's own complaint too: whatever is in the file is the file's fault
-        raise FileFormatError(f"{source}: {error}") from None
-    except FileNotFoundError:
-        raise InputError(f"{source}: there is no such file.") from None
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
+        raise FileFormatError(f"{path}: {error}") from None
     return artifact
 
 
@@ -211,51 +213,136 @@ def _decoded(content: bytes) -> Artifact:
     except msgspec.ValidationError:
         head = _Head()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(f"is not a JSON document, or damaged ({error}).") from None
+        raise FileFormatError(f"is not a JSON document, or damaged ({brief(str(error))}).") from None
     if head.format != _FORMAT:
         raise FileFormatError("is not a predictor that thermoset saved.")
     if head.schema > SCHEMA:
         raise FileFormatError(
-            f"was saved by a newer thermoset (schema {head.schema}; this one reads up to {SCHEMA}). Upgrade thermoset."
+            f"was saved by a newer thermoset (schema {shown(head.schema)}; this one reads up to {SCHEMA}). "
+            "Upgrade thermoset."
         )
     try:
+        if head.schema == 1:
+            return _from_schema_1(content)
         artifact = msgspec.json.decode(content, type=Artifact)
-    except (msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"is damaged, or was edited: {error}.") from None
-    if _checksum(artifact) != artifact.checksum:
-        raise FileFormatError("is damaged, or was edited: its checksum does not match. Save the predictor again.")
+        fits = _checksum(artifact) == artifact.checksum
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
+        raise FileFormatError(f"is damaged, or was edited: {brief(str(error), 200)}.") from None
+    if not fits:
+        raise FileFormatError(_NO_MATCH)
     return artifact
+
+
+_GROUPINGS_OF_SCHEMA_1 = {"mondrian": "class", "clustered": "cluster"}
+
+
+def _from_schema_1(content: bytes) -> Artifact:
+    """Translate a document that names groupings otherwise, and whose u hashes the bits of the logits."""
+    document = msgspec.json.decode(content)
+    sealed = document.get("checksum")
+    if hashlib.sha256(msgspec.json.encode(document | {"checksum": ""})).hexdigest() != sealed:
+        raise FileFormatError(_NO_MATCH)
+    if "class_conditional" not in document or {"grouping", "scheme"} & document.keys():
+        raise FileFormatError("is damaged, or was edited: its fields are not those of schema 1.")
+    grouping = document.pop("class_conditional")
+    if isinstance(grouping, str):
+        grouping = _GROUPINGS_OF_SCHEMA_1.get(grouping, grouping)
+    return msgspec.convert(document | {"schema": SCHEMA, "grouping": grouping, "scheme": 1}, Artifact)
 
 
 def _check(artifact: Artifact) -> None:
     """Refuse what fits the schema but makes no predictor, so that a forged checksum gets no further either."""
     exact_level(artifact.alpha)
     artifact.method.score()
-    thresholds = artifact.thresholds.pairs()
-    n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
-    temperatures = artifact.temperature, artifact.temperature_sets
-    by_class = artifact.grouping is not None
-    groups = artifact.group_of_class
-    wrong = {
-        "schema must be at least 1": artifact.schema < 1,
-        "n_classes must be at least 2": n_classes < 2,
-        "temperatures must be finite and > 0": not all(math.isfinite(t) and t > 0 for t in temperatures),
-        "thresholds must be pairs": len(thresholds.refine) != n_thresholds,
-        "thresholds must be numbers": _any_nan(thresholds.value) or _any_nan(thresholds.refine),
-        "thresholds must be one, or one for each class": n_thresholds != (n_classes if by_class else 1),
-        "pool_sizes must have one entry for each threshold": len(artifact.pool_sizes) != n_thresholds,
-        "pool_sizes must not be negative": min(artifact.pool_sizes, default=0) < 0,
-        "group_of_class must be there for class-conditional sets alone": (groups is not None) != by_class,
-        "group_of_class must have one entry for each class": groups is not None and len(groups) != n_classes,
-        "classes must be one name for each class, all different": _bad_names(artifact.classes, n_classes),
-        "sizes must count sets of 0 to n_classes labels": not 0 < len(artifact.sizes) <= n_classes + 1,
-        "sizes must not be negative": min(artifact.sizes, default=0) < 0,
-        "seed must fit 64 bits": artifact.seed is not None and not 0 <= artifact.seed < 2**64,
-        "choice must be that of temperature_sets": artifact.choice.temperature != artifact.temperature_sets,
-    }
-    for requirement, broken in wrong.items():
+    for requirement, broken in chain(_of_sets(artifact), _of_choice(artifact), _of_provenance(artifact)):
         if broken:
             raise FileFormatError(f"is no usable predictor: {requirement}.")
+
+
+Broken = Iterator[tuple[str, bool]]
+"""What a document must be, and whether it is not; in an order in which what is looked at is there."""
+
+
+def _of_sets(artifact: Artifact) -> Broken:
+    thresholds = artifact.thresholds.pairs()
+    n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
+    by_class = artifact.grouping is not None
+    groups, pools = artifact.group_of_class, artifact.pool_sizes
+    yield "schema must be at least 1", artifact.schema < 1
+    yield f"n_classes must be from 2 to {_MOST_CLASSES:,}", not 2 <= n_classes <= _MOST_CLASSES
+    temperatures = artifact.temperature, artifact.temperature_sets
+    yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
+    yield "thresholds must be pairs", len(thresholds.refine) != n_thresholds
+    yield "thresholds must be numbers", _any_nan(thresholds.value) or _any_nan(thresholds.refine)
+    yield "thresholds must be one, or one for each class", n_thresholds != (n_classes if by_class else 1)
+    yield "pool_sizes must have one entry for each threshold", len(pools) != n_thresholds
+    yield "pool_sizes must not be negative, nor above a trillion", not _are_counts(pools)
+    yield "group_of_class must be there for class-conditional sets alone", (groups is not None) != by_class
+    if groups is not None:
+        yield "group_of_class must have one entry for each class", len(groups) != n_classes
+        own = artifact.grouping == "class" and groups != tuple(range(n_classes))
+        yield "group_of_class must name a group for each class", own or not all(-1 <= g < n_classes for g in groups)
+        together = dict(zip(groups, pools, strict=True))
+        shared = any(together[group] != pool for group, pool in zip(groups, pools, strict=True))
+        yield "pool_sizes must be equal for the classes of a group", shared
+    yield "classes must be one name for each class, all different", _bad_names(artifact.classes, n_classes)
+    yield "sizes must count sets of 0 to n_classes labels", not 0 < len(artifact.sizes) <= n_classes + 1
+    yield "sizes must not be negative, nor above a trillion", not _are_counts(artifact.sizes)
+    yield "sizes must count at least one row", not any(artifact.sizes)
+    yield "seed must fit 64 bits", artifact.seed is not None and not 0 <= artifact.seed < 2**64
+    yield "scheme must be one that is known", artifact.scheme not in SCHEMES
+
+
+def _of_choice(artifact: Artifact) -> Broken:
+    choice, curve = artifact.choice, artifact.choice.curve
+    yield "choice must be that of temperature_sets", choice.temperature != artifact.temperature_sets
+    yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer).text == choice.prefer)
+    yield "choice must have a selection", choice.selection not in ("calibration", "paper")
+    names = ["T = 1", "T*", "T-hat"]
+    yield "choice must look at T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
+    yield "choice must compare T-hat with T = 1 and T*", [at.name for at in choice.comparisons] != names[:2]
+    looked = [at.temperature for at in choice.outlooks] + [at.temperature for at in choice.comparisons]
+    peak = [] if choice.peak is None else [choice.peak]
+    others = (*looked, *(choice.spread or ()), *peak, *curve.temperatures)
+    yield f"temperatures of choice must be {_TEMPERATURES}", not all(map(_is_temperature, others))
+    lengths = {len(curve.temperatures), len(curve.size), len(curve.size_error), len(curve.loss)}
+    yield "curve of choice must have one entry for each temperature", len(lengths) != 1 or lengths == {0}
+    yield "temperatures of choice must rise", any(a >= b for a, b in pairwise(curve.temperatures))
+    yield "n_rows of choice must count rows", not _are_counts([choice.n_rows])
+
+
+def _of_provenance(artifact: Artifact) -> Broken:
+    came, names = artifact.provenance, [measure.name for measure in artifact.measures]
+    yield "measures must differ", len(set(names)) != len(names)
+    yield "the coverage of sets by class is no measure", "coverage" in names and artifact.grouping is not None
+    yield "objective must be nll or ece", came.objective not in ("nll", "ece")
+    asked = (came.prefer, came.selection) != (artifact.choice.prefer, artifact.choice.selection)
+    yield "choice must be what was asked for", asked
+    yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
+    rows = came.calibration_rows, came.conformal_rows
+    yield "rows must not be negative, nor above a trillion", not _are_counts(rows)
+    fraction = came.calibration_fraction
+    yield "calibration_fraction must be between 0 and 1", _is_not(lambda: bool(exact_level(fraction)))
+
+
+_MOST_CLASSES = 10_000_000
+_TEMPERATURES = f"finite and > 0, from {COLDEST:g} to {HOTTEST:g}"
+
+
+def _is_temperature(value: float) -> bool:
+    return COLDEST <= value <= HOTTEST
+
+
+def _are_counts(values: Sequence[int]) -> bool:
+    return all(0 <= value <= MOST_ROWS for value in values)
+
+
+def _is_not(holds: Callable[[], bool]) -> bool:
+    """Whether something does not hold, or cannot be read."""
+    try:
+        return not holds()
+    except InputError:
+        return True
 
 
 def _any_nan(values: NDArray[Any]) -> bool:

@@ -25,6 +25,7 @@ _MAX_STEPS = 100
 _LAST_STEP = 1e-8  # Newton converges quadratically: after a relative step this small the error is below rounding
 _GRID = 49  # temperatures of the first ECE scan, even in log T
 _BRACKETS = 3  # how many of its best temperatures are looked at closely
+_FURTHEST = 1e100  # of a label below the top: the square of its loss is summed over rows
 _FINEST = 1 + 1e-5  # ratio of temperatures at which the scans end: far below the sampling error of any ECE
 
 
@@ -229,7 +230,7 @@ class TemperatureScaler(BaseEstimator):  # type: ignore[misc]
     def fit(self, logits: Any, labels: Any = None) -> "TemperatureScaler":
         """Find T* on labelled rows."""
         data = fit_data(self, logits, labels)
-        _refuse_masked_labels(data)
+        _refuse_unlikely_labels(data)
         if self.objective == "nll":
             fit = fit_nll(data)
         elif self.objective == "ece":
@@ -248,14 +249,23 @@ class TemperatureScaler(BaseEstimator):  # type: ignore[misc]
         return probabilities(predict_data(self, logits), self.temperature_)
 
 
-def _refuse_masked_labels(data: Logits) -> None:
+def _refuse_unlikely_labels(data: Logits) -> None:
+    """Labels that are masked, or so far below the top that the loss, or the square of it, is no number."""
     labels = data.require_labels("temperature scaling")
-    masked = np.flatnonzero(np.isneginf(data.logits[np.arange(len(data)), labels]))
+    own, top = data.logits[np.arange(len(data)), labels].astype(np.float64), data.logits.max(axis=1).astype(np.float64)
+    masked = np.flatnonzero(np.isneginf(own))
     if masked.size:
         row = masked[0]
         raise InputError(
             f"labels[{row}] is {labels[row]}, a masked class (its logit is -inf); {masked.size} such row(s). "
             "No temperature gives them a probability: unmask the class or drop the rows."
+        )
+    far = np.flatnonzero(top / 2 - own / 2 > _FURTHEST / 2)  # halves: the whole may be beyond the largest number
+    if far.size:
+        row = far[0]
+        raise InputError(
+            f"logits[{row}] has its label at {own[row]:g} and its top at {top[row]:g}, more than {_FURTHEST:g} apart; "
+            f"{far.size} such row(s). No temperature up to {T_MAX:g} mends that: scale the logits, or drop the rows."
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from thermoset.bounds import shown
 from thermoset.core.groups import NULL_GROUP, class_sets, group_thresholds, rank_table, score_matrix
 from thermoset.core.labels import label_scores
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
@@ -16,7 +17,7 @@ from thermoset.core.prefixes import prefix_sets, prefix_sizes
 from thermoset.core.scores import Score, resolve
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
+from thermoset.core.uniforms import CURRENT_SCHEME, Randomness
 from thermoset.data import Logits, as_logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed, checked_temperature, fit_data, predict_data, remember_classes
@@ -34,10 +35,11 @@ class Scoring:
     score: Score
     temperature: float
     seed: int | None
+    scheme: int = CURRENT_SCHEME
 
     def randomness(self, u: Any, n_rows: int) -> Randomness:
         """Given numbers, or the seeded ones; the score is deterministic without a seed."""
-        return Randomness(seed=self.seed) if u is None else Randomness(given=_checked_u(u, n_rows))
+        return Randomness(self.seed, scheme=self.scheme) if u is None else Randomness(given=_checked_u(u, n_rows))
 
 
 @dataclass(frozen=True)
@@ -299,8 +301,8 @@ def scores(method: str | Score, logits: Any, *, temperature: float = 1.0, u: Any
 def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
     try:
         given = np.array(u, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"u must be numbers in [0, 1], one a row; got {u!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"u must be numbers in [0, 1], one a row; got {shown(u)}.") from None
     if given.shape != (n_rows,):
         raise InputError(f"u must have shape ({n_rows},), one number a row; got {given.shape}.")
     if not np.all((given >= 0) & (given <= 1)):

@@ -1,4 +1,4 @@
-"""What notebooks show of an object: a small table and a small plot, as HTML that needs nothing else."""
+"""What people see: names as one line of text, and for notebooks a small table and a small plot, as HTML."""
 
 import math
 import unicodedata
@@ -6,12 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["PlacedName", "html_curves", "html_table", "placed_names"]
+__all__ = ["PlacedName", "html_curves", "html_table", "placed_names", "visible"]
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 _DASHES = ("", "7 3", "2 3", "8 3 2 3", "1 4", "4 4")
 _LEFT, _ACROSS, _RIGHT, _UP = 44, 250, 46, 104  # pixels of a plot: numbers, curves, room for a name, height of curves
 _TITLE, _LINE, _LETTER = 16, 13, 6  # pixels of the title, of a line of names, and of a letter at most
+_OVERRIDES = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+
+
+def visible(text: str) -> str:
+    """Text with what cannot be shown, or changes what is beside it, written as escapes.
+
+    Control characters, ends of lines, bytes of no character, and overrides of the direction of writing.
+
+    >>> print(visible("two" + chr(10) + "lines").replace(chr(92), "/"))
+    two/nlines
+    """
+    return "".join(c.encode("unicode_escape").decode() if _is_hidden(c) else c for c in text)
+
+
+def _is_hidden(c: str) -> bool:
+    return unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(c) in _OVERRIDES
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

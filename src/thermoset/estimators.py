@@ -1,15 +1,25 @@
 """What every estimator here does at its door: read the data, remember its classes, recognise them again."""
 
-import math
-import numbers
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from thermoset.bounds import real_number, whole_number
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 
-__all__ = ["checked_seed", "checked_temperature", "fit_data", "predict_data", "remember_classes"]
+__all__ = [
+    "COLDEST",
+    "HOTTEST",
+    "checked_seed",
+    "checked_temperature",
+    "fit_data",
+    "predict_data",
+    "remember_classes",
+]
+
+COLDEST, HOTTEST = 1e-300, 1e300
+"""Temperatures that can be asked for: below 5.6e-309 the inverse is infinite, and probabilities are NaN."""
 
 
 def fit_data(estimator: Any, logits: Any, labels: Any) -> Logits:
@@ -56,17 +66,12 @@ def _check_names(estimator: Any, classes: tuple[str, ...]) -> None:
             )
 
 
-def checked_temperature(temperature: Any) -> float:
-    """Read a temperature: a finite number above 0."""
-    number = isinstance(temperature, numbers.Real) and not isinstance(temperature, bool)
-    if not number or not math.isfinite(temperature) or temperature <= 0:
-        raise InputError(f"temperature must be a finite number > 0; got {temperature!r}. 1.0 changes nothing.")
-    return float(temperature)
+def checked_temperature(temperature: Any, name: str = "temperature") -> float:
+    """Read a temperature: a number above 0, within the bounds."""
+    wanted = f"a finite number > 0, from {COLDEST:g} to {HOTTEST:g}"
+    return real_number(temperature, name, COLDEST, HOTTEST, wanted, "1.0 changes nothing.")
 
 
 def checked_seed(random_state: Any) -> int:
     """Read a seed: a whole number that fits 64 bits. None is refused: the same seed must give the same answer."""
-    whole = isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool)
-    if not whole or not 0 <= random_state < 2**64:
-        raise InputError(f"random_state must be a whole number from 0 to 2**64 - 1; got {random_state!r}. Try 0.")
-    return int(random_state)
+    return whole_number(random_state, "random_state", 0, 2**64 - 1, "Try 0.")

@@ -338,7 +338,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         self.temperature_sets_ = artifact.temperature_sets
         self.choice_ = artifact.choice
         self._thresholds = artifact.thresholds.pairs()
-        self._scoring = Scoring(artifact.method.score(), artifact.temperature_sets, artifact.seed)
+        self._scoring = Scoring(artifact.method.score(), artifact.temperature_sets, artifact.seed, artifact.scheme)
         value = self._thresholds.value
         self.threshold_ = float(value[0]) if artifact.grouping is None else value
         remember_classes(self, artifact.n_classes, artifact.classes)
@@ -369,5 +369,6 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits) -> dict[str, Any]:
         "pool_sizes": tuple(calibration.pool_sizes().tolist()),
         "group_of_class": None if groups is None else tuple(groups.tolist()),
         "seed": calibration.scoring.seed,
+        "scheme": calibration.scoring.scheme,
         "sizes": tuple(np.bincount(fitted.set_sizes(conformal)).tolist()),
     }

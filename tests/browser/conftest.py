@@ -58,9 +58,9 @@ def mondrian_page(tmp_path_factory, chromium):
 
 @pytest.fixture(scope="session")
 def two_page(tmp_path_factory, chromium):
-    """Two classes, a score without randomisation."""
+    """Two classes, a score without randomisation, a level of many digits."""
     known, fresh = rows_of(900, 2, seed=3, classes=("no", "yes")).split(600)
-    predictor = ts.TwoTemperaturePredictor("lac", "0.05", randomized=False).fit(known)
+    predictor = ts.TwoTemperaturePredictor("lac", repr(1 / 7), randomized=False).fit(known)
     return written(tmp_path_factory.mktemp("two"), predictor, fresh, trials=3)
 
 

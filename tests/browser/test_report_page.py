@@ -205,6 +205,18 @@ def test_the_slider_starts_at_t_hat_and_listens_to_keys(opened, glyphs_page):
     assert seen.page.locator("#at-temperature").text_content() == f"{glyphs_page.predictor.temperature_:.2f}"
 
 
+def test_curves_are_drawn_at_every_level(opened, two_page):
+    """The predictor's level is 1/7: none of its digits may be lost on the way to the curves."""
+    seen, alphas = opened(two_page.path), two_page.report.own.alphas
+    assert 1 / 7 in alphas
+    curves = """all => all.map(svg => [...svg.querySelectorAll('.mark-line path')]
+                                      .filter(line => line.getAttribute('d')).length)"""
+    for level in range(len(alphas)):
+        seen.move(0, level)
+        seen.page.wait_for_timeout(100)
+        assert seen.page.eval_on_selector_all("[id^=chart-trade-] svg", curves) == [3, 3, 3, 3]
+
+
 def test_pointing_at_one_panel_reads_all_four(opened, glyphs_page):
     seen = opened(glyphs_page.path)
     seen.page.locator("#chart-trade-avg_size svg").hover(position={"x": 200, "y": 150})

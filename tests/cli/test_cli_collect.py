@@ -139,9 +139,9 @@ BAD = [
     (("--mean", "0.5,0.5,0.5"), "--mean and --std go together"),
     (("--mean", "a,b,c", "--std", "1,1,1"), "--mean must be numbers with commas"),
     (("--mean", "0.5", "--std", "1"), "images must have shape (n, H, W, 1)"),
-    (("--crop", "0"), "crop must be a number of pixels >= 1"),
+    (("--crop", "0"), "crop must be a whole number from 1 to 16,384"),
     (("--crop", "5"), "is smaller than crop 5"),
-    (("--batch-size", "0"), "batch_size must be a whole number >= 1"),
+    (("--batch-size", "0"), "batch_size must be a whole number from 1 to 1,000,000"),
     (("--device", "warp"), "device must be one that torch knows"),
 ]
 

@@ -5,10 +5,7 @@ import functools
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +13,10 @@ from numpy.lib import format as npy
 
 import thermoset as ts
 from parts import require
+from signals import started
 from thermoset.artifact import SCHEMA
 from thermoset.drift import size_drift
 from thermoset.io import open_blocks
-
-COMMAND = Path(sys.executable).with_name("thermoset")
 
 
 def read_csv(path):
@@ -243,7 +239,7 @@ def test_refused_in_a_process_of_its_own(command, tuned, tmp_path):
 def test_files_that_are_not_there(call, tuned, tmp_path):
     none, out = tmp_path / "none", tmp_path / "sets.csv"
     call("predict", none, tuned.fresh, "--out", out).assert_refused(f"{none}: there is no such file")
-    call("predict", tmp_path, tuned.fresh, "--out", out).assert_refused(f"{tmp_path}: cannot be read")
+    call("predict", tmp_path, tuned.fresh, "--out", out).assert_refused(f"{tmp_path}: is a folder")
     call("predict", tuned.path, none, "--out", out).assert_refused(f"{none}: there is no such file")
     call("predict", tuned.path, tuned.path, "--out", out).assert_refused("unknown kind of file '.json'")
     assert list(tmp_path.iterdir()) == []
@@ -303,7 +299,7 @@ def wait_for_rows(working, folder):
 
 KILLS = {  # format, an older file under the name or none, and what the process says about its end
     "SIGKILL": (".jsonl", None, -9),
-    "SIGTERM": (".csv", b"older", -15),
+    "SIGTERM": (".csv", b"older", 143),
     "SIGINT": (".parquet", b"older", 130),
 }
 
@@ -317,8 +313,7 @@ def test_a_killed_run_leaves_nothing_under_the_final_name(tuned, endless, tmp_pa
     out = tmp_path / f"sets{suffix}"
     if older:
         out.write_bytes(older)
-    asked = [COMMAND, "predict", str(tuned.path), str(endless), "--out", str(out)]
-    working = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    working = started("predict", tuned.path, endless, "--out", out)
     try:
         wait_for_rows(working, tmp_path)
         working.send_signal(getattr(signal, name))
@@ -329,8 +324,8 @@ def test_a_killed_run_leaves_nothing_under_the_final_name(tuned, endless, tmp_pa
     assert "Traceback" not in err
     assert "\x1b" not in err, "no bar where there is no terminal"
     assert (out.read_bytes() if out.exists() else None) == older
-    if name == "SIGINT":  # which it can tidy up after
-        assert err.splitlines()[-1:] == ["thermoset: interrupted"]
+    if name != "SIGKILL":  # which it cannot tidy up after
+        assert err.splitlines()[-1:] == ["thermoset: interrupted" if name == "SIGINT" else "thermoset: terminated"]
         assert list(tmp_path.iterdir()) == [out]
 
 

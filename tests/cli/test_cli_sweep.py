@@ -4,9 +4,7 @@ import csv
 import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +12,10 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
+from signals import COMMAND, started
 from thermoset.sweeping import METRICS, temperature_grid
 
 require("matplotlib", "plot")
-COMMAND = Path(sys.executable).with_name("thermoset")
 
 
 @pytest.fixture
@@ -95,14 +93,14 @@ def test_probabilities_by_name(run, tmp_path):
 BAD = [
     (("--temperatures", "5:1:1"), "temperatures must be start:stop:step"),
     (("--temperatures", "2,1"), "temperatures must rise"),
-    (("--temperatures", "0"), "temperatures must be finite and > 0"),
+    (("--temperatures", "0"), "each temperature must be a finite number > 0"),
     (("--methods", "apps"), "method must be a score object or one of"),
     (("--methods", ""), "methods must name at least one score"),
     (("--methods", "aps,aps"), "'aps' comes twice"),
     (("--alphas", "2"), "alpha must be a number strictly between 0 and 1"),
     (("--alphas", ","), "alphas must name at least one level"),
-    (("--trials", "0"), "trials must be a whole number >= 1"),
-    (("--jobs", "0"), "n_jobs must be a whole number >= 1"),
+    (("--trials", "0"), "trials must be a whole number from 1 to 100,000"),
+    (("--jobs", "0"), "n_jobs must be a whole number from 1 to 1,024"),
     (("--seed", "-1"), "random_state must be a whole number"),
     (("--cp-fraction", "1"), "between 0 and 1"),
     (("--cp-fraction", "0.95"), "leaves none"),
@@ -167,12 +165,7 @@ def test_ctrl_c_ends_it_soon_with_130_and_without_a_file(tmp_path):
     logits = rng.normal(size=(4000, 400)).astype(np.float32)  # flat rows: large sets, hours of work below
     ts.save(tmp_path / "long.npz", ts.Logits(logits, rng.integers(0, 400, 4000)))
     asked = ["--trials", "100", "--temperatures", "0.01:50:0.01", "--out", str(tmp_path / "made"), "--quiet"]
-    working = subprocess.Popen(
-        [COMMAND, "sweep", str(tmp_path / "long.npz"), *asked],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    working = started("sweep", tmp_path / "long.npz", *asked)
     try:
         time.sleep(4)
         assert working.poll() is None, working.communicate()

@@ -108,7 +108,7 @@ def test_logits_without_labels_have_margins_alone(run, val, tmp_path):
         (["VAL", "--alpha", 0.001], "needs at least 999 conformal rows; got 90"),
         (["VAL", "--alpha", 2], "alpha must be a number strictly between 0 and 1"),
         (["VAL", "--temperatures", "5:1:1"], "start <= stop"),
-        (["VAL", "--trials", 0], "trials must be a whole number >= 1"),
+        (["VAL", "--trials", 0], "trials must be a whole number from 1 to 100,000"),
     ],
 )
 def test_bad_input_ends_in_one_line_and_leaves_no_file(run, val, tmp_path, arguments, says):

@@ -168,10 +168,10 @@ def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
             assert everything() == expected
 
 
-@pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5"])
+@pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5", "²", "१", "1025", "9" * 5000, "+1", "1_0"])
 def test_a_bad_number_of_threads_is_named(threads, monkeypatch):
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-    with pytest.raises(InputError, match="THERMOSET_NUM_THREADS must be a whole number >= 1"):
+    with pytest.raises(InputError, match="THERMOSET_NUM_THREADS must be a whole number from 1 to 1,024"):
         label_scores(rows("distinct"), np.zeros(120, dtype=np.int64), SCORES["aps"], 1.0, Randomness())
 
 

@@ -91,6 +91,13 @@ def test_rows_needed_by_trying(alpha):
         "1/0",
         Fraction(1),
         [0.1],
+        "1e-99999999",
+        "1e-5000",
+        "1e-10",
+        1e-10,
+        "0.9999999999",
+        Fraction(1, 10**10),
+        5e-324,
     ],
 )
 def test_what_is_no_level_is_named(alpha):
@@ -98,6 +105,19 @@ def test_what_is_no_level_is_named(alpha):
         exact_level(alpha)
     assert repr(alpha) in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_numbers_too_long_to_print_are_refused_too():
+    for alpha in (10**5000, Fraction(1, 10**5000), "0." + "1" * 5000, Decimal("0." + "1" * 5000)):
+        with pytest.raises(InputError, match="of at most 100 digits; got ") as raised:
+            exact_level(alpha)
+        assert len(str(raised.value)) < 300
+
+
+def test_the_smallest_level():
+    assert exact_level("1e-9") == exact_level(1e-9) == Fraction(1, 10**9)
+    assert rows_needed("1e-9") == 10**9 - 1
+    assert exact_level("0.999999999") == 1 - Fraction(1, 10**9)
 
 
 def test_the_message_names_the_argument():

@@ -11,7 +11,7 @@ from mpmath import mp
 
 import oracle
 from on_arrays import label_scores, score_matrix
-from thermoset.conformal import scores
+from thermoset.conformal import ConformalClassifier, scores
 from thermoset.core.scores import APS, LAC, RAPS, SAPS, SCORES, resolve
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
@@ -309,3 +309,18 @@ def test_scores_refuse_a_bad_u(u):
 def test_scores_refuse_a_bad_temperature(temperature):
     with pytest.raises(InputError, match="temperature must be a finite number > 0"):
         scores("aps", [[1.0, 2.0]], temperature=temperature)
+
+
+@pytest.mark.parametrize("value", [10**400, 2e9, float("nan"), float("inf"), True, "1", None, -1])
+@pytest.mark.parametrize("made", [lambda x: RAPS(penalty=x), lambda x: RAPS(k_reg=x), lambda x: SAPS(weight=x)])
+def test_parameters_have_bounds(made, value):
+    with pytest.raises(InputError, match=r"must be a finite number >= 0, up to 1e\+09; got "):
+        made(value)
+
+
+@pytest.mark.parametrize("score", [RAPS(penalty=1e9, k_reg=0), SAPS(weight=1e9), RAPS(k_reg=1e9)], ids=str)
+def test_the_largest_parameters_make_sets(score):
+    logits, labels = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 5
+    model = ConformalClassifier(score).fit(logits, labels)
+    assert np.isfinite(model.threshold_)
+    assert model.predict_set(logits)[np.arange(200), labels].mean() >= 0.9 - 1 / 200

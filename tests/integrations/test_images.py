@@ -65,13 +65,15 @@ def test_the_middle_is_cut_out_and_halves_go_to_even(side, crop, first):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"resize": 0}, "resize must be a number of pixels >= 1; got 0"),
-        ({"crop": -1}, "crop must be a number of pixels >= 1"),
+        ({"resize": 0}, "resize must be a whole number from 1 to 16,384; got 0"),
+        ({"crop": -1}, "crop must be a whole number from 1 to 16,384"),
         ({"resize": 5, "crop": 6}, "crop must not be larger than resize; got 6 and 5"),
         ({"mean": (0.5,)}, "must hold 3 numbers each, or 1 for grey pictures; got 1 and 3"),
         ({"mean": (0.5, 0.5), "std": (1.0, 1.0)}, "got 2 and 2"),
-        ({"std": (1.0, 0.0, 1.0)}, "std above 0"),
+        ({"std": (1.0, 0.0, 1.0)}, "std must be finite and above 0"),
         ({"mean": (float("nan"), 0, 0)}, "must be finite"),
+        ({"std": (1.0, 1.0, 5e-324)}, "std must be finite and above 0, from 1e-06"),
+        ({"resize": 10**9}, "resize must be a whole number from 1 to 16,384"),
     ],
 )
 def test_bad_parameters(arguments, message):
@@ -185,5 +187,5 @@ def test_batches_without_labels_and_bad_ones():
     assert [x.shape for x in ImageBatches(images, Preprocessing(), 1)] == [(1, 3, 2, 2), (1, 3, 3, 2)]
     with pytest.raises(ts.InputError, match="must have one size; got 2 x 2 and 3 x 2"):
         list(ImageBatches(images, Preprocessing(), 2))
-    with pytest.raises(ts.InputError, match="batch_size must be a whole number >= 1; got 0"):
+    with pytest.raises(ts.InputError, match="batch_size must be a whole number from 1 to 1,000,000; got 0"):
         ImageBatches(images, Preprocessing(), 0)

@@ -98,7 +98,7 @@ def test_plan_is_at_the_top_of_the_package():
 
 @pytest.mark.parametrize("width", [0, 1, -0.1, 2, float("nan"), "wide", True])
 def test_bad_width(width):
-    with pytest.raises(InputError, match=r"width must be a number strictly between 0 and 1; got .*Try width=0\.02"):
+    with pytest.raises(InputError, match=r"width must be a number strictly between 0 and 1, .*; got .*Try width=0\.02"):
         metrics.plan(0.1, width)
 
 
@@ -108,9 +108,9 @@ def test_a_width_nobody_has_rows_for():
 
 
 def test_bad_level_confidence_and_rows():
-    with pytest.raises(InputError, match=r"alpha must be a number strictly between 0 and 1; got 1\.5"):
+    with pytest.raises(InputError, match=r"alpha must be a number strictly between 0 and 1, .*; got 1\.5"):
         metrics.plan(1.5)
     with pytest.raises(InputError, match=r"confidence must be .*; got 1\. Try confidence=0\.95"):
         metrics.plan(0.1, 0.02, confidence=1)
-    with pytest.raises(InputError, match="n must be a whole number of at least 0; got -1"):
+    with pytest.raises(InputError, match="n must be a whole number from 0 to 1,000,000,000,000; got -1"):
         metrics.coverage_half_width(-1, 0.1)

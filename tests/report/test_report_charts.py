@@ -64,6 +64,19 @@ def test_the_trade_off_draws_the_sweep_with_bands_of_two_standard_errors(made, m
     json.dumps(charts, allow_nan=False)
 
 
+def test_a_level_of_many_digits_finds_its_rows():
+    """The page sets the signals to the numbers as they are: rows with rounded ones would not be drawn."""
+    known, fresh = rows_of(900, 5, seed=7).split(600)
+    report = build_report(ts.TwoTemperaturePredictor(alpha="1/7").fit(known), fresh, trials=2)
+    spec = all_charts(report)["trade-top_coverage_gap"]
+    signals = {param["name"]: param["value"] for param in spec["params"]}
+    assert signals["level"] == 1 / 7
+    assert {row["a"] for row in spec["datasets"]["curves"]} == set(report.curves.alphas)
+    assert {row["T"] for row in spec["datasets"]["curves"]} == set(report.curves.temperatures.tolist())
+    for kind in ("rect", "rule"):  # the noise floor
+        assert signals["level"] in [row.get("a") for row in values(spec, layers(spec, kind)[0])]
+
+
 def test_the_trade_off_marks_its_temperatures_and_the_noise_floor(made):
     predictor, fresh, _, charts = made
     spec = charts["trade-top_coverage_gap"]

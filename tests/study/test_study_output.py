@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,8 @@ import thermoset as ts
 from law import generated
 from parts import require
 from thermoset.cli import main
-from thermoset.study import Settings, _name, logits_files, recognise, study, study_logits
-from thermoset.study.tables import _printed_probs
+from thermoset.study import Settings, _names, logits_files, recognise, study, study_logits
+from thermoset.study.tables import Table, _printed_probs
 
 require("matplotlib", "plot")
 from thermoset.study.figures import drawn_figures  # noqa: E402 (needs the extra)
@@ -223,6 +224,30 @@ def test_the_command_refuses_a_folder_that_is_not_there_before_it_makes_one(tmp_
     assert not (tmp_path / "o").exists()
 
 
-def test_files_that_differ_in_their_ending_alone_keep_it(tmp_path):
-    files = [tmp_path / name for name in ("val.csv", "val.npz", "other.npz")]
-    assert [_name(path, files) for path in files] == ["val.csv", "val.npz", "other"]
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["val.csv", "val.npz", "other.npz"], ["val.csv", "val.npz", "other"]),  # the ending tells them apart
+        (["val.csv", "val.csv.npz", "val.npz"], ["val.csv", "val.csv (2)", "val.npz"]),
+        (["a\udcff.npz", "a\\udcff.npz"], ["a\\udcff", "a\\udcff (2)"]),  # not UTF-8; and what that is written as
+        (["two\nlines.npz"], ["two\\nlines"]),
+        (["...npz", "..npz"], ["...npz", "..npz"]),  # no folder is called .. but the one above
+        (["\udcff" * 250 + ".npz"], ["\\udcff" * 40]),  # a folder of that name: 240 bytes
+    ],
+)
+def test_every_file_has_a_name_of_its_own_that_can_be_shown(files, names):
+    found = _names([Path(name) for name in files])
+    assert list(found.values()) == names
+
+
+def test_names_break_no_table():
+    lines = tuple((name, "5.15 [5.31]") for name in ("[x]", "=1+1", "@a", "-a", "a|b", "[a](b)", "<b>", "a"))
+    table = Table("t", "Sizes", ("file", "LAC"), lines)
+    cells = [line[0] for line in csv.reader(table.csv().splitlines())]
+    assert cells == ["file", "[x]", "'=1+1", "'@a", "'-a", "a|b", "[a](b)", "<b>", "a"]
+    assert r"{}[x] & 5.15 [5.31] \\" in table.latex().splitlines(), "not an optional argument of the row above"
+    assert [line for line in table.markdown().splitlines() if line.startswith("| ")][5:8] == [
+        r"| a\|b | 5.15 [5.31] |",
+        r"| [a]\(b) | 5.15 [5.31] |",
+        r"| \<b> | 5.15 [5.31] |",
+    ]

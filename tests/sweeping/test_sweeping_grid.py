@@ -1,5 +1,7 @@
 """Temperature grids are decimal and inclusive."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -53,16 +55,20 @@ def test_what_is_no_grid_is_refused_with_its_text(text):
     [
         ([2.0, 1.0], "must rise; 1 comes out of order after 2"),
         ([1.0, 2.0, 2.0], "must rise; 2 comes twice after 2"),
-        ([0.0, 1.0], "finite and > 0; got 0.0"),
-        ([-1.0], "finite and > 0; got -1.0"),
-        ([1.0, float("nan")], "finite and > 0; got nan"),
-        ([1.0, float("inf")], "finite and > 0; got inf"),
+        ([0.0, 1.0], "a finite number > 0, from 1e-300 to 1e[+]300; got 0.0"),
+        ([-1.0], "a finite number > 0, from 1e-300 to 1e[+]300; got -1.0"),
+        ([1.0, float("nan")], "a finite number > 0, from 1e-300 to 1e[+]300; got nan"),
+        ([1.0, float("inf")], "a finite number > 0, from 1e-300 to 1e[+]300; got inf"),
         ([], "at least one"),
-        (["a"], "must be numbers"),
+        (["a"], "each temperature must be a finite number > 0"),
         (None, "must be numbers"),
         (1.0, "must be numbers"),
-        ([[1.0, 2.0], [3.0, 4.0]], "must be numbers"),
+        ([[1.0, 2.0], [3.0, 4.0]], "each temperature must be a finite number > 0"),
         ("12", "Pass temperature_grid"),
+        ([5e-309], "from 1e-300 to 1e[+]300; got 5e-309"),
+        ([10**400], "got 1000.*[.]{3}"),
+        ([True], "got True"),
+        (itertools.count(1), "at most 10,000; got more"),
     ],
 )
 def test_bad_temperatures(temperatures, message):

@@ -261,3 +261,16 @@ def test_bad_input(rows, arguments, said):
 def test_unlabelled_rows_are_refused(rows):
     with pytest.raises(InputError, match="labels"):
         choose(ts.Logits(rows.logits), calibrated=3.0)
+
+
+def test_a_grid_of_one_temperature_leaves_no_choice():
+    data = ts.Logits(*generated(100, 3, seed=0))
+    made = ts.tuning.choose(data, calibrated=2.0, temperatures=[1.5])
+    assert made.temperature == 1.5
+    assert made.curve.temperatures == (1.5,)
+
+
+@pytest.mark.parametrize("n_conformal", [0, -1, 1.5, float("nan"), 10**400])
+def test_conformal_rows_are_a_number_of_rows(n_conformal):
+    with pytest.raises(InputError, match="n_conformal must be a whole number from 1 to"):
+        ts.tuning.choose(ts.Logits(*generated(100, 3, seed=0)), calibrated=2.0, n_conformal=n_conformal)

@@ -1,5 +1,7 @@
 """The closed form against averages over many u, hand arithmetic, and the law of its errors."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
-from on_arrays import in_closed_form, label_scores, prefix_sizes
+from on_arrays import class_gaps, in_closed_form, label_scores, prefix_sizes
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
 from thermoset.core.labels import label_shares
 from thermoset.core.scores import SCORES, resolve
@@ -154,6 +156,53 @@ def test_halves_are_halves_of_the_rows():
     counts = halves._counts
     np.testing.assert_array_equal(counts[0], np.bincount(data.labels))
     np.testing.assert_array_equal(counts[1:].sum(axis=1), 160)
+
+
+def dense_losses(data, hits, levels):
+    """The losses of `_Halves` with a column for every class, there or not."""
+    rng = np.random.default_rng((0, len(data)))
+    cell = (rng.permutation(len(data)) % module._GROUPS) * data.n_classes + data.labels
+    halves = [rng.permutation(module._GROUPS)[: module._GROUPS // 2] for _ in range(module._HALVES)]
+
+    def sums(weights):
+        of_groups = np.bincount(cell, weights, module._GROUPS * data.n_classes).reshape(module._GROUPS, data.n_classes)
+        return np.vstack([of_groups.sum(axis=0), of_groups[halves].sum(axis=1)])
+
+    counts, total = sums(None), 0.0
+    for level, hit in zip(levels, hits, strict=True):
+        gaps = sums(hit) / np.maximum(counts, 1) - (1 - level)
+        total += np.where(counts > 0, gaps**2, 0.0).sum(axis=1) / (level * (1 - level))
+    return total / (counts > 0).sum(axis=1)
+
+
+@pytest.mark.parametrize(("n_rows", "n_classes", "top"), [(60, 5000, 5000), (200, 30, 30), (90, 700, 1), (50, 3, 2)])
+def test_classes_without_rows_change_no_bit_of_the_losses(n_rows, n_classes, top):
+    rng = np.random.default_rng(n_classes)
+    data = ts.Logits(np.zeros((n_rows, n_classes)), rng.integers(n_classes - top, n_classes, n_rows))
+    hits = rng.random((3, n_rows))
+    levels = [0.05, 0.1, 0.2]
+    loss, of_halves = module._Halves(data, 0).losses(hits, levels)
+    np.testing.assert_array_equal([loss, *of_halves], dense_losses(data, hits, levels))
+
+
+def test_many_classes_of_few_rows_take_no_room_in_the_halves():
+    """A table of groups by class for every half would be eight times as large as that of the losses."""
+    n_classes = 50_000
+    data = ts.Logits(np.zeros((60, n_classes), dtype=np.float16), np.arange(60) * 800)
+    peak = traced(lambda: module._Halves(data, 0).losses(np.ones((5, 60)), [0.1] * 5))
+    assert peak < 2 * 8 * (1 + module._HALVES) * n_classes
+    rows = 60 * n_classes * 4  # one widened copy, and one to sort
+    assert traced(lambda: class_gaps(data, setting(), np.ones(1))) < 3 * rows
+
+
+def traced(work):
+    """Most bytes that some work held at once."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def test_class_gaps_are_unbiased():

@@ -1,13 +1,16 @@
 """`thermoset collect`: the logits of a torch model on pictures, as a file."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import ProgressBar
+from thermoset.display import visible
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ def collect(
 
     # What can be refused is refused before the work.
     known_suffix(out, SUFFIXES)
+    check_file(out, [images] if weights is None else [images, weights])
     arguments = _arguments(model_args)
     steps = _steps(resize, crop, mean, std)
     found = read_images(images, steps.channels)
@@ -89,10 +93,11 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
 
 def _show(made: "Collected", out: Path) -> None:
     from rich.console import Console
+    from rich.text import Text
 
     console = Console()
     known = "no labels" if made.accuracy is None else f"accuracy {made.accuracy:.4f}"
     console.print(f"{made.n_rows:,} rows, {made.n_classes:,} classes, {known}", highlight=False)
-    console.print(f"Wrote {out}", soft_wrap=True, highlight=False)
+    name_files(console, [out])
     if made.accuracy is not None:
-        console.print(f"Next: thermoset sweep {out}", soft_wrap=True, highlight=False)
+        console.print(Text(f"Next: thermoset sweep {visible(shlex.quote(str(out)))}"), soft_wrap=True)

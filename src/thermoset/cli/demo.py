@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermoset.cli.options import Quiet, told_warnings
-from thermoset.cli.output import check_folder, name_files, png
+from thermoset.cli.output import check_files, name_files, png
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
-from thermoset.cli.tune import show_predictor, write_predictor
+from thermoset.cli.tune import PREDICTOR_FILES, show_predictor, write_predictor
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +36,7 @@ def demo(
     from thermoset.predictor import TwoTemperaturePredictor
 
     need("matplotlib", "plot", "the demo's figures")
-    check_folder(out)
+    check_files(out, [*PREDICTOR_FILES, "reliability.png"])
     glyphs = load_glyphs()
     rows = split_indices(len(glyphs.logits), 0.7)
     known, fresh = (glyphs.logits.take(part) for part in rows)

@@ -1,6 +1,5 @@
 """What several commands take, and what they do with it."""
 
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from thermoset.cli.output import tell
 
 __all__ = ["Labelled", "Predictor", "Probabilities", "Quiet", "Seed", "parts", "told_warnings"]
 
@@ -34,4 +35,4 @@ def told_warnings() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
-        sys.stderr.write(f"thermoset: warning: {message}\n")
+        tell(f"warning: {message}")

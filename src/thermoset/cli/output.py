@@ -1,30 +1,45 @@
-"""Files that commands write: checked before the work, written whole when it is done, named at the end."""
+"""What commands write: files, checked before the work and written whole when it is done, and lines for people."""
 
+import contextlib
 import io
-import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from thermoset.display import visible
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-__all__ = ["check_folder", "made_folder", "name_files", "png", "write_files"]
+__all__ = ["check_file", "check_files", "made_folder", "name_files", "png", "tell", "write_files"]
 
 
-def check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be made or written, without making it yet."""
-    standing = out.absolute()
-    while not standing.exists() and standing != standing.parent:
-        standing = standing.parent
-    if not standing.is_dir():
-        raise InputError(f"--out {out} cannot be made a folder ({standing} is a file). Name another.")
-    if not os.access(standing, os.W_OK | os.X_OK):
-        raise InputError(f"--out {out} cannot be written ({standing}: permission denied). Name another.")
+def tell(message: object) -> None:
+    """Say something in one line on standard error; whether anybody can hear it changes nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"thermoset: {visible(str(message))}\n")
+        sys.stderr.flush()
+
+
+def check_file(out: Path, reads: Iterable[Path]) -> None:
+    """Refuse, before the work, a file of logits or predictions that must not be written: see `check_targets`."""
+    from thermoset.io import files_of
+    from thermoset.io.files import check_targets
+
+    check_targets(files_of(out), [part for path in reads for part in files_of(path)])
+
+
+def check_files(out: Path, names: Iterable[str], reads: Iterable[Path] = ()) -> None:
+    """Refuse, before the work, a folder that cannot be made, and files in it that must not be written."""
+    from thermoset.io.files import check_folder
+
+    check_folder(out)
+    for name in names:
+        check_file(out / name, reads)
 
 
 @contextmanager
@@ -54,5 +69,7 @@ def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 def name_files(console: "Console", files: list[Path]) -> None:
     """Say what was written."""
+    from rich.text import Text
+
     for path in files:
-        console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
+        console.print(Text(f"Wrote {visible(str(path))}"), soft_wrap=True)

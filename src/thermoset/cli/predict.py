@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from thermoset.cli.options import Predictor, Probabilities, Quiet
+from thermoset.cli.output import check_file, tell
 from thermoset.cli.progress import ProgressBar
-from thermoset.errors import InputError
+from thermoset.display import visible
 
 __all__ = ["predict"]
 
@@ -27,9 +28,7 @@ def predict(
     from thermoset.io import open_blocks, open_predictions
     from thermoset.predictor import TwoTemperaturePredictor
 
-    for given in (predictor, logits):
-        if out.exists() and given.exists() and out.samefile(given):
-            raise InputError(f"--out {out} is the file to read from. Name another.")
+    check_file(out, [predictor, logits])
     model = TwoTemperaturePredictor.load(predictor)
     sizes = np.zeros(model.artifact_.n_classes + 1, dtype=np.int64)
     rows = 0
@@ -45,9 +44,8 @@ def predict(
             rows += len(block)
             bar.tell(rows, blocks.n_rows)
     mean = float(sizes @ np.arange(len(sizes))) / rows
-    sys.stdout.write(
-        f"Wrote {out}: {rows:,} rows, {mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty\n"
-    )
+    sets = f"{mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty"
+    sys.stdout.write(f"Wrote {visible(str(out))}: {rows:,} rows, {sets}\n")
     drift = size_drift(np.array(model.artifact_.sizes), sizes)
     if drift.drifted:
-        sys.stderr.write(f"thermoset: warning: {drift.message}\n")
+        tell(f"warning: {drift.message}")

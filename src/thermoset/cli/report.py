@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thermoset.cli.options import Labelled, Predictor, Probabilities, Quiet
-from thermoset.cli.output import check_folder, name_files, write_files
+from thermoset.cli.output import check_files, name_files, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
 
@@ -39,9 +39,7 @@ def report(
         need(module, "report", "an HTML report")
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out {out} must be an HTML file. Name one that ends in .html.")
-    if out.is_dir():
-        raise InputError(f"--out {out} is a folder. Name a file in it.")
-    check_folder(out.parent)
+    check_files(out.parent, [out.name], [predictor, logits])
     model = TwoTemperaturePredictor.load(predictor)
     data = load(logits, probabilities=probabilities)
     page = _page(model, data, name or logits.name, quiet, {}, trials)

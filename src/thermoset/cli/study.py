@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermoset.cli.options import Quiet, Seed, told_warnings
-from thermoset.cli.output import check_folder
 from thermoset.cli.progress import ProgressBar
+from thermoset.display import visible
 
 if TYPE_CHECKING:
     from thermoset.study import Study
@@ -28,7 +28,6 @@ def study(
     from thermoset.study import study as run
 
     need("matplotlib", "plot", "the figures")
-    check_folder(out)
     with ProgressBar(quiet, "Studying") as bar, told_warnings():
         found = run(folder, out, Settings(trials=trials, random_state=seed), progress=bar.tell)
     _show(found, out)
@@ -38,6 +37,7 @@ def _show(found: "Study", out: Path) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -59,7 +59,7 @@ def _show(found: "Study", out: Path) -> None:
         agree, printed = pair.agreement
         claims = [claim.holds for claim in pair.claims]
         table.add_row(
-            pair.title,
+            Text(pair.title),
             f"{pair.measured.ece:.3f}",
             f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
             f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
@@ -68,10 +68,6 @@ def _show(found: "Study", out: Path) -> None:
         )
     console.print(table)
     for name, reason in found.skipped.items():
-        console.print(f"Not studied: {name} ({reason})", soft_wrap=True, highlight=False, markup=False)
-    console.print(
-        f"Wrote {len(found.files)} files to {out}; begin with {out / 'index.html'}",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
-    )
+        console.print(Text(f"Not studied: {name} ({reason})"), soft_wrap=True)
+    written, begin = visible(str(out)), visible(str(out / "index.html"))
+    console.print(Text(f"Wrote {len(found.files)} files to {written}; begin with {begin}"), soft_wrap=True)

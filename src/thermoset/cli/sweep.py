@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, parts, told_warnings
-from thermoset.cli.output import check_folder, made_folder, name_files, png, write_files
+from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def sweep(
     if table_format == "parquet":
         need("pyarrow", "io", "--format parquet")
     grid = temperature_grid(temperatures)
-    check_folder(out)
+    check_files(out, [f"sweep.{table_format}", "sweep.png"], [logits])
     data = load(logits, probabilities=probabilities)
     with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
         result = run(
@@ -58,7 +58,7 @@ def sweep(
             methods=parts(methods),
             alphas=parts(alphas),
             trials=trials,
-            calibration_fraction=0 if calibration_fraction.strip() in ("0", "0.0") else calibration_fraction,
+            calibration_fraction=calibration_fraction,
             cp_fraction=cp_fraction,
             random_state=seed,
             evaluation=evaluation,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from thermoset.cli.options import Probabilities, Quiet, Seed, told_warnings
-from thermoset.cli.output import check_folder, name_files, png, write_files
+from thermoset.cli.output import check_files, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["theory"]
 
+_FIGURES = ("bound", "margins", "last-index", "share", "critical")  # that may be drawn
 _MARGIN = 8.0  # of the paper's typical row, in section 4
 
 
@@ -55,7 +56,7 @@ def theory(
     # What can be refused is refused before the work, and nothing is written before it is done.
     need("matplotlib", "plot", "the figures")
     grid = temperature_grid(temperatures)
-    check_folder(out)
+    check_files(out, [f"{name}.png" for name in _FIGURES], [] if logits is None else [logits])
     console = Console()
     if logits is None:
         _bound_alone(console, classes, out)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, told_warnings
-from thermoset.cli.output import check_folder, made_folder, name_files, png, write_files
+from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from thermoset.artifact import Measure
     from thermoset.predictor import TwoTemperaturePredictor
 
-__all__ = ["show_predictor", "tune", "write_predictor"]
+__all__ = ["PREDICTOR_FILES", "show_predictor", "tune", "write_predictor"]
+
+PREDICTOR_FILES = ("predictor.json", "temperature.png", "report.html")
+"""What may be written."""
 
 
 def tune(
@@ -53,7 +56,7 @@ def tune(
     from thermoset.predictor import TwoTemperaturePredictor
 
     # What can be refused is refused before the work, and nothing is written before it is done.
-    check_folder(out)
+    check_files(out, PREDICTOR_FILES, [logits])
     data = load(logits, probabilities=probabilities)
     predictor = TwoTemperaturePredictor(
         method,
@@ -99,11 +102,13 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     """One screen: the data, both temperatures, what they do, and the recommendation."""
     from rich.markup import escape
 
+    from thermoset.display import visible
+
     made, choice = predictor.artifact_, predictor.choice_
     came = made.provenance
     measures = {m.name: m for m in made.measures}
     console.print(
-        f"[bold]Data[/] {escape(name)}: {made.n_classes:,} classes; {came.calibration_rows:,} rows for the "
+        f"[bold]Data[/] {escape(visible(name))}: {made.n_classes:,} classes; {came.calibration_rows:,} rows for the "
         f"temperatures, {came.conformal_rows:,} for the threshold",
         highlight=False,
     )

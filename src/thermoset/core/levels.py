@@ -9,28 +9,32 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+from thermoset.bounds import MOST_DIGITS, exact_number, shown
 from thermoset.errors import InputError
 
-__all__ = ["Alpha", "conformal_rank", "exact_level", "rows_needed"]
+__all__ = ["SMALLEST_LEVEL", "Alpha", "conformal_rank", "exact_level", "rows_needed"]
 
 Alpha = float | str | Decimal | Fraction
 """A miscoverage level in (0, 1): a float is read as the decimal it prints as."""
 
+SMALLEST_LEVEL = Fraction(1, 10**9)
+"""Levels keep this distance from 0 and 1: one billionth takes a billion rows for a finite threshold."""
 
-def exact_level(alpha: Alpha, name: str = "alpha") -> Fraction:
-    """Read a level in (0, 1) as the decimal the user typed.
+
+def exact_level(alpha: Alpha, name: str = "alpha", example: str = "0.1") -> Fraction:
+    """Read a level as the decimal the user typed: at least 1e-9 from 0 and from 1, and at most 100 digits.
 
     >>> exact_level(0.1)
     Fraction(1, 10)
     >>> exact_level("0.05")
     Fraction(1, 20)
     """
-    try:
-        level = alpha if isinstance(alpha, Fraction) else Fraction(str(alpha))
-    except (ValueError, ZeroDivisionError):
-        level = Fraction(-1)
-    if isinstance(alpha, bool) or not 0 < level < 1:
-        raise InputError(f"{name} must be a number strictly between 0 and 1; got {alpha!r}. Try {name}=0.1.")
+    level = exact_number(alpha)
+    if level is None or not SMALLEST_LEVEL <= level <= 1 - SMALLEST_LEVEL:
+        raise InputError(
+            f"{name} must be a number strictly between 0 and 1, at least {float(SMALLEST_LEVEL):g} from both, of at "
+            f"most {MOST_DIGITS} digits; got {shown(alpha)}. Try {name}={example}."
+        )
     return level
 
 

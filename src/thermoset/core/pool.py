@@ -13,12 +13,16 @@ from functools import partial
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
+from thermoset.bounds import MOST_DIGITS, whole_number
 from thermoset.core.sources import Block, Source, block_rows
-from thermoset.errors import InputError
 
-__all__ = ["PerThread", "compiling", "for_blocks", "run_all", "thread_count"]
+__all__ = ["MOST_THREADS", "PerThread", "compiling", "for_blocks", "run_all", "thread_count"]
 
 _T = TypeVar("_T")
+
+MOST_THREADS = 1024
+"""Beyond it a system may refuse to start them."""
+
 _AHEAD = 4  # tasks made for each thread before one of them is done: a file is not read faster than it is worked on
 
 
@@ -27,9 +31,8 @@ def thread_count() -> int:
     asked = os.environ.get("THERMOSET_NUM_THREADS", "")
     if not asked:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not asked.isdigit() or int(asked) < 1:
-        raise InputError(f"THERMOSET_NUM_THREADS must be a whole number >= 1; got {asked!r}. Unset it for all cores.")
-    return int(asked)
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= MOST_DIGITS else asked
+    return whole_number(number, "THERMOSET_NUM_THREADS", 1, MOST_THREADS, "Unset it for all cores.")
 
 
 def run_all(

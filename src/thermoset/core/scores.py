@@ -25,6 +25,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from thermoset.bounds import real_number
 from thermoset.core.compiling import kernel
 from thermoset.core.exponentials import Floats, Ints, log_add
 from thermoset.core.masses import Shares
@@ -236,9 +237,11 @@ class APS(Score):
     code: ClassVar[int] = _APS
 
 
+_LARGEST = 1e9  # of a parameter: beyond every number of classes, and times that still far from where floats end
+
+
 def _require_nonnegative(what: str, value: object, remedy: str) -> None:
-    if not (isinstance(value, int | float | np.number) and math.isfinite(value) and value >= 0):
-        raise InputError(f"{what} must be a finite number >= 0; got {value!r}. {remedy}")
+    real_number(value, what, 0, _LARGEST, f"a finite number >= 0, up to {_LARGEST:g}", remedy)
 
 
 @dataclass(frozen=True)
@@ -253,7 +256,7 @@ class RAPS(Score):
     >>> RAPS(penalty=-1)
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: RAPS penalty must be a finite number >= 0; got -1. The published code uses 0.01.
+    thermoset.errors.InputError: RAPS penalty must be a finite number >= 0, up to 1e+09; got -1. Published: 0.01.
     """
 
     name: ClassVar[str] = "raps"
@@ -263,8 +266,8 @@ class RAPS(Score):
     randomize_penalty: bool = False
 
     def __post_init__(self) -> None:
-        _require_nonnegative("RAPS penalty", self.penalty, "The published code uses 0.01.")
-        _require_nonnegative("RAPS k_reg", self.k_reg, "The published code uses 5.")
+        _require_nonnegative("RAPS penalty", self.penalty, "Published: 0.01.")
+        _require_nonnegative("RAPS k_reg", self.k_reg, "Published: 5.")
         if not isinstance(self.randomize_penalty, bool):
             raise InputError(f"RAPS randomize_penalty must be True or False; got {self.randomize_penalty!r}.")
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thermoset.data.arrays import Floats, Table, blocks_of_rows, check_logits, class_names, read_table
 from thermoset.data.labels import label_indices
+from thermoset.data.quoting import quoted
 from thermoset.data.splits import Part, Seed, split_indices
 from thermoset.errors import InputError
 
@@ -229,7 +230,7 @@ def _named(
     if names != table.columns and table.columns is not None and set(names or ()) == set(table.columns):
         # Same names in another order: one of the two would put every label on a wrong column.
         raise InputError(
-            f"classes and the frame's columns are in different orders. Reorder: frame[{list(names or ())}]."
+            f"classes and the frame's columns are in different orders. Reorder: frame[{quoted(list(names or ()))}]."
         )
     indices = None if labels is None else label_indices(labels, (n_rows, n_classes), names)
     return table.values, indices, names

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.data.quoting import quoted, reason
 from thermoset.errors import InputError
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "check_logits",
     "class_names",
     "column_classes",
+    "first_repeated",
     "foreign_array",
     "is_instance",
     "read_table",
@@ -99,9 +101,9 @@ def foreign_array(value: Any, name: str) -> NDArray[Any]:
             return np.from_dlpack(value)
         except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as error:
             cause = error
-    reason = f" ({_one_line(cause)})" if cause else ""
+    why = f" ({reason(cause)})" if cause else ""
     raise InputError(
-        f"{name} of type {type(value).__name__} cannot be read{reason}. Pass a NumPy array, nested lists, a pandas or "
+        f"{name} of type {type(value).__name__} cannot be read{why}. Pass a NumPy array, nested lists, a pandas or "
         f"polars frame, or an object with __array__ or __dlpack__ in CPU memory."
     )
 
@@ -135,22 +137,37 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
     ('cat', 'dog')
     """
     if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
-        raise InputError(f"classes must be a sequence of {n_classes} names, one a column of logits; got {classes!r}.")
-    names: list[str] = []
-    for i, item in enumerate(classes):
+        raise InputError(
+            f"classes must be a sequence of {n_classes} names, one a column of logits; got {quoted(classes)}."
+        )
+    names = list(classes)
+    for i, item in enumerate(names):
         if not isinstance(item, str):
             raise InputError(
-                f"classes[{i}] is {item!r}; class names must be strings. Use classes=[str(c) for c in ...]."
+                f"classes[{i}] is {quoted(item)}; class names must be strings. Use classes=[str(c) for c in ...]."
             )
-        if not item.strip() or not _storable(item):
-            raise InputError(f"classes[{i}] is {item!r}; a class name must be text that is not blank.")
-        names.append(str(item))
     if len(names) != n_classes:
         raise InputError(f"classes must hold {n_classes} names, one a column of logits; got {len(names)}.")
-    if len(set(names)) != len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise InputError(f"classes must be different from each other; {twice!r} appears more than once.")
-    return tuple(names)
+    if (twice := first_repeated(names)) is not None:
+        raise InputError(f"classes must be different from each other; {quoted(twice)} appears more than once.")
+    for i, name in enumerate(names):
+        if not name.strip() or not _storable(name):
+            raise InputError(f"classes[{i}] is {quoted(name)}; a class name must be text that is not blank.")
+    return tuple(str(name) for name in names)
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that was there before.
+
+    >>> first_repeated(["cat", "dog", "cat", "dog"])
+    'cat'
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _storable(text: str) -> bool:
@@ -189,19 +206,19 @@ def _nested_list(value: list[Any] | tuple[Any, ...], name: str) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} must be rows of equal length holding numbers ({_one_line(error)}).") from None
+        raise InputError(f"{name} must be rows of equal length holding numbers ({reason(error)}).") from None
 
 
 def _torch_tensor(tensor: Any, name: str) -> NDArray[Any]:
     if str(tensor.layout) != "torch.strided":
         raise InputError(f"{name} is a sparse tensor ({tensor.layout}); sparse data is not supported. Use .to_dense().")
-    tensor = tensor.detach().cpu()
-    if str(tensor.dtype).startswith(("torch.bfloat16", "torch.float8")):  # NumPy has no such types; float32 holds them
-        tensor = tensor.float()
     try:
+        tensor = tensor.detach().cpu()  # a meta tensor has no numbers to copy
+        if str(tensor.dtype).startswith(("torch.bfloat16", "torch.float8")):  # NumPy lacks them; float32 holds them
+            tensor = tensor.float()
         array: NDArray[Any] = tensor.numpy()
     except (TypeError, RuntimeError) as error:
-        raise InputError(f"{name} is a tensor NumPy cannot hold ({_one_line(error)}). Pass {name}.float().") from None
+        raise InputError(f"{name} is a tensor NumPy cannot hold ({reason(error)}). Pass {name}.float().") from None
     return array
 
 
@@ -213,7 +230,9 @@ def _pandas_frame(frame: Any, name: str) -> NDArray[Any]:
     plain = []
     for column, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "fiuc":
-            raise InputError(f"{name}: column {column!r} has dtype {dtype}; every column must hold numbers. Drop it.")
+            raise InputError(
+                f"{name}: column {quoted(column)} has dtype {dtype}; every column must hold numbers. Drop it."
+            )
         plain.append(getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype)))
     common = np.result_type(*plain) if plain else np.dtype(np.float64)
     if common.kind in "iu":
@@ -225,7 +244,9 @@ def _pandas_frame(frame: Any, name: str) -> NDArray[Any]:
 def _polars_frame(frame: Any, name: str) -> NDArray[Any]:
     for column, dtype in frame.schema.items():
         if not dtype.is_numeric():
-            raise InputError(f"{name}: column {column!r} has dtype {dtype}; every column must hold numbers. Drop it.")
+            raise InputError(
+                f"{name}: column {quoted(column)} has dtype {dtype}; every column must hold numbers. Drop it."
+            )
     float64 = sys.modules["polars"].Float64  # for integers and decimals
     floats = frame.cast({column: float64 for column, dtype in frame.schema.items() if not dtype.is_float()})
     array: NDArray[Any] = floats.to_numpy(order="c")  # a missing number becomes NaN and is reported as such
@@ -289,7 +310,3 @@ def _report_bad_cell(logits: Floats, name: str) -> None:
             f"{name}[{first[0]}, {first[1]}] is {shown}; {count} such value(s) (NaN or +inf). "
             f"Drop those rows or fix the model's output; only -inf is allowed, for a masked class."
         )
-
-
-def _one_line(error: Exception | None) -> str:
-    return " ".join(str(error).split())[:200]

@@ -1,12 +1,14 @@
 """Labels: whole numbers 0..C-1, or names of classes, one for each row."""
 
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data.arrays import foreign_array, is_instance
+from thermoset.data.quoting import printable, quoted
 from thermoset.errors import InputError
 
 __all__ = ["is_missing", "label_indices", "one_column"]
@@ -20,13 +22,11 @@ def label_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ..
     >>> label_indices([1.0, 0.0], (2, 2), None)
     array([1, 0])
     """
+    if isinstance(labels, (list, tuple)) and len(labels) and all(isinstance(label, str) for label in labels):
+        _check_length((len(labels),), shape)
+        return _from_names(labels, classes)  # not as an array, where each would take the room of the longest
     values = one_column(labels, "labels")
-    if values.shape != (shape[0],):
-        one_hot = " One-hot rows: pass labels.argmax(axis=1)." if values.shape == shape else ""
-        raise InputError(
-            f"labels must have shape ({shape[0]},) to match logits {shape}; got {values.shape}. One label a row."
-            f"{one_hot}"
-        )
+    _check_length(values.shape, shape)
     if values.dtype.kind == "O":
         values = _plain(values)
     kind = values.dtype.kind
@@ -38,6 +38,14 @@ def label_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ..
         _check_whole(values)
     _check_range(values, shape)
     return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def _check_length(got: tuple[int, ...], shape: tuple[int, int]) -> None:
+    if got != (shape[0],):
+        one_hot = " One-hot rows: pass labels.argmax(axis=1)." if got == shape else ""
+        raise InputError(
+            f"labels must have shape ({shape[0]},) to match logits {shape}; got {got}. One label a row.{one_hot}"
+        )
 
 
 def one_column(value: Any, name: str) -> NDArray[Any]:
@@ -82,11 +90,13 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     items = values.tolist()
     for row, item in enumerate(items):
         if is_missing(item):
-            raise InputError(f"labels[{row}] is missing ({item!r}). Drop rows without a label.")
+            raise InputError(f"labels[{row}] is missing ({quoted(item)}). Drop rows without a label.")
         if isinstance(item, (bool, np.bool_)) or not isinstance(item, (str, numbers.Real)):
-            raise InputError(f"labels[{row}] is {item!r}; labels must be whole numbers or class names.")
+            raise InputError(f"labels[{row}] is {quoted(item)}; labels must be whole numbers or class names.")
         if isinstance(item, str) != isinstance(items[0], str):
-            raise InputError(f"labels mix numbers and names: labels[0] is {items[0]!r}, labels[{row}] is {item!r}.")
+            raise InputError(
+                f"labels mix numbers and names: labels[0] is {quoted(items[0])}, labels[{row}] is {quoted(item)}."
+            )
     if isinstance(items[0], str):
         return np.asarray(items)
     try:
@@ -95,10 +105,10 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
         raise InputError("labels hold a number that is too large; labels count classes from 0.") from None
 
 
-def _from_names(names: list[str], classes: tuple[str, ...] | None) -> NDArray[np.int64]:
+def _from_names(names: Sequence[str], classes: tuple[str, ...] | None) -> NDArray[np.int64]:
     if classes is None:
         raise InputError(
-            f"labels are text (labels[0] is {names[0]!r}) but no class names are known. "
+            f"labels are text (labels[0] is {quoted(names[0])}) but no class names are known. "
             f"Pass classes=[...], the names in the order of the columns."
         )
     index = {name: column for column, name in enumerate(classes)}
@@ -106,9 +116,11 @@ def _from_names(names: list[str], classes: tuple[str, ...] | None) -> NDArray[np
     if min(found) < 0:
         row = found.index(-1)
         if not names[row].strip():
-            raise InputError(f"labels[{row}] is missing ({names[row]!r}). Drop rows without a label.")
-        known = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
-        raise InputError(f"labels[{row}] is {names[row]!r}, which is not one of the {len(classes)} classes ({known}).")
+            raise InputError(f"labels[{row}] is missing ({quoted(names[row])}). Drop rows without a label.")
+        known = ", ".join(printable(name, 40) for name in classes[:5]) + (", ..." if len(classes) > 5 else "")
+        raise InputError(
+            f"labels[{row}] is {quoted(names[row])}, which is not one of the {len(classes)} classes ({known})."
+        )
     return np.asarray(found, dtype=np.int64)
 
 

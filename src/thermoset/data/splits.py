@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import shown, whole_number
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.data.labels import is_missing, one_column
+from thermoset.data.quoting import quoted
 from thermoset.errors import InputError
 
 __all__ = ["Part", "Rows", "Seed", "split_indices"]
 
 Part = int | Alpha
 """A whole number of rows, or a fraction in (0, 1) of all rows, read as the decimal it prints as."""
+
+_MOST_ROWS = 2**31 - 1  # row numbers fit 32 bits
 
 Seed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
 Rows = NDArray[np.int64]
@@ -50,6 +54,7 @@ def split_indices(
     >>> split_indices(6, 2, groups=["a", "a", "b", "b", "c", "c"])
     (array([2, 3]), array([0, 1, 4, 5]))
     """
+    n_rows = whole_number(n_rows, "n_rows", 1, _MOST_ROWS, "Pass the number of rows.")
     sizes = _sizes(parts, n_rows)
     rng = _generator(random_state)
     if groups is None:
@@ -66,8 +71,8 @@ def _sizes(parts: Sequence[Part], n_rows: int) -> list[int]:
     sizes = [_size(part, n_rows) for part in parts]
     if sum(sizes) >= n_rows:
         raise InputError(
-            f"split{tuple(parts)} asks for {sum(sizes)} of {n_rows} rows and leaves none for the last piece, "
-            f"which is the rest. Give smaller parts, or one part fewer."
+            f"split{shown(tuple(parts))} asks for {shown(sum(sizes))} of {n_rows} rows and leaves none for the last "
+            f"piece, which is the rest. Give smaller parts, or one part fewer."
         )
     return sizes
 
@@ -79,9 +84,9 @@ def _size(part: Any, n_rows: int) -> int:
         fraction: Fraction = exact_level(part, "a part that is not a whole number of rows")
         size = int(fraction * n_rows)
         if size == 0:
-            raise InputError(f"a part of {part} of {n_rows} rows has no row. Give a larger part.") from None
+            raise InputError(f"a part of {shown(part)} of {n_rows} rows has no row. Give a larger part.") from None
     if size < 1:
-        raise InputError(f"a part must be a fraction in (0, 1) or a whole number of rows >= 1; got {part!r}.")
+        raise InputError(f"a part must be a fraction in (0, 1) or a whole number of rows >= 1; got {shown(part)}.")
     return size
 
 
@@ -90,7 +95,8 @@ def _generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
         raise InputError(
-            f"random_state must be a whole number >= 0, a sequence of them or a numpy Generator; got {random_state!r}."
+            "random_state must be a whole number >= 0, a sequence of them or a numpy Generator; got "
+            f"{shown(random_state)}."
         ) from None
 
 
@@ -105,11 +111,11 @@ def _group_codes(groups: object, n_rows: int) -> Rows:
     codes = np.empty(n_rows, dtype=np.int64)
     for row, item in enumerate(items):
         if is_missing(item):
-            raise InputError(f"groups[{row}] is missing ({item!r}). Give every row a group.")
+            raise InputError(f"groups[{row}] is missing ({quoted(item)}). Give every row a group.")
         try:
             codes[row] = seen.setdefault(item, len(seen))
         except TypeError:
-            raise InputError(f"groups[{row}] is {item!r}; a group must be one hashable value a row.") from None
+            raise InputError(f"groups[{row}] is {quoted(item)}; a group must be one hashable value a row.") from None
     return codes
 
 

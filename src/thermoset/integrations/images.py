@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import real_number, whole_number
 from thermoset.core.pool import thread_count
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrays import read_npz_arrays, texts
@@ -23,6 +24,9 @@ from thermoset.io.files import LABELS, NAMES, FilePath, as_path, existing, first
 __all__ = ["ImageBatches", "ImageSet", "Preprocessing", "read_images"]
 
 PICTURES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+_MOST_PIXELS = 16_384  # of a side: a picture of that size, in float32, has 3 GiB
+_MOST_PICTURES = 1_000_000  # of a batch
+_LARGEST = 1e6  # of mean and std: pictures lie between 0 and 1
 AHEAD = 2  # batches in work: one that the model waits for, one behind it
 
 Pixels = NDArray[Any]
@@ -45,8 +49,8 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         for name, size in (("resize", self.resize), ("crop", self.crop)):
-            if size is not None and size < 1:
-                raise InputError(f"{name} must be a number of pixels >= 1; got {size}.")
+            if size is not None:
+                whole_number(size, name, 1, _MOST_PIXELS, "Give a number of pixels, such as 224.")
         if self.resize is not None and self.crop is not None and self.crop > self.resize:
             raise InputError(f"crop must not be larger than resize; got {self.crop} and {self.resize}.")
         if len(self.mean) not in (1, 3) or len(self.mean) != len(self.std):
@@ -54,8 +58,11 @@ class Preprocessing:
                 f"mean and std must hold 3 numbers each, or 1 for grey pictures; "
                 f"got {len(self.mean)} and {len(self.std)}."
             )
-        if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
-            raise InputError(f"mean and std must be finite, and std above 0; got {self.mean} and {self.std}.")
+        for number in self.mean:
+            real_number(number, "mean", -_LARGEST, _LARGEST, f"finite, up to {_LARGEST:g}", "Try 0.5.")
+        for number in self.std:
+            wanted = f"finite and above 0, from {1 / _LARGEST:g} to {_LARGEST:g}"
+            real_number(number, "std", 1 / _LARGEST, _LARGEST, wanted, "Try 0.25.")
 
     @property
     def channels(self) -> int:
@@ -118,11 +125,9 @@ class ImageBatches:
     """
 
     def __init__(self, images: ImageSet, preprocessing: Preprocessing, batch_size: int) -> None:
-        if batch_size < 1:
-            raise InputError(f"batch_size must be a whole number >= 1; got {batch_size}.")
         self._images = images
         self._preprocessing = preprocessing
-        self._batch_size = batch_size
+        self._batch_size = whole_number(batch_size, "batch_size", 1, _MOST_PICTURES, "Try 64.")
 
     def __len__(self) -> int:
         return math.ceil(self._images.n_rows / self._batch_size)

@@ -1,6 +1,6 @@
 """Files of logits: npz, npy, csv, parquet, safetensors and pt, by the suffix of the name; files of predictions.
 
-No unrestricted unpickler ever sees a user's file, sizes are checked before memory is allocated, and a file is
+No unpickler ever sees a file of logits, sizes are checked before memory is allocated, and a file is
 written whole or not at all. `load` and `save` take a file at once, `open_blocks` and `open_predictions` in blocks of
 rows.
 """
@@ -11,25 +11,27 @@ from typing import BinaryIO
 
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
-from thermoset.io.arrays import read_npy, read_npy_array, read_npz, write_npy, write_npz
+from thermoset.io.arrays import read_npy, read_npy_array, read_npz, siblings, write_npy, write_npz
 from thermoset.io.blocks import open_blocks
 from thermoset.io.files import (
     FilePath,
     Request,
     as_path,
+    byte_limit,
     check_size,
+    check_targets,
     errors_about,
     existing,
     known_suffix,
-    physical_memory,
     write_whole,
 )
 from thermoset.io.parquet import read_parquet, write_parquet
 from thermoset.io.predictions import PREDICTION_SUFFIXES, open_predictions
-from thermoset.io.tensors import read_pt, read_safetensors, write_pt, write_safetensors
+from thermoset.io.safe import read_safetensors, write_safetensors
+from thermoset.io.tensors import read_pt, write_pt
 from thermoset.io.text import read_csv, write_csv
 
-__all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "load", "open_blocks", "open_predictions", "save"]
+__all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "files_of", "load", "open_blocks", "open_predictions", "save"]
 
 READERS: dict[str, Callable[[Path, Request], Logits]] = {
     ".npz": read_npz,
@@ -52,6 +54,16 @@ SUFFIXES = tuple(READERS)
 """The endings of file names that can be read and written."""
 
 
+def files_of(path: FilePath) -> tuple[Path, ...]:
+    """The files that a file of logits is made of: for npy also those of labels and class names beside it.
+
+    >>> [part.name for part in files_of("val_logits.npy")]
+    ['val_logits.npy', 'val_labels.npy', 'val_classes.npy']
+    """
+    named = as_path(path)
+    return (named, *siblings(named)) if named.suffix.lower() == ".npy" else (named,)
+
+
 def load(
     path: FilePath, *, labels: FilePath | None = None, probabilities: bool = False, max_bytes: int | None = None
 ) -> Logits:
@@ -62,7 +74,7 @@ def load(
     path : path
         - `.npz`, `.safetensors`, `.pt`, `.pth`: arrays `logits` (n, C) and optionally `labels` (or `label`) and
           `classes` (or `class_names`); others are ignored. In safetensors the class names are metadata (a JSON list);
-          a `.pt` holds a dict, or one tensor of logits.
+          a `.pt` holds a dict, or one tensor of logits; labels may be a list there, class names are one.
         - `.npy`: logits. Labels and class names come from files beside it if they exist: the last `logits` (`probs`,
           `probabilities`) in the name is replaced by `labels` and `classes` (`val_logits.npy`, `val_labels.npy`); a
           name without that word gets `_labels` appended (`val.npy`, `val_labels.npy`).
@@ -92,7 +104,7 @@ def load(
     ...     load(f"{folder}/val.npz")
     Logits(2 rows x 2 classes, float64, labelled)
     """
-    limit = physical_memory() // 2 if max_bytes is None else max_bytes
+    limit = byte_limit(max_bytes)
     source, suffix = existing(path, SUFFIXES)
     label_file = None if labels is None else existing(labels, (".npy",))[0]
     request = Request(probabilities, limit, find_labels=label_file is None)
@@ -119,6 +131,7 @@ def save(path: FilePath, logits: Logits) -> None:
         raise InputError(f"save writes Logits; got {type(logits).__name__}. Use save(path, Logits(logits, labels)).")
     target = as_path(path)
     suffix = known_suffix(target, SUFFIXES)
+    check_targets(files_of(target), ())  # all of them, before one is written
     with errors_about(target, "written"):
         if suffix == ".npy":
             write_npy(target, logits)

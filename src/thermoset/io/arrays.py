@@ -5,6 +5,7 @@ the file can hold and with the limit; then the data is read in chunks, so a file
 """
 
 import math
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
@@ -19,6 +20,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
+from thermoset.data.quoting import printable, quoted, reason
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
     LABELS,
@@ -34,8 +36,14 @@ from thermoset.io.files import (
 )
 
 __all__ = [
+    "BAD_ARCHIVE",
+    "Header",
+    "check_member",
+    "cut",
     "open_npy",
     "open_npz",
+    "read_blocks",
+    "read_data",
     "read_npy",
     "read_npy_array",
     "read_npz",
@@ -54,7 +62,7 @@ BAD_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplem
 
 
 class Header(NamedTuple):
-    """What an npy header declares."""
+    """What a file declares of an array."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -85,7 +93,7 @@ def read_npz_arrays(
         names = choose(members)
         wanted = [members[name] for name in names if name is not None]
         for info in wanted:
-            _check_member(info, path.stat().st_size)
+            check_member(info, path.stat().st_size)
         check_size(sum(info.file_size for info in wanted), max_bytes, "the archive")
         return [None if name is None else _read_member(archive, members[name]) for name in names]
 
@@ -96,14 +104,14 @@ def open_npz(path: Path, request: Request, stack: ExitStack) -> RowSource:
         archive = stack.enter_context(zipfile.ZipFile(path))
         members = _members(archive)
         scores, names = members[scores_name(members, request.probabilities)], first_of(NAMES, members)
-        _check_member(scores, path.stat().st_size)
+        check_member(scores, path.stat().st_size)
         with archive.open(scores) as stream:
             header = _member_header(stream, scores)
         if header.fortran:  # its rows are strewn over the file: all of it or nothing
             check_size(header.n_bytes, request.max_bytes, f"{scores.filename}, which is in Fortran order,")
         classes = None
         if names is not None:
-            _check_member(members[names], path.stat().st_size)
+            check_member(members[names], path.stat().st_size)
             check_size(members[names].file_size, request.max_bytes, members[names].filename)
             classes = texts(_read_member(archive, members[names]))
     return RowSource(header.shape, classes, partial(_member_blocks, archive, scores))
@@ -150,7 +158,7 @@ def read_npy_array(path: Path, max_bytes: int) -> NDArray[Any]:
     with path.open("rb") as stream:
         header = _file_header(stream, path)
         check_size(header.n_bytes, max_bytes, path.name)
-        return _read_data(stream, header, path.name)
+        return read_data(stream, header, path.name)
 
 
 def write_npz(stream: BinaryIO, logits: Logits) -> None:
@@ -186,14 +194,16 @@ def _archive_errors() -> Iterator[None]:
     except InputError:
         raise
     except BAD_ARCHIVE as error:
-        raise FileFormatError(f"not a readable npz archive, or a truncated one ({error}). Save it again.") from None
+        raise FileFormatError(
+            f"not a readable npz archive, or a truncated one ({reason(error)}). Save it again."
+        ) from None
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
-def _check_member(info: zipfile.ZipInfo, file_size: int) -> None:
+def check_member(info: zipfile.ZipInfo, file_size: int) -> None:
     """Compare what the zip directory says with what is possible."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
         raise FileFormatError(f"{info.filename} is encrypted or compressed in a way NumPy does not write.")
@@ -207,28 +217,51 @@ def _check_member(info: zipfile.ZipInfo, file_size: int) -> None:
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(info) as stream:
-        return _read_data(stream, _member_header(stream, info), info.filename)
+        return read_data(stream, _member_header(stream, info), info.filename)
 
 
 def _member_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, rows: int) -> Iterator[NDArray[Any]]:
     with _archive_errors(), archive.open(info) as stream:
         header = _member_header(stream, info)
         if header.fortran:
-            yield from _cut(_read_data(stream, header, info.filename), rows)
+            yield from cut(read_data(stream, header, info.filename), rows)
         else:
-            yield from _read_blocks(stream, header, info.filename, rows)
+            yield from read_blocks(stream, header, info.filename, rows)
 
 
 def _file_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
     with path.open("rb") as stream:
         header = _file_header(stream, path)
-        if header.fortran:  # the rows of a block are strewn over the file: let the system find them
-            yield from _cut(np.memmap(path, header.dtype, "r", stream.tell(), header.shape, "F"), rows)
+        if header.fortran:
+            yield from _strewn_blocks(stream, header, path.name, rows)
         else:
-            yield from _read_blocks(stream, header, path.name, rows)
+            yield from read_blocks(stream, header, path.name, rows)
 
 
-def _cut(array: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
+def _strewn_blocks(stream: IO[bytes], header: Header, name: str, rows: int) -> Iterator[NDArray[Any]]:
+    """Read an array in Fortran order, so many rows at a time, from a file one can seek in.
+
+    Not by a map of the file: if another program shortens it meanwhile, touching the map kills the process.
+    """
+    n_rows, n_columns = header.shape
+    size, start = header.dtype.itemsize, stream.tell()
+    for first in range(0, n_rows, rows):
+        end = min(first + rows, n_rows)
+        block = np.empty((end - first, n_columns), dtype=header.dtype)
+        for column in range(n_columns):
+            begin = (column * n_rows + first) * size
+            stream.seek(start + begin)
+            part = _read_bytes(stream, header, name, begin, begin + (end - first) * size)
+            block[:, column] = part.view(header.dtype)
+        yield block
+
+
+def cut(array: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
+    """Cut an array that is in memory into blocks of rows.
+
+    >>> [len(block) for block in cut(np.zeros((3, 2)), 2)]
+    [2, 1]
+    """
     for first in range(0, len(array), rows):
         yield np.array(array[first : first + rows], order="C")
 
@@ -249,7 +282,9 @@ def _read_header(stream: IO[bytes], name: str) -> Header:
     try:
         header = Header(*HEADER_READERS[npy.read_magic(stream)](stream))
     except BAD_HEADER as error:
-        raise FileFormatError(f"{name} is not a readable npy array ({' '.join(str(error).split())[:100]}).") from None
+        raise FileFormatError(f"{name} is not a readable npy array ({reason(error)}).") from None
+    if not all(type(size) is int for size in header.shape):  # a header may say True, and NumPy lets it pass
+        raise FileFormatError(f"{name} declares the shape {quoted(header.shape)}; wanted whole numbers.")
     if header.dtype.hasobject:
         raise FileFormatError(
             f"{name} is an object array, which only a pickle can hold and pickles are never read. "
@@ -257,8 +292,8 @@ def _read_header(stream: IO[bytes], name: str) -> Header:
         )
     if header.dtype.kind not in "fiubcUS" or header.dtype.itemsize == 0 or min(header.shape, default=0) < 0:
         raise FileFormatError(
-            f"{name} has dtype {header.dtype} and shape {header.shape}; wanted numbers or text. "
-            f"Save bfloat16 as float32."
+            f"{name} has dtype {printable(str(header.dtype), 100)} and shape {quoted(header.shape)}; "
+            f"wanted numbers or text. Save bfloat16 as float32."
         )
     return header
 
@@ -266,18 +301,21 @@ def _read_header(stream: IO[bytes], name: str) -> Header:
 def _check_declared(header: Header, available: int, name: str) -> None:
     if header.n_bytes != available:
         raise FileFormatError(
-            f"{name} declares {header.n_bytes:,} bytes of data (shape {header.shape}, {header.dtype}) but "
-            f"{available:,} follow: truncated or hostile. Save it again."
+            f"{name} declares {quoted(header.n_bytes)} bytes of data (shape {quoted(header.shape)}, {header.dtype}) "
+            f"but {available:,} follow: truncated or hostile. Save it again."
         )
     check_shape(header.shape, name)
 
 
-def _read_data(stream: IO[bytes], header: Header, name: str) -> NDArray[Any]:
+def read_data(stream: IO[bytes], header: Header, name: str) -> NDArray[Any]:
+    """Read all of an array."""
     flat = _read_bytes(stream, header, name, 0, header.n_bytes).view(header.dtype)
+    if header.dtype.kind == "U":
+        _check_text(flat, name)
     return flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
 
 
-def _read_blocks(stream: IO[bytes], header: Header, name: str, rows: int) -> Iterator[NDArray[Any]]:
+def read_blocks(stream: IO[bytes], header: Header, name: str, rows: int) -> Iterator[NDArray[Any]]:
     """Read an array in C order, so many rows at a time."""
     n_rows, n_columns = header.shape
     row_bytes = n_columns * header.dtype.itemsize
@@ -285,6 +323,13 @@ def _read_blocks(stream: IO[bytes], header: Header, name: str, rows: int) -> Ite
         end = min(first + rows, n_rows)
         block = _read_bytes(stream, header, name, first * row_bytes, end * row_bytes)
         yield block.view(header.dtype).reshape(-1, n_columns)
+
+
+def _check_text(flat: NDArray[Any], name: str) -> None:
+    """Refuse four bytes that are no character: NumPy would hand them to Python, which takes them for its own fault."""
+    points = flat.view(flat.dtype.str[0] + "u4")
+    if points.size and points.max() > sys.maxunicode:
+        raise FileFormatError(f"{name} holds bytes that are no text: damaged. Save it again.")
 
 
 def _read_bytes(stream: IO[bytes], header: Header, name: str, begin: int, end: int) -> NDArray[np.uint8]:

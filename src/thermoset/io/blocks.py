@@ -1,6 +1,5 @@
 """Files of any length, in blocks of rows: memory is bounded by a block, not by the file."""
 
-import operator
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,22 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from thermoset.bounds import whole_number
 from thermoset.data import Logits
 from thermoset.data.arrays import class_names
 from thermoset.errors import InputError
 from thermoset.io.arrays import open_npy, open_npz
 from thermoset.io.files import (
+    MOST_BYTES,
     FilePath,
     Request,
     RowSource,
     build,
+    byte_limit,
     check_size,
     errors_about,
     existing,
-    physical_memory,
 )
 from thermoset.io.parquet import open_parquet
-from thermoset.io.tensors import open_pt, open_safetensors
+from thermoset.io.safe import open_safetensors
+from thermoset.io.tensors import open_pt
 from thermoset.io.text import open_csv
 
 __all__ = ["LogitBlocks", "open_blocks"]
@@ -94,8 +96,8 @@ def open_blocks(
     """Open a file of logits to read it in blocks of rows.
 
     The blocks, one after the other, are the logits and class names that `load` gives, bit for bit, and what `load`
-    refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; two cases
-    are read whole, within `max_bytes`: npz with logits in Fortran order, and pt that is compressed.
+    refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; where rows do
+    not stand one after the other (npz in Fortran order, a transposed tensor in pt) it is read whole, within the limit.
 
     Parameters
     ----------
@@ -123,9 +125,9 @@ def open_blocks(
     3 2 [2, 1]
     """
     source, suffix = existing(path, tuple(OPENERS))
-    limit = physical_memory() // 2 if max_bytes is None else max_bytes
+    limit = byte_limit(max_bytes)
     request = Request(probabilities, limit, find_labels=False)
-    size = _positive(block_bytes)
+    size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
     with ExitStack() as stack:  # not inside errors_about: the caller's own errors are not about this file
         with errors_about(source):
             rows = OPENERS[suffix](source, request, stack)
@@ -143,13 +145,3 @@ def _checked_shape(shape: tuple[int | None, ...], request: Request) -> tuple[int
     if len(known) != 2 or known[0] < 1 or known[1] < 2:
         build(request, np.broadcast_to(0.0, known))
     return shape[0], known[1]
-
-
-def _positive(block_bytes: object) -> int:
-    try:
-        size = operator.index(block_bytes)  # type: ignore[arg-type]
-    except TypeError:
-        size = 0
-    if size < 1:
-        raise InputError(f"block_bytes must be a whole number of bytes >= 1; got {block_bytes!r}.")
-    return size

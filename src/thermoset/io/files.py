@@ -1,34 +1,44 @@
 """What every file format shares: paths, names, limits, and writing a file whole or not at all."""
 
 import importlib
+import math
 import os
 import secrets
+import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, NamedTuple
 
+from thermoset.bounds import whole_number
 from thermoset.data import Logits
+from thermoset.data.quoting import printable
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 
 __all__ = [
     "LABELS",
+    "MOST_BYTES",
     "NAMES",
     "FilePath",
     "Request",
     "RowSource",
     "as_path",
     "build",
+    "byte_limit",
+    "check_folder",
     "check_shape",
     "check_size",
+    "check_targets",
     "errors_about",
     "existing",
     "first_of",
     "known_suffix",
     "need",
     "physical_memory",
+    "read_at_most",
     "scores_name",
     "write_all",
     "write_whole",
@@ -39,7 +49,11 @@ FilePath = str | os.PathLike[str]
 LABELS = ("labels", "label")
 NAMES = ("classes", "class_names")
 PROBABILITIES = ("probs", "probabilities", "logits")
+_PIECE = 1 << 20
+MOST_BYTES = 2**100 - 1  # that can be asked for: more than there are anywhere
 MOST_AXES = 32  # of a NumPy array, before NumPy 2
+WIDEST = 16  # bytes of a number, at most
+LONGEST_MESSAGE = 1000
 
 
 class Request(NamedTuple):
@@ -84,24 +98,47 @@ def known_suffix(path: Path, suffixes: tuple[str, ...]) -> str:
 def existing(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
     """Return the path and the suffix of a file that is there and of a known kind."""
     source = as_path(path)
+    size = _regular(source).st_size
+    suffix = known_suffix(source, suffixes)
+    if size == 0:
+        raise FileFormatError(f"{source}: the file is empty.")
+    return source, suffix
+
+
+def read_at_most(path: FilePath, most: int) -> bytes:
+    """Read all of a regular file, unless it has more than `most` bytes."""
+    source = as_path(path)
+    size = _regular(source).st_size  # before it is opened: to open a pipe is to wait for a writer
+    content = bytearray()
+    with errors_about(source), source.open("rb") as stream:
+        while size <= most and (piece := stream.read(_PIECE)):  # it may have grown, and in /proc sizes say nothing
+            content += piece
+            size = max(size, len(content))
+        if size > most:
+            raise FileFormatError(f"has more than {most:,} bytes, the most that such a file may have.")
+    return bytes(content)
+
+
+def _regular(source: Path) -> os.stat_result:
+    """What the system says of a file that is there, and is a file."""
     try:
-        if source.is_dir():
-            raise InputError(f"{source}: is a folder; give the name of a file.")
-        if not source.exists():
-            raise InputError(f"{source}: there is no such file.")
-        if not source.is_file():
-            raise InputError(f"{source}: is not a regular file.")
-        suffix = known_suffix(source, suffixes)
-        if source.stat().st_size == 0:
-            raise FileFormatError(f"{source}: the file is empty.")
+        found = source.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{source}: there is no such file.") from None
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
-    return source, suffix
+    if stat.S_ISDIR(found.st_mode):
+        raise InputError(f"{source}: is a folder; give the name of a file.")
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{source}: is not a regular file.")
+    return found
 
 
 @contextmanager
 def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     """Begin what is said about bad input with the path of the file; say the same of trouble with disk and memory.
+
+    Whatever a file or its name brings into a message, it stays one line of plain text.
 
     >>> with errors_about(Path("val.npz")):
     ...     raise InputError("holds nothing.")
@@ -112,11 +149,18 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise type(error)(f"{printable(str(path))}: {printable(str(error), LONGEST_MESSAGE)}") from None
     except MemoryError:
-        raise FileFormatError(f"{path}: needs more memory than there is.") from None
+        raise FileFormatError(f"{printable(str(path))}: needs more memory than there is.") from None
+    except UnicodeEncodeError as error:
+        if error.object != str(path):
+            raise
+        raise InputError(
+            f"{printable(str(path))}: cannot be {done}: a name that is not UTF-8. Rename it, or save it as npz."
+        ) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be {done} ({error.strerror or error}).") from None
+        why = printable(str(error.strerror or error), LONGEST_MESSAGE)
+        raise InputError(f"{printable(str(path))}: cannot be {done} ({why}).") from None
 
 
 def build(request: Request, scores: object, labels: object = None, classes: object = None) -> Logits:
@@ -149,7 +193,7 @@ def scores_name(held: Collection[str], probabilities: bool) -> str:
     if found is None:
         what = " or ".join(repr(name) for name in wanted)
         hint = " Pass probabilities=True to read probabilities." if first_of(PROBABILITIES, held) else ""
-        holds = ", ".join(sorted(held)[:20]) or "nothing"
+        holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
         raise FileFormatError(f"no array called {what}; the file holds: {holds}.{hint}")
     return found
 
@@ -180,6 +224,17 @@ def physical_memory() -> int:
         return 1 << 34
 
 
+def byte_limit(max_bytes: int | None) -> int:
+    """Read what `max_bytes` takes: a number of bytes, or None for half of the machine's memory.
+
+    >>> byte_limit(1000), byte_limit(None) == physical_memory() // 2
+    (1000, True)
+    """
+    if max_bytes is None:
+        return physical_memory() // 2
+    return whole_number(max_bytes, "max_bytes", 0, MOST_BYTES, "Leave it out for half of the memory.")
+
+
 def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
     """Refuse to read what would not fit, before anything is allocated.
 
@@ -193,12 +248,58 @@ def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
 
 
 def check_shape(shape: Sequence[int], what: str) -> None:
-    """Refuse a shape that no array can have, even without any data, as 0 x 10**30.
+    """Refuse a shape that no array can have, even without any data, as 0 x 2**62.
 
     >>> check_shape((10, 3), "array 'logits'")
     """
-    if len(shape) > MOST_AXES or max(shape, default=0) > sys.maxsize:
+    if len(shape) > MOST_AXES or math.prod(size or 1 for size in shape) > sys.maxsize // WIDEST:
         raise FileFormatError(f"{what} declares a shape that no array can have: hostile. Save it again.")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written, without making it yet."""
+    standing = folder.absolute()
+    try:
+        while not os.path.lexists(standing):  # a link to nothing is in the way too
+            standing = standing.parent
+        usable = standing.is_dir()
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made a folder ({error.strerror or error}). Name another.") from None
+    if not usable:
+        raise InputError(f"{folder} cannot be made a folder ({standing} is not one). Name another.")
+    if not os.access(standing, os.W_OK | os.X_OK):
+        raise InputError(f"{folder} cannot be written ({standing}: permission denied). Name another.")
+
+
+def check_targets(targets: Iterable[Path], sources: Iterable[Path]) -> None:
+    """Refuse, before the work, files that cannot be replaced after it, and those that are read, by whatever name."""
+    read = set()
+    for source in sources:
+        with suppress(OSError):  # whoever reads it will say so
+            found = source.stat()
+            read.add((found.st_dev, found.st_ino))
+    for target in targets:
+        with errors_about(target, "written"):
+            there = _replaceable(target)
+            if there is not None and (there.st_dev, there.st_ino) in read:
+                raise InputError("is the file to read from. Name another.")
+
+
+def _replaceable(target: Path) -> os.stat_result | None:
+    """What the system says of the regular file that a new one will replace; None if nothing is there.
+
+    Nothing else is replaced: under the name of a device or a pipe, also through a link, a renamed file would take its
+    place for every program.
+    """
+    try:
+        found = target.stat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        raise InputError("is a folder; give the name of a file.")
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError("is not a regular file and will not be replaced; name another.")
+    return found
 
 
 @contextmanager
@@ -207,22 +308,34 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
 
     It goes to a hidden file in the same folder (a rename across file systems would not be atomic), to disk, and
     is then renamed. On failure the hidden file is removed; a killed process may leave it, never a partial `path`.
+    A file that is replaced hands on its owner and mode.
     """
+    older = _replaceable(path)
     target = Path(os.path.realpath(path))  # write through a symbolic link, do not replace it
-    if target.is_dir():
-        raise InputError("is a folder; give the name of a file.")
     if not target.parent.is_dir():
         raise InputError(f"folder {target.parent} does not exist; make it first.")
-    hidden = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    shown = target.name.encode(errors="ignore")[:100].decode(errors="ignore")  # names are limited in bytes
+    hidden = target.with_name(f".{shown}.{secrets.token_hex(8)}.tmp")
+    mode = 0o666 if older is None else stat.S_IMODE(older.st_mode) & 0o777  # never more open than what it replaces
     try:
-        with hidden.open("xb") as stream:
+        with open(hidden, "xb", opener=partial(os.open, mode=mode)) as stream:
             yield stream
             stream.flush()
+            if older is not None:
+                _hand_on(older, stream.fileno(), mode)
             os.fsync(stream.fileno())
         hidden.replace(target)
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
+
+
+def _hand_on(older: os.stat_result, number: int, mode: int) -> None:
+    """Give an open file the owner and mode of an older one, where the system has them and lets us."""
+    if hasattr(os, "fchown"):
+        with suppress(PermissionError):
+            os.fchown(number, older.st_uid, older.st_gid)
+        os.fchmod(number, mode)
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -13,16 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.data.arrays import column_classes
+from thermoset.data.arrays import column_classes, first_repeated
+from thermoset.data.quoting import quoted, reason
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import LABELS, PROBABILITIES, Request, RowSource, build, check_size, first_of, need
-from thermoset.io.tensors import names_from_json
+from thermoset.io.pages import Group, Leaf, check_pages, read_footer
+from thermoset.io.safe import names_from_json
 from thermoset.io.text import is_whole, label_column
 
 __all__ = ["open_parquet", "read_parquet", "write_parquet"]
 
 BATCH_ROWS = 1024
 BUFFER_BYTES = 1 << 16  # of the file, for each column; without it a column of a row group is read at once
+PAGE_BYTES = 1 << 24  # a page is read whole, also where blocks are to be smaller; writers make pages of 1 MB
 VALUE_BYTES = 8
 METADATA_KEY = b"thermoset.classes"
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -35,36 +38,77 @@ class Layout(NamedTuple):
     names: list[str]  # the columns that are classes
     label: str | None
     classes: Sequence[str] | None
+    kinds: list[Any]  # types of the columns that hold numbers
 
     @property
     def scores(self) -> list[str]:
         """The columns that hold numbers."""
         return self.names if self.key is None else [self.key]
 
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes the schema declares for a row; lists of any length declare none."""
+        return VALUE_BYTES * sum(getattr(kind, "list_size", 1) for kind in self.kinds)
+
+    @property
+    def free_lists(self) -> bool:
+        """Whether rows are lists whose length only the data tell."""
+        return self.key is not None and not hasattr(self.kinds[0], "list_size")
+
+
+class OpenFile(NamedTuple):
+    """A file, what its end declares, and where it keeps what."""
+
+    path: Path
+    file: Any
+    groups: list[Group]
+    layout: Layout
+    max_bytes: int
+
+    def leaves(self, names: list[str]) -> list[Leaf]:
+        """The columns pyarrow reads for these names: those called so, and all inside one called so."""
+        schema, wanted = self.file.schema, set(names)
+        found = []
+        for place in range(len(schema.names)):
+            column = schema.column(place)
+            path = column.path
+            if path in wanted or any(path[:i] in wanted for i, char in enumerate(path) if char == "."):
+                found.append(Leaf(place, path, column.physical_type))
+        return found
+
 
 def read_parquet(path: Path, request: Request) -> Logits:
     """Read one list column, or all columns but the label as classes."""
     arrow, parquet = _libraries()
-    with _arrow_errors(arrow), parquet.ParquetFile(path) as file:
-        layout = _layout(arrow, file.schema_arrow, request.probabilities)
-        columns = layout.scores if layout.label is None else [*layout.scores, layout.label]
-        table = _read(arrow, file, columns, request.max_bytes)
+    groups = read_footer(path, request.max_bytes)
+    with _arrow_errors(arrow):
+        with parquet.ParquetFile(path) as file:
+            layout = _layout(arrow, file.schema_arrow, request.probabilities)
+            metadata = file.metadata
+        # A label that is repeated stands once in the file, and so it should in memory.
+        text = {} if layout.label is None else {"read_dictionary": [layout.label]}
+        with parquet.ParquetFile(path, metadata=metadata, **text) as file:
+            columns = layout.scores if layout.label is None else [*layout.scores, layout.label]
+            table = _read(arrow, OpenFile(path, file, groups, layout, request.max_bytes), columns)
         return build(request, _scores(arrow, table, layout), _labels(arrow, table, layout), layout.classes)
 
 
 def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
-    """Look at the schema, and at the first row for the length of the lists; rows are read in blocks."""
+    """Look at what the file declares, and at the first row if the length of lists is not; rows are read in blocks."""
     arrow, parquet = _libraries()
+    groups = read_footer(path, request.max_bytes)
     with _arrow_errors(arrow):
         options = {"buffer_size": BUFFER_BYTES, "pre_buffer": False}
         file = stack.enter_context(parquet.ParquetFile(path, **options))
         layout = _layout(arrow, file.schema_arrow, request.probabilities)
-        blocks = partial(_blocks, arrow, file, layout, request.max_bytes)
-        n_columns = len(layout.names)
-        if layout.key is not None:
-            first = next(blocks(1), None)
-            n_columns = 2 if first is None else first.shape[1]
-        return RowSource((_n_rows(file.metadata), n_columns), layout.classes, blocks)
+        check_size(layout.row_bytes, request.max_bytes, "a row")
+        source = OpenFile(path, file, groups, layout, request.max_bytes)
+        width = len(layout.names) if layout.key is None else _declared_width(source)
+        if width is None:
+            first = next(_blocks(arrow, source, None, 1), None)
+            width = 2 if first is None else first.shape[1]
+        shape = sum(group.rows for group in groups), width
+        return RowSource(shape, layout.classes, partial(_blocks, arrow, source, width))
 
 
 def write_parquet(stream: BinaryIO, logits: Logits) -> None:
@@ -92,48 +136,69 @@ def _arrow_errors(arrow: ModuleType) -> Iterator[None]:
     except InputError:
         raise
     except (arrow.ArrowException, OSError, ValueError, KeyError) as error:  # a damaged name may not be UTF-8, say
-        reason = " ".join(str(error).split())[:160]
-        raise FileFormatError(f"not a readable parquet file, or a truncated one ({reason}).") from None
+        raise FileFormatError(f"not a readable parquet file, or a truncated one ({reason(error)}).") from None
 
 
 def _layout(arrow: ModuleType, schema: Any, probabilities: bool) -> Layout:
-    label = label_column(name for name in schema.names if name.lower() in LABELS)
-    key = _list_column(arrow, schema, probabilities)
+    fields = list(schema)
+    kinds = {field.name: field.type for field in fields}
+    label = label_column(field.name for field in fields if field.name.lower() in LABELS)
+    key = _list_column(arrow, fields, probabilities)
+    if (twice := first_repeated(field.name for field in fields)) is not None and (key is None or twice in {key, label}):
+        raise FileFormatError(f"two columns have the same name, {quoted(twice)}.")
+    if label is not None:
+        _check_label(arrow, label, kinds[label])
     if key is None:
-        names = _class_columns(arrow, schema, label)
-        return Layout(None, names, label, column_classes(names))
-    value_type = schema.field(key).type.value_type
-    if not (arrow.types.is_floating(value_type) or arrow.types.is_integer(value_type)):
-        raise FileFormatError(f"column {key!r} holds lists of {value_type}; wanted lists of numbers.")
+        names = _class_columns(arrow, kinds, label)
+        return Layout(None, names, label, column_classes(names), [kinds[name] for name in names])
+    if not _is_number(arrow, kinds[key].value_type):
+        raise FileFormatError(
+            f"column {quoted(key)} holds lists of {reason(kinds[key].value_type)}; wanted lists of numbers."
+        )
     classes = (schema.metadata or {}).get(METADATA_KEY)
-    return Layout(key, [], label, None if classes is None else names_from_json(classes))
+    return Layout(key, [], label, None if classes is None else names_from_json(classes), [kinds[key]])
 
 
-def _list_column(arrow: ModuleType, schema: Any, probabilities: bool) -> str | None:
+def _is_number(arrow: ModuleType, kind: Any) -> bool:
+    return bool(arrow.types.is_floating(kind) or arrow.types.is_integer(kind))
+
+
+def _is_text(arrow: ModuleType, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
+    plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
+    if not (_is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_null(plain)):
+        raise FileFormatError(
+            f"column {quoted(label)} is of type {reason(kind)}; wanted column numbers or class names."
+        )
+
+
+def _list_column(arrow: ModuleType, fields: list[Any], probabilities: bool) -> str | None:
     types = arrow.types
     lists = [
         field.name
-        for field in schema
+        for field in fields
         if types.is_list(field.type) or types.is_large_list(field.type) or types.is_fixed_size_list(field.type)
     ]
     return first_of(PROBABILITIES if probabilities else ("logits",), lists)
 
 
-def _class_columns(arrow: ModuleType, schema: Any, label: str | None) -> list[str]:
-    names = [name for name in schema.names if name != label and not PANDAS_INDEX.fullmatch(name)]
-    if len(set(schema.names)) != len(schema.names):
-        raise FileFormatError("two columns have the same name.")
-    kinds = {name: schema.field(name).type for name in names}
-    for name, kind in kinds.items():
-        if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind)):
+def _class_columns(arrow: ModuleType, kinds: dict[str, Any], label: str | None) -> list[str]:
+    names = [name for name in kinds if name != label and not PANDAS_INDEX.fullmatch(name)]
+    for name in names:
+        if not _is_number(arrow, kinds[name]):
             raise FileFormatError(
-                f"column {name!r} is of type {kind}; without a list column 'logits' every column but the label must "
-                f"hold the logits of a class. Drop it."
+                f"column {quoted(name)} is of type {reason(kinds[name])}; without a list column 'logits' every column "
+                f"but the label must hold the logits of a class. Drop it."
             )
-    floats = [name for name, kind in kinds.items() if arrow.types.is_floating(kind)]
-    if floats and len(floats) != len(names):
-        odd = next(name for name in names if name not in floats)  # an id or a row number is no class
-        raise FileFormatError(f"column {odd!r} holds whole numbers and others hold floats. Drop it, or make it float.")
+    whole = [name for name in names if arrow.types.is_integer(kinds[name])]
+    if whole and len(whole) != len(names):  # an id or a row number is no class
+        raise FileFormatError(
+            f"column {quoted(whole[0])} holds whole numbers and others hold floats. Drop it, or make it float."
+        )
     return names
 
 
@@ -143,14 +208,14 @@ def _scores(
     """Make an (n, C) array of rows that begin at `first_row` of the file; `width` is what rows before it have."""
     if layout.key is None:
         return _stack(table, layout.names, first_row)
-    return _matrix(arrow, table.column(layout.key), layout.key, first_row, width)
+    return _matrix(arrow, table.column(layout.key), quoted(layout.key), first_row, width)
 
 
 def _matrix(arrow: ModuleType, column: Any, key: str, first_row: int, width: int | None) -> NDArray[Any]:
     """Turn a list column into an (n, C) array."""
     compute = need("pyarrow.compute", "io", "reading .parquet")
     if column.null_count:
-        raise FileFormatError(f"row {first_row + _first_true(column.is_null())} of column {key!r} is missing.")
+        raise FileFormatError(f"row {first_row + _first_true(column.is_null())} of column {key} is missing.")
     lengths = compute.list_value_length(column).to_numpy()
     if len(lengths) == 0:
         return np.empty((0, 2))
@@ -158,21 +223,24 @@ def _matrix(arrow: ModuleType, column: Any, key: str, first_row: int, width: int
     if (lengths != width).any():
         row = int(np.flatnonzero(lengths != width)[0])
         raise FileFormatError(
-            f"row {first_row + row} of column {key!r} has {lengths[row]} values where row 0 has {width}."
+            f"row {first_row + row} of column {key} has {lengths[row]} values where "
+            f"{'row 0 has' if first_row + row else 'the file declares'} {width}."
         )
     flat = arrow.concat_arrays([chunk.flatten() for chunk in column.chunks])
     if flat.null_count:
         row, place = divmod(_first_true(flat.is_null()), width)
-        raise FileFormatError(f"row {first_row + row} of column {key!r} has a missing value at place {place}.")
+        raise FileFormatError(f"row {first_row + row} of column {key} has a missing value at place {place}.")
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(lengths), width)
 
 
 def _stack(table: Any, names: list[str], first_row: int) -> NDArray[Any]:
+    by_name = dict(zip(table.column_names, table.columns, strict=True))
     columns = []
     for name in names:
-        column = table.column(name)
+        column = by_name[name]
         if column.null_count:
-            raise FileFormatError(f"row {first_row + _first_true(column.is_null())} of column {name!r} is missing.")
+            row = first_row + _first_true(column.is_null())
+            raise FileFormatError(f"row {row} of column {quoted(name)} is missing.")
         columns.append(column.to_numpy())
     return np.stack(columns, axis=1) if columns else np.empty((table.num_rows, 0))
 
@@ -182,80 +250,91 @@ def _labels(arrow: ModuleType, table: Any, layout: Layout) -> Any:
         return None
     column = table.column(layout.label)
     if column.null_count:
-        raise FileFormatError(f"row {_first_true(column.is_null())} of column {layout.label!r} is missing. Drop it.")
-    if not (arrow.types.is_integer(column.type) or arrow.types.is_floating(column.type)):
-        return column.to_pylist()
-    numbers = column.to_numpy()
-    if any(map(is_whole, layout.names)):  # columns called 1, 2, 3: then 1 is a name (see text.py)
-        return [str(number) for number in numbers.tolist()]
-    return numbers
+        row = _first_true(column.is_null())
+        raise FileFormatError(f"row {row} of column {quoted(layout.label)} is missing. Drop it.")
+    values = _label_values(arrow, column)
+    if isinstance(values, np.ndarray) and any(map(is_whole, layout.names)):
+        return [str(number) for number in values.tolist()]  # columns called 1, 2, 3: then 1 is a name (see text.py)
+    return values
 
 
-def _read(arrow: ModuleType, file: Any, names: list[str], max_bytes: int) -> Any:
-    """Read columns within the limit: run lengths can hide billions of values in a few bytes.
+def _label_values(arrow: ModuleType, column: Any) -> NDArray[Any] | list[str]:
+    """Numbers, or names of which each is in memory once."""
+    if not arrow.types.is_dictionary(column.type):
+        return np.asarray(column.to_numpy()) if _is_number(arrow, column.type) else list(column.to_pylist())
+    parts = column.unify_dictionaries().chunks
+    dictionary = arrow.array([], column.type.value_type) if not parts else parts[0].dictionary
+    places = np.concatenate([[], *(part.indices.to_numpy(zero_copy_only=False) for part in parts)]).astype(np.int64)
+    if _is_number(arrow, dictionary.type):
+        return np.asarray(dictionary.to_numpy(zero_copy_only=False)[places])
+    names = dictionary.to_pylist()
+    return [names[place] for place in places.tolist()]
 
-    Rows and fixed widths are declared and compared before anything is read. Lists of any length are read in batches
-    and counted as they come. (The number of values a column chunk declares would tell before, but asking a damaged
-    file for it ends the process in pyarrow 26.)
-    """
-    encoded = sum(group.total_byte_size for group in _row_groups(file.metadata))
-    check_size(max(_n_rows(file.metadata) * _row_bytes(file, names), encoded), max_bytes, "the parquet file")
+
+def _read(arrow: ModuleType, source: OpenFile, names: list[str]) -> Any:
+    """Read columns within the limit: run lengths can hide billions of values in a few bytes."""
+    limit, leaves = source.max_bytes, source.leaves(names)
+    n_values = sum(group.chunks[leaf.place].values for group in source.groups for leaf in leaves)
+    n_rows = sum(group.rows for group in source.groups)
+    check_size(max(n_values * VALUE_BYTES, n_rows * source.layout.row_bytes), limit, "the parquet file")
+    check_size(check_pages(source.path, source.groups, leaves, limit), limit, "the parquet file")
     batches, so_far = [], 0
-    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
+    for batch in source.file.iter_batches(batch_size=BATCH_ROWS, columns=names):
         so_far += batch.nbytes
-        check_size(so_far, max_bytes, "the parquet file")
+        check_size(so_far, 2 * limit, "the parquet file")  # twice: the lengths of lists come on top
         batches.append(batch)
-    return arrow.Table.from_batches(batches) if batches else file.read(columns=names)
+    return arrow.Table.from_batches(batches) if batches else source.file.read(columns=names)
 
 
-def _blocks(arrow: ModuleType, file: Any, layout: Layout, max_bytes: int, rows: int) -> Iterator[NDArray[Any]]:
+def _declared_width(source: OpenFile) -> int | None:
+    """How long the lists are, if the values of every row group are as many as rows of one length have.
+
+    If they are not, some row is of another length or missing. It is looked for, if the values of that row group fit.
+    """
+    (leaf,) = source.leaves(source.layout.scores)
+    groups = [(group.rows, group.chunks[leaf.place].values) for group in source.groups if group.rows]
+    widths = {values / rows for rows, values in groups}
+    check_size(int(max(widths, default=0)) * VALUE_BYTES, source.max_bytes, "a block of rows")
+    if len(widths) == 1 and (width := widths.pop()).is_integer() and width > 1:
+        return int(width)
+    check_size(max((values for _, values in groups), default=0) * VALUE_BYTES, 2 * source.max_bytes, "a block of rows")
+    return None
+
+
+def _blocks(arrow: ModuleType, source: OpenFile, width: int | None, rows: int) -> Iterator[NDArray[Any]]:
     """Read blocks of rows, each within the limit."""
-    done, width = 0, None
+    done = 0
     with _arrow_errors(arrow):
-        for table in _tables(arrow, file, layout.scores, max_bytes, rows):
-            block = _scores(arrow, table, layout, done, width)
+        for table in _tables(arrow, source, rows):
+            block = _scores(arrow, table, source.layout, done, width)
             done, width = done + len(block), block.shape[1]
             yield block
 
 
-def _tables(arrow: ModuleType, file: Any, names: list[str], max_bytes: int, rows: int) -> Iterator[Any]:
-    """Read tables of at most so many rows; lists of any length in batches, counted as they come, as in `_read`."""
-    check_size(_row_bytes(file, names), max_bytes, "a row")
-    fixed = all(hasattr(kind, "list_size") or not arrow.types.is_nested(kind) for kind in _kinds(file, names))
-    step = rows if fixed else min(rows, BATCH_ROWS)
+def _tables(arrow: ModuleType, source: OpenFile, rows: int) -> Iterator[Any]:
+    """Read tables of at most so many rows; lists of any length in small batches, counted as they come."""
+    step = min(rows, BATCH_ROWS) if source.layout.free_lists else rows
     batches: list[Any] = []
     n_rows = n_bytes = 0
-    for batch in file.iter_batches(batch_size=step, columns=names):
+    for batch in _batches(source, step):
         if batches and n_rows + batch.num_rows > rows:
             yield arrow.Table.from_batches(batches)
             batches, n_rows, n_bytes = [], 0, 0
         batches.append(batch)
         n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
         # Twice: the numbers of a block are within the limit, the lengths of its lists come on top.
-        check_size(n_bytes, 2 * max_bytes, "a block of rows")
+        check_size(n_bytes, 2 * source.max_bytes, "a block of rows")
     if n_rows:
         yield arrow.Table.from_batches(batches)
 
 
-def _row_groups(metadata: Any) -> list[Any]:
-    return [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-
-
-def _n_rows(metadata: Any) -> int:
-    """How many rows the file says it has, in two places."""
-    in_groups = [int(group.num_rows) for group in _row_groups(metadata)]
-    if sum(in_groups) != metadata.num_rows or min(in_groups, default=0) < 0:
-        raise FileFormatError(f"declares {metadata.num_rows:,} rows in row groups of {in_groups[:5]}: damaged.")
-    return sum(in_groups)
-
-
-def _row_bytes(file: Any, names: list[str]) -> int:
-    """How many bytes the schema declares for a row; lists of any length declare none."""
-    return VALUE_BYTES * sum(getattr(kind, "list_size", 1) for kind in _kinds(file, names))
-
-
-def _kinds(file: Any, names: list[str]) -> list[Any]:
-    return [file.schema_arrow.field(name).type for name in names]
+def _batches(source: OpenFile, step: int) -> Iterator[Any]:
+    """Read row group by row group, each when its pages have been looked at."""
+    names = source.layout.scores
+    leaves = source.leaves(names)
+    for place, group in enumerate(source.groups):
+        check_pages(source.path, [group], leaves, max(source.max_bytes, PAGE_BYTES))
+        yield from source.file.iter_batches(batch_size=step, row_groups=[place], columns=names)
 
 
 def _first_true(mask: Any) -> int:

@@ -1,21 +1,26 @@
-"""Files of tensors: safetensors, and torch's .pt through its restricted unpickler."""
+"""Torch's .pt files: what they hold is looked up in their pickle, and nothing in it is unpickled.
 
-import json
+The numbers are read, not mapped: if another program shortens a file meanwhile, touching a map of it kills the process.
+"""
+
+import io
 import pickle  # only for the name of torch's exception
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.data.arrays import read_table
-from thermoset.errors import FileFormatError
+from thermoset.data.quoting import quoted, reason
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.arrays import BAD_ARCHIVE, Header, check_member, cut, read_blocks, read_data
 from thermoset.io.files import (
     LABELS,
     NAMES,
@@ -28,8 +33,9 @@ from thermoset.io.files import (
     need,
     scores_name,
 )
+from thermoset.io.pickles import StoredTensor, check_pickle, read_pickle
 
-__all__ = ["load_pt", "open_pt", "open_safetensors", "read_pt", "read_safetensors", "write_pt", "write_safetensors"]
+__all__ = ["load_pt", "open_pt", "read_pt", "write_pt"]
 
 _WANTED = "Save a dict of tensors: logits, labels."
 
@@ -45,91 +51,155 @@ BAD_PT = (
     AssertionError,
     EOFError,
     OverflowError,
+    struct.error,
     zipfile.BadZipFile,
 )
 
 
-def read_safetensors(path: Path, request: Request) -> Logits:
-    """Read tensors `logits` and `labels`; class names stand in the metadata, as a JSON list."""
-    library = need("safetensors", "io", "reading .safetensors")
-    with _safe_errors(library), library.safe_open(path, framework="numpy") as file:
-        held = list(file.keys())
-        names = scores_name(held, request.probabilities), first_of(LABELS, held)
-        scores, labels = (None if name is None else _safe_tensor(file, name, path) for name in names)
-        classes = _safe_names(file)
-    return build(request, scores, labels, classes)
-
-
-def open_safetensors(path: Path, request: Request, stack: ExitStack) -> RowSource:
-    """Look at the header; the tensor of logits is read in slices."""
-    library = need("safetensors", "io", "reading .safetensors")
-    with _safe_errors(library):
-        file = stack.enter_context(library.safe_open(path, framework="numpy"))
-        name = scores_name(list(file.keys()), request.probabilities)
-        shape = tuple(file.get_slice(name).get_shape())
-        check_shape(shape, f"tensor {name!r}")
-        return RowSource(shape, _safe_names(file), partial(_safe_blocks, library, file, name, path))
-
-
-def write_safetensors(stream: BinaryIO, logits: Logits) -> None:
-    """Write tensors `logits` and `labels`, class names in the metadata."""
-    library = need("safetensors.numpy", "io", "writing .safetensors")
-    tensors = {"logits": logits.logits} | ({} if logits.labels is None else {"labels": logits.labels})
-    metadata = None if logits.classes is None else {"classes": json.dumps(logits.classes)}
-    stream.write(library.save(tensors, metadata=metadata))
-
-
-def names_from_json(text: str | bytes) -> list[str]:
-    """Read class names from the metadata of a file.
-
-    >>> names_from_json('["cat", "dog"]')
-    ['cat', 'dog']
-    """
-    try:
-        names = json.loads(text)
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list):
-        raise FileFormatError("the class names in the file's metadata are not a JSON list of strings.")
-    return names
-
-
 def read_pt(path: Path, request: Request) -> Logits:
-    """Read a dict of tensors, or one tensor of logits; no class outside torch's own list is ever built."""
+    """Read a dict of tensors, or one tensor of logits; class names, and labels if one likes, are lists."""
     torch = need("torch", "torch", "reading .pt")
-    held = _held(torch, load_pt(path, request.max_bytes, _WANTED))
-    names = (scores_name(held, request.probabilities), first_of(LABELS, held), first_of(NAMES, held))
-    scores, labels, classes = (None if name is None else held[name] for name in names)
-    for part in (scores, labels):
-        if isinstance(part, torch.Tensor):  # a tensor with stride 0 can be larger than its file
-            check_size(part.numel() * max(part.element_size(), 4), request.max_bytes, "a tensor")
-    return build(request, scores, labels, classes)
+    with _pt_errors(), zipfile.ZipFile(path) as archive:
+        file = TorchFile.of(torch, archive, request.max_bytes)
+        key = first_of(LABELS, file.held)
+        return build(
+            request,
+            file.whole(scores_name(file.held, request.probabilities), request.max_bytes),
+            None if key is None else file.tensor_or_list(key, request.max_bytes),
+            file.classes,
+        )
+
+
+def open_pt(path: Path, request: Request, stack: ExitStack) -> RowSource:
+    """Look at the pickle; the numbers are read in blocks, or at once if rows do not stand one after the other."""
+    torch = need("torch", "torch", "reading .pt")
+    with _pt_errors():
+        file = TorchFile.of(torch, stack.enter_context(zipfile.ZipFile(path)), request.max_bytes)
+        name = scores_name(file.held, request.probabilities)
+        shape = file.tensor(name).shape
+        file.check_size(name, max(request.max_bytes, file.storage(name).file_size))  # what a file holds may be large
+        return RowSource(shape, file.classes, partial(file.blocks, name, request.max_bytes))
+
+
+class TorchFile(NamedTuple):
+    """What a .pt file holds: names and where the numbers lie. No unpickler sees it."""
+
+    torch: ModuleType
+    archive: zipfile.ZipFile
+    held: dict[str, Any]
+    storages: dict[str, zipfile.ZipInfo]
+    order: str  # of bytes
+
+    @classmethod
+    def of(cls, torch: ModuleType, archive: zipfile.ZipFile, max_bytes: int) -> "TorchFile":
+        """Read the pickle of an archive."""
+        root, data = _pt_pickle(archive, max_bytes)
+        content = read_pickle(data, max_bytes, _WANTED)
+        if isinstance(content, StoredTensor):
+            content = {"logits": content}
+        if not isinstance(content, dict):
+            raise FileFormatError(f"holds a {type(content).__name__}; wanted a dict with tensors logits and labels.")
+        held = {key: value for key, value in content.items() if isinstance(key, str)}
+        members = {info.filename: info for info in archive.infolist()}
+        order = members.get(f"{root}byteorder")
+        big = order is not None and order.file_size == 3 and archive.read(order) == b"big"
+        stem = f"{root}data/"
+        storages = {name.removeprefix(stem): info for name, info in members.items() if name.startswith(stem)}
+        return cls(torch, archive, held, storages, ">" if big else "<")
+
+    @property
+    def classes(self) -> Any:
+        """The list of class names, if there is one."""
+        key = first_of(NAMES, self.held)
+        return None if key is None else self.held[key]
+
+    def tensor(self, name: str) -> StoredTensor:
+        """Where a tensor lies, compared with what is there."""
+        tensor = self.held[name]
+        if not isinstance(tensor, StoredTensor):
+            raise FileFormatError(f"{quoted(name)} is of type {type(tensor).__name__}; wanted a tensor. {_WANTED}")
+        check_shape(tensor.shape, f"tensor {quoted(name)}")
+        if tensor.key not in self.storages or tensor.end * self._item(tensor) > self.storage(name).file_size:
+            raise FileFormatError(f"tensor {quoted(name)} has more numbers than the file: damaged. Save it again.")
+        return tensor
+
+    def storage(self, name: str) -> zipfile.ZipInfo:
+        """The member with a tensor's numbers."""
+        info = self.storages[self.held[name].key]
+        check_member(info, Path(str(self.archive.filename)).stat().st_size)
+        return info
+
+    def check_size(self, name: str, max_bytes: int) -> None:
+        """Compare a tensor with the limit; with stride 0 it can be larger than its file."""
+        tensor = self.tensor(name)
+        check_size(tensor.size * self._item(tensor), max_bytes, "a tensor")
+
+    def whole(self, name: str, max_bytes: int) -> Any:
+        """Read a tensor."""
+        tensor = self.tensor(name)
+        self.check_size(name, max_bytes)
+        return self._typed(tensor, self._view(name, max_bytes))
+
+    def tensor_or_list(self, name: str, max_bytes: int) -> Any:
+        """Read labels: a tensor, or a list of numbers or of names."""
+        value = self.held[name]
+        if isinstance(value, StoredTensor) or not isinstance(value, list):
+            return self.whole(name, max_bytes)
+        if not all(isinstance(item, (str, int, float)) for item in value):
+            raise FileFormatError(f"{quoted(name)} is a list of other things than numbers or names. {_WANTED}")
+        longest = max((4 * len(item) for item in value if isinstance(item, str)), default=8)
+        check_size(len(value) * longest, max_bytes, f"the list {quoted(name)}")
+        return value
+
+    def blocks(self, name: str, max_bytes: int, rows: int) -> Iterator[Any]:
+        """Read a tensor, so many rows at a time."""
+        tensor = self.tensor(name)
+        with _pt_errors():
+            if not tensor.is_contiguous:
+                view = self._view(name, max_bytes)
+                yield from (self._typed(tensor, block) for block in cut(view, rows))
+                return
+            with self.archive.open(self.storage(name)) as stream:
+                _skip(stream, tensor.offset * self._item(tensor))
+                header = Header(tensor.shape, False, self._raw(tensor))
+                yield from (self._typed(tensor, block) for block in read_blocks(stream, header, quoted(name), rows))
+
+    def _item(self, tensor: StoredTensor) -> int:
+        dtype = getattr(self.torch, tensor.dtype, None)
+        if dtype is None:
+            raise FileFormatError(f"a tensor is of type {quoted(tensor.dtype)}. Save it as float32.")
+        return int(dtype.itemsize)
+
+    def _raw(self, tensor: StoredTensor) -> np.dtype[Any]:
+        return np.dtype(f"{self.order}i{self._item(tensor)}")
+
+    def _view(self, name: str, max_bytes: int) -> NDArray[Any]:
+        """Read a storage whole and look at it as the tensor does."""
+        tensor, info = self.tensor(name), self.storage(name)
+        dtype = self._raw(tensor)
+        check_size(info.file_size, max_bytes, f"tensor {quoted(info.filename)}")
+        with self.archive.open(info) as stream:
+            n = info.file_size // dtype.itemsize
+            flat = read_data(stream, Header((n,), False, dtype), quoted(info.filename))
+        strides = tuple(stride * dtype.itemsize for stride in tensor.strides)
+        return np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides)
+
+    def _typed(self, tensor: StoredTensor, raw: NDArray[Any]) -> Any:
+        """Make a tensor of bits: torch has types that NumPy lacks."""
+        native = np.asarray(raw, dtype=raw.dtype.newbyteorder("="), order="C")
+        return self.torch.from_numpy(native).view(getattr(self.torch, tensor.dtype))
 
 
 def load_pt(path: Path, max_bytes: int, remedy: str) -> Any:
     """Read whatever a .pt file holds, through torch's restricted unpickler, on the CPU."""
     torch = need("torch", "torch", "reading .pt")
-    check_size(sum(info.file_size for info in _pt_members(path)), max_bytes, "the archive")
-    return _pt_content(torch, path, remedy, mmap=False)
-
-
-def open_pt(path: Path, request: Request, _: ExitStack) -> RowSource:
-    """Map the file into memory, or read all of it if its members are compressed, which torch does not do."""
-    torch = need("torch", "torch", "reading .pt")
-    members = _pt_members(path)
-    stored = all(info.compress_type == zipfile.ZIP_STORED for info in members)
-    if not stored:
-        check_size(sum(info.file_size for info in members), request.max_bytes, "the archive")
-    held = _held(torch, _pt_content(torch, path, _WANTED, mmap=stored))
-    name, names = scores_name(held, request.probabilities), first_of(NAMES, held)
-    scores, classes = held[name], None if names is None else held[names]
-    if not isinstance(scores, torch.Tensor) or scores.layout != torch.strided:
-        scores = torch.from_numpy(read_table(scores, "probs" if request.probabilities else "logits").values)
-    # What a file holds may be of any size; a tensor with stride 0 can be larger than its file.
-    check_shape(scores.shape, f"tensor {name!r}")
-    n_bytes = scores.numel() * scores.element_size()
-    check_size(n_bytes, max(request.max_bytes, path.stat().st_size), "a tensor")
-    return RowSource(tuple(scores.shape), classes, partial(_pt_blocks, scores))
+    with _pt_errors(), zipfile.ZipFile(path) as archive:
+        check_size(sum(info.file_size for info in archive.infolist()), max_bytes, "the archive")
+        check_pickle(_pt_pickle(archive, max_bytes)[1], max_bytes, remedy)
+    try:
+        return torch.load(path, weights_only=True, map_location="cpu", mmap=False)
+    except BAD_PT as error:
+        raise FileFormatError(f"torch cannot read it with weights_only=True ({reason(error)}). {remedy}") from None
 
 
 def write_pt(stream: BinaryIO, logits: Logits) -> None:
@@ -140,87 +210,58 @@ def write_pt(stream: BinaryIO, logits: Logits) -> None:
         content["labels"] = torch.tensor(logits.labels)
     if logits.classes is not None:
         content["classes"] = list(logits.classes)
-    torch.save(content, stream)
+    recorded = _Recorded(stream)
+    try:
+        torch.save(content, recorded)
+    except RuntimeError:  # of torch's writer, which hides why a write failed
+        if recorded.error is not None:
+            raise recorded.error from None
+        raise
+
+
+class _Recorded(io.RawIOBase):
+    """Passes on what is written and keeps what went wrong."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            return self.stream.write(data)
+        except OSError as error:
+            self.error = error
+            raise
 
 
 @contextmanager
-def _safe_errors(library: ModuleType) -> Iterator[None]:
+def _pt_errors() -> Iterator[None]:
+    """A bare pickle, torch's format before 1.6, is not read."""
     try:
         yield
-    except library.SafetensorError as error:
-        raise FileFormatError(f"not a readable safetensors file, or a truncated one ({error}).") from None
-
-
-def _safe_names(file: Any) -> list[str] | None:
-    metadata = file.metadata() or {}
-    key = first_of(NAMES, metadata)
-    return None if key is None else names_from_json(metadata[key])
-
-
-def _safe_blocks(library: ModuleType, file: Any, name: str, path: Path, rows: int) -> Iterator[NDArray[Any]]:
-    with _safe_errors(library):
-        n_rows = file.get_slice(name).get_shape()[0]
-        for first in range(0, n_rows, rows):
-            yield _safe_tensor(file, name, path, slice(first, min(first + rows, n_rows)))
-
-
-def _safe_tensor(file: Any, name: str, path: Path, rows: slice | None = None) -> NDArray[Any]:
-    """Read a tensor, or some rows of it."""
-    part = file.get_slice(name)
-    check_shape(part.get_shape(), f"tensor {name!r}")
-    if part.get_dtype() == "BF16":
-        return _bfloat16(path, name, rows)
-    try:
-        array: NDArray[Any] = file.get_tensor(name) if rows is None else part[rows]
-    except (TypeError, AttributeError) as error:
-        raise FileFormatError(f"tensor {name!r} has a type NumPy cannot hold ({error}). Save it as float32.") from None
-    return array
-
-
-def _bfloat16(path: Path, name: str, rows: slice | None) -> NDArray[np.float32]:
-    """Read bfloat16, which NumPy lacks: the upper half of a float32. The library has checked the header already."""
-    with path.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        entry = json.loads(stream.read(length))[name]
-        shape, (begin, end) = entry["shape"], entry["data_offsets"]
-        if rows is not None:
-            row_bytes = (end - begin) // shape[0]
-            begin, end = begin + rows.start * row_bytes, begin + rows.stop * row_bytes
-            shape = [rows.stop - rows.start, *shape[1:]]
-        stream.seek(8 + length + begin)
-        upper = np.frombuffer(stream.read(end - begin), dtype="<u2")
-    return (upper.astype(np.uint32) << 16).view(np.float32).reshape(shape)
-
-
-def _pt_members(path: Path) -> list[zipfile.ZipInfo]:
-    """Look at the zip directory before torch does; a bare pickle, torch's format before 1.6, is not read."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+    except InputError:
+        raise
+    except BAD_ARCHIVE as error:
         raise FileFormatError(
-            f"not a torch archive, a truncated one, or of torch before 1.6 ({error}). Save it again with torch.save."
+            f"not a torch archive, a truncated one, or of torch before 1.6 ({reason(error)}). "
+            f"Save it again with torch.save."
         ) from None
 
 
-def _pt_content(torch: ModuleType, path: Path, remedy: str, *, mmap: bool) -> Any:
-    """What a file holds, through torch's restricted unpickler, on the CPU."""
-    try:
-        return torch.load(path, weights_only=True, map_location="cpu", mmap=mmap)
-    except BAD_PT as error:
-        reason = " ".join(str(error).split())[:160]
-        raise FileFormatError(f"torch cannot read it with weights_only=True ({reason}). {remedy}") from None
+def _pt_pickle(archive: zipfile.ZipFile, max_bytes: int) -> tuple[str, bytes]:
+    """Find the one pickle of an archive, and the folder it stands in."""
+    names = [info.filename.lower() for info in archive.infolist()]
+    found = [info for info in archive.infolist() if info.filename.lower().endswith("data.pkl")]
+    if len(found) != 1 or len(set(names)) != len(names):  # torch might see another one than we do
+        raise FileFormatError(f"not a torch archive: {len(found)} members are called data.pkl, or two have one name.")
+    check_member(found[0], Path(str(archive.filename)).stat().st_size)
+    check_size(found[0].file_size, max_bytes, "the pickle in the file")
+    return found[0].filename[: -len("data.pkl")], archive.read(found[0])
 
 
-def _held(torch: ModuleType, content: Any) -> dict[str, Any]:
-    """The named parts of what a file of logits holds."""
-    if isinstance(content, torch.Tensor):
-        content = {"logits": content}
-    if not isinstance(content, dict):
-        raise FileFormatError(f"holds a {type(content).__name__}; wanted a dict with tensors logits and labels.")
-    return {str(key): value for key, value in content.items()}
-
-
-def _pt_blocks(scores: Any, rows: int) -> Iterator[Any]:
-    for first in range(0, len(scores), rows):
-        yield scores[first : first + rows].clone()  # not a view of a file that might change
+def _skip(stream: IO[bytes], n_bytes: int) -> None:
+    while n_bytes > 0 and (got := len(stream.read(min(n_bytes, 1 << 20)))):
+        n_bytes -= got

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.data.arrays import column_classes
+from thermoset.data.arrays import column_classes, first_repeated
+from thermoset.data.quoting import printable, quoted, reason
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.io.files import LABELS, Request, RowSource, build, check_size, need
 
@@ -30,6 +31,7 @@ __all__ = ["is_whole", "label_column", "open_csv", "read_csv", "write_csv"]
 
 WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
 TEXT_BLOCK = (1 << 14, 1 << 20)  # the least and the most bytes of text in a block of pyarrow, which reads 32 ahead
+BYTE_ORDER_MARK = "\ufeff"
 CELL = 64  # but a block must hold a line, and hardly a number takes more bytes than this
 
 
@@ -122,12 +124,14 @@ def read_header(columns: list[str]) -> Header:
     if all(map(_is_number, columns)) and not all(map(is_whole, columns)):
         raise FileFormatError("line 1 holds numbers; the first line must name the columns, one a class and 'label'.")
     if len(columns) == 1:
-        raise FileFormatError(f"only one column, {columns[0][:40]!r}; columns must be separated by commas.")
+        raise FileFormatError(f"only one column, {quoted(columns[0])}; columns must be separated by commas.")
+    if columns[0].startswith(BYTE_ORDER_MARK):  # beside the one that was taken off: it would hide a label column
+        raise FileFormatError("the file begins with two byte order marks. Save it again as UTF-8.")
     for place, name in enumerate(columns, 1):
         if not name.strip():
             raise FileFormatError(f"column {place} has no name. If it is an index, write the file without it.")
-        if name in columns[: place - 1]:
-            raise FileFormatError(f"two columns are called {name!r}.")
+    if (twice := first_repeated(columns)) is not None:
+        raise FileFormatError(f"two columns are called {quoted(twice)}.")
     label = label_column(name for name in columns if name.strip().lower() in LABELS)
     return Header(columns, label, column_classes(name for name in columns if name != label))
 
@@ -140,7 +144,7 @@ def label_column(found: Iterable[str]) -> str | None:
     """
     names = list(found)
     if len(names) > 1:
-        raise FileFormatError(f"columns {names[0]!r} and {names[1]!r} both look like labels. Drop one.")
+        raise FileFormatError(f"columns {quoted(names[0])} and {quoted(names[1])} both look like labels. Drop one.")
     return names[0] if names else None
 
 
@@ -176,12 +180,12 @@ class _Labels:
             raise BadLabelError("is missing. Drop rows without a label")
         if not (self.numbers and is_whole(text)):
             what = "the name of a class column" if self.index else "a whole number"
-            raise BadLabelError(f"is {text!r}; wanted {what}")
-        number = int(float(text))
+            raise BadLabelError(f"is {quoted(text)}; wanted {what}")
+        number = float(text)  # infinite for hundreds of digits, which is too much as well
         if not 0 <= number < self.n_classes:
             hint = ". If labels start at 1, subtract 1" if number == self.n_classes else ""
-            raise BadLabelError(f"is {number}; must be in 0..{self.n_classes - 1}{hint}")
-        return number
+            raise BadLabelError(f"is {printable(text.strip(), 40)}; must be in 0..{self.n_classes - 1}{hint}")
+        return int(number)
 
 
 @contextmanager
@@ -191,7 +195,7 @@ def _text_errors() -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except csv.Error as error:
-        raise FileFormatError(f"not a readable csv file ({error}).") from None
+        raise FileFormatError(f"not a readable csv file ({reason(error)}).") from None
 
 
 class _BoundedLines:
@@ -336,8 +340,9 @@ def _arrow_options(arrow: ModuleType, reader: ModuleType, header: Header) -> tup
 
 def _stack(table: Any, header: Header) -> NDArray[np.float64]:
     scores = np.empty((table.num_rows, len(header.scores)))
-    for place, name in enumerate(header.scores):
-        scores[:, place] = table.column(name).to_numpy()
+    places = (place for place, name in enumerate(header.columns) if name != header.label)
+    for column, place in enumerate(places):
+        scores[:, column] = table.column(place).to_numpy()
     return scores
 
 
@@ -349,7 +354,7 @@ def _read_lines(path: Path, header: Header, max_bytes: int) -> Cells:
             try:
                 labels.append(read(label))
             except BadLabelError as error:
-                raise FileFormatError(f"line {number}, column {header.label!r} {error}.") from None
+                raise FileFormatError(f"line {number}, column {quoted(header.label)} {error}.") from None
         values.extend(_number(text, number, header, i) for i, text in enumerate(cells))
     scores = np.asarray(values, dtype=np.float64).reshape(-1, len(header.scores))
     return Cells(scores, None if header.label is None else labels.tolist())
@@ -362,8 +367,8 @@ def _number(text: str, line: int, header: Header, place: int) -> float:
             return value
     except ValueError:
         pass
-    shown = repr(text) if text.strip() else "empty"
+    shown = quoted(text) if text.strip() else "empty"
     raise FileFormatError(
-        f"line {line}, column {header.scores[place]!r} is {shown}; wanted a number or -inf. "
+        f"line {line}, column {quoted(header.scores[place])} is {shown}; wanted a number or -inf. "
         f"Every column but the label holds the logits of a class."
     )

@@ -1,8 +1,5 @@
 """The door of every metric: what was wanted, what came, what to do. Nothing here changes its input."""
 
-import operator
-from fractions import Fraction
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,6 +9,9 @@ from thermoset.metrics._arrays import AnyArray, BoolArray, FloatArray, IntArray,
 
 ROW_SUM_TOLERANCE = 1e-3
 """How far from one a row of probabilities may sum; float16 gets more, see `check_probs`."""
+
+MOST_SUMMED = 10**7
+"""Rows of a law whose mass function is summed term by term, and classes that are counted: ten million."""
 
 
 def as_array(values: ArrayLike, name: str) -> AnyArray:
@@ -149,29 +149,6 @@ def check_counts(
         s, t = (int(np.broadcast_to(array, legal.shape)[where]) for array in (successes, trials))
         raise InputError(f"{names[0]} must lie between 0 and {names[1]}; got {s} of {t} at index {where}.")
     return successes, trials
-
-
-def check_int(value: int, name: str, minimum: int, maximum: int | None = None) -> int:
-    """Read a whole number in minimum .. maximum."""
-    limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-    message = f"{name} must be a whole number {limits}; got {value!r}. Try {name}={minimum}."
-    try:
-        number = operator.index(value)
-    except TypeError as error:
-        raise InputError(message) from error
-    if isinstance(value, bool) or number < minimum or (maximum is not None and number > maximum):
-        raise InputError(message)
-    return number
-
-
-def check_share(value: Alpha, name: str, example: str) -> Fraction:
-    """Read a number strictly between 0 and 1 as the decimal it prints as; the message suggests `example`."""
-    try:
-        return exact_level(value, name)
-    except InputError as error:
-        raise InputError(
-            f"{name} must be a number strictly between 0 and 1; got {value!r}. Try {name}={example}."
-        ) from error
 
 
 def promised(alpha: Alpha) -> float:

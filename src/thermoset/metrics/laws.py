@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 from scipy.stats import beta, betabinom, binom
 
-from thermoset.core.levels import Alpha, conformal_rank, rows_needed
+from thermoset.bounds import MOST_ROWS, shown, whole_number
+from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
 from thermoset.metrics._arrays import BLOCK, FloatArray, IntArray
 from thermoset.metrics._checks import (
+    MOST_SUMMED,
     check_counts,
-    check_int,
     check_label_values,
-    check_share,
     promised,
 )
 from thermoset.metrics.sets import avg_gap, coverage_gaps, top_gap
@@ -41,6 +41,9 @@ __all__ = [
     "coverage_p_value",
     "noise_floor_of_counts",
 ]
+
+
+_MOST_SIMULATIONS = 10**6
 
 
 class Interval(NamedTuple):
@@ -77,7 +80,7 @@ def conformal_coverage_distribution(n: int, alpha: Alpha) -> "rv_continuous_froz
     >>> round(float(law.mean()), 12)
     0.9
     """
-    rows = check_int(n, "n", 0)
+    rows = whole_number(n, "n", 0, MOST_ROWS, "Try n=1000.")
     k = conformal_rank(rows, alpha)
     if k > rows:
         raise InputError(
@@ -98,8 +101,8 @@ def coverage_law(n_conformal: int, n_evaluation: int, alpha: Alpha) -> "rv_discr
     >>> float(coverage_law(8, 100, alpha=0.1).pmf(100))
     1.0
     """
-    rows = check_int(n_conformal, "n_conformal", 0)
-    fresh = check_int(n_evaluation, "n_evaluation", 1)
+    rows = whole_number(n_conformal, "n_conformal", 0, MOST_ROWS, "Try n_conformal=1000.")
+    fresh = whole_number(n_evaluation, "n_evaluation", 1, MOST_ROWS, "Try n_evaluation=1000.")
     k = conformal_rank(rows, alpha)
     return binom(fresh, 1.0) if k > rows else betabinom(fresh, k, rows + 1 - k)
 
@@ -112,13 +115,13 @@ def coverage_interval(n_conformal: int, n_evaluation: int, alpha: Alpha, confide
     >>> coverage_interval(9, 1, alpha=0.1)  # one row: covered or not, and 1/10 is above 2.5%
     Interval(low=0.0, high=1.0)
     """
-    tail = _tail(confidence)
-    law = coverage_law(n_conformal, n_evaluation, alpha)
+    tail, fresh = _tail(confidence), _summed_rows(n_evaluation)
+    law = coverage_law(n_conformal, fresh, alpha)
     # One pass over the mass function; scipy's generic ppf would sum it again at each step of a search.
-    mass = law.pmf(np.arange(n_evaluation + 1))
+    mass = law.pmf(np.arange(fresh + 1))
     low = int(np.searchsorted(np.cumsum(mass), tail))
-    high = n_evaluation - int(np.searchsorted(np.cumsum(mass[::-1]), tail))
-    return Interval(low / n_evaluation, high / n_evaluation)
+    high = fresh - int(np.searchsorted(np.cumsum(mass[::-1]), tail))
+    return Interval(low / fresh, high / fresh)
 
 
 def coverage_p_value(hits: int, n_evaluation: int, n_conformal: int, alpha: Alpha) -> float:
@@ -127,9 +130,11 @@ def coverage_p_value(hits: int, n_evaluation: int, n_conformal: int, alpha: Alph
     >>> round(coverage_p_value(0, 1, n_conformal=9, alpha=0.1), 12)  # P(miss) = 1 - k/(n + 1) = 1/10
     0.1
     """
-    law = coverage_law(n_conformal, n_evaluation, alpha)
+    fresh = _summed_rows(n_evaluation)
+    law = coverage_law(n_conformal, fresh, alpha)
+    seen = whole_number(hits, "hits", 0, fresh, "Pass the number of rows whose set holds their label.")
     # min: scipy sums the mass function, and the whole sum may exceed one in the last bits.
-    return min(float(law.cdf(check_int(hits, "hits", 0, n_evaluation))), 1.0)
+    return min(float(law.cdf(seen)), 1.0)
 
 
 def clopper_pearson(hits: ArrayLike, n: ArrayLike, confidence: float = 0.95) -> Intervals:
@@ -165,7 +170,7 @@ def coverage_gap_noise_floor(
     >>> 0 < floor.avg_mean < floor.top_mean < floor.top_95
     True
     """
-    classes = check_int(n_classes, "n_classes", 1)
+    classes = whole_number(n_classes, "n_classes", 1, MOST_SUMMED, "Pass the number of columns.")
     counts = np.bincount(check_label_values(labels, classes), minlength=classes)
     return noise_floor_of_counts(counts, alpha, n_simulations=n_simulations, random_state=random_state)
 
@@ -188,8 +193,8 @@ def noise_floor_of_counts(
             f"counts must be the rows of each class, shape (classes,), with at least one row; "
             f"got shape {rows.shape} with {rows.sum()} rows."
         )
-    simulations = check_int(n_simulations, "n_simulations", 1)
-    rng = np.random.default_rng(random_state)
+    simulations = whole_number(n_simulations, "n_simulations", 1, _MOST_SIMULATIONS, "Try 2000.")
+    rng = _generator(random_state)
     # The gaps do not ask which class is which. Sorted, equal counts are neighbours, and NumPy prepares its binomial
     # sampler once for a run of equal counts.
     present = np.sort(rows[rows > 0])
@@ -216,4 +221,17 @@ def _point_95(values: FloatArray) -> float:
 
 
 def _tail(confidence: float) -> float:
-    return float((1 - check_share(confidence, "confidence", "0.95")) / 2)
+    return float((1 - exact_level(confidence, "confidence", "0.95")) / 2)
+
+
+def _summed_rows(n_evaluation: int) -> int:
+    return whole_number(n_evaluation, "n_evaluation", 1, MOST_SUMMED, "Try n_evaluation=1000.")
+
+
+def _generator(random_state: int | np.random.Generator) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_state must be a whole number >= 0 or a numpy Generator; got {shown(random_state)}. Try 0."
+        ) from None

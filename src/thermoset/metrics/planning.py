@@ -12,10 +12,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc
 
+from thermoset.bounds import MOST_ROWS, shown, whole_number
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
 from thermoset.metrics._arrays import FloatArray
-from thermoset.metrics._checks import check_int, check_share
 
 __all__ = ["Plan", "coverage_half_width", "plan"]
 
@@ -56,13 +56,14 @@ def plan(alpha: Alpha, width: Alpha | None = None, confidence: float = 0.95) -> 
     True
     """
     level = exact_level(alpha)
-    sure = check_share(confidence, "confidence", "0.95")
+    sure = exact_level(confidence, "confidence", "0.95")
     minimum = rows = rows_needed(level)
     if width is not None:
-        half = check_share(width, "width", "0.02")
+        half = exact_level(width, "width", "0.02")
         if half < SMALLEST_WIDTH:
             raise InputError(
-                f"width must be at least {float(SMALLEST_WIDTH)}; got {width!r}. No data set has the rows; try 0.01."
+                f"width must be at least {float(SMALLEST_WIDTH)}; got {shown(width)}. No data set has the rows; "
+                "try 0.01."
             )
         rows = _rows_for(level, half, float(1 - sure))
     return Plan(
@@ -86,8 +87,8 @@ def coverage_half_width(n: int, alpha: Alpha, confidence: float = 0.95) -> float
     0.475
     """
     level = exact_level(alpha)
-    outside = float(1 - check_share(confidence, "confidence", "0.95"))
-    rows = check_int(n, "n", 0)
+    outside = float(1 - exact_level(confidence, "confidence", "0.95"))
+    rows = whole_number(n, "n", 0, MOST_ROWS, "Try n=1000.")
     k = conformal_rank(rows, level)
     if k > rows:
         return float(level)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.bounds import whole_number
 from thermoset.metrics._arrays import BLOCK, FloatArray, IntArray, ratio
 from thermoset.metrics._checks import (
     check_confidence_and_correct,
-    check_int,
     check_labels,
     check_probs,
     check_scores,
@@ -27,6 +27,9 @@ __all__ = [
     "reliability_table",
     "top_k_accuracy",
 ]
+
+
+_MOST_BINS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,7 @@ def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bin
     ([0.5, 0.875], [1.0, 0.5], [1, 2])
     """
     level, right = check_confidence_and_correct(confidence, correct)
-    bins = check_int(n_bins, "n_bins", 1)
+    bins = whole_number(n_bins, "n_bins", 1, _MOST_BINS, "Try n_bins=15.")
     # Quotients rather than linspace: 3 / 10 is the 0.3 a user types, linspace(0, 1, 11)[3] is one bit above.
     edges = np.arange(bins + 1) / bins
     place = np.clip(np.searchsorted(edges, level, side="left") - 1, 0, bins - 1)
@@ -143,7 +146,7 @@ def top_k_accuracy(scores: ArrayLike, labels: ArrayLike, k: int = 1) -> float:
     table = check_scores(scores, "scores")
     truth = check_labels(labels, table, "scores")
     n, n_classes = len(table), table.shape[1]
-    allowed = check_int(k, "k", 1, n_classes)
+    allowed = whole_number(k, "k", 1, n_classes, "Try k=1.")
     own = table[np.arange(n), truth][:, None]
     ahead = (table > own) | ((table == own) & (np.arange(n_classes) < truth[:, None]))
     return int(np.count_nonzero(ahead.sum(axis=1) < allowed)) / n

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.bounds import MOST_ROWS, whole_number
 from thermoset.core.levels import Alpha
 from thermoset.errors import InputError
 from thermoset.metrics._arrays import BoolArray, FloatArray, IntArray, ratio
 from thermoset.metrics._checks import (
     as_array,
     check_counts,
-    check_int,
     check_labels,
     check_sets,
     promised,
@@ -87,7 +87,8 @@ def top_gap(gaps: ArrayLike, n_classes: int) -> FloatArray:
     [0.625]
     """
     array = _check_gaps(gaps)
-    wanted = max(check_int(n_classes, "n_classes", 1) // 20, 1)  # 0.05 C without floats: 20 classes give 1
+    classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
+    wanted = max(classes // 20, 1)  # 0.05 C without floats: 20 classes give 1
     kept = min(wanted, array.shape[-1])
     # Absent classes become -1 and so sort below every real gap. The final sort makes the sum, and with it the last
     # bit of the result, independent of the order of the classes.

@@ -209,6 +209,7 @@ def choice_figure(choice: Choice, calibrated: float) -> Figure:
 
 def mark_temperatures(ax: "Axes", marks: Mapping[str, float]) -> None:
     """Dotted lines at temperatures, named at the top, so that no name covers another and no line crosses one."""
+    ax.autoscale_view()  # limits of what is drawn so far, which some Matplotlibs settle only when they render
     names = placed_names(
         marks, lambda t: _PANEL * float(ax.transAxes.inverted().transform(ax.transData.transform((t, 1)))[0])
     )

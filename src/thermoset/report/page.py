@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset._version import __version__
+from thermoset.display import visible
 from thermoset.errors import InputError
-from thermoset.io.files import as_path, errors_about, need, write_whole
+from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
 from thermoset.metrics import clopper_pearson
 from thermoset.report.record import Examples, Report
-from thermoset.report.text import shortened, visible
+from thermoset.report.text import shortened
 from thermoset.sweeping import standard_error
 
 __all__ = ["render_page", "write_page"]
@@ -41,6 +42,7 @@ def write_page(report: Report, path: str | os.PathLike[str]) -> None:
     target = as_path(path)
     if target.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{target}: a report is an HTML page; name a file that ends in .html.")
+    check_targets([target], ())
     content = render_page(report).encode()
     with errors_about(target, "written"), write_whole(target) as stream:
         stream.write(content)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from thermoset.artifact import Artifact
 from thermoset.checking import CheckReport
 from thermoset.core.levels import exact_level
+from thermoset.display import visible
 from thermoset.metrics import NoiseFloor, ReliabilityTable, StratumCoverage
-from thermoset.report.text import shortened, visible
+from thermoset.report.text import shortened
 from thermoset.sweeping import Sweep
 
 __all__ = ["Calibration", "Examples", "LabelPair", "Movement", "Report", "SetFacts"]

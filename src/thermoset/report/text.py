@@ -1,26 +1,8 @@
-"""Names as the page shows them: any text, of any length, as text."""
+"""Names as the page shows them: of any length."""
 
-import unicodedata
-
-__all__ = ["shortened", "visible"]
+__all__ = ["shortened"]
 
 _LONGEST = 60
-_OVERRIDES = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-
-
-def visible(text: str) -> str:
-    """Text with what cannot be shown, or changes what is beside it, written as escapes.
-
-    Control characters, bytes of no character, and overrides of the direction of writing.
-
-    >>> print(visible("two" + chr(10) + "lines").replace(chr(92), "/"))
-    two/nlines
-    """
-    return "".join(c.encode("unicode_escape").decode() if _is_hidden(c) else c for c in text)
-
-
-def _is_hidden(c: str) -> bool:
-    return unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in _OVERRIDES
 
 
 def shortened(text: str, mark: str) -> str:

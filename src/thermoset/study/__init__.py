@@ -5,10 +5,13 @@
 (`printed_cells`). Figures need the `plot` extra.
 """
 
-from collections.abc import Callable
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from thermoset.display import visible
 from thermoset.errors import InputError
 from thermoset.io import SUFFIXES, load
 from thermoset.io.files import need
@@ -40,6 +43,8 @@ __all__ = [
     "study",
     "study_logits",
 ]
+
+_LONGEST_NAME = 240  # bytes of a folder's name: file systems allow 255
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +97,12 @@ def study(
         Files that cannot be studied (no labels, too few rows) are skipped and said so, unless none is left.
     """
     need("matplotlib", "plot", "the figures of the study")
-    from thermoset.study.output import figure_files, summary_files, write_files  # noqa: PLC0415 (needs the extra)
+    from thermoset.study import output  # noqa: PLC0415 (needs the extra)
 
     asked = settings or Settings()
     sources = logits_files(Path(folder))
+    names = _names(sources)
+    output.check_places(Path(out), names.values(), sources)
     counter = _Counter(progress, len(sources), steps(asked) + 1)
     studies: list[PairStudy] = []
     figures: dict[str, bytes] = {}
@@ -103,21 +110,35 @@ def study(
     for source in sources:
         try:
             data = load(source)
-            found = study_logits(data, _name(source, sources), asked, tell=counter.tell)
-            figures.update(figure_files(found, data))
+            found = study_logits(data, names[source], asked, tell=counter.tell)
+            figures.update(output.figure_files(found, data))
             studies.append(found)
         except InputError as error:
-            skipped[source.name] = str(error)
+            skipped[visible(source.name)] = visible(str(error))
         counter.next_file()
     if not studies:
         raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
-    files = write_files(Path(out), {**figures, **summary_files(studies, figures, skipped)})
+    files = output.write_files(Path(out), {**figures, **output.summary_files(studies, figures, skipped)})
     return Study(tuple(studies), skipped, tuple(files))
 
 
-def _name(source: Path, sources: list[Path]) -> str:
-    """A file's name without its ending, where that tells it from the others."""
-    return source.stem if [path.stem for path in sources].count(source.stem) == 1 else source.name
+def _names(sources: Sequence[Path]) -> dict[Path, str]:
+    """What each file is called in texts and in the names of folders, no two alike.
+
+    That is its name without the ending, where this tells it from the others. What cannot be shown is written out, since
+    the name of a file need not be text.
+    """
+    stems = Counter(source.stem for source in sources)
+    names: dict[Path, str] = {}
+    for source in sources:
+        plain = source.stem if stems[source.stem] == 1 and source.stem.strip(".") else source.name
+        name = short = visible(plain).encode()[:_LONGEST_NAME].decode(errors="ignore")
+        for i in itertools.count(2):
+            if name not in names.values():
+                break
+            name = f"{short} ({i})"
+        names[source] = name
+    return names
 
 
 class _Counter:

@@ -7,13 +7,24 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import whole_number
 from thermoset.calibration import fit_ece, fit_nll
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import confidences
 from thermoset.core.sources import ArrayRows, widened
 from thermoset.data import Logits
+from thermoset.estimators import checked_seed
 from thermoset.metrics import reliability_from_confidence, top_k_accuracy
-from thermoset.sweeping import OwnTemperatures, Protocol, Sweep, draw_trial, measure_trials, sweep, temperature_grid
+from thermoset.sweeping import (
+    MOST_TRIALS,
+    OwnTemperatures,
+    Protocol,
+    Sweep,
+    draw_trial,
+    measure_trials,
+    sweep,
+    temperature_grid,
+)
 
 __all__ = ["METHODS", "Measured", "Settings", "Tell", "calibrated_temperatures", "measure"]
 
@@ -35,6 +46,12 @@ class Settings:
     calibration_percent: int = 10
     temperatures: str = "0.3:5:0.1"
     ece_bins: int = 10
+
+    def __post_init__(self) -> None:
+        whole_number(self.trials, "trials", 2, MOST_TRIALS, "Try 100.")
+        checked_seed(self.random_state)
+        for percent in (self.calibration_percent, *self.cp_percents):
+            whole_number(percent, "percents of the rows", 1, 98, "Try 10.")
 
     def protocol(self, cp_percent: int) -> Protocol:
         """How rows are split for a size of the conformal set; calibration rows are the same for all of them."""

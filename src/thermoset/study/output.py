@@ -3,18 +3,19 @@
 import base64
 import html
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from thermoset.data import Logits
 from thermoset.errors import InputError
-from thermoset.io.files import write_all
+from thermoset.io import files_of
+from thermoset.io.files import check_folder, check_targets, write_all
 from thermoset.study.document import study_json
 from thermoset.study.figures import CAPTIONS, drawn_figures
 from thermoset.study.pairs import PairStudy
 from thermoset.study.tables import KEY, Table, cells_csv, study_tables
 
-__all__ = ["figure_files", "summary_files", "write_files"]
+__all__ = ["check_places", "figure_files", "summary_files", "write_files"]
 
 _DPI = 90
 _STYLE = """
@@ -29,6 +30,16 @@ td { font-variant-numeric: tabular-nums; } td.off { background: var(--off); }
 tr:nth-child(even) { background: var(--band); }
 figure { margin: 1.2rem 0; } img { max-width: 100%; background: #fff; } figcaption, .dim { color: var(--dim); }
 """
+
+
+def check_places(out: Path, names: Iterable[str], sources: Iterable[Path]) -> None:
+    """Refuse, before the work, folders that cannot be made and files that must not be replaced: see `check_targets`."""
+    folders = [out / "tables", *(out / "figures" / name for name in names)]
+    for folder in folders:
+        check_folder(folder)
+    there = [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
+    written = [out / "cells.csv", out / "index.html", out / "study.json", *there]
+    check_targets(written, [part for source in sources for part in files_of(source)])
 
 
 def figure_files(study: PairStudy, data: Logits) -> dict[str, bytes]:

@@ -49,7 +49,13 @@ class Table:
     lines: tuple[tuple[str, ...], ...]
 
     def csv(self) -> str:
-        """Comma-separated, with the heads first."""
+        """Comma-separated, with the heads first; a name that a spreadsheet would compute begins with an apostrophe.
+
+        >>> print(Table("t", "Sizes", ("file", "LAC"), (("=1+1", "1.0"),)).csv())
+        file,LAC
+        '=1+1,1.0
+        <BLANKLINE>
+        """
         return _csv([self.head, *self.lines])
 
     def markdown(self) -> str:
@@ -64,13 +70,14 @@ class Table:
         <BLANKLINE>
         """
         rule = "|" + "---|" * len(self.head)
-        escaped = [[cell.replace("|", "\\|") for cell in line] for line in (self.head, *self.lines)]
+        escaped = [[_md(cell) for cell in line] for line in (self.head, *self.lines)]
         rows = [f"| {' | '.join(line)} |" for line in escaped]
         return "\n".join([f"**{self.title}**", "", rows[0], rule, *rows[1:], ""])
 
     def latex(self) -> str:
         r"""A `tabular` in a `table`, for the packages of any article."""
         rows = [" & ".join(map(_tex, line)) + r" \\" for line in (self.head, *self.lines)]
+        rows = [f"{{}}{row}" if row.startswith("[") else row for row in rows]  # or it is an argument of the row above
         columns = "l" * len(self.head)
         return "\n".join(
             [
@@ -91,9 +98,20 @@ def _td(cell: str) -> str:
 
 
 def _csv(lines: Sequence[Sequence[object]]) -> str:
+    """Lines whose first cell is a name."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(lines)
+    csv.writer(text, lineterminator="\n").writerows([_inert(str(name)), *cells] for name, *cells in lines)
     return text.getvalue()
+
+
+def _inert(name: str) -> str:
+    """A name that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
+
+
+def _md(cell: str) -> str:
+    """Text for Markdown, in which names may not end a cell, begin a tag or make a link."""
+    return cell.replace("|", r"\|").replace("<", r"\<").replace("](", r"]\(")
 
 
 def _tex(text: str) -> str:

@@ -7,29 +7,31 @@ alphas nearly for nothing: a trial only draws u, picks rows and an order statist
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import shown, whole_number
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
-from thermoset.core.pool import compiling
+from thermoset.core.pool import MOST_THREADS, compiling
 from thermoset.core.scores import APS, SCORES, Score, resolve
 from thermoset.data import Logits, as_logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed
 from thermoset.groupings import resolve_grouping
+from thermoset.io.files import physical_memory
 from thermoset.sweeping.by_class import run_by_class
 from thermoset.sweeping.grid import PAPER_GRID, checked_temperatures, temperature_grid
 from thermoset.sweeping.own import OwnTemperatures, measure_trials
-from thermoset.sweeping.passes import INTEGRATED_METRICS, METRICS, Plan, run
+from thermoset.sweeping.passes import INTEGRATED_METRICS, METRICS, Plan, bytes_needed, run
 from thermoset.sweeping.table import Sweep, median_of_means, standard_error
 from thermoset.sweeping.trials import Protocol, Trial, draw_trial
 
 __all__ = [
     "INTEGRATED_METRICS",
     "METRICS",
+    "MOST_TRIALS",
     "PAPER_GRID",
     "OwnTemperatures",
     "Protocol",
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 Progress = Callable[[int, int], None]
+
+MOST_TRIALS = 100_000
 
 
 def sweep(
@@ -71,13 +75,13 @@ def sweep(
     logits, labels
         Labelled rows, or `Logits`.
     temperatures : iterable of float
-        Rising; the paper's 0.5 to 5 by 0.1 when left out. See `temperature_grid`.
+        Rising, at most 10,000; the paper's 0.5 to 5 by 0.1 when left out. See `temperature_grid`.
     methods : names or score objects
         Several `RAPS(penalty=..., k_reg=...)` are cheap: they share everything but the comparison.
     alphas, trials, calibration_fraction, cp_fraction, random_state
-        Levels, number of random splits, parts of the rows set aside for calibration (may be 0) and for thresholds;
-        the rest is evaluated. Trial t draws its rows and one u a row from (random_state, t), shared across
-        temperatures, methods and alphas.
+        Levels, number of random splits (at most 100,000, and what memory holds), parts of the rows set aside for
+        calibration (may be 0) and for thresholds; the rest is evaluated. Trial t draws its rows and one u a row from
+        (random_state, t), shared across temperatures, methods and alphas.
     evaluation : "drawn" or "integrated"
         Whether evaluation rows use their drawn u, as a classifier would, or sizes and marginal coverage are averaged
         over u in closed form, which removes that noise. Class gaps are not linear in hits: they always use drawn u,
@@ -109,15 +113,16 @@ def sweep(
         alphas=_checked_alphas(alphas),
         integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
         allow_empty=allow_empty,
-        n_jobs=None if n_jobs is None else _checked_count("n_jobs", n_jobs),
+        n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None takes all cores."),
     )
     protocol = Protocol(calibration_fraction, cp_fraction, checked_seed(random_state), randomized)
-    count = _checked_count("trials", trials)
+    count = whole_number(trials, "trials", 1, MOST_TRIALS, "Try 100.")
     kind = resolve_grouping(grouping)
     if kind is not None and plan.integrate:
         raise InputError("evaluation='integrated' needs one threshold for all classes; got grouping as well.")
     if plan.integrate and not randomized:
         raise InputError("evaluation='integrated' averages over u, which randomized=False has not. Use 'drawn'.")
+    _check_room(bytes_needed(data, plan, count), count, plan)
     _warn_about_conformal_rows(plan, len(protocol.split(len(data), 0).conformal), data.n_classes)
     if kind is None:
         _warm_up(plan)
@@ -164,14 +169,16 @@ def _checked_alphas(alphas: Any) -> tuple[Alpha, ...]:
     found = tuple(alphas) if isinstance(alphas, Iterable) and not isinstance(alphas, str) else (alphas,)
     levels = [exact_level(alpha) for alpha in found]
     if not found or len(set(levels)) < len(found):
-        raise InputError(f"alphas must name at least one level, each once; got {alphas!r}. Try (0.05, 0.1).")
+        raise InputError(f"alphas must name at least one level, each once; got {shown(alphas)}. Try (0.05, 0.1).")
     return found
 
 
-def _checked_count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InputError(f"{name} must be a whole number >= 1; got {value!r}.")
-    return int(value)
+def _check_room(needed: int, trials: int, plan: Plan) -> None:
+    if needed > physical_memory():
+        raise InputError(
+            f"a sweep of {trials:,} trials, {len(plan.temperatures):,} temperatures and {len(plan.alphas):,} levels "
+            f"needs some {needed / 2**30:,.0f} GiB, and there are {physical_memory() / 2**30:,.0f}. Ask for less."
+        )
 
 
 def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:

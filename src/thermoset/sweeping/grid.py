@@ -1,13 +1,15 @@
-"""Temperature grids: inclusive, and built in decimal so that T = 1 is exactly 1.0."""
+"""Temperature grids: inclusive, and built in fractions so that T = 1 is exactly 1.0."""
 
-import math
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import exact_number, shown
 from thermoset.errors import InputError
+from thermoset.estimators import checked_temperature
 
 __all__ = ["PAPER_GRID", "checked_temperatures", "temperature_grid"]
 
@@ -27,38 +29,38 @@ def temperature_grid(text: str) -> NDArray[np.float64]:
     >>> temperature_grid("1,2,4")
     array([1., 2., 4.])
     """
-    try:
-        numbers = [Decimal(part) for part in text.replace(",", ":").split(":")]
-    except InvalidOperation:
-        numbers = []
-    if not numbers or not all(number.is_finite() for number in numbers):
-        raise InputError(f"temperatures must be start:stop:step or numbers with commas; got {text!r}. Try 0.3:5:0.1.")
+    parts = text.replace(",", ":").split(":")
+    numbers = [number for number in map(exact_number, parts) if number is not None]
+    if len(numbers) < len(parts):
+        raise InputError(
+            f"temperatures must be start:stop:step or numbers with commas; got {shown(text)}. Try 0.3:5:0.1."
+        )
     if ":" not in text:
-        return checked_temperatures(map(float, numbers))
+        return checked_temperatures(numbers)
     if len(numbers) != 3 or "," in text or numbers[2] <= 0 or numbers[1] < numbers[0]:
-        raise InputError(f"temperatures must be start:stop:step with start <= stop, step > 0; got {text!r}.")
+        raise InputError(f"temperatures must be start:stop:step with start <= stop, step > 0; got {shown(text)}.")
     start, stop, step = numbers
-    count = int((stop - start) / step) + 1
+    count = (stop - start) // step + 1
     if count > _MOST:
-        raise InputError(f"temperatures {text!r} are {count:,}; at most {_MOST:,}. Take a larger step.")
-    return checked_temperatures(float(start + k * step) for k in range(count))
+        raise InputError(f"temperatures {shown(text)} are more than {_MOST:,}. Take a larger step.")
+    return checked_temperatures(start + k * step for k in range(count))
 
 
-def checked_temperatures(temperatures: Iterable[float] | str) -> NDArray[np.float64]:
-    """Read temperatures: at least one, finite, above 0, rising."""
+def checked_temperatures(temperatures: Iterable[float | Fraction] | str) -> NDArray[np.float64]:
+    """Read temperatures: at least one and at most 10,000, finite, above 0, rising."""
     if isinstance(temperatures, str):  # an iterable of digits
         raise InputError(
-            f"temperatures must be numbers; got {temperatures!r}. Pass temperature_grid({temperatures!r})."
+            f"temperatures must be numbers; got {shown(temperatures)}. Pass temperature_grid({shown(temperatures)})."
         )
     try:
-        found = np.array([float(t) for t in temperatures])
-    except (TypeError, ValueError):
-        raise InputError(f"temperatures must be numbers; got {temperatures!r}.") from None
-    if not found.size:
+        given = list(islice(temperatures, _MOST + 1))
+    except TypeError:
+        raise InputError(f"temperatures must be numbers; got {shown(temperatures)}.") from None
+    if not given:
         raise InputError("temperatures must name at least one; got none. Try [1.0].")
-    bad = [t for t in found.tolist() if not (math.isfinite(t) and t > 0)]
-    if bad:
-        raise InputError(f"temperatures must be finite and > 0; got {bad[0]}.")
+    if len(given) > _MOST:
+        raise InputError(f"temperatures must be at most {_MOST:,}; got more. Take a coarser grid.")
+    found = np.array([checked_temperature(t, "each temperature") for t in given])
     wrong = np.flatnonzero(np.diff(found) <= 0)
     if wrong.size:
         i = int(wrong[0])

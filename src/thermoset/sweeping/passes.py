@@ -4,6 +4,7 @@ Temperatures and trials are taken in turns whose arrays fit a budget of bytes, s
 Every stage writes to its own place or adds integers, so the number of threads and the size of blocks change nothing.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -24,7 +25,17 @@ from thermoset.data import Logits
 from thermoset.metrics import avg_gap, coverage_gaps, top_gap
 from thermoset.sweeping.trials import Protocol, draw_trials
 
-__all__ = ["BUDGET_BYTES", "INTEGRATED_METRICS", "METRICS", "Measured", "Plan", "Ticks", "fill_counted", "run"]
+__all__ = [
+    "BUDGET_BYTES",
+    "INTEGRATED_METRICS",
+    "METRICS",
+    "Measured",
+    "Plan",
+    "Ticks",
+    "bytes_needed",
+    "fill_counted",
+    "run",
+]
 
 METRICS = (
     "avg_size",
@@ -71,6 +82,11 @@ class Plan:
         counts = 4 * threads * len(self.scores) * len(self.alphas) * n_classes * trials
         step = max(1, BUDGET_BYTES // (n_rows * SharesByTemperature.BYTES + counts))
         yield from (slice(start, start + step) for start in range(0, len(self.temperatures), step))
+
+
+def bytes_needed(data: Logits, plan: Plan, trials: int) -> int:
+    """About how much memory a sweep takes beside its input and the budgets of its stages: the result and the counts."""
+    return data.n_classes * trials * 48 + math.prod(plan.shape) * len(plan.metrics) * trials * 8
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import exact_number
 from thermoset.core.levels import Alpha
 from thermoset.core.pool import run_all
 from thermoset.core.trials import Draws, Trials, drawn_rows
@@ -32,7 +33,7 @@ class Protocol:
     def split(self, n_rows: int, trial: int, groups: object = None) -> "Split":
         """The parts of one trial; the same whatever other trials are drawn."""
         seed = (self.random_state, trial)
-        if self.calibration_fraction == 0:
+        if exact_number(self.calibration_fraction) == 0:
             calibration = np.empty(0, dtype=np.int64)
             conformal, evaluation = split_indices(n_rows, self.cp_fraction, random_state=seed, groups=groups)
         else:

@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
+from thermoset.bounds import shown
 from thermoset.errors import InputError
 from thermoset.theory.gaps import margins
 from thermoset.theory.rows import Floats, Ints, finite_logits
 
 __all__ = ["BoundIntervals", "bound", "bound_share", "critical_temperature", "temperature_intervals"]
+
+_MOST_CLASSES = 2**62  # what fits 64 bits, with room
 
 
 @overload
@@ -81,9 +84,12 @@ def temperature_intervals(margin: ArrayLike, n_classes: int) -> BoundIntervals:
     >>> temperature_intervals([0.0, 6.0], 100).hot_from  # b is above 6.25 for T > 1
     array([nan, nan])
     """
-    given = np.asarray(margin, dtype=np.float64)
+    try:
+        given = np.asarray(margin, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.asarray(np.nan)
     if not np.all(given >= 0):
-        raise InputError(f"margin must be at least 0: the largest logit minus the second; got {margin!r}.")
+        raise InputError(f"margin must be at least 0: the largest logit minus the second; got {shown(margin)}.")
     coldest, hottest = float(np.finfo(float).tiny), float(np.finfo(float).max)
     best = critical_temperature(n_classes)
     cold, warm = given > bound(coldest, n_classes), given > bound(best, n_classes)
@@ -129,15 +135,15 @@ def _plain(values: Any) -> Floats | float:
 def _checked_temperatures(temperature: ArrayLike) -> Floats:
     try:
         found = np.asarray(temperature, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"temperature must be numbers > 0; got {temperature!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"temperature must be numbers > 0; got {shown(temperature)}.") from None
     if not np.all((found > 0) & np.isfinite(found)):
-        raise InputError(f"temperature must be finite and > 0; got {temperature!r}.")
+        raise InputError(f"temperature must be finite and > 0; got {shown(temperature)}.")
     return found
 
 
 def _checked_classes(n_classes: ArrayLike) -> Ints:
     found = np.asarray(n_classes)
-    if found.dtype.kind not in "iu" or not np.all(found >= 2):
-        raise InputError(f"n_classes must be a whole number >= 2; got {n_classes!r}.")
+    if found.dtype.kind not in "iu" or not np.all((found >= 2) & (found <= _MOST_CLASSES)):
+        raise InputError(f"n_classes must be a whole number >= 2, up to 2**62; got {shown(n_classes)}.")
     return found.astype(np.int64)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from thermoset.bounds import shown, whole_number
 from thermoset.core.levels import Alpha, rows_needed
 from thermoset.core.scores import Score
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed
-from thermoset.sweeping import Sweep, sweep
+from thermoset.sweeping import MOST_TRIALS, Sweep, sweep
 from thermoset.theory.bound import critical_temperature
 from thermoset.theory.rows import Bools, Floats, Ints, checked_rank, finite_logits
 
@@ -85,19 +86,20 @@ def peaks_by_classes(
     data = finite_logits(logits, labels)
     y = data.require_labels("peaks_by_classes")
     wanted = _sizes(np.bincount(y, minlength=data.n_classes), alpha) if n_classes is None else np.asarray(n_classes)
-    if wanted.ndim != 1 or not np.all((wanted >= 2) & (wanted <= data.n_classes)):
-        raise InputError(f"n_classes must be numbers from 2 to {data.n_classes}; got {n_classes!r}.")
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not np.all((wanted >= 2) & (wanted <= data.n_classes)):
+        raise InputError(f"n_classes must be whole numbers from 2 to {data.n_classes}; got {shown(n_classes)}.")
+    turns = whole_number(repeats, "repeats", 1, MOST_TRIALS, "Try 5.")
     protocol = {"temperatures": list(temperatures), "methods": [method], "alphas": [alpha], "trials": trials}
     rng = np.random.default_rng(checked_seed(random_state))
     found = []
     for count in wanted.tolist():
-        for _ in range(repeats):
+        for _ in range(turns):
             chosen = np.sort(rng.choice(data.n_classes, size=count, replace=False))
             rows = np.flatnonzero(np.isin(y, chosen))
             checked_rank(len(rows) // 2, alpha)
             part = Logits(data.logits[np.ix_(rows, chosen)], np.searchsorted(chosen, y[rows]))
             found.append(_peak_of(part, protocol))
-    shape = (len(wanted), repeats)
+    shape = (len(wanted), turns)
     return ClassPeaks(
         n_classes=wanted,
         predicted=critical_temperature(wanted),

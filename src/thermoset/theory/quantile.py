@@ -67,7 +67,7 @@ def quantile_samples(
     """
     data = finite_logits(logits, labels)
     y = data.require_labels("quantile_samples")
-    grid = [checked_temperature(t) for t in np.atleast_1d(np.asarray(temperatures, dtype=np.float64)).tolist()]
+    grid = [checked_temperature(t) for t in np.atleast_1d(np.asarray(temperatures)).tolist()]
     k = checked_rank(len(data), alpha)
     rows, tied, thresholds = [], [], []
     for t in grid:

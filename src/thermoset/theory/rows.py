@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thermoset.bounds import shown
 from thermoset.core.levels import Alpha, conformal_rank, rows_needed
 from thermoset.core.pool import for_blocks
 from thermoset.core.sources import ArrayRows, Block
@@ -64,9 +65,9 @@ def checked_places(m: ArrayLike, n_rows: int, n_classes: int, name: str = "m") -
     """Read how many top classes a sum takes: a whole number, or one for each row, from 0 to C."""
     given = np.asarray(m)
     if given.dtype.kind not in "iu" or given.shape not in ((), (n_rows,)):
-        raise InputError(f"{name} must be a whole number or one for each of {n_rows} rows; got {m!r}.")
+        raise InputError(f"{name} must be a whole number or one for each of {n_rows} rows; got {shown(m)}.")
     if given.size and not (given.min() >= 0 and given.max() <= n_classes):
-        raise InputError(f"{name} must lie from 0 to {n_classes}, the number of classes; got {m!r}.")
+        raise InputError(f"{name} must lie from 0 to {n_classes}, the number of classes; got {shown(m)}.")
     return np.broadcast_to(given.astype(np.int64), (n_rows,))
 
 

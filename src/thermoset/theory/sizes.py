@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.bounds import real_number, shown
 from thermoset.core.pool import for_blocks
 from thermoset.core.prefixes import prefix_sizes
 from thermoset.core.scores import APS
@@ -18,7 +19,7 @@ from thermoset.core.sources import ArrayRows, Block, ranked
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
-from thermoset.estimators import checked_temperature
+from thermoset.estimators import checked_seed, checked_temperature
 from thermoset.theory.rows import Floats, Ints, finite_logits
 
 __all__ = ["Threshold", "as_threshold", "checked_u", "paper_sizes", "row_u"]
@@ -40,10 +41,9 @@ def as_threshold(q: Any, name: str = "q") -> Threshold:
         if value == np.inf:
             raise InputError(f"{name} is infinite: too few rows for alpha. Add rows or raise alpha.")
     else:
-        if not isinstance(q, int | float | np.floating) or not 0 < q <= 1:
-            raise InputError(f"{name} must be a threshold of APS, in (0, 1]; got {q!r}.")
+        value = real_number(q, name, 5e-324, 1, "a threshold of APS, in (0, 1]", "Pass thresholds_ of a classifier.")
         with np.errstate(divide="ignore"):
-            value, refine = float(q), -float(np.log1p(-q))
+            refine = -float(np.log1p(-value))
     return Threshold(value, (value, float(np.nextafter(refine, -np.inf))), -refine)
 
 
@@ -74,7 +74,7 @@ def row_u(logits: Any, random_state: int = 0) -> Floats:
     (True, False)
     """
     data = finite_logits(logits)
-    out, source = np.empty(len(data)), Randomness(seed=random_state)
+    out, source = np.empty(len(data)), Randomness(seed=checked_seed(random_state))
 
     def fill(block: Block, rows: slice) -> None:
         out[rows] = source.block(ranked(block), rows)
@@ -85,7 +85,10 @@ def row_u(logits: Any, random_state: int = 0) -> Floats:
 
 def checked_u(u: ArrayLike, n_rows: int) -> Floats:
     """Read u: one number in [0, 1], or one for each row."""
-    given = np.asarray(u, dtype=np.float64)
+    try:
+        given = np.asarray(u, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"u must be a number in [0, 1] or one for each of {n_rows} rows; got {shown(u)}.") from None
     if given.shape not in ((), (n_rows,)) or not np.all((given >= 0) & (given <= 1)):
         raise InputError(f"u must be a number in [0, 1] or one for each of {n_rows} rows; got shape {given.shape}.")
     return np.broadcast_to(given, (n_rows,)).copy()

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from thermoset.bounds import MOST_ROWS, whole_number
 from thermoset.calibration import T_MAX
 from thermoset.core.levels import Alpha, exact_level, rows_needed
 from thermoset.core.pool import compiling
@@ -99,7 +100,9 @@ def choose(
     best = checked_temperature(calibrated)
     _check(calibration, setting, preference, selection, conformal)
     grid = default_grid(best, grouping) if temperatures is None else checked_temperatures(temperatures)
-    search = Search(calibration, setting, n_conformal or len(calibration), selection, conformal, Steps(progress))
+    rows = len(calibration) if n_conformal is None else n_conformal
+    fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Leave it out for as many as calibration rows.")
+    search = Search(calibration, setting, fresh, selection, conformal, Steps(progress))
     _warm_up(setting)
     search.steps.expect(len(grid) + 2 * FINER + 3)
     found = find(search, preference, grid)

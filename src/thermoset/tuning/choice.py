@@ -1,14 +1,16 @@
-"""The record of a choice: which temperature, why, what it costs, and how sure the rows are."""
+"""The record of a choice: which temperature, why, what it costs, and how sure the rows are.
 
-from dataclasses import dataclass
+The records are part of the predictor's file, so they refuse fields that they do not know when they are read.
+"""
+
+import msgspec
 
 __all__ = ["Choice", "Comparison", "Curve", "Outlook"]
 
 _NORMAL = 1.96  # standard errors of a 95% interval
 
 
-@dataclass(frozen=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What sets at one temperature are expected to show on fresh rows; errors are standard errors, None if unknown.
 
     `top_gap` is TopCovGap as the calibration rows show it, each half with the threshold of the other: read it beside
@@ -24,8 +26,7 @@ class Outlook:
     top_gap_error: float | None
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What T-hat gives and takes against another temperature: differences T-hat minus the other.
 
     `tells_apart` says whether the rows can tell the class gaps of the two apart: their difference, free of the noise
@@ -41,8 +42,7 @@ class Comparison:
     tells_apart: bool | None
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the choice was made from: expected size and class loss at each temperature searched."""
 
     temperatures: tuple[float, ...]
@@ -51,8 +51,7 @@ class Curve:
     loss: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A temperature for the sets, and why.
 
     Attributes

@@ -108,8 +108,9 @@ def find(search: Search, preference: Preference, grid: Floats) -> Found:
     picks, met, halves = [], True, np.empty(0)
     for rule in rules:
         pick = rule(curves, _searched(curves, peak))
-        if search.refines:
-            curves = joined(curves, search.curves(_between(curves.temperatures, pick.index, peak)))
+        between = _between(curves.temperatures, pick.index, peak)
+        if search.refines and between.size:
+            curves = joined(curves, search.curves(between))
             pick = rule(curves, _searched(curves, peak))
         picks.append(float(curves.temperatures[pick.index]))
         met = met and pick.met

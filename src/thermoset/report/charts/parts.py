@@ -27,13 +27,16 @@ SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
 """Curves are told apart by dashes and shapes too, for readers and printers without colour."""
 
 _DIGITS = 6  # of what is drawn; what is written has its own
+_COMPARED = frozenset({"a", "T"})  # level and temperature: the page's signals must find them, to the last bit
 
 Spec = dict[str, Any]
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with numbers of a few digits; None for what is not finite."""
-    return [{k: _rounded(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+    """Rows with numbers of a few digits, but for those that signals are compared with; None for what is not finite."""
+    return [
+        {k: _rounded(v) if isinstance(v, float) and k not in _COMPARED else v for k, v in row.items()} for row in rows
+    ]
 
 
 def _rounded(value: float) -> float | None:

@@ -1,0 +1,122 @@
+"""Every number that a user types or a file holds is read here, with bounds.
+
+What looks like a number may fill the memory when it is read (1e-99999999 has a denominator of a hundred million
+digits), may be too long to print, or may be NaN, infinite, a boolean or an array. A number that is out of bounds is an
+`InputError`, and nothing is computed with it before.
+"""
+
+import math
+import operator
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+
+import numpy as np
+
+from thermoset.errors import InputError
+
+__all__ = ["MOST_DIGITS", "MOST_ROWS", "brief", "exact_number", "real_number", "shown", "whole_number"]
+
+MOST_DIGITS = 100
+"""Digits of a number as it is typed. The exact decimal expansion of a float near 1 has up to 55."""
+
+MOST_ROWS = 10**12
+"""Rows that can be counted or asked for: a trillion."""
+
+_LARGEST_EXPONENT = 400  # beyond every float: 1e308 and 5e-324 can be typed
+_SHOWN = 80  # characters of a value in a message
+
+
+def shown(value: object) -> str:
+    """A value for an error message: one short line, whatever it is.
+
+    >>> shown(0.5), shown("9" * 1000) == "'" + "9" * 79 + "..."
+    ('0.5', True)
+    >>> shown(10**5000)  # too long for Python to print
+    'a number of more than 4,300 digits'
+    """
+    try:
+        return brief(repr(value))
+    except ValueError:
+        return "a number of more than 4,300 digits"
+
+
+def brief(text: str, most: int = _SHOWN) -> str:
+    """Text as one line of plain characters, cut where it is long.
+
+    >>> brief("two" + chr(10) + "lines"), brief("x" * 100, 4)
+    ('two lines', 'xxxx...')
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * most]).split())
+    return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most]}..."
+
+
+def exact_number(value: object) -> Fraction | None:
+    """The number as it was typed; None for what is no finite number, or has too many digits or too large an exponent.
+
+    A float is the decimal it prints as. Text may be a decimal, with or without an exponent, or a fraction.
+
+    >>> exact_number(0.1), exact_number("1/3"), exact_number("1e-99999999"), exact_number(True)
+    (Fraction(1, 10), Fraction(1, 3), None, None)
+    """
+    single = _single(value)
+    if isinstance(single, bool) or not isinstance(single, str | Decimal | Real):
+        return None
+    if isinstance(single, Rational):
+        found = Fraction(int(single.numerator), int(single.denominator))
+        return found if max(abs(found.numerator), found.denominator) < 10**MOST_DIGITS else None
+    text = str(single)
+    if not text.isprintable() or max(map(len, text.split("/"))) > MOST_DIGITS:
+        return None
+    exponent = text.lower().partition("e")[2]
+    try:
+        if exponent and abs(int(exponent)) > _LARGEST_EXPONENT:
+            return None
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _single(value: object) -> object:
+    """What an array of no dimensions holds; everything else as it is."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def real_number(value: object, name: str, low: float, high: float, wanted: str, advice: str) -> float:
+    """Read a number, not text, from low to high; the message says that `name` must be what is `wanted`.
+
+    >>> real_number(2, "penalty", 0, 10, "a number from 0 to 10", "Try 1.")
+    2.0
+    """
+    single, found = _single(value), math.nan
+    if not isinstance(single, bool) and isinstance(single, Decimal | Real):
+        with suppress(OverflowError, ValueError):
+            found = float(single)
+    if not low <= found <= high:
+        raise InputError(f"{name} must be {wanted}; got {shown(value)}. {advice}")
+    return found
+
+
+def whole_number(value: object, name: str, low: int, high: int, advice: str) -> int:
+    """Read a whole number from low to high.
+
+    >>> whole_number(np.int64(3), "trials", 1, 10, "Try 5.")
+    3
+    >>> whole_number(3.0, "trials", 1, 10, "Try 5.")
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: trials must be a whole number from 1 to 10; got 3.0. Try 5.
+    """
+    try:
+        found = None if isinstance(value, bool | np.bool_) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        found = None
+    if found is None or not low <= found <= high:
+        limits = f"from {low:,} to {_spelled(high)}"
+        raise InputError(f"{name} must be a whole number {limits}; got {shown(value)}. {advice}")
+    return found
+
+
+def _spelled(limit: int) -> str:
+    return f"{limit:,}" if limit < 10**15 else f"2**{limit.bit_length()} - 1"

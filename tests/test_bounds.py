@@ -1,0 +1,76 @@
+"""One place reads numbers: as typed, within bounds, and in next to no time whatever is typed."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from thermoset.bounds import exact_number, real_number, shown, whole_number
+from thermoset.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        ("0.1", Fraction(1, 10)),
+        (" 1e-3 ", Fraction(1, 1000)),
+        ("1/3", Fraction(1, 3)),
+        ("1e-000000003", Fraction(1, 1000)),
+        (0.1, Fraction(1, 10)),
+        (np.float32(0.1), Fraction(1, 10)),
+        (np.array(0.25), Fraction(1, 4)),
+        (np.int8(-3), Fraction(-3)),
+        (Decimal("1e-9"), Fraction(1, 10**9)),
+        (Fraction(2, 7), Fraction(2, 7)),
+        (10**99, Fraction(10**99)),
+        ("1e400", Fraction(10**400)),
+        (f"{'3' * 100}/{'7' * 100}", Fraction(3, 7)),
+        (Fraction(10**99, 10**99 + 1), Fraction(10**99, 10**99 + 1)),
+    ],
+)
+def test_numbers_are_exact(value, number):
+    assert exact_number(value) == number
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1e-99999999", "1e401", "1e" + "9" * 90, "9" * 101, "nan", "inf", "1/0", "²", "", "x", "1e", "0.1\n",
+     "1/" + "9" * 101, 10**100, 10**5000,
+     Fraction(1, 10**100), Decimal("1e99999999"), Decimal("NaN"), Decimal("sNaN"), float("inf"), True, np.True_, None,
+     1j, [1], np.array([1.0]), np.array(True), b"1"],
+    ids=shown,
+)  # fmt: skip
+def test_what_is_no_number_within_reason(value):
+    assert exact_number(value) is None
+
+
+@pytest.mark.parametrize("value", [0.5, 1, np.float32(0.1), np.array(0.5), Fraction(1, 3), Decimal("0.1")])
+def test_reals_keep_their_bits(value):
+    assert real_number(value, "x", 0, 1, "in range", "") == float(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["0.5", True, np.True_, None, -1, 2, float("nan"), 10**400, 10**5000, 1j, [0.5], Decimal("sNaN")],
+    ids=shown,
+)
+def test_other_reals_are_named(value):
+    with pytest.raises(InputError, match=r"^x must be in range; got .*\. Try 1\.$") as raised:
+        real_number(value, "x", 0, 1, "in range", "Try 1.")
+    assert shown(value) in str(raised.value)
+
+
+def test_whole_numbers():
+    assert [whole_number(x, "n", 0, 9, "") for x in (3, np.uint8(3), np.array(3))] == [3, 3, 3]
+    for value in (3.0, "3", True, np.True_, None, -1, 10, 10**5000, np.array([3]), Fraction(3)):
+        with pytest.raises(InputError, match="n must be a whole number from 0 to 9; got "):
+            whole_number(value, "n", 0, 9, "")
+    with pytest.raises(InputError, match=r"from 0 to 2\*\*64 - 1; got -1"):
+        whole_number(-1, "n", 0, 2**64 - 1, "")
+
+
+def test_what_is_shown_is_one_short_line():
+    for value in ("a\nb\x1b[31m", np.zeros((50, 50)), "x" * 10**6, 10**4000, 10**5000, ["\u202e"] * 100):
+        assert shown(value).isprintable()
+        assert len(shown(value)) <= 83
