@@ -81,7 +81,18 @@ def _saps(rank, own, above, others, total, u, *, top, saps_weight, **_):
     return Score(u * top / total) if rank == 1 else Score(top / total, (rank - 2 + u) * saps_weight)
 
 
-_FORMULAS = {"lac": _lac, "aps": _aps, "raps": _raps, "raps_published": _raps_published, "saps": _saps}
+def _topk(rank, own, above, others, total, u, **_):
+    return Score(u, rank)
+
+
+_FORMULAS = {
+    "lac": _lac,
+    "aps": _aps,
+    "raps": _raps,
+    "raps_published": _raps_published,
+    "saps": _saps,
+    "topk": _topk,
+}
 METHODS = tuple(_FORMULAS)
 
 

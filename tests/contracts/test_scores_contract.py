@@ -9,8 +9,8 @@ import pytest
 import oracle
 import thermoset
 from on_arrays import score_matrix
-from thermoset import scores as module
 from thermoset.conformal import ConformalClassifier, scores
+from thermoset.core import scores as module
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 

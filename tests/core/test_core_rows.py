@@ -10,8 +10,8 @@ from scipy.stats import kstest
 from thermoset.core.exponentials import MOST_NEGATIVE, exp, log_add
 from thermoset.core.masses import log_mass_below, log_weight, rank_gaps, weigh
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax
-from thermoset.core.sources import ranked
-from thermoset.core.uniforms import Randomness
+from thermoset.core.sources import ranked, widened
+from thermoset.core.uniforms import Randomness, id_keys
 
 UNIT = 2.0**-53
 
@@ -132,7 +132,7 @@ def test_softmax(temperature, dtype):
     rows[3, 2] = -np.inf
     before = rows.copy()
     probs = np.empty(rows.shape)
-    softmax(rows, temperature, probs)
+    softmax(widened(rows), temperature, probs)
     np.testing.assert_array_equal(rows, before)
     with mp.workdps(50):
         for row, found in zip(rows.astype(float), probs, strict=True):
@@ -144,7 +144,7 @@ def test_softmax(temperature, dtype):
                 assert abs(mp.mpf(float(p)) - true) <= allowed * true + mp.exp(-707)
             assert abs(math.fsum(found) - 1) <= 9 * UNIT * 2
     tops = np.empty((2, len(rows)))
-    confidences(rows, np.array([7.0, temperature]), tops)
+    confidences(widened(rows), np.array([7.0, temperature]), tops)
     np.testing.assert_array_equal(tops[1], probs.max(axis=1))
 
 
@@ -194,7 +194,11 @@ def _uniforms(rows, seed=0, scheme=2):
     return Randomness(seed=seed, scheme=scheme).block(ranked(rows), slice(0, len(rows)))
 
 
-def test_u_is_uniform():
+SCHEMES = pytest.mark.parametrize("scheme", [1, 2])
+
+
+@SCHEMES
+def test_u_is_uniform(scheme):
     rng = np.random.default_rng(4)
     for rows in (
         rng.normal(size=(30_000, 5)),
@@ -202,15 +206,16 @@ def test_u_is_uniform():
         rng.normal(size=(20_000, 2)).astype("f4"),
     ):
         for seed in (0, 1, 2**63):
-            u = _uniforms(rows, seed)
+            u = _uniforms(rows, seed, scheme)
             assert u.min() > 0
             assert u.max() < 1
-            assert kstest(u[np.unique(rows[:, 0] - rows[:, 1], return_index=True)[1]], "uniform").pvalue > 1e-6
+            assert kstest(np.unique(u), "uniform").pvalue > 1e-6  # rows with the same key have the same u
 
 
-def test_u_of_two_seeds_are_strangers():
+@SCHEMES
+def test_u_of_two_seeds_are_strangers(scheme):
     rows = np.random.default_rng(5).normal(size=(20_000, 4))
-    one, two = _uniforms(rows, 0), _uniforms(rows, 1)
+    one, two = _uniforms(rows, 0, scheme), _uniforms(rows, 1, scheme)
     assert np.all(one != two)
     # correlation of 20,000 independent pairs: standard deviation 1 / sqrt(20,000) = 0.0071; five of those
     assert abs(np.corrcoef(one, two)[0, 1]) < 0.0354
@@ -219,9 +224,68 @@ def test_u_of_two_seeds_are_strangers():
 
 def test_u_of_neighbouring_rows_are_strangers():
     grid = np.arange(20_000)[:, None] * 2.0**-10 * [0.0, 1.0, 0.0] + [0.0, 0.0, -1.0]
-    u = _uniforms(grid)
+    u = _uniforms(grid, scheme=1)
     assert len(np.unique(u)) == len(u)
     assert abs(np.corrcoef(u[1:], u[:-1])[0, 1]) < 0.0354
+    steps = np.arange(20_000)[:, None] / 157 * [0.0, 1.0, 0.0] + [0.0, 0.0, -1.0]  # one step of the key each
+    u = _uniforms(steps)
+    assert len(np.unique(u)) == len(u)
+    assert abs(np.corrcoef(u[1:], u[:-1])[0, 1]) < 0.0354
+
+
+MASK = 2**64 - 1
+
+
+def _splitmix(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def _u_by_hand(row, seed):
+    """Scheme 2 in whole numbers: a chain over the seed and the keys of the three largest gaps."""
+    falling = sorted(row, reverse=True)
+    keys = [seed]
+    for j in (1, 2, 3):
+        there = j < len(falling) and falling[j] != -math.inf
+        keys.append(math.floor(157 * min(falling[0] - falling[j], 2**30) + 0.309) + 1 if there else 0)
+    state = 0
+    for key in keys:
+        state = _splitmix(((state ^ key) + 0x9E3779B97F4A7C15) & MASK)
+    return ((state >> 12) + 0.5) / 2**52
+
+
+def test_u_is_the_definition():
+    rng = np.random.default_rng(8)
+    rows = [*rng.normal(scale=9, size=(200, 6)), *rng.normal(size=(50, 2)), [0.0, -np.inf, 3.0], [1e300, -1e300, 0.0]]
+    for row in rows:
+        for seed in (0, 7, 2**64 - 1):
+            assert _uniforms(np.array([row]), seed)[0] == _u_by_hand([float(z) for z in row], seed)
+
+
+def test_u_survives_the_last_bits_of_the_logits():
+    """Noise of 4e-6, as between batch sizes, moves a key only across an edge: 3 keys, 157 steps, two logits each.
+
+    The expected share of rows with another u is 3 * 157 * E|difference of two noises| = 471 * 4e-6 * 2 / sqrt(pi).
+    """
+    rng = np.random.default_rng(9)
+    rows = rng.normal(scale=4, size=(40_000, 50))
+    noisy = rows + rng.normal(scale=4e-6, size=rows.shape)
+    changed = np.mean(_uniforms(rows) != _uniforms(noisy))
+    expected = 471 * 4e-6 * 2 / math.sqrt(math.pi)
+    assert changed < expected + 5 * math.sqrt(expected / 40_000)
+    assert np.mean(_uniforms(rows, scheme=1) != _uniforms(noisy, scheme=1)) > 0.99
+
+
+def test_u_of_an_id_depends_on_nothing_else():
+    rows = np.random.default_rng(10).normal(size=(500, 5))
+    keys = id_keys(range(500))
+    u = Randomness(seed=3, keys=keys).block(ranked(rows), slice(0, 500))
+    other = Randomness(seed=3, keys=keys).block(ranked(rows + 1e-3 * rows**2), slice(0, 500))
+    np.testing.assert_array_equal(u, other)
+    np.testing.assert_array_equal(Randomness(seed=3, keys=keys).block(ranked(rows[100:]), slice(100, 500)), u[100:])
+    assert kstest(u, "uniform").pvalue > 1e-6
+    assert np.all(u != Randomness(seed=4, keys=keys).block(ranked(rows), slice(0, 500)))
 
 
 def test_u_ignores_class_order_exact_shifts_and_the_sign_of_zero():

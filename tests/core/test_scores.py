@@ -101,7 +101,7 @@ def test_masked_class_by_hand():
     by_hand("saps", [0.25, 0.0, 0.75], [0.85, math.inf, 0.375], u=0.5)  # .75 + .5 * .2
     # one class left: its probability is 1
     for method in SCORES:
-        by_hand(method, [0.0, 1.0], [math.inf, 0.0 if method == "lac" else 1.0])
+        by_hand(method, [0.0, 1.0], [math.inf, {"lac": 0.0, "topk": 2.0}.get(method, 1.0)])
 
 
 def test_one_u_for_each_row():
