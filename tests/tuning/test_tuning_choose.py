@@ -7,12 +7,15 @@ import pytest
 
 import thermoset as ts
 from law import generated
+from on_arrays import class_gaps
 from thermoset.core.scores import resolve
+from thermoset.core.trials import Draws, drawn_rows
+from thermoset.core.uniforms import trial_keys
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.sweeping import Trial
 from thermoset.tuning import choose, default_grid
 from thermoset.tuning.curves import Setting
-from thermoset.tuning.held_out import _HALVINGS, Gaps, class_gaps
+from thermoset.tuning.held_out import _HALVINGS, _STREAMS, Gaps
 
 
 def uneven(n_rows=1500, n_classes=10, seed=0, scale=3.0):
@@ -183,11 +186,11 @@ def test_cross_fitted_gaps_are_those_of_the_classifier():
     data = uneven(301, n_classes=3, seed=4)
     made = Setting(resolve("raps"), 0.1, True, True, None, 7)
     gaps = class_gaps(data, made, np.array([0.5, 2.0]))
+    draws = Draws(trial_keys(7, np.arange(_HALVINGS) * _STREAMS + 1), True)
     expected = np.zeros(2)
     for t in range(_HALVINGS):
-        rng = np.random.default_rng((7, 0, t))
-        mixed = rng.permutation(np.arange(301))
-        u = rng.random(301)
+        mixed = np.random.default_rng((7, 0, t)).permutation(np.arange(301))
+        u = drawn_rows(draws, t, np.arange(301))
         halves = (
             Trial(mixed[:0], mixed[150:300], mixed[:150], u),
             Trial(mixed[:0], mixed[:150], mixed[150:], u),
