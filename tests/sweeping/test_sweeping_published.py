@@ -7,7 +7,7 @@ import pytest
 
 from conftest import real_file
 from thermoset import RAPS, sweep
-from thermoset.sweeping import temperature_grid
+from thermoset.sweeping import standard_error, temperature_grid
 
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
 GRID = sorted({*temperature_grid("0.3:5:0.1").tolist(), 1.504, 1.524, 1.761})
