@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from commands import COMMAND, started
 from law import generated
 from parts import require
-from signals import COMMAND, started
 from thermoset.sweeping import METRICS, temperature_grid
 
 require("matplotlib", "plot")
