@@ -16,6 +16,7 @@ from thermoset.core.exponentials import Counts, Floats, Ints
 from thermoset.core.labels import SharesByTemperature
 from thermoset.core.masses import (
     RowMasses,
+    Shares,
     WeightedRow,
     count_masked,
     fill_masses,
@@ -59,7 +60,7 @@ class BlockDraws(NamedTuple):
 
 
 class SortedCuts(NamedTuple):
-    """Thresholds (scores, T, alphas, trials), and the order in which those of a level rise."""
+    """Thresholds (scores, T, alphas, trials), and the order in which those of a level rise, as pairs."""
 
     value: Floats
     refine: Floats
@@ -225,14 +226,35 @@ def _count_walked(prefix: Prefix, opening: Opening, line: Line) -> bool:
 
 
 @leaf_kernel
+def _shares_of_rank(row: WeightedRow, masses: RowMasses, rank: int) -> Shares:
+    """Shares of the label at a rank; of the last one where there are fewer."""
+    p = max(row.weight.shape[0] - rank, row.masked)
+    return shares_at(row, p, masses_at(masses, p))
+
+
+@leaf_kernel
 def _count_exact(row: WeightedRow, masses: RowMasses, formula: Formula, line: Line) -> None:
-    """Count a row by the classifier's arithmetic."""
-    for t in range(line.u.shape[0]):
+    """Count a row by the classifier's arithmetic.
+
+    At most one label depends on u: the first that is outside at u = 1. Thresholds are taken as they rise, so that the
+    ranks inside at u = 1 only grow, and a rank's logarithms are taken once for all trials.
+    """
+    n_classes, first = row.weight.shape[0], line.rising[0]
+    finite = n_classes - row.masked
+    inside = min(exact_size(row, masses, formula, Cut(line.cut[first], line.refine[first]), 1.0), finite)
+    shares = _shares_of_rank(row, masses, inside + 1)
+    for k in range(line.u.shape[0]):
+        t = line.rising[k]
+        cut = Cut(line.cut[t], line.refine[t])
+        while inside < finite and lets_in(cut, formula, inside + 1, shares, 1.0):
+            inside += 1
+            shares = _shares_of_rank(row, masses, inside + 1)
         if line.seen[t] > 0.0:
-            size = exact_size(row, masses, formula, Cut(line.cut[t], line.refine[t]), line.u[t])
-            line.empty[t] += max(size, line.least) == 0
-            line.size[t] += max(size, line.least)
-            line.missed[t] += max(size, line.least) < line.rank
+            size = inside + (inside < finite and lets_in(cut, formula, inside + 1, shares, line.u[t]))
+            size = max(n_classes if cut.value == np.inf else size, line.least)
+            line.empty[t] += size == 0
+            line.size[t] += size
+            line.missed[t] += size < line.rank
 
 
 @leaf_kernel
@@ -373,7 +395,7 @@ class _Counter:
 
     def __init__(self, part: Part) -> None:
         self._part, cuts = part, part.levels.cuts
-        self._cuts = SortedCuts(*cuts, np.argsort(cuts.value, axis=-1, kind="stable"))
+        self._cuts = SortedCuts(*cuts, np.lexsort((cuts.refine, cuts.value), axis=-1))
         self._formulas = formulas(part.levels.scores)
         self.tallies = PerThread(self._tally)
 
