@@ -12,7 +12,7 @@ from thermoset.checking import Promise
 from thermoset.cli import options
 from thermoset.conformal import sets_under
 from thermoset.core.thresholds import ScorePairs
-from thermoset.groupings import GROUPINGS, NULL_GROUP, resolve_grouping
+from thermoset.groupings import GROUPINGS, NULL_GROUP, Division, Grouping, resolve_grouping
 
 ALL = pytest.mark.parametrize("name", list(GROUPINGS))
 ALPHA = "0.2"
@@ -127,3 +127,36 @@ def test_the_promise_checks_out_from_fit_to_file(name, tmp_path):
 def test_groups_come_from_the_grouping():
     assert Promise(ALPHA, [9, 9], "class").groups(2).index.tolist() == [0, 1]
     assert Promise(ALPHA, [9]).groups(2).index.tolist() == [0]
+
+
+class ByParity(Grouping):
+    """A stranger's grouping: even classes share a threshold, and odd ones do."""
+
+    name = "parity"
+    title = "by parity"
+    unit = "parity"
+    units = "parities"
+    each_class = False
+
+    def divide(self, scores, labels, n_classes, alpha, seed):
+        return Division(np.arange(n_classes) % 2)
+
+
+def test_a_grouping_of_ones_own_needs_nothing_but_its_place_in_the_registry(monkeypatch, tmp_path):
+    for module in ("thermoset.groupings", "thermoset.artifact"):
+        monkeypatch.setattr(f"{module}.GROUPINGS", {**GROUPINGS, "parity": ByParity()})
+    predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "size", grouping="parity").fit(*uneven(3000))
+    predictor.save(tmp_path / "p.json")
+    read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
+    assert len(set(read.threshold_.tolist())) == 2
+    fresh = ts.Logits(*uneven(1500, seed=1))
+    report = read.check(fresh)
+    assert report.ok
+    assert report.clusters.index.tolist() == [0, 1]
+    bad = read.check(ts.Logits(fresh.logits, (fresh.labels + 1) % 6))
+    assert any("in 2 of 2 parities" in said for said in bad.broken), bad.broken
+    swept = ts.sweep(fresh, temperatures=[1.0], methods=["aps"], alphas=[ALPHA], trials=2, grouping="parity")
+    assert swept.settings["grouping"] == "parity"
+    rare = ts.ConformalClassifier("aps", 0.01, grouping="parity")
+    with pytest.warns(ts.CoverageWarning, match="at least 99 rows of each parity"):
+        rare.fit(*uneven(60))
