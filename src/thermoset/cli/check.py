@@ -56,7 +56,8 @@ def _show(console: "Console", report: "CheckReport") -> None:
     for column in ("seen", "expected", "p"):
         table.add_column(column, justify="right", no_wrap=True)
     seen, floor, sure = report.marginal, report.floor, report.calibration
-    of_rows = "" if seen.rows == report.rows else f" of {seen.rows:,} rows in clusters"
+    kind = report.promise.kind
+    of_rows = f" of {seen.rows:,} rows in {kind.units}" if kind and seen.rows != report.rows else ""
     allowed = f"{seen.allowed.low:.4f} to {seen.allowed.high:.4f}"
     table.add_row(f"coverage{of_rows}", f"{seen.coverage:.4f}", allowed, f"{seen.p_value:.2g}")
     table.add_row("TopCovGap", f"{report.top_gap:.4f}", f"chance: {floor.top_mean:.4f}, 95%: {floor.top_95:.4f}", "")

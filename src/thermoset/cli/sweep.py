@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, parts, told_warnings
+from thermoset.cli.options import Grouping, Labelled, Probabilities, Quiet, Seed, parts, told_warnings
 from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 
@@ -28,9 +28,7 @@ def sweep(
     evaluation: Annotated[
         Literal["drawn", "integrated"], typer.Option(help="Draw u on evaluation rows, or average sizes over it.")
     ] = "drawn",
-    grouping: Annotated[
-        Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")
-    ] = None,
+    grouping: Grouping = None,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
     table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Kind of table.")] = "csv",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, told_warnings
+from thermoset.cli.options import Grouping, Labelled, Probabilities, Quiet, Seed, told_warnings
 from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
@@ -33,9 +33,7 @@ def tune(
     ] = "coverage",
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
-    grouping: Annotated[
-        Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")
-    ] = None,
+    grouping: Grouping = None,
     deterministic: Annotated[bool, typer.Option("--deterministic", help="Sets without randomisation: larger.")] = False,
     no_empty: Annotated[bool, typer.Option("--no-empty", help="Empty sets get the top label.")] = False,
     calibration_fraction: Annotated[
@@ -103,6 +101,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     from rich.markup import escape
 
     from thermoset.display import visible
+    from thermoset.groupings import GROUPINGS
 
     made, choice = predictor.artifact_, predictor.choice_
     came = made.provenance
@@ -119,7 +118,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         reach = [(m.high - m.low) / 2 for m in cells if m.high is not None and m.low is not None]
         table.add_row(label, *(f"{m.value:.3f} ± {r:.3f}" for m, r in zip(cells, reach, strict=True)))
     console.print(table)
-    conditional = f", {made.grouping}" if made.grouping else ""
+    conditional = f", {GROUPINGS[made.grouping].title}" if made.grouping else ""
     console.print(
         f"[bold]Sets[/] {made.method.name.upper()}, alpha = {made.alpha}{conditional}, prefer {choice.prefer}: "
         f"T-hat = {made.temperature_sets:.3f}",

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.artifact import Artifact
 from thermoset.conformal import ConformalClassifier
 from thermoset.core.levels import exact_level
 from thermoset.data import Logits
@@ -57,20 +56,6 @@ def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:
     counts = together[first, second]
     best = np.argsort(-counts, kind="stable")[:most]
     return tuple(LabelPair(int(first[i]), int(second[i]), int(counts[i])) for i in best if counts[i])
-
-
-def classifier(artifact: Artifact) -> ConformalClassifier:
-    """What makes sets as the predictor does; not fitted yet, and at T = 1."""
-    score = artifact.method.score()
-    return ConformalClassifier(
-        score,
-        artifact.alpha,
-        1.0,
-        artifact.seed is not None or not score.uses_u,
-        artifact.allow_empty,
-        artifact.grouping,
-        artifact.provenance.random_state,
-    )
 
 
 def movements(

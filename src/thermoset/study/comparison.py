@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.pool import run_all
-from thermoset.core.scores import resolve
 from thermoset.data import Logits
 from thermoset.metrics import avg_gap, coverage_gaps, top_gap
+from thermoset.recipes import Recipe
 from thermoset.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.study.by_class import KINDS, count_sets
 from thermoset.study.cells import SHOWN, Cell, Place, cell_of_trials
@@ -23,7 +23,7 @@ from thermoset.study.measure import METHODS, Measured, Settings, Tell
 from thermoset.study.published import Pair
 from thermoset.sweeping import METRICS, Sweep, draw_trial, measure_trials
 from thermoset.tuning import default_grid, read_preference
-from thermoset.tuning.curves import Curves, Rows, Setting
+from thermoset.tuning.curves import Curves, Rows
 from thermoset.tuning.search import Search, Steps, find
 
 __all__ = ["ALPHA", "Comparison", "compare", "few_trials"]
@@ -123,8 +123,8 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
     chosen = {prefer: np.empty(count) for prefer, count in trials.items()}
 
     def work(t: int, rows: NDArray[np.int64]) -> None:
-        setting = Setting(resolve("raps"), ALPHA, True, True, None, t)
-        search = _OneLook(data.take(rows), setting, len(rows), "calibration", None, Steps(None))
+        recipe = Recipe("raps", ALPHA, random_state=t)
+        search = _OneLook(data.take(rows), recipe, len(rows), "calibration", None, Steps(None))
         grid = default_grid(float(found.trial_nll[t]))
         for prefer, temperatures in chosen.items():
             if t < len(temperatures):
