@@ -14,7 +14,7 @@ from law import generated
 from parts import require
 from signals import COMMAND, started
 from thermoset.metrics import swept_metrics
-from thermoset.sweeping import temperature_grid
+from thermoset.sweeping import DEFAULT_GRID, temperature_grid
 
 require("matplotlib", "plot")
 
@@ -64,6 +64,16 @@ def test_every_option_reaches_the_library(run, val, tmp_path):
     table = parquet.read_table(tmp_path / "sweep.parquet").to_pydict()
     assert table == want.trial_columns()
     assert not (tmp_path / "sweep.csv").exists()
+
+
+def test_the_command_and_the_library_sweep_the_same_temperatures(run, val, tmp_path):
+    done = run(val, "--trials", 1, "--methods", "lac", "--quiet", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "sweep.csv").open(newline="") as stream:
+        seen = sorted({float(row["temperature"]) for row in csv.DictReader(stream)})
+    assert seen == ts.sweep(ts.load(val), methods=["lac"], trials=1).temperatures.tolist()
+    assert seen == temperature_grid(DEFAULT_GRID).tolist()
+    assert DEFAULT_GRID in run("--help").stdout
 
 
 @pytest.mark.parametrize("kind", ["class", "cluster"])
