@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["CAPTIONS", "drawn_figures"]
 
 _PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
+_SYMBOLS = {"threshold": r" $\hat{q}$"}  # the paper's
 _NAMES = ("LAC", "APS", "RAPS")
 CAPTIONS = {
     "curves": "Figure 1 and appendix B.5: sizes, class gaps and thresholds against T, by alpha and size of the CP set",
@@ -72,7 +73,8 @@ def _curves(found: Measured, settings: Settings) -> "Figure":
         for j, (alpha, cp) in enumerate(columns):
             ax = panels[i * len(columns) + j]
             one = _at_level(found.curves[cp], alpha)
-            plot_sweep(one, metric, ax=ax, marks={"T*": found.ece})
+            label = METRICS[metric].title + _SYMBOLS.get(metric, "")
+            plot_sweep(one, metric, ax=ax, ylabel=label, marks={"T*": found.ece})
             if i == 0:
                 ax.set_title(f"alpha = {alpha:g}, CP {cp}%", loc="left")
     panels[0].legend(frameon=False)
