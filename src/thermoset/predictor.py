@@ -31,6 +31,7 @@ from thermoset.display import html_curves, html_table
 from thermoset.errors import InputError
 from thermoset.estimators import fit_data, predict_data, remember_classes
 from thermoset.measuring import coverage_measures, measure
+from thermoset.metrics import METRICS
 from thermoset.recipes import Recipe
 from thermoset.tuning import choose, read_preference
 
@@ -301,7 +302,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             [at.name, f"{at.temperature:.2f}", f"{at.size:.2f}", f"{at.top_gap:.3f}", f"{at.empty_share:.1%}"]
             for at in choice.outlooks
         ]
-        table = html_table(["sets at", "T", "labels", "TopCovGap", "empty"], rows)
+        table = html_table(["sets at", "T", "labels", METRICS["top_coverage_gap"].title, "empty"], rows)
         marks = {at.name: at.temperature for at in choice.outlooks}
         plots = [
             html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)

@@ -174,6 +174,17 @@ def test_a_softmax_of_any_precision_is_accepted(dtype):
         assert metric(probs, labels) == pytest.approx(metric(wide, labels), abs=tolerance)
 
 
+def test_tables_and_the_error_have_one_number_of_bins():
+    rng = np.random.default_rng(3)
+    probs = rng.dirichlet(np.ones(5), size=500)
+    labels = rng.integers(0, 5, 500)
+    table = metrics.reliability_table(probs, labels)
+    assert len(table.count) == 15
+    assert table.ece == metrics.expected_calibration_error(probs, labels)
+    correct = probs.argmax(axis=1) == labels
+    assert metrics.reliability_from_confidence(probs.max(axis=1), correct).ece == table.ece
+
+
 PROBABILITY_METRICS = [
     metrics.expected_calibration_error,
     metrics.reliability_table,

@@ -102,6 +102,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
 
     from thermoset.display import visible
     from thermoset.groupings import GROUPINGS
+    from thermoset.metrics import METRICS
 
     made, choice = predictor.artifact_, predictor.choice_
     came = made.provenance
@@ -125,13 +126,14 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         highlight=False,
     )
     coverage = _coverage(predictor, measures.get("coverage"))
-    table = _table("sets at", "T", "labels", "coverage", "TopCovGap", "empty")
+    gap_title = METRICS["top_coverage_gap"].title
+    table = _table("sets at", "T", "labels", "coverage", gap_title, "empty")
     for at in choice.outlooks:
         size = f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
         gap = f"{at.top_gap:.3f}" + ("" if at.top_gap_error is None else f" ± {1.96 * at.top_gap_error:.3f}")
         table.add_row(at.name, f"{at.temperature:.2f}", size, coverage, gap, f"{at.empty_share:.1%}")
     table.caption = (
-        f"± and ranges: 95%. TopCovGap by chance alone on these rows: {choice.noise_floor:.3f}, at most "
+        f"± and ranges: 95%. {gap_title} by chance alone on these rows: {choice.noise_floor:.3f}, at most "
         f"{choice.noise_floor_95:.3f} in 95 of 100 cases."
     )
     console.print(table)

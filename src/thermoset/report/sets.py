@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
+from thermoset.core.exponentials import Bools, Ints
 from thermoset.core.levels import exact_level
 from thermoset.data import Logits
 from thermoset.metrics import size_stratified_coverage
@@ -13,9 +14,6 @@ from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Examples, LabelPair, Movement, SetFacts
 
 __all__ = ["label_pairs", "movements", "pick_examples", "set_facts", "sets_of_examples"]
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 _PAIRS = 30
 _BLOCK = 4096  # rows of a product: its counts are whole numbers far below 2^24, exact in single precision
