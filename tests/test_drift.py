@@ -206,7 +206,9 @@ def test_what_it_says():
     )
 
 
-@pytest.mark.parametrize("bad", [[], [0, 0], [1, -1], [[1, 2]], [0.5, 1.0], ["1"], [[1], [1, 2]], 3, None])
+@pytest.mark.parametrize(
+    "bad", [[], [0, 0], [1, -1], [[1, 2]], [0.5, 1.0], ["1"], [[1], [1, 2]], 3, None, [2**31, 5], [2**62, 2**62]]
+)
 @pytest.mark.parametrize("name", ["reference_counts", "batch_counts"])
 def test_bad_counts_are_refused(bad, name):
     given_counts = {"reference_counts": [1, 2], "batch_counts": [1, 2], name: bad}

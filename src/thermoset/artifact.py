@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.bounds import MOST_ROWS, brief, shown
+from thermoset.bounds import MOST_HELD, brief, shown
 from thermoset.core.levels import exact_level
 from thermoset.core.scores import SCORES, Score
 from thermoset.core.thresholds import ScorePairs
@@ -301,7 +301,7 @@ def _of_sets(artifact: Artifact) -> Broken:
     yield "thresholds must be numbers", _any_nan(thresholds.value) or _any_nan(thresholds.refine)
     yield "thresholds must be one, or one for each class", n_thresholds != (n_classes if by_class else 1)
     yield "pool_sizes must have one entry for each threshold", len(pools) != n_thresholds
-    yield "pool_sizes must not be negative, nor above a trillion", not _are_counts(pools)
+    yield f"pool_sizes must be from 0 to {MOST_HELD:,}", not _are_counts(pools)
     yield "group_of_class must be there for class-conditional sets alone", (groups is not None) != by_class
     if groups is not None:
         yield "group_of_class must have one entry for each class", len(groups) != n_classes
@@ -312,8 +312,9 @@ def _of_sets(artifact: Artifact) -> Broken:
         yield "pool_sizes must be equal for the classes of a group", shared
     yield "classes must be one name for each class, all different", _bad_names(artifact.classes, n_classes)
     yield "sizes must count sets of 0 to n_classes labels", not 0 < len(artifact.sizes) <= n_classes + 1
-    yield "sizes must not be negative, nor above a trillion", not _are_counts(artifact.sizes)
-    yield "sizes must count at least one row", not any(artifact.sizes)
+    yield f"sizes must be from 0 to {MOST_HELD:,}", not _are_counts(artifact.sizes)
+    rows = artifact.provenance.conformal_rows
+    yield "sizes must count the conformal rows, at least one", sum(artifact.sizes) != rows or not rows
     yield "seed must fit 64 bits", artifact.seed is not None and not 0 <= artifact.seed < 2**64
     yield "scheme must be one that is known", artifact.scheme not in SCHEMES
 
@@ -345,7 +346,7 @@ def _of_provenance(artifact: Artifact) -> Broken:
     yield "choice must be what was asked for", asked
     yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
     rows = came.calibration_rows, came.conformal_rows
-    yield "rows must not be negative, nor above a trillion", not _are_counts(rows)
+    yield f"rows must be from 0 to {MOST_HELD:,}", not _are_counts(rows)
     fraction = came.calibration_fraction
     yield "calibration_fraction must be between 0 and 1", _is_not(lambda: bool(exact_level(fraction)))
 
@@ -359,7 +360,7 @@ def _is_temperature(value: float) -> bool:
 
 
 def _are_counts(values: Sequence[int]) -> bool:
-    return all(0 <= value <= MOST_ROWS for value in values)
+    return all(0 <= value <= MOST_HELD for value in values)
 
 
 def _is_not(holds: Callable[[], bool]) -> bool:

@@ -16,13 +16,16 @@ import numpy as np
 
 from thermoset.errors import InputError
 
-__all__ = ["MOST_DIGITS", "MOST_ROWS", "brief", "exact_number", "real_number", "shown", "whole_number"]
+__all__ = ["MOST_DIGITS", "MOST_HELD", "MOST_ROWS", "brief", "exact_number", "real_number", "shown", "whole_number"]
 
 MOST_DIGITS = 100
 """Digits of a number as it is typed. The exact decimal expansion of a float near 1 has up to 55."""
 
 MOST_ROWS = 10**12
-"""Rows that can be counted or asked for: a trillion."""
+"""Rows that can be asked for, in a plan or a law: a trillion."""
+
+MOST_HELD = 2**31 - 1
+"""Rows that data can have: their numbers fit 32 bits."""
 
 _LARGEST_EXPONENT = 400  # beyond every float: 1e308 and 5e-324 can be typed
 _SHOWN = 80  # characters of a value in a message

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
+from thermoset.bounds import MOST_HELD, shown
 from thermoset.errors import InputError
 
 __all__ = ["LEVELS", "SIGNIFICANCE", "Drift", "size_drift"]
@@ -168,4 +169,6 @@ def _checked(counts: Any, name: str) -> NDArray[np.int64]:
         raise InputError(f"{wanted}; got shape {array.shape} of {array.dtype}. {remedy}")
     if array.min(initial=0) < 0 or not array.any():
         raise InputError(f"{wanted}; got {array.sum()} rows, smallest count {array.min(initial=0)}. {remedy}")
+    if sum(array.tolist()) > MOST_HELD:
+        raise InputError(f"{wanted}, and at most {MOST_HELD:,}; got {shown(sum(array.tolist()))}. {remedy}")
     return array.astype(np.int64, copy=False)

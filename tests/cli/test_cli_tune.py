@@ -249,10 +249,7 @@ BAD = [
     (("--prefer", "gap<=2"), "a gap budget must be a share from 0 to 1; got 'gap<=2'"),
     (("--prefer", "gap<=0.1", "--grouping", "class"), "needs one threshold for all classes"),
     (("--alpha", "2"), "alpha must be a number strictly between 0 and 1"),
-    (
-        ("--alpha", "x"),
-        "alpha must be a number strictly between 0 and 1, at least 1e-09 from both, of at most 100 digits; got 'x'",
-    ),
+    (("--alpha", "x"), "of at most 100 digits; got 'x'"),
     (("--alpha", "0.001"), "choosing a temperature at alpha=0.001 needs at least 1998 calibration rows; got 1000"),
     (("--calibration-fraction", "1"), "calibration_fraction must be a number strictly between 0 and 1"),
     (("--calibration-fraction", "0.0001"), "has no row"),

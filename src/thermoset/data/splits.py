@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.bounds import shown, whole_number
+from thermoset.bounds import MOST_HELD, shown, whole_number
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.data.labels import is_missing, one_column
 from thermoset.data.quoting import quoted
@@ -19,8 +19,6 @@ __all__ = ["Part", "Rows", "Seed", "split_indices"]
 
 Part = int | Alpha
 """A whole number of rows, or a fraction in (0, 1) of all rows, read as the decimal it prints as."""
-
-_MOST_ROWS = 2**31 - 1  # row numbers fit 32 bits
 
 Seed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
 Rows = NDArray[np.int64]
@@ -54,7 +52,7 @@ def split_indices(
     >>> split_indices(6, 2, groups=["a", "a", "b", "b", "c", "c"])
     (array([2, 3]), array([0, 1, 4, 5]))
     """
-    n_rows = whole_number(n_rows, "n_rows", 1, _MOST_ROWS, "Pass the number of rows.")
+    n_rows = whole_number(n_rows, "n_rows", 1, MOST_HELD, "Pass the number of rows.")
     sizes = _sizes(parts, n_rows)
     rng = _generator(random_state)
     if groups is None:
