@@ -85,6 +85,11 @@ def _topk(rank, own, above, others, total, u, **_):
     return Score(u, rank)
 
 
+def _margin(rank, own, above, others, total, u, *, top, second, **_):
+    """p_(2) - p_(1) is -1 + (1 - p_(1) + p_(2)), whose bracket is a mass; for the others p_(1) - p_y is one."""
+    return Score((others + second) / total, -1) if rank == 1 else Score((top - own) / total)
+
+
 _FORMULAS = {
     "lac": _lac,
     "aps": _aps,
@@ -92,6 +97,7 @@ _FORMULAS = {
     "raps_published": _raps_published,
     "saps": _saps,
     "topk": _topk,
+    "margin": _margin,
 }
 METHODS = tuple(_FORMULAS)
 
@@ -103,7 +109,9 @@ def row_scores(method, row, weight, u, *, penalty=PENALTY, k_reg=K_REG, saps_wei
     total = number(0)
     for label in labels:  # in rank order, so that the last partial sum over the total is exactly one
         total = total + weight[label]
-    options = {"penalty": number(penalty), "k_reg": k_reg, "saps_weight": number(saps_weight), "top": weight[labels[0]]}
+    top, second = (weight[label] for label in labels[:2])
+    options = {"penalty": number(penalty), "k_reg": k_reg, "saps_weight": number(saps_weight)}
+    options |= {"top": top, "second": second}
     result = [None] * len(row)
     above = number(0)
     for rank, label in enumerate(labels, start=1):

@@ -15,7 +15,7 @@ from thermoset.bounds import MOST_ROWS, whole_number
 from thermoset.calibration import T_MAX
 from thermoset.core.levels import Alpha, exact_level, rows_needed
 from thermoset.core.pool import compiling
-from thermoset.core.scores import Score, resolve
+from thermoset.core.scores import ScoreLike, resolve
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
@@ -40,7 +40,7 @@ _RATIO = 1.08  # of the temperatures added to the grid
 def choose(
     calibration: Logits,
     *,
-    method: str | Score = "raps",
+    method: ScoreLike = "raps",
     alpha: Alpha = 0.1,
     prefer: str | float = "coverage",
     calibrated: float,
@@ -99,11 +99,12 @@ def choose(
     setting = Setting(resolve(method), alpha, bool(randomized), bool(allow_empty), grouping, checked_seed(random_state))
     best = checked_temperature(calibrated)
     _check(calibration, setting, preference, selection, conformal)
-    grid = default_grid(best, grouping) if temperatures is None else checked_temperatures(temperatures)
+    grid = default_grid(best, coarse=setting.by_halving) if temperatures is None else checked_temperatures(temperatures)
     rows = len(calibration) if n_conformal is None else n_conformal
     fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Leave it out for as many as calibration rows.")
     search = Search(calibration, setting, fresh, selection, conformal, Steps(progress))
-    _warm_up(setting)
+    if not setting.by_halving:
+        _warm_up(setting)
     search.steps.expect(len(grid) + 2 * FINER + 3)
     found = find(search, preference, grid)
     result = report(search, preference, best, found)
@@ -113,14 +114,14 @@ def choose(
     return result
 
 
-def default_grid(calibrated: float, grouping: str | None = None) -> Floats:
-    """The temperatures searched: 0.3 to 5 by 0.1, and further where T* asks for it.
+def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
+    """The temperatures searched: 0.3 to 5 by 0.1, or a dozen where each is slow, and further where T* asks for it.
 
     >>> grid = default_grid(1.3)
     >>> float(grid[0]), float(grid[-1]), 1.0 in grid
     (0.3, 5.2, True)
     """
-    grid = temperature_grid(_GRID if grouping is None else _COARSE)
+    grid = temperature_grid(_COARSE if coarse else _GRID)
     added = []
     top = min(_BEYOND * calibrated, T_MAX)
     if top > grid[-1]:
@@ -144,6 +145,11 @@ def _check(
         raise InputError(
             f"prefer={preference.text!r} needs one threshold for all classes; grouping="
             f"{setting.grouping!r} evens out class coverage by itself. Use prefer='size' or a size budget."
+        )
+    if preference.kind == "gap_budget" and not setting.score.compiled:
+        raise InputError(
+            f"prefer={preference.text!r} needs a closed form, which the score {setting.score.name!r} has not. Use "
+            "prefer='size', 'coverage' or a size budget."
         )
     needed = (4 if preference.kind == "gap_budget" else 2) * rows_needed(setting.alpha)
     if len(calibration) < needed:

@@ -84,7 +84,7 @@ class _View:
 
 
 def _view(search: Search, temperatures: Floats) -> _View:
-    if search.setting.grouping is not None:
+    if search.setting.by_halving:
         return _View(
             *by_halves(search.calibration, search.setting, temperatures, search.steps.take), None, search.n_conformal
         )

@@ -58,6 +58,11 @@ class Setting:
         return self.randomized and self.score.uses_u
 
     @property
+    def by_halving(self) -> bool:
+        """Whether sets have no closed form, and are tried on random halves instead."""
+        return self.grouping is not None or not self.score.compiled
+
+    @property
     def law(self) -> Law:
         """The score as kernels take it where u is integrated out."""
         return Law(self.score.formula, self.drawn)

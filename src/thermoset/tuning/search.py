@@ -60,7 +60,7 @@ class Search:
         """Estimates to choose by."""
         if self.selection == "paper" and self.conformal is not None:
             return by_paper(self.conformal, self.calibration, self.setting, temperatures, self.steps.take)
-        if self.setting.grouping is not None:
+        if self.setting.by_halving:
             return by_halves(self.calibration, self.setting, temperatures, self.steps.take)[0]
         return self.closed_form(temperatures)[0]
 
@@ -76,7 +76,7 @@ class Search:
 
     def floor(self) -> NoiseFloor:
         """What TopCovGap shows by chance alone on the rows it is measured on."""
-        slow = self.setting.grouping is not None
+        slow = self.setting.by_halving
         rows = some_rows(self.calibration, self.setting) if slow else self.calibration
         counts = np.bincount(rows.require_labels("tuning"), minlength=rows.n_classes)
         if slow:
@@ -85,8 +85,8 @@ class Search:
 
     @property
     def refines(self) -> bool:
-        """Whether temperatures off the grid are looked at: the paper has a grid, class-conditional sets are slow."""
-        return self.selection == "calibration" and self.setting.grouping is None
+        """Whether temperatures off the grid are looked at: the paper has a grid, and halving rows is slow."""
+        return self.selection == "calibration" and not self.setting.by_halving
 
 
 @dataclass(frozen=True)
