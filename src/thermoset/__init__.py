@@ -33,6 +33,7 @@ __getattr__, __dir__, __all__ = _attach(
         "report",
         "study",
         "sweeping",
+        "testing",
         "theory",
         "tuning",
     ],
@@ -52,7 +53,7 @@ __getattr__, __dir__, __all__ = _attach(
         "io": ["load", "save"],
         "metrics": ["plan"],
         "predictor": ["TwoTemperaturePredictor"],
-        "core.scores": ["APS", "LAC", "RAPS", "SAPS", "SCORES"],
+        "core.scores": ["APS", "LAC", "RAPS", "SAPS", "SCORES", "Margin", "OwnScore", "PlainScore", "TopK"],
         "sweeping": ["Sweep", "sweep"],
     },
 )

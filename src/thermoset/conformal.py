@@ -159,7 +159,10 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_set(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
-        """Sets as booleans, (n, C): entry [i, y] says whether label y is in the set of row i; `u`, `ids` as in `fit`."""
+        """Sets as booleans, (n, C): entry [i, y] says whether label y is in the set of row i.
+
+        `u` and `ids`: as in `fit`.
+        """
         data = predict_data(self, logits)
         sets: NDArray[np.bool_] = self._sets(data, self.thresholds_[None], u, ids)[0]
         return sets

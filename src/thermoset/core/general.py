@@ -78,9 +78,7 @@ def class_sets(
     return sets
 
 
-def _in_label_order(
-    block: Block, place: slice, score: Score, temperature: float, randomness: Randomness
-) -> ScorePairs:
+def _in_label_order(block: Block, place: slice, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
     rising, order = ascending(block)
     pairs = plain_pairs(score, sorted_rows(rising, temperature, randomness.block(rising, place)))
     out = ScorePairs(np.empty(block.shape), np.empty(block.shape))

@@ -11,10 +11,10 @@ A score is a *pair* (value, refine) ordered lexicographically. `value` is the pa
     top     share of the top class; the others together have `rest`
     u       the row's uniform number; 1 makes the score deterministic
 
-To add a compiled score: write its value, its refinement and its record here, give it a code, a branch in `score_value`
-and `score_refine` and a line in `SCORES`; the contract tests collect it. The record must state its `step`, the most that
-one rank adds to the value by itself: bounds of rounding errors rest on it. Within a row the pair must not fall as the
-rank grows: sets are prefixes. For the sweep the value must also be affine in u, and over all u a rank's values must
+To add a compiled score: write its value, its refinement and its record here, give it a code, a branch in
+`score_value` and `score_refine` and a line in `SCORES`; the contract tests collect it. The record must state its
+`step`, the most that one rank adds to the value by itself: bounds of rounding errors rest on it. Within a row the pair
+must not fall as the rank grows: sets are prefixes. For the sweep the value must also be affine in u, and over all u a rank's values must
 not reach into the next rank's: at most one label of a row depends on u.
 
 A plain score is NumPy on sorted rows, promises none of this, and takes the general path (`core.general`), which is
@@ -384,9 +384,9 @@ class OwnScore(PlainScore):
     """A function (probs, rank, u) as a score; `method=function` makes it by itself.
 
     probs (n, C) are each row's probabilities in falling order, rank (C,) counts from 1, u is (n, 1). The function
-    returns values (n, C), or a pair (value, refine) of such arrays, and must depend on nothing else. `uses_u=False` says
-    that it does not look at u. `thermoset.testing.check_score` tries it out. Two are equal if their functions and names
-    are. The name must not be one of `SCORES`; a predictor with such a score cannot be saved.
+    returns values (n, C), or a pair (value, refine) of such arrays, and must depend on nothing else. `uses_u=False`
+    says that it does not look at u. `thermoset.testing.check_score` tries it out. Two are equal if their functions and
+    names are. The name must not be one of `SCORES`; a predictor with such a score cannot be saved.
 
     >>> OwnScore(lambda probs, rank, u: rank - u * probs, "ranks")
     OwnScore('ranks')
@@ -394,7 +394,7 @@ class OwnScore(PlainScore):
 
     function: Callable[..., Any]
 
-    def __init__(self, function: Callable[..., Any], name: str | None = None, *, uses_u: bool = True) -> None:
+    def __init__(self, function: Any, name: str | None = None, *, uses_u: bool = True) -> None:
         if not callable(function) or isinstance(function, type):
             raise InputError(f"a score of your own must be a function (probs, rank, u); got {function!r}.")
         given = getattr(function, "__name__", type(function).__name__) if name is None else name

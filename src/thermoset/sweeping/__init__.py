@@ -158,7 +158,7 @@ def _name(score: Score) -> str:
     return f"{score.name}({given})"
 
 
-def _checked_methods(methods: ScoreLike | Sequence[ScoreLike]) -> tuple[Score, ...]:
+def _checked_methods(methods: Any) -> tuple[Score, ...]:
     one = isinstance(methods, str | Score) or callable(methods)
     found = tuple(resolve(method) for method in ((methods,) if one else methods))
     if not found:
