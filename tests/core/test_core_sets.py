@@ -14,9 +14,7 @@ from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 
 ALL = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-COMPILED = pytest.mark.parametrize(
-    "score", [score for score in SCORES.values() if score.compiled], ids=lambda s: s.name
-)
+COMPILED = pytest.mark.parametrize("score", [score for score in SCORES.values() if score.compiled], ids=repr)
 TEMPERATURES = (0.01, 0.3, 1.0, 100.0)
 
 

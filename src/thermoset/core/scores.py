@@ -14,8 +14,8 @@ A score is a *pair* (value, refine) ordered lexicographically. `value` is the pa
 To add a compiled score: write its value, its refinement and its record here, give it a code, a branch in
 `score_value` and `score_refine` and a line in `SCORES`; the contract tests collect it. The record must state its
 `step`, the most that one rank adds to the value by itself: bounds of rounding errors rest on it. Within a row the pair
-must not fall as the rank grows: sets are prefixes. For the sweep the value must also be affine in u, and over all u a rank's values must
-not reach into the next rank's: at most one label of a row depends on u.
+must not fall as the rank grows: sets are prefixes. For the sweep the value must also be affine in u, and over all u a
+rank's values must not reach into the next rank's: at most one label of a row depends on u.
 
 A plain score is NumPy on sorted rows, promises none of this, and takes the general path (`core.general`), which is
 slower: derive from `PlainScore`, or give `method=` a function.
