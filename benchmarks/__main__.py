@@ -19,8 +19,11 @@ _NAMES = (
     "ece",
     "raps",
     "aps",
-    "class",
+    "mondrian",
     "sweep",
+    "rows",
+    "cold",
+    "grouped",
     "growth",
     "plain",
     "tune",
@@ -49,7 +52,7 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, settings: Settings) -> Table:
     # Imported here: libraries read the number of threads from the environment when they are first imported.
-    from benchmarks import calibration, memory, page, sets, startup, study, sweeps, tuning
+    from benchmarks import calibration, memory, page, sets, stages, startup, study, sweeps, tuning
 
     benchmarks = {
         "startup": startup.startup,
@@ -58,8 +61,11 @@ def _run(name: str, settings: Settings) -> Table:
         "ece": calibration.ece,
         "raps": sets.raps,
         "aps": sets.aps,
-        "class": sets.mondrian,
+        "mondrian": sets.mondrian,
         "sweep": sweeps.sweep,
+        "rows": stages.rows,
+        "cold": stages.cold,
+        "grouped": stages.grouped,
         "growth": sweeps.growth,
         "plain": sweeps.plain,
         "tune": tuning.tune,

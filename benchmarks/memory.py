@@ -86,7 +86,8 @@ def _peak(task: str, rows: int, classes: int) -> int:
     logits, labels = network_logits(rows, classes, seed=0)
     _CLEAR.write_text("5")  # peak := now
     before = _status("VmRSS")
-    result = model.predict_set(logits) if task == "predict_set" else ts.sweep(logits, labels)
+    grid = ts.sweeping.temperature_grid(ts.sweeping.PAPER_GRID)
+    result = model.predict_set(logits) if task == "predict_set" else ts.sweep(logits, labels, grid)
     peak = _status("VmHWM")
     del result  # kept until the peak was read
     return peak - before

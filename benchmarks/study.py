@@ -14,6 +14,7 @@ import thermoset as ts
 from benchmarks.data import network_logits
 from benchmarks.memory import peak_memory
 from benchmarks.report import Line, Settings, Table, Target
+from thermoset.sweeping import PAPER_GRID, temperature_grid
 
 __all__ = ["study"]
 
@@ -67,7 +68,7 @@ def _run(folder: Path) -> dict[str, float]:
     peak = peak_memory()
     data = ts.load(folder / "generated.npz")
     again = time.perf_counter()
-    ts.sweep(data)
+    ts.sweep(data, temperatures=temperature_grid(PAPER_GRID))
     return {"study": ended - start, "peak": peak, "sweep": time.perf_counter() - again}
 
 

@@ -17,11 +17,11 @@ import thermoset as ts
 from benchmarks.data import network_logits
 from benchmarks.report import Line, Settings, Table, Target, timed
 from benchmarks.timing import best_of
-from thermoset.sweeping import temperature_grid
+from thermoset.sweeping import PAPER_GRID, temperature_grid
 
 __all__ = ["compilation", "growth", "plain", "sweep"]
 
-GRID = temperature_grid("0.5:5:0.1")
+GRID = temperature_grid(PAPER_GRID)
 ALPHAS = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5]
 _SOFTMAXES = 6  # timed; the yardstick is as many as the grid has temperatures
 
@@ -37,9 +37,9 @@ def sweep(settings: Settings) -> Table:
     # One softmax needs a float T: a NumPy scalar would turn the float32 logits into float64 and take twice as long.
     contenders = {
         "softmax": lambda: [softmax(logits / float(t), axis=1) for t in GRID[:: len(GRID) // _SOFTMAXES][:_SOFTMAXES]],
-        "100 trials": lambda: ts.sweep(logits, labels),
-        "1 trial": lambda: ts.sweep(logits, labels, trials=1),
-        "10 alphas": lambda: ts.sweep(logits, labels, alphas=ALPHAS),
+        "100 trials": lambda: ts.sweep(logits, labels, GRID),
+        "1 trial": lambda: ts.sweep(logits, labels, GRID, trials=1),
+        "10 alphas": lambda: ts.sweep(logits, labels, GRID, alphas=ALPHAS),
     }
     timings = best_of(contenders, settings.repeats)
     yardstick = (timings["softmax"].seconds or 0) * len(GRID) / _SOFTMAXES
@@ -67,7 +67,7 @@ def growth(settings: Settings) -> Table:
         if rows > 4 * settings.rows or classes > 10 * settings.classes:
             continue
         logits, labels = network_logits(rows, classes, seed=2)
-        run = partial(ts.sweep, logits, labels, trials=100)
+        run = partial(ts.sweep, logits, labels, GRID, trials=100)
         timing = best_of({"sweep": lambda run=run: _quiet(run)}, min(settings.repeats, 2))["sweep"]
         each = 1e9 * (timing.seconds or 0) / (rows * classes * len(GRID))
         lines.append(timed(f"{rows:,} × {classes:,}", timing, note=f"{each:.2f} ns for each logit and temperature"))
@@ -85,7 +85,7 @@ def plain(settings: Settings) -> Table:
     logits, labels = network_logits(settings.rows, settings.classes, seed=0)
     _compiled()
     timings = best_of(
-        {"plain": lambda: _plain_trial(logits, labels, 1.5), "sweep": lambda: ts.sweep(logits, labels)}, 1
+        {"plain": lambda: _plain_trial(logits, labels, 1.5), "sweep": lambda: ts.sweep(logits, labels, GRID)}, 1
     )
     scaled = (timings["plain"].seconds or 0) * len(GRID) * 3 * 100
     return Table(

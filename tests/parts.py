@@ -6,6 +6,16 @@ from types import ModuleType
 from typing import NoReturn
 
 import pytest
+import sklearn
+
+_SKLEARN = tuple(map(int, sklearn.__version__.split(".")[:2]))
+
+
+def since_sklearn(major: int, minor: int) -> pytest.MarkDecorator:
+    """A comparison with something that scikit-learn has since this version; the library does without."""
+    return pytest.mark.skipif(
+        (major, minor) > _SKLEARN, reason=f"scikit-learn before {major}.{minor} has nothing to compare with"
+    )
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -1,7 +1,9 @@
 """The predictor as a file: exact floats, versions, damage, foreign files, whole writes."""
 
+import hashlib
 import json
 import math
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -16,6 +18,7 @@ from thermoset.core.scores import APS, LAC, RAPS, SAPS
 from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError, InputError
 from thermoset.tuning import Curve
+from thermoset.tuning.preference import Blend, GapBudget, Size, SizeBudget
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +146,8 @@ def test_a_newer_file_asks_for_an_upgrade(saved):
         (lambda d: d["choice"]["comparisons"][1].update(extra=1), "unknown field `extra`"),
         (lambda d: d.pop("alpha"), "missing required field `alpha`"),
         (lambda d: d.update(temperature="warm"), "Expected `float`"),
-        (lambda d: d.update(grouping="both"), "Invalid enum value"),
+        (lambda d: d["choice"]["preference"].update(extra=1), "unknown field `extra`"),
+        (lambda d: d["choice"]["preference"].update(kind="best"), "Invalid value 'best'"),
         (lambda d: d["thresholds"]["value"].__setitem__(0, "nan"), "Invalid enum value"),
     ],
 )
@@ -162,6 +166,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"alpha": "2"}, "alpha must be a number strictly between 0 and 1"),
         ({"alpha": "1e-99999999"}, "alpha must be a number strictly between 0 and 1"),
         ({"temperature": 5e-309}, "temperatures must be finite and > 0, from 1e-300 to 1e[+]300"),
+        ({"grouping": "both"}, "grouping must be null, class or cluster"),
         ({"n_classes": 10**12, "classes": None}, "n_classes must be from 2 to 10,000,000"),
         ({"pool_sizes": (10**13,)}, "pool_sizes must not be negative, nor above a trillion"),
         ({"sizes": (0, 0)}, "sizes must count at least one row"),
@@ -199,9 +204,10 @@ def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said
     [
         ({"outlooks": ()}, "choice must look at T = 1, T[*] and T-hat"),
         ({"comparisons": ()}, "choice must compare T-hat with T = 1 and T[*]"),
-        ({"prefer": "more"}, "choice must have a preference"),
-        ({"prefer": "gap<=1e-99999999"}, "choice must have a preference"),
-        ({"prefer": "size"}, "choice must be what was asked for"),
+        ({"preference": Blend(2.0)}, "choice must have a preference"),
+        ({"preference": Blend(0.0)}, "choice must have a preference"),  # that is Size, and nothing else
+        ({"preference": GapBudget(1.5)}, "choice must have a preference"),
+        ({"preference": Size()}, "choice must be what was asked for"),
         ({"selection": "best"}, "choice must have a selection"),
         ({"peak": -1.0}, "temperatures of choice must be finite and > 0"),
         ({"spread": (0.0, 1.0)}, "temperatures of choice must be finite and > 0"),
@@ -243,7 +249,7 @@ def test_a_forged_origin_is_refused(artifact, tmp_path, changes, said):
 def test_missing_files_and_folders(artifact, tmp_path):
     with pytest.raises(InputError, match="there is no such file"):
         read_artifact(tmp_path / "none.json")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a folder"):
         read_artifact(tmp_path)
     with pytest.raises(InputError, match="does not exist; make it first"):
         write_artifact(tmp_path / "none" / "p.json", artifact)
@@ -275,3 +281,71 @@ def test_fingerprints_tell_data_apart():
         ts.Logits(logits[::-1], labels),
     ):
         assert fingerprint(changed) != base
+
+
+# Documents of schema 1, and what the version that wrote them answered.
+DATA = Path(__file__).parent / "data"
+SCHEMA_1 = {"predictor_schema1": (None, GapBudget(0.3)), "predictor_schema1_mondrian": ("class", SizeBudget(3.0))}
+
+
+@pytest.mark.parametrize("name", SCHEMA_1)
+def test_a_document_of_schema_1_answers_as_it_did(name, tmp_path):
+    assert json.loads((DATA / f"{name}.json").read_text())["schema"] == 1
+    told = json.loads((DATA / f"{name}_expected.json").read_text())
+    predictor = ts.TwoTemperaturePredictor.load(DATA / f"{name}.json")
+    made = predictor.artifact_
+    assert (made.schema, made.scheme) == (SCHEMA, 1)
+    assert (made.grouping, made.choice.preference) == SCHEMA_1[name]
+    assert predictor.recipe == made.recipe
+    for _ in range(2):
+        found = predictor.answers(np.array(told["logits"]))
+        assert [np.flatnonzero(row).tolist() for row in found.sets] == told["sets"]
+        assert found.confidence.tolist() == told["confidence"]
+        assert predictor.choice_.why == told["why"]
+        predictor.save(tmp_path / "p.json")
+        predictor = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")  # the same once it is written as schema 2
+    assert json.loads((tmp_path / "p.json").read_text())["schema"] == SCHEMA
+
+
+def test_another_u_would_give_other_sets():
+    """So that the test above can tell that a document keeps its scheme."""
+    told = json.loads((DATA / "predictor_schema1_expected.json").read_text())
+    predictor = ts.TwoTemperaturePredictor.load(DATA / "predictor_schema1.json")
+    predictor._adopt(msgspec.structs.replace(predictor.artifact_, scheme=2))
+    sets = predictor.predict_set(np.array(told["logits"]))
+    assert [np.flatnonzero(row).tolist() for row in sets] != told["sets"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda d: d.update(scheme=1), "not those of schema 1"),
+        (lambda d: d.update(grouping=None), "not those of schema 1"),
+        (lambda d: d.pop("class_conditional"), "not those of schema 1"),
+        (lambda d: d["choice"].update(preference={"kind": "size"}), "not those of schema 1"),
+        (lambda d: d["choice"].pop("prefer"), "not those of schema 1"),
+        (lambda d: d["choice"].update(prefer=0.3), "not those of schema 1"),
+        (lambda d: d.update(choice=[]), "not those of schema 1"),
+        (lambda d: d["choice"].update(prefer="more"), "prefer must be"),
+        (lambda d: d["choice"].update(prefer="gap <= 0.3"), "choice must have a preference"),
+        (lambda d: d["choice"].update(prefer="size"), "choice must be what was asked for"),
+        (lambda d: d.update(class_conditional="class"), "grouping must be null, class or cluster"),
+        (lambda d: d.update(class_conditional=3), r"Expected `str \| null`"),
+        (lambda d: d.update(extra=1), "unknown field `extra`"),
+        (lambda d: d["choice"].update(extra=1), "unknown field `extra`"),
+    ],
+)
+def test_a_forged_document_of_schema_1_is_refused(tmp_path, edit, said):
+    document = json.loads((DATA / "predictor_schema1.json").read_text())
+    edit(document)
+    seal = hashlib.sha256(msgspec.json.encode(document | {"checksum": ""})).hexdigest()
+    (tmp_path / "p.json").write_bytes(msgspec.json.encode(document | {"checksum": seal}))
+    with pytest.raises(FileFormatError, match=said):
+        read_artifact(tmp_path / "p.json")
+
+
+def test_an_edited_document_of_schema_1_is_refused(tmp_path):
+    document = json.loads((DATA / "predictor_schema1.json").read_text())
+    (tmp_path / "p.json").write_text(json.dumps(document | {"temperature": 2.0}))
+    with pytest.raises(FileFormatError, match="checksum does not match"):
+        read_artifact(tmp_path / "p.json")

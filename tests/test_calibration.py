@@ -5,7 +5,6 @@ import math
 import mpmath
 import numpy as np
 import pytest
-import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
@@ -13,10 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
+from parts import since_sklearn
 from thermoset import BoundWarning, InputError, Logits, TemperatureScaler, metrics
 from thermoset.calibration import T_MAX, T_MIN, fit_ece, fit_nll, probabilities
-
-SKLEARN = tuple(map(int, sklearn.__version__.split(".")[:2]))
 
 
 def problem(n_rows=500, n_classes=7, scale=3.0, seed=0):
@@ -53,7 +51,7 @@ def test_nll_temperature_by_hand():
     assert fitted.predict_proba(logits)[0] == pytest.approx([0.8, 0.2], rel=1e-14)
 
 
-@pytest.mark.skipif(SKLEARN < (1, 8), reason="scikit-learn before 1.8 has no temperature scaling to compare with")
+@since_sklearn(1, 8)
 def test_nll_temperature_agrees_with_scikit_learn():
     logits, labels = problem(2000)
     theirs = CalibratedClassifierCV(FrozenEstimator(Passthrough().fit(logits, labels)), method="temperature")

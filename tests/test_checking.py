@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from law import generated
-from thermoset import ConformalClassifier, checking, clustering, metrics
+from thermoset import ConformalClassifier, checking, groupings, metrics
 from thermoset.checking import NULL_GROUP, SIGNIFICANCE, Promise, check, holm
 from thermoset.checking.calibration import calibration_check
 from thermoset.errors import InputError
@@ -233,7 +233,7 @@ def test_the_null_cluster_alone_is_one_threshold():
     one = check(*data, Promise(ALPHA, [500]))
     assert alone.marginal == one.marginal
     assert len(alone.broken) == len(one.broken) == 1
-    assert NULL_GROUP == clustering.NULL_GROUP
+    assert NULL_GROUP == groupings.NULL_GROUP
 
 
 def test_rows_without_any_promise_break_none():
@@ -482,7 +482,7 @@ GOOD = with_hits([3, 4], [4, 4])
         (GOOD, Promise(ALPHA, [9], "class"), {}, "pool_sizes must be 2 whole numbers of at least 0"),
         (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping must be None, 'class' or 'cluster'"),
         (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, r"group_of_class must be 2 whole numbers of at least -1"),
-        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for the classes of a cluster"),
+        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for the classes of a group"),
         ((GOOD[0][:0], GOOD[1][:0], GOOD[2][:0]), Promise(ALPHA, [9]), {}, "at least one row"),
         ((GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0), Promise(ALPHA, [9]), {}, "sets and probs must have one shape"),
         ((GOOD[0], GOOD[1] * 3, GOOD[2]), Promise(ALPHA, [9]), {}, "probs must lie in|rows of probs must sum to one"),

@@ -20,7 +20,7 @@ from on_arrays import label_scores
 from thermoset import CoverageWarning, InputError
 from thermoset.conformal import ConformalClassifier, fitted_at, scores
 from thermoset.core.levels import conformal_rank, rows_needed
-from thermoset.core.uniforms import Randomness, id_keys
+from thermoset.core.uniforms import Randomness
 
 METHODS = pytest.mark.parametrize("method", list(thermoset.SCORES))
 TEMPERATURES = (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
@@ -527,10 +527,9 @@ def clustered(method="aps", alpha=ALPHA_CLUSTERS, **options):
     return ConformalClassifier(method, alpha=alpha, grouping="cluster", **options)
 
 
-def _threshold_rows(model, logits, labels, method):
-    """Which rows set thresholds, recognised by their scores: by ids, no two rows have the same u."""
-    keys = id_keys(range(len(labels)))
-    own = label_scores(logits, labels, thermoset.SCORES[method], 1.0, Randomness(seed=0, keys=keys))
+def _threshold_rows(model, logits, labels, method, u):
+    """Which rows set thresholds, recognised by their scores (no two rows score alike, given u that all differ)."""
+    own = label_scores(logits, labels, thermoset.SCORES[method], 1.0, Randomness(given=u))
     position = {pair: i for i, pair in enumerate(zip(own.value, own.refine, strict=True))}
     assert len(position) == len(labels)
     kept = model.calibration_.scores
@@ -551,15 +550,16 @@ def test_clusters_depend_on_the_seed_alone(method):
 @METHODS
 def test_cluster_thresholds_are_order_statistics_of_the_rows_left(method):
     logits, labels = many_classes()
-    model = clustered(method).fit(logits, labels, ids=range(len(labels)))
+    u = np.random.default_rng(0).random(len(labels))
+    model = clustered(method).fit(logits, labels, u=u)
     groups = model.calibration_.group_of_class
-    rows = _threshold_rows(model, logits, labels, method)
+    rows = _threshold_rows(model, logits, labels, method, u)
     assert len(rows) < len(labels)
     np.testing.assert_array_equal(labels[rows], model.calibration_.labels)
     assert groups[N_COMMON] == -1
     assert len(np.unique(groups[groups >= 0])) > 1
     assert len(np.unique(groups[groups >= 0])) < N_COMMON
-    sets = model.predict_set(logits, ids=range(len(labels)))
+    sets = model.predict_set(logits, u=u)
     hits = sets[np.arange(len(labels)), labels]
     for group in np.unique(groups[groups >= 0]):
         pool = rows[groups[labels[rows]] == group]
@@ -574,7 +574,8 @@ def test_cluster_thresholds_are_order_statistics_of_the_rows_left(method):
 def test_rows_that_make_clusters_set_no_threshold():
     logits, labels = many_classes()
     model = clustered("lac").fit(logits, labels)
-    making = np.setdiff1d(np.arange(len(labels)), _threshold_rows(model, logits, labels, "lac"))
+    kept = _threshold_rows(model, logits, labels, "lac", np.ones(len(labels)))
+    making = np.setdiff1d(np.arange(len(labels)), kept)
     assert len(making)
     # Replace each of those rows by one that scores far worse, in the same order: clusters are made of ranks.
     own = label_scores(logits[making], labels[making], thermoset.LAC(), 1.0, Randomness())

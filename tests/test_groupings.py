@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from thermoset import ConformalClassifier
+from thermoset.core.groups import NULL_GROUP
 from thermoset.core.thresholds import ScorePairs
-from thermoset.groupings import NULL_CLUSTER, ClusterPlan, cluster_classes, cluster_plan
+from thermoset.groupings import ClusterPlan, cluster_classes, cluster_plan
 
 
 def test_the_plan_by_hand():
@@ -30,7 +31,7 @@ def test_classes_with_like_scores_share_a_cluster():
     assert found[1] == found[3]
     assert found[4] == found[5]
     assert len({found[0], found[1], found[4]}) == 3
-    assert found[6] == NULL_CLUSTER  # no rows
+    assert found[6] == NULL_GROUP  # no rows
 
 
 def test_saturated_values_are_told_apart_by_their_refinement():
@@ -47,7 +48,7 @@ def test_with_rows_enough_every_class_stands_alone():
 
 def test_one_cluster_is_no_cluster():
     pairs, labels = scored([0.1, 0.2, 0.3])
-    assert set(cluster_classes(pairs, labels, 3, 1, 0.1, random_state=0)) == {NULL_CLUSTER}
+    assert set(cluster_classes(pairs, labels, 3, 1, 0.1, random_state=0)) == {NULL_GROUP}
 
 
 @pytest.mark.parametrize(("name", "value"), [("temperature", 5.0), ("method", "lac"), ("random_state", 9)])

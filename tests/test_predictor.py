@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import tracemalloc
 
+import msgspec
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -11,6 +13,7 @@ import thermoset as ts
 from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import InputError
+from thermoset.predictor import Answers
 from thermoset.tuning import choose
 
 
@@ -34,7 +37,7 @@ def predictor(data):
 def test_it_is_made_of_the_estimators(predictor, data, fresh):
     calibration, conformal = data.split(0.5, random_state=3)
     scaler = ts.TemperatureScaler().fit(calibration)
-    choice = choose(calibration, calibrated=scaler.temperature_, n_conformal=len(conformal), random_state=3)
+    choice = choose(calibration, ts.Recipe(random_state=3), calibrated=scaler.temperature_, n_conformal=len(conformal))
     sets = ts.ConformalClassifier("raps", 0.1, choice.temperature, random_state=3).fit(conformal)
     assert predictor.temperature_ == scaler.temperature_
     assert predictor.choice_ == choice
@@ -63,6 +66,56 @@ def test_records_without_names_have_numbers(data):
     record = plain.predict_records(data.logits[:1])[0]
     assert isinstance(record.label, int)
     assert all(isinstance(label, int) for label in record.set)
+
+
+def test_confidence_is_that_of_the_probabilities_to_the_bit(predictor, fresh):
+    found, probs = predictor.answers(fresh), predictor.predict_proba(fresh)
+    np.testing.assert_array_equal(found.labels, probs.argmax(axis=1))
+    np.testing.assert_array_equal(found.confidence, probs[np.arange(len(fresh)), found.labels])
+    np.testing.assert_array_equal(found.sets, predictor.predict_set(fresh))
+
+
+def test_answers_form_no_probabilities(predictor, fresh, monkeypatch):
+    """One number a row is asked for: a softmax of all classes is as large as the logits."""
+
+    def refused(*_):
+        raise AssertionError("a whole softmax")
+
+    monkeypatch.setattr("thermoset.predictor.probabilities", refused)
+    monkeypatch.setattr("thermoset.calibration.softmax", refused)
+    assert len(predictor.answers(fresh).confidence) == len(fresh)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500])
+def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch):
+    """Empty sets, full ones, first and last rows; each row's set by itself."""
+    sets = np.random.default_rng(0).random((500, 6)) < np.linspace(0, 1, 500)[:, None]
+    found = Answers(np.arange(500) % 6, np.linspace(0.1, 0.9, 500), sets)
+    monkeypatch.setattr(predictor, "answers", lambda _: Answers(*(part[:rows] for part in found)))
+    records = predictor.predict_records(fresh)
+    assert len(records) == rows
+    for i, record in enumerate(records):
+        assert record == ("abcdef"[i % 6], found.confidence[i], tuple("abcdef"[y] for y in np.flatnonzero(sets[i])))
+        assert type(record.confidence) is float
+
+
+def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
+    """A row of 20,000 classes with two labels in its set: a list of its booleans alone would take 160 kB."""
+    many, rows = 20_000, 50
+    logits = np.zeros((rows, many))
+    sets = np.zeros((rows, many), dtype=bool)
+    sets[:, [3, 70]] = True
+    predictor = ts.TwoTemperaturePredictor().fit(*generated(300, 3))
+    predictor.artifact_ = msgspec.structs.replace(predictor.artifact_, n_classes=many)
+    monkeypatch.setattr(predictor, "answers", lambda _: Answers(np.full(rows, 3), np.full(rows, 0.5), sets))
+    tracemalloc.start()
+    try:
+        records = predictor.predict_records(logits)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert records == [(3, 0.5, (3, 70))] * rows
+    assert peak < 100_000
 
 
 def test_fit_is_fit_split_on_its_own_split(predictor, data):

@@ -26,7 +26,9 @@ from thermoset.core.uniforms import SCHEMES
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.estimators import COLDEST, HOTTEST
+from thermoset.groupings import GROUPINGS
 from thermoset.io.files import errors_about, read_at_most, write_whole
+from thermoset.recipes import Recipe
 from thermoset.tuning import Choice, read_preference
 
 __all__ = [
@@ -152,7 +154,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     temperature_sets: float
     thresholds: Thresholds
     pool_sizes: tuple[int, ...]
-    grouping: Literal["class", "cluster"] | None
+    grouping: str | None
     group_of_class: tuple[int, ...] | None
     seed: int | None
     scheme: int
@@ -164,6 +166,25 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     measures: tuple[Measure, ...]
     provenance: Provenance
     checksum: str = ""
+
+    @property
+    def recipe(self) -> Recipe:
+        """How its sets are made."""
+        return self.recipe_with(self.method.score())
+
+    def recipe_with(self, score: Score) -> Recipe:
+        """The same for a score in hand: that of a user cannot be found by its name.
+
+        A score without u has no seed, randomised or not: its sets are the same.
+        """
+        return Recipe(
+            score,
+            self.alpha,
+            randomized=self.seed is not None or not score.uses_u,
+            allow_empty=self.allow_empty,
+            grouping=self.grouping,
+            random_state=self.provenance.random_state,
+        )
 
 
 class _Head(msgspec.Struct):
@@ -245,16 +266,23 @@ _GROUPINGS_OF_SCHEMA_1 = {"mondrian": "class", "clustered": "cluster"}
 
 
 def _from_schema_1(content: bytes) -> Artifact:
-    """Translate a document that names groupings otherwise, and whose u hashes the bits of the logits."""
+    """Translate a document with other names for groupings, preferences as text, and u from the bits of a row."""
     document = msgspec.json.decode(content)
     sealed = document.get("checksum")
     if hashlib.sha256(msgspec.json.encode(document | {"checksum": ""})).hexdigest() != sealed:
         raise FileFormatError(_NO_MATCH)
-    if "class_conditional" not in document or {"grouping", "scheme"} & document.keys():
+    choice = document.get("choice")
+    old = "class_conditional" in document and isinstance(choice, dict) and isinstance(choice.get("prefer"), str)
+    if not old or {"grouping", "scheme"} & document.keys() or "preference" in choice:
         raise FileFormatError("is damaged, or was edited: its fields are not those of schema 1.")
     grouping = document.pop("class_conditional")
     if isinstance(grouping, str):
-        grouping = _GROUPINGS_OF_SCHEMA_1.get(grouping, grouping)
+        grouping = _GROUPINGS_OF_SCHEMA_1.get(grouping, f"{grouping} of schema 1")  # its names alone are known in it
+    asked = choice.pop("prefer")
+    preference = read_preference(asked)
+    if preference.text != asked:
+        raise FileFormatError("is no usable predictor: choice must have a preference.")
+    choice["preference"] = msgspec.to_builtins(preference)
     return msgspec.convert(document | {"schema": SCHEMA, "grouping": grouping, "scheme": 1}, Artifact)
 
 
@@ -274,9 +302,12 @@ Broken = Iterator[tuple[str, bool]]
 def _of_sets(artifact: Artifact) -> Broken:
     thresholds = artifact.thresholds.pairs()
     n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
-    by_class = artifact.grouping is not None
+    grouping = None if artifact.grouping is None else GROUPINGS.get(artifact.grouping)
+    by_class = grouping is not None
     groups, pools = artifact.group_of_class, artifact.pool_sizes
     yield "schema must be at least 1", artifact.schema < 1
+    known = " or ".join(GROUPINGS)
+    yield f"grouping must be null, {known}", artifact.grouping is not None and grouping is None
     yield f"n_classes must be from 2 to {_MOST_CLASSES:,}", not 2 <= n_classes <= _MOST_CLASSES
     temperatures = artifact.temperature, artifact.temperature_sets
     yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
@@ -288,7 +319,7 @@ def _of_sets(artifact: Artifact) -> Broken:
     yield "group_of_class must be there for class-conditional sets alone", (groups is not None) != by_class
     if groups is not None:
         yield "group_of_class must have one entry for each class", len(groups) != n_classes
-        own = artifact.grouping == "class" and groups != tuple(range(n_classes))
+        own = grouping is not None and grouping.each_class and groups != tuple(range(n_classes))
         yield "group_of_class must name a group for each class", own or not all(-1 <= g < n_classes for g in groups)
         together = dict(zip(groups, pools, strict=True))
         shared = any(together[group] != pool for group, pool in zip(groups, pools, strict=True))
@@ -304,7 +335,7 @@ def _of_sets(artifact: Artifact) -> Broken:
 def _of_choice(artifact: Artifact) -> Broken:
     choice, curve = artifact.choice, artifact.choice.curve
     yield "choice must be that of temperature_sets", choice.temperature != artifact.temperature_sets
-    yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer).text == choice.prefer)
+    yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
     yield "choice must have a selection", choice.selection not in ("calibration", "paper")
     names = ["T = 1", "T*", "T-hat"]
     yield "choice must look at T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names

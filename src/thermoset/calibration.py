@@ -17,7 +17,17 @@ from thermoset.errors import BoundWarning, InputError
 from thermoset.estimators import checked_temperature, fit_data, predict_data, remember_classes
 from thermoset.metrics import reliability_from_confidence
 
-__all__ = ["T_MAX", "T_MIN", "Fit", "TemperatureScaler", "confidence_and_loss", "fit_ece", "fit_nll", "probabilities"]
+__all__ = [
+    "T_MAX",
+    "T_MIN",
+    "Fit",
+    "TemperatureScaler",
+    "confidence_and_loss",
+    "confidence_at",
+    "fit_ece",
+    "fit_nll",
+    "probabilities",
+]
 
 T_MIN, T_MAX = 0.01, 100.0
 _WARM_START_ROWS = 2_000  # Newton begins on this many rows: full passes then start next to the answer
@@ -165,6 +175,19 @@ def probabilities(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
     probs = np.empty(data.logits.shape)
     for_blocks(ArrayRows(data.logits), lambda block, rows: softmax(widened(block), t, probs[rows]))
     return probs
+
+
+def confidence_at(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
+    """Probability of each row's top class at a temperature, (n,), without forming those of the others.
+
+    >>> confidence_at([[0.0, 0.0], [0.0, -np.inf]]).tolist()
+    [0.5, 1.0]
+    """
+    data = as_logits(logits)
+    at, out = np.array([checked_temperature(temperature)]), np.empty((1, len(data)))
+    for_blocks(ArrayRows(data.logits), lambda block, rows: confidences(widened(block), at, out[:, rows]))
+    top: NDArray[np.float64] = out[0]
+    return top
 
 
 def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

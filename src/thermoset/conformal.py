@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from thermoset.bounds import shown
 from thermoset.core.general import class_sets, label_scores, score_matrix
 from thermoset.core.groups import NULL_GROUP, group_thresholds, rank_table
-from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.core.levels import Alpha, conformal_rank, rows_needed
 from thermoset.core.prefixes import prefix_sets, prefix_sizes
 from thermoset.core.scores import Score, ScoreLike, resolve
 from thermoset.core.sources import ArrayRows
@@ -20,8 +20,9 @@ from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import CURRENT_SCHEME, Randomness, checked_ids
 from thermoset.data import Logits, as_logits
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.estimators import checked_seed, checked_temperature, fit_data, predict_data, remember_classes
-from thermoset.groupings import GROUPINGS, resolve_grouping
+from thermoset.estimators import checked_temperature, fit_data, predict_data, remember_classes
+from thermoset.groupings import Grouping, resolve_grouping
+from thermoset.recipes import Recipe
 
 __all__ = ["Calibration", "ConformalClassifier", "Scoring", "fitted_at", "scores", "sets_under", "sizes_under"]
 
@@ -37,6 +38,11 @@ class Scoring:
     seed: int | None
     scheme: int = CURRENT_SCHEME
 
+    @classmethod
+    def of(cls, recipe: Recipe, temperature: Any) -> "Scoring":
+        """As a recipe says, at a temperature."""
+        return cls(recipe.score, checked_temperature(temperature), recipe.seed)
+
     def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
         """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""
         if u is not None and ids is not None:
@@ -51,13 +57,14 @@ class Scoring:
 class Calibration:
     """Label scores of the conformal rows, pooled by group of classes; a threshold for any alpha is one look-up.
 
-    `group_of_class` is None for one global threshold. The null group -1 pools the rows of all classes.
+    `grouping` and `group_of_class` are None for one global threshold. The null group -1 pools the rows of all classes.
     """
 
     scores: ScorePairs
     labels: NDArray[np.int64]
+    grouping: Grouping | None
     group_of_class: NDArray[np.int64] | None
-    scoring: "Scoring"
+    scoring: Scoring
 
     def thresholds(self, alpha: Alpha) -> ScorePairs:
         """Order statistic k = ceil((n + 1)(1 - alpha)) of each group: shape (1,), or (C,) by class."""
@@ -141,6 +148,21 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         self.grouping = grouping
         self.random_state = random_state
 
+    @classmethod
+    def of(cls, recipe: Recipe, temperature: float = 1.0) -> "ConformalClassifier":
+        """A classifier, not fitted yet, that makes sets by a recipe.
+
+        >>> from thermoset.recipes import Recipe
+        >>> ConformalClassifier.of(Recipe("lac", alpha=0.2), temperature=1.5)
+        ConformalClassifier(alpha=0.2, method=LAC(), temperature=1.5)
+        """
+        return cls(**recipe.parameters, temperature=temperature)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How sets are made, but for their temperature: the parameters as one record, checked."""
+        return Recipe.of(self)
+
     def fit(self, logits: Any, labels: Any = None, *, u: Any = None, ids: Any = None) -> "ConformalClassifier":
         """Find the threshold from labelled rows that nothing else was chosen on.
 
@@ -148,13 +170,13 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         each row, u comes from the seed and the id alone: a row keeps its set whatever the last bits of its logits.
         Rows with the same id have the same u.
         """
-        exact_level(self.alpha)
+        recipe = self.recipe
         data = fit_data(self, logits, labels)
         y = data.require_labels("ConformalClassifier.fit")
-        scoring = self._scoring()
+        scoring = Scoring.of(recipe, self.temperature)
         randomness = scoring.randomness(u, len(data), ids)
         (pairs,) = label_scores(ArrayRows(data.logits), y, scoring.score, [scoring.temperature], randomness)
-        self._learn(data, pairs, scoring)
+        self._learn(data, pairs, recipe, scoring)
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
@@ -183,32 +205,17 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         data, scoring = predict_data(self, logits), self.calibration_.scoring
         return sizes_under(data, scoring, self.thresholds_, allow_empty=self.allow_empty, u=u, ids=ids)
 
-    def _learn(self, data: Logits, pairs: ScorePairs, scoring: Scoring) -> None:
+    def _learn(self, data: Logits, pairs: ScorePairs, recipe: Recipe, scoring: Scoring) -> None:
         """Find the threshold from the label scores of the rows."""
         y = data.require_labels("ConformalClassifier.fit")
-        self.calibration_ = self._calibration(pairs, y, data.n_classes, scoring)
-        self.thresholds_ = self.calibration_.thresholds(self.alpha)
+        self.calibration_ = _calibration(pairs, y, data.n_classes, recipe, scoring)
+        self.thresholds_ = self.calibration_.thresholds(recipe.alpha)
         value = self.thresholds_.value
-        self.threshold_ = float(value[0]) if self.calibration_.group_of_class is None else value
+        self.threshold_ = float(value[0]) if self.calibration_.grouping is None else value
         remember_classes(self, data.n_classes, data.classes)
 
     def _sets(self, data: Logits, thresholds: ScorePairs, u: Any, ids: Any) -> NDArray[np.bool_]:
         return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u, ids=ids)
-
-    def _scoring(self) -> Scoring:
-        score, seed = resolve(self.method), checked_seed(self.random_state)
-        return Scoring(score, checked_temperature(self.temperature), seed if self.randomized and score.uses_u else None)
-
-    def _calibration(
-        self, pairs: ScorePairs, labels: NDArray[np.int64], n_classes: int, scoring: Scoring
-    ) -> Calibration:
-        grouping = resolve_grouping(self.grouping)
-        if grouping is None:
-            return Calibration(pairs, labels, None, scoring)
-        made = grouping.divide(pairs, labels, n_classes, self.alpha, checked_seed(self.random_state))
-        if made.rows is not None:
-            pairs, labels = pairs[made.rows], labels[made.rows]
-        return Calibration(pairs, labels, made.group_of_class, scoring)
 
     def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
         infinite = np.isposinf(thresholds.value)
@@ -219,7 +226,8 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
             warnings.warn(message, CoverageWarning, stacklevel=3)
 
     def _too_few(self, few: NDArray[np.int64], pools: NDArray[np.int64], alpha: Alpha, needed: int) -> str:
-        if self.calibration_.group_of_class is None:
+        grouping = self.calibration_.grouping
+        if grouping is None:
             return (
                 f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {pools[0]}. "
                 f"Every set will hold all {self.n_features_in_} classes: add rows or raise alpha."
@@ -227,9 +235,8 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         names = self.class_names_ or range(self.n_features_in_)
         named = ", ".join(f"{names[c]!r} ({pools[c]})" for c in few[:_NAMED])
         more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
-        unit = GROUPINGS[self.grouping or ""].unit
         return (
-            f"alpha={alpha} needs at least {needed} rows of each {unit} for a finite threshold; too few for "
+            f"alpha={alpha} needs at least {needed} rows of each {grouping.unit} for a finite threshold; too few for "
             f"{len(few)} of {self.n_features_in_} classes: {named}{more}. Those labels enter every set: "
             "add rows, raise alpha, or pool more classes (grouping='cluster' or None)."
         )
@@ -243,6 +250,19 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         )
 
 
+def _calibration(
+    pairs: ScorePairs, labels: NDArray[np.int64], n_classes: int, recipe: Recipe, scoring: Scoring
+) -> Calibration:
+    """Pool the label scores of the rows as the recipe groups the classes."""
+    grouping = resolve_grouping(recipe.grouping)
+    if grouping is None:
+        return Calibration(pairs, labels, None, None, scoring)
+    made = grouping.divide(pairs, labels, n_classes, recipe.alpha, recipe.random_state)
+    if made.rows is not None:
+        pairs, labels = pairs[made.rows], labels[made.rows]
+    return Calibration(pairs, labels, grouping, made.group_of_class, scoring)
+
+
 def fitted_at(
     model: ConformalClassifier, temperatures: Sequence[float], logits: Any, labels: Any = None
 ) -> list[ConformalClassifier]:
@@ -254,12 +274,13 @@ def fitted_at(
     [0.6, 0.692308]
     """
     data = fit_data(model, logits, labels)
-    y, scoring = data.require_labels("fitted_at"), model._scoring()
-    at = [checked_temperature(t) for t in temperatures]
-    copies = [clone(model).set_params(temperature=t) for t in at]
-    found = label_scores(ArrayRows(data.logits), y, scoring.score, at, scoring.randomness(None, len(data)))
-    for copy, pairs in zip(copies, found, strict=True):
-        copy._learn(data, pairs, copy._scoring())
+    y, recipe = data.require_labels("fitted_at"), model.recipe
+    at = [Scoring.of(recipe, t) for t in temperatures]
+    copies = [clone(model).set_params(temperature=one.temperature) for one in at]
+    randomness = Randomness(recipe.seed)
+    found = label_scores(ArrayRows(data.logits), y, recipe.score, [one.temperature for one in at], randomness)
+    for copy, pairs, scoring in zip(copies, found, at, strict=True):
+        copy._learn(data, pairs, recipe, scoring)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
     return copies
 

@@ -5,8 +5,9 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any, Protocol
 
-__all__ = ["PlacedName", "html_curves", "html_table", "placed_names", "visible"]
+__all__ = ["PlacedName", "html_curves", "html_sweep", "html_table", "placed_names", "visible"]
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 _DASHES = ("", "7 3", "2 3", "8 3 2 3", "1 4", "4 4")
@@ -115,6 +116,41 @@ def html_curves(
         f'<div style="display:inline-block;vertical-align:bottom"><svg {size} role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg><br><small>{legend}</small></div>"
     )
+
+
+class SweptCurves(Protocol):
+    """What `html_sweep` shows: a `Sweep`. This module knows neither it nor NumPy, so that `--help` is quick."""
+
+    @property
+    def methods(self) -> tuple[str, ...]: ...
+    @property
+    def temperatures(self) -> Any: ...
+    @property
+    def alphas(self) -> tuple[float, ...]: ...
+    def curve(self, metric: str, method: str, alpha: float | None = None) -> Any: ...
+
+
+def html_sweep(sweep: SweptCurves, titles: Mapping[str, str]) -> str:
+    """Curves of the metrics in `titles` at the first alpha, above them where the last of those metrics is smallest."""
+    t, alpha = sweep.temperatures.tolist(), sweep.alphas[0]
+    rows = []
+    for method in sweep.methods:
+        for level in sweep.alphas:
+            curves = [sweep.curve(metric, method, level).tolist() for metric in titles]
+            best = min(range(len(t)), key=lambda j: (math.isnan(curves[-1][j]), curves[-1][j]))
+            rows.append([method, f"{level:g}", f"{t[best]:g}", *(f"{curve[best]:.3f}" for curve in curves)])
+    plots = [
+        html_curves(
+            f"{title}, alpha = {alpha:g}",
+            t,
+            {method: sweep.curve(metric, method, alpha).tolist() for method in sweep.methods},
+            {"T = 1": 1.0},
+        )
+        for metric, title in titles.items()
+    ]
+    names = list(titles.values())
+    table = html_table(["method", "alpha", f"T with the least {names[-1]}", *names], rows)
+    return f"<div><p>{escape(repr(sweep))}</p>{table}{''.join(plots)}</div>"
 
 
 def _look(i: int) -> str:

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import shown
 from thermoset.core.exponentials import Ints
 from thermoset.core.groups import NULL_GROUP
 from thermoset.core.levels import Alpha, rows_needed
@@ -23,6 +24,7 @@ from thermoset.errors import InputError
 
 __all__ = [
     "GROUPINGS",
+    "NULL_GROUP",
     "ByClass",
     "ByCluster",
     "ClusterPlan",
@@ -101,10 +103,23 @@ class Division:
 
 
 class Grouping:
-    """How classes are grouped for thresholds of their own."""
+    """How classes are grouped for thresholds of their own.
+
+    Attributes
+    ----------
+    name, title : str
+        What `grouping=` takes; what tables and charts call such sets.
+    unit, units : str
+        What a threshold is for, in messages; several of them, in short.
+    each_class : bool
+        Whether every class is a group by itself, numbered as the class is. Coverage is then promised for each class.
+    """
 
     name: ClassVar[str]
-    unit: ClassVar[str]  # what a threshold is for, in messages
+    title: ClassVar[str]
+    unit: ClassVar[str]
+    units: ClassVar[str]
+    each_class: ClassVar[bool]
 
     def divide(self, scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
         """Group the classes, from the label scores of the conformal rows."""
@@ -115,7 +130,10 @@ class ByClass(Grouping):
     """A threshold for each class (Mondrian)."""
 
     name = "class"
+    title = "Mondrian"
     unit = "class"
+    units = "classes"
+    each_class = True
 
     def divide(self, scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:  # noqa: ARG002
         """Each class by itself."""
@@ -126,7 +144,10 @@ class ByCluster(Grouping):
     """A threshold for each cluster of classes with similar scores (Ding et al. 2023)."""
 
     name = "cluster"
+    title = "clustered"
     unit = "cluster of classes"
+    units = "clusters"
+    each_class = False
 
     def divide(self, scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
         """Cluster the classes on a seeded part of the rows; the others set the thresholds."""
@@ -142,7 +163,7 @@ GROUPINGS: Mapping[str, Grouping] = MappingProxyType({member.name: member for me
 """Every grouping by the name that `grouping=` takes."""
 
 
-def resolve_grouping(grouping: str | None) -> Grouping | None:
+def resolve_grouping(grouping: object) -> Grouping | None:
     """Turn a name into the grouping; None is one threshold for all classes.
 
     >>> resolve_grouping("class").unit
@@ -150,7 +171,9 @@ def resolve_grouping(grouping: str | None) -> Grouping | None:
     """
     if grouping is None:
         return None
-    if grouping not in GROUPINGS:
+    if not isinstance(grouping, str) or grouping not in GROUPINGS:
         names = " or ".join(repr(name) for name in GROUPINGS)
-        raise InputError(f"grouping must be None, {names}; got {grouping!r}. None keeps one threshold for all classes.")
+        raise InputError(
+            f"grouping must be None, {names}; got {shown(grouping)}. None keeps one threshold for all classes."
+        )
     return GROUPINGS[grouping]

@@ -12,6 +12,7 @@ from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.data import Logits
 from thermoset.errors import BoundWarning
 from thermoset.metrics import conformal_coverage_distribution, reliability_from_confidence
+from thermoset.recipes import Recipe
 from thermoset.tuning import Choice
 
 __all__ = ["coverage_measures", "measure"]
@@ -25,20 +26,19 @@ def measure(
     scaler: TemperatureScaler,
     choice: Choice,
     pool_sizes: Sequence[int],
-    alpha: Alpha,
-    random_state: int,
+    recipe: Recipe,
 ) -> tuple[Measure, ...]:
     """Calibration before and after T*, cross-fitted; size, class gap and coverage of the sets."""
-    before, after = confidence_and_loss(calibration, 1.0), _cross_fitted(calibration, scaler, random_state)
+    before, after = confidence_and_loss(calibration, 1.0), _cross_fitted(calibration, scaler, recipe.random_state)
     correct = calibration.logits.argmax(axis=1) == calibration.require_labels("measuring")
     at = choice.outlook
     return (
         *(_nll(name, loss) for name, (_, loss) in (("nll_before", before), ("nll_after", after))),
         *(
-            _ece(name, confidence, correct, scaler.n_bins, random_state)
+            _ece(name, confidence, correct, scaler.n_bins, recipe.random_state)
             for name, (confidence, _) in (("ece_before", before), ("ece_after", after))
         ),
-        *coverage_measures(pool_sizes, alpha),
+        *coverage_measures(pool_sizes, recipe.alpha),
         _within("avg_size", at.size, at.size_error),
         Measure(name="empty_share", value=at.empty_share, low=None, high=None),
         _within("top_coverage_gap", at.top_gap, at.top_gap_error),

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from html import escape
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -20,17 +21,19 @@ from thermoset.artifact import (
     read_artifact,
     write_artifact,
 )
-from thermoset.calibration import TemperatureScaler, probabilities
+from thermoset.calibration import TemperatureScaler, confidence_at, probabilities
 from thermoset.checking import CheckReport, Promise, check
 from thermoset.conformal import ConformalClassifier, Scoring, sets_under, sizes_under
 from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.scores import Score, ScoreLike, resolve
+from thermoset.core.scores import Score, ScoreLike
 from thermoset.core.uniforms import checked_ids
 from thermoset.data import Logits, as_logits, split_indices
 from thermoset.display import html_curves, html_table
 from thermoset.errors import InputError
-from thermoset.estimators import checked_seed, fit_data, predict_data, remember_classes
+from thermoset.estimators import fit_data, predict_data, remember_classes
 from thermoset.measuring import coverage_measures, measure
+from thermoset.metrics import METRICS
+from thermoset.recipes import Recipe
 from thermoset.tuning import choose, read_preference
 
 __all__ = ["Answers", "Prediction", "TwoTemperaturePredictor"]
@@ -109,7 +112,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
         allow_empty: bool = True,
-        grouping: Literal["class", "cluster"] | None = None,
+        grouping: str | None = None,
         random_state: int = 0,
         *,
         selection: Literal["calibration", "paper"] = "calibration",
@@ -125,6 +128,11 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.selection = selection
         self.calibration_fraction = calibration_fraction
+
+    @property
+    def recipe(self) -> Recipe:
+        """How sets are made, but for their temperature: the parameters as one record, checked."""
+        return Recipe.of(self)
 
     def fit(
         self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, progress: Progress | None = None
@@ -151,19 +159,14 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         The two must not share rows. `ids` are those of the conformal rows.
         """
         self._check_split(calibration, conformal)
-        preference = read_preference(self.prefer)  # before the work
+        preference, recipe = read_preference(self.prefer), self.recipe  # before the work
         scaler = TemperatureScaler(self.objective).fit(calibration)
         choice = choose(
             calibration,
-            method=self.method,
-            alpha=self.alpha,
+            recipe,
             prefer=self.prefer,
             calibrated=scaler.temperature_,
             n_conformal=len(conformal),
-            randomized=self.randomized,
-            allow_empty=self.allow_empty,
-            grouping=self.grouping,
-            random_state=self.random_state,
             selection=self.selection,
             conformal=conformal,
             progress=progress,
@@ -177,26 +180,18 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             objective=self.objective,
             prefer=preference.text,
             selection=self.selection,
-            random_state=checked_seed(self.random_state),
+            random_state=recipe.random_state,
             calibration_fraction=str(self.calibration_fraction),
             recalibrated=False,
         )
-        sets = ConformalClassifier(
-            self.method,
-            self.alpha,
-            choice.temperature,
-            self.randomized,
-            self.allow_empty,
-            self.grouping,
-            self.random_state,
-        ).fit(conformal, ids=ids)
+        sets = ConformalClassifier.of(recipe, choice.temperature).fit(conformal, ids=ids)
         artifact = Artifact(
-            method=Method.of(resolve(self.method)),
-            alpha=str(self.alpha),
+            method=Method.of(recipe.score),
+            alpha=str(recipe.alpha),
             temperature=float(scaler.temperature_),
             temperature_sets=choice.temperature,
-            grouping=self.grouping,
-            allow_empty=bool(self.allow_empty),
+            grouping=recipe.grouping,
+            allow_empty=recipe.allow_empty,
             n_classes=conformal.n_classes,
             classes=conformal.classes,
             choice=choice,
@@ -204,8 +199,8 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             provenance=provenance,
             **_of_sets(sets, conformal, ids),
         )
-        made = measure(calibration, scaler, choice, artifact.pool_sizes, self.alpha, self.random_state)
-        self._adopt(msgspec.structs.replace(artifact, measures=made), resolve(self.method))
+        made = measure(calibration, scaler, choice, artifact.pool_sizes, recipe)
+        self._adopt(msgspec.structs.replace(artifact, measures=made), recipe.score)
         return self
 
     def recalibrate(self, conformal: Logits, *, ids: Any = None) -> "TwoTemperaturePredictor":
@@ -213,15 +208,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         data = predict_data(self, conformal)
         data.require_labels("recalibrate")
         old = self.artifact_
-        sets = ConformalClassifier(
-            self._scoring.score,
-            old.alpha,
-            old.temperature_sets,
-            old.seed is not None,
-            old.allow_empty,
-            old.grouping,
-            old.provenance.random_state,
-        ).fit(data, ids=ids)
+        sets = ConformalClassifier.of(self._recipe, old.temperature_sets).fit(data, ids=ids)
         provenance = msgspec.structs.replace(
             old.provenance, conformal_rows=len(data), conformal_sha256=fingerprint(data), recalibrated=True
         )
@@ -252,16 +239,21 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
     def answers(self, logits: Any, *, ids: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
         data = predict_data(self, logits)
-        labels = data.logits.argmax(axis=1)
-        probs = probabilities(data, self.artifact_.temperature)
-        return Answers(labels, probs[np.arange(len(data)), labels], self._sets(data, ids))
+        sure = confidence_at(data, self.artifact_.temperature)
+        return Answers(data.logits.argmax(axis=1), sure, self._sets(data, ids))
 
     def predict_records(self, logits: Any, *, ids: Any = None) -> list[Prediction]:
         """Label, confidence and set of each row, for people and JSON."""
+        found = self.answers(logits, ids=ids)
         names: Any = self.artifact_.classes or range(self.artifact_.n_classes)
+        rows, columns = np.nonzero(found.sets)  # an object for each label of a set, none for those left out
+        members = [names[column] for column in columns.tolist()]
+        ends = np.searchsorted(rows, np.arange(len(found.sets) + 1)).tolist()
         return [
-            Prediction(names[label], sure, tuple(names[y] for y in np.flatnonzero(members).tolist()))
-            for label, sure, members in zip(*(part.tolist() for part in self.answers(logits, ids=ids)), strict=True)
+            Prediction(names[label], sure, tuple(members[start:end]))
+            for label, sure, (start, end) in zip(
+                found.labels.tolist(), found.confidence.tolist(), pairwise(ends), strict=True
+            )
         ]
 
     def check(self, logits: Any, labels: Any = None, *, fail_on: str | Iterable[str] = ()) -> CheckReport:
@@ -280,7 +272,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             alpha=made.alpha,
             pool_sizes=np.array(made.pool_sizes),
             grouping=made.grouping,
-            exact=made.allow_empty and (made.seed is not None or not self._scoring.score.uses_u),
+            exact=self._recipe.exact,
             group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
         )
 
@@ -296,14 +288,9 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         artifact = read_artifact(path)
         made = artifact.provenance
         predictor = cls(
-            method=artifact.method.score(),
-            alpha=artifact.alpha,
+            **artifact.recipe.parameters,
             prefer=made.prefer,
             objective=made.objective,  # type: ignore[arg-type]
-            randomized=artifact.seed is not None or not artifact.method.score().uses_u,
-            allow_empty=artifact.allow_empty,
-            grouping=artifact.grouping,
-            random_state=made.random_state,
             selection=made.selection,  # type: ignore[arg-type]
             calibration_fraction=made.calibration_fraction,
         )
@@ -320,7 +307,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             [at.name, f"{at.temperature:.2f}", f"{at.size:.2f}", f"{at.top_gap:.3f}", f"{at.empty_share:.1%}"]
             for at in choice.outlooks
         ]
-        table = html_table(["sets at", "T", "labels", "TopCovGap", "empty"], rows)
+        table = html_table(["sets at", "T", "labels", METRICS["top_coverage_gap"].title, "empty"], rows)
         marks = {at.name: at.temperature for at in choice.outlooks}
         plots = [
             html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)
@@ -343,6 +330,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         self.temperature_sets_ = artifact.temperature_sets
         self.choice_ = artifact.choice
         self._thresholds = artifact.thresholds.pairs()
+        self._recipe = artifact.recipe_with(score)
         self._scoring = Scoring(score, artifact.temperature_sets, artifact.seed, artifact.scheme)
         value = self._thresholds.value
         self.threshold_ = float(value[0]) if artifact.grouping is None else value

@@ -5,7 +5,7 @@ import signal
 import numpy as np
 import pytest
 
-from attacks.conftest import WRITING, content, writing
+from attacks.written import WRITING, content, writing
 from fuzz.budget import cases
 
 MOMENTS = ("opening", "writing", "renaming")
@@ -40,7 +40,7 @@ def test_a_killed_run_leaves_old_files_and_new_ones_but_no_parts(zygote, files, 
             assert left.pop(path) in (b"older", whole[name][path]), (path, at)
         assert list(left) == hidden, at
         if number == signal.SIGKILL:
-            assert ended.code == -9
+            assert ended.returncode == -9
             assert len(hidden) <= 1
         else:
             said = "interrupted" if number == signal.SIGINT else "terminated"
@@ -51,7 +51,7 @@ def test_a_killed_run_leaves_old_files_and_new_ones_but_no_parts(zygote, files, 
 def test_what_a_killed_run_has_left_is_in_nobodys_way(zygote, files, whole, tmp_path):
     asked = writing(files, tmp_path)["sweep"]
     zygote.run(*asked, signal=signal.SIGKILL, at={"moment": "writing", "file": 1})
-    assert zygote.run(*asked).code == 0
+    assert zygote.run(*asked).returncode == 0
     left = content(tmp_path)
     assert whole["sweep"].items() <= left.items()
     assert len(left) == len(whole["sweep"]) + 1
@@ -63,10 +63,10 @@ def test_a_full_disk_is_told_in_one_line_and_old_files_stay(zygote, files, whole
     for room in np.linspace(max(sizes) - 1, 0, cases(1)).astype(int).tolist():
         older(tmp_path, whole[name])
         ended = zygote.run(*writing(files, tmp_path)[name], most_bytes=room)
-        assert (ended.code, ended.out) == (2, ""), (ended, room)
+        assert (ended.returncode, ended.stdout) == (2, ""), (ended, room)
         if room > 200:  # else what is said does not fit either
-            assert "cannot be written (File too large)" in ended.err
-            assert ended.err.count("\n") == 1
+            assert "cannot be written (File too large)" in ended.stderr
+            assert ended.stderr.count("\n") == 1
         left = content(tmp_path)
         assert left.keys() == whole[name].keys(), "no hidden file"
         assert all(left[path] in (b"older", whole[name][path]) for path in left)
@@ -77,5 +77,5 @@ def test_a_full_disk_is_told_in_one_line_and_old_files_stay(zygote, files, whole
 def test_runs_at_the_same_time_leave_what_one_of_them_wrote(zygote, files, whole, tmp_path, name):
     asked = {"arguments": [str(argument) for argument in writing(files, tmp_path)[name]]}
     ended = zygote.together(*[asked] * cases(3))
-    assert [one.code for one in ended] == [0] * len(ended), ended
+    assert [one.returncode for one in ended] == [0] * len(ended), ended
     assert content(tmp_path) == whole[name]

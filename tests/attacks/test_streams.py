@@ -35,21 +35,21 @@ def test_the_exit_code_says_what_happened_whoever_listens(zygote, runs, out, err
     for name, (arguments, code) in runs.items():
         ended = zygote.run(*arguments, stdout=PLACES[out], stderr=PLACES[err])
         expected = code if out in HEARD or code == 2 else 2
-        assert ended.code == expected, (name, ended)
+        assert ended.returncode == expected, (name, ended)
         if err == "open" and expected == 2:
-            assert ended.err.startswith("thermoset: ")
-            assert ended.err.rstrip("\n").splitlines()[-1].startswith("thermoset: "), ended
-            assert "Traceback" not in ended.err
+            assert ended.stderr.startswith("thermoset: ")
+            assert ended.stderr.rstrip("\n").splitlines()[-1].startswith("thermoset: "), ended
+            assert "Traceback" not in ended.stderr
         if err == "open" and out in ("full", "broken") and code != 2:
-            assert "the output cannot be written" in ended.err, name
+            assert "the output cannot be written" in ended.stderr, name
 
 
 def test_files_are_written_though_the_warning_is_not_heard(zygote, runs, tmp_path):
     arguments = (*runs["warning"][0][:-1], tmp_path)
     heard = zygote.run(*arguments)
-    assert "thermoset: warning: " in heard.err
+    assert "thermoset: warning: " in heard.stderr
     made = sorted(path.name for path in tmp_path.iterdir())
     for path in tmp_path.iterdir():
         path.unlink()
-    assert zygote.run(*arguments, stderr="/dev/full").code == 0
+    assert zygote.run(*arguments, stderr="/dev/full").returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == made == ["sweep.csv", "sweep.png"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from attacks.conftest import WRITING, writing
+from attacks.written import WRITING, writing
 from fuzz.budget import cases
 from law import generated
 from thermoset.io.files import check_folder, write_whole
@@ -125,8 +125,8 @@ def test_a_folder_that_is_read_only(zygote, files, tmp_path):
     tmp_path.chmod(0o555)
     for name in WRITING:
         ended = zygote.run(*writing(files, tmp_path)[name])
-        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-        assert "ermission denied" in ended.err
+        assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+        assert "ermission denied" in ended.stderr
 
 
 def test_a_link_to_nothing_is_in_the_way_of_a_folder(tmp_path):
@@ -283,8 +283,8 @@ def test_names_are_text_whatever_they_hold(zygote, files, tmp_path, stem):
     every = writing(files._replace(val=given, folder=given.parent), out)
     for name in ("tune", "study") if cases(1) == 1 else WRITING:
         ended = zygote.run(*every[name])
-        assert (ended.code, ended.err) == (0, ""), (name, ended)
-        assert f"{NAMES[stem]} out" in ended.out, name
+        assert (ended.returncode, ended.stderr) == (0, ""), (name, ended)
+        assert f"{NAMES[stem]} out" in ended.stdout, name
     document = json.loads((out / "study.json").read_text())
     assert document["files"][0]["file"] == Path(NAMES[stem]).name
     zygote.run("tune", f"{given}.npz").assert_refused(f"{NAMES[stem]}.npz.npz: there is no such file")

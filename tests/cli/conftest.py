@@ -9,33 +9,12 @@ from typing import NamedTuple
 import pytest
 
 import thermoset as ts
+from commands import COMMAND, Done
 from law import generated
 from thermoset.cli import main
 
-COMMAND = Path(sys.executable).with_name("thermoset")
 COMPILING = "thermoset: compiling, once for this machine ...\n"  # said by whichever test comes first, or by none
 NAMES = ("ant", "bee, small", 'the "cat"', "döner", "eel", "fox")
-
-
-class Done(NamedTuple):
-    """A command that has ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-    @property
-    def words(self) -> str:
-        """What was printed, however lines were broken."""
-        return " ".join(self.stdout.split())
-
-    def assert_refused(self, because):
-        """Bad input: one line that says why, exit code 2, and nothing else."""
-        assert (self.returncode, self.stdout) == (2, ""), self
-        assert self.stderr.startswith("thermoset: ")
-        assert because in self.stderr
-        assert self.stderr.count("\n") == 1
-        assert self.stderr.endswith("\n")
 
 
 class Tuned(NamedTuple):

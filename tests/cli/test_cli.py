@@ -4,16 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import thermoset as ts
+from commands import COMMAND
 from parts import require
 from thermoset.cli import main
 from thermoset.datasets import load_glyphs
-
-COMMAND = Path(sys.executable).with_name("thermoset")
 
 
 def run(*arguments, **environment):

@@ -12,8 +12,8 @@ import pytest
 from numpy.lib import format as npy
 
 import thermoset as ts
+from commands import started
 from parts import require
-from signals import started
 from thermoset.artifact import SCHEMA
 from thermoset.drift import size_drift
 from thermoset.io import open_blocks

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from commands import COMMAND, started
 from law import generated
 from parts import require
-from signals import COMMAND, started
-from thermoset.sweeping import METRICS, temperature_grid
+from thermoset.metrics import swept_metrics
+from thermoset.sweeping import DEFAULT_GRID, temperature_grid
 
 require("matplotlib", "plot")
 
@@ -65,6 +66,16 @@ def test_every_option_reaches_the_library(run, val, tmp_path):
     assert not (tmp_path / "sweep.csv").exists()
 
 
+def test_the_command_and_the_library_sweep_the_same_temperatures(run, val, tmp_path):
+    done = run(val, "--trials", 1, "--methods", "lac", "--quiet", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "sweep.csv").open(newline="") as stream:
+        seen = sorted({float(row["temperature"]) for row in csv.DictReader(stream)})
+    assert seen == ts.sweep(ts.load(val), methods=["lac"], trials=1).temperatures.tolist()
+    assert seen == temperature_grid(DEFAULT_GRID).tolist()
+    assert DEFAULT_GRID in run("--help").stdout
+
+
 @pytest.mark.parametrize("kind", ["class", "cluster"])
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 def test_grouping(run, val, tmp_path, kind):
@@ -74,7 +85,7 @@ def test_grouping(run, val, tmp_path, kind):
     want = ts.sweep(ts.load(val), None, [1.0], ["aps"], trials=2, cp_fraction=0.4, grouping=kind)
     with (tmp_path / "sweep.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == len(METRICS)
+    assert len(rows) == len(swept_metrics())
     assert float(rows[0]["value"]) == want.curve("avg_size", "aps")[0]
 
 

@@ -11,10 +11,11 @@ import numba
 import numpy as np
 import pytest
 
+import thermoset
 import thermoset.core.compiling
 from thermoset.core.compiling import source_digest
 
-PACKAGE = Path(thermoset.core.compiling.__file__).parent
+PACKAGE = Path(thermoset.__file__).parent
 SOFTMAX = "import thermoset.calibration as c; print(c.probabilities([[1.0, 2.0, 4.0]], 2.0).tobytes().hex())"
 # p = softmax(0, 0, 0): 1/3 for the top class; rank 3 scores 1/3 + (3 - 2 + 1) 0.2 = 0.7333
 SAPS = "import thermoset.conformal as c; print(c.scores('saps', [[0.0, 0.0, 0.0]])[0, 2])"
@@ -111,10 +112,19 @@ def test_only_the_latest_earlier_sources_are_kept(tmp_path):
     assert kept == {f"thermoset-{source_digest()}", *(f"thermoset-{number}" for number in range(5, 9))}
 
 
+def holds_kernels(path):
+    return any(mark in path.read_text() for mark in ("@kernel\n", "@leaf_kernel\n"))
+
+
+def test_kernels_stand_in_the_core_alone():
+    """The hash that tells compiled code from other code covers no other folder."""
+    assert all(PACKAGE / "core" in path.parents for path in PACKAGE.rglob("*.py") if holds_kernels(path))
+
+
 def kernels():
     """Every compiled function of the package, by importing the files that hold some."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        if "@kernel\n" in path.read_text():
+        if holds_kernels(path):
             module = ".".join(("thermoset", *path.relative_to(PACKAGE).with_suffix("").parts))
             yield from (
                 value
@@ -127,9 +137,8 @@ def test_every_constant_of_a_kernel_stands_in_a_file_that_the_hash_covers():
     """The folder's name must change with anything that is compiled in."""
     assigned = set()
     for path in PACKAGE.rglob("*.py"):
-        source = path.read_text()
-        if "@kernel\n" in source:
-            for node in ast.parse(source).body:
+        if holds_kernels(path):
+            for node in ast.parse(path.read_text()).body:
                 targets = node.targets if isinstance(node, ast.Assign) else []
                 assigned |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
     seen = 0

@@ -152,9 +152,7 @@ def _rows():
 
 
 def _refinement(method, mass):
-    """-log of the mass that is left; log-odds for LAC, whose values saturate near 0 as well; ranks never saturate."""
-    if method == "topk":
-        return 0.0
+    """-log of the mass that is left; log-odds for LAC, whose values saturate near 0 as well."""
     if method == "lac":
         return oracle.log_odds(mass)
     return math.inf if mass == 1 else -mp.log(1 - mass)
@@ -174,7 +172,8 @@ def test_both_numbers_of_a_pair_against_mpmath(row, temperature, u, method):
     bound = oracle.rounding_bound(len(row), oracle.widest_exponent([row], temperature))
     top = oracle.ranking(row)[0]
     with mp.workdps(oracle.digits([row], temperature)):
-        exact = oracle.row_scores(method, row, oracle.weights(row, temperature), u)
+        weights = oracle.weights(row, temperature)
+        exact = oracle.row_scores(method, row, weights, u)
         for label, score in enumerate(exact):
             value, refine = float(pairs.value[0, label]), float(pairs.refine[0, label])
             if score.offset == math.inf:
@@ -183,7 +182,11 @@ def test_both_numbers_of_a_pair_against_mpmath(row, temperature, u, method):
             assert abs(value - score.value) <= bound * max(1, score.value)
             if method == "saps" and label == top:
                 continue  # u p is the value; what refines it is p
-            expected = mp.log(score.mass) if method == "margin" and label == top else _refinement(method, score.mass)
+            if method == "margin" and label == top:
+                expected = mp.log(score.mass)
+            else:
+                mass = score.mass if method != "topk" else oracle.row_scores("aps", row, weights, 1.0)[top].mass
+                expected = _refinement(method, mass)
             assert refine == expected or abs(refine - expected) <= bound
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, log_loss, top_k_accuracy_score
 
+from parts import since_sklearn
 from thermoset import metrics
 from thermoset.errors import InputError
 
@@ -113,12 +114,19 @@ def test_agreement_with_scikit_learn(n_classes):
     assert metrics.negative_log_likelihood(probs, labels) == pytest.approx(
         log_loss(labels, probs, labels=names), rel=1e-12
     )
-    peer = brier_score_loss(labels, probs, labels=names, scale_by_half=False)
-    assert metrics.brier_score(probs, labels) == pytest.approx(peer, rel=1e-12)
     if n_classes > 2:  # scikit-learn's top-k wants one column for two classes
         for k in (1, 3, n_classes - 1):
             peer = top_k_accuracy_score(labels, probs, k=k, labels=names)
             assert metrics.top_k_accuracy(probs, labels, k) == pytest.approx(peer, abs=1e-15)
+
+
+@since_sklearn(1, 7)
+@pytest.mark.parametrize("n_classes", [2, 7])
+def test_brier_agrees_with_scikit_learn(n_classes):
+    rng = np.random.default_rng(3)
+    probs, labels = rng.dirichlet(np.ones(n_classes), 500), rng.integers(0, n_classes, 500)
+    peer = brier_score_loss(labels, probs, labels=np.arange(n_classes), scale_by_half=False)
+    assert metrics.brier_score(probs, labels) == pytest.approx(peer, rel=1e-12)
 
 
 def test_brier_over_several_blocks_of_rows(monkeypatch):
@@ -164,6 +172,17 @@ def test_a_softmax_of_any_precision_is_accepted(dtype):
     tolerance = 4 * float(np.finfo(dtype).eps) ** 0.5
     for metric in (metrics.expected_calibration_error, metrics.negative_log_likelihood, metrics.brier_score):
         assert metric(probs, labels) == pytest.approx(metric(wide, labels), abs=tolerance)
+
+
+def test_tables_and_the_error_have_one_number_of_bins():
+    rng = np.random.default_rng(3)
+    probs = rng.dirichlet(np.ones(5), size=500)
+    labels = rng.integers(0, 5, 500)
+    table = metrics.reliability_table(probs, labels)
+    assert len(table.count) == 15
+    assert table.ece == metrics.expected_calibration_error(probs, labels)
+    correct = probs.argmax(axis=1) == labels
+    assert metrics.reliability_from_confidence(probs.max(axis=1), correct).ece == table.ece
 
 
 PROBABILITY_METRICS = [

@@ -9,7 +9,6 @@ from law import generated
 from thermoset import Logits
 from thermoset.study import Pair, Printed, Settings, study_logits
 from thermoset.study.cells import agree, averaged_top_gap
-from thermoset.sweeping import METRICS
 
 
 def printed(value, rounding=0.005):
@@ -39,7 +38,7 @@ def small():
 def test_published_sizes_of_aps_count_the_top_label_of_empty_sets(small):
     cells = {(c.mode, c.metric, c.method, c.at, c.alpha, c.cp_percent): c for c in small.cells}
     part = small.measured.before[10]
-    forced = part.values[1, 0, METRICS.index("avg_size")] + part.values[1, 0, METRICS.index("empty_share")]
+    forced = part.of("avg_size")[1, 0] + part.of("empty_share")[1, 0]
     # ten trials are ten groups of one: the median of means is the median
     assert cells["published", "avg_size", "aps", "before", 0.1, 10].value == pytest.approx(np.median(forced))
     for method in ("lac", "raps"):
@@ -50,7 +49,7 @@ def test_published_sizes_of_aps_count_the_top_label_of_empty_sets(small):
 
 def test_published_coverage_gap_is_the_gap_of_the_middle_coverage(small):
     cells = {(c.mode, c.metric, c.method, c.at, c.alpha, c.cp_percent): c for c in small.cells}
-    coverage = small.measured.before[20].values[0, 1, METRICS.index("marginal_coverage")]
+    coverage = small.measured.before[20].of("marginal_coverage")[0, 1]
     got = cells["published", "marginal_coverage_gap", "lac", "before", 0.05, 20].value
     assert got == pytest.approx(abs(np.median(coverage) - 0.95))
 

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from thermoset.datasets import load_glyphs
+from thermoset.metrics import swept_metrics
 from thermoset.study import Comparison, Settings
 from thermoset.study.appendices import calibration_curves, least_gap
 from thermoset.study.claims import check_claims
 from thermoset.study.comparison import _by_class
 from thermoset.study.measure import measure
-from thermoset.sweeping import METRICS, measure_trials
+from thermoset.sweeping import measure_trials
 
 SETTINGS = Settings(trials=30, alphas=(0.1,), cp_percents=(10,))
+METRICS = [metric.name for metric in swept_metrics()]
 SIZE, GAP = METRICS.index("avg_size"), METRICS.index("top_coverage_gap")
 
 

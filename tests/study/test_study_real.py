@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from thermoset.metrics import swept_metrics
 from thermoset.study import Settings, find_printed, recognise
 from thermoset.study.appendices import calibration_curves, least_gap
 from thermoset.study.cells import table_cells
 from thermoset.study.comparison import _by_class
 from thermoset.study.measure import METHODS, measure
 from thermoset.study.rows import low_temperatures, size_differences
-from thermoset.sweeping import METRICS, measure_trials
+from thermoset.sweeping import measure_trials
 
+METRICS = [metric.name for metric in swept_metrics()]
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
 KINDS = {
     "AvgSize": ("avg_size", 1),

@@ -94,8 +94,9 @@ def test_our_choices_are_those_of_choose(data):
     for prefer, temperatures in chosen.items():
         for t, got in enumerate(temperatures):
             part = data.take(draw_trial(len(data), t, SETTINGS.protocol(10)).calibration)
-            asked = {"method": "raps", "alpha": 0.1, "prefer": prefer, "random_state": t}
-            assert got == ts.tuning.choose(part, calibrated=found.trial_nll[t], **asked).temperature
+            recipe = ts.Recipe("raps", 0.1, random_state=t)
+            choice = ts.tuning.choose(part, recipe, prefer=prefer, calibrated=found.trial_nll[t])
+            assert got == choice.temperature
 
 
 @pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")

@@ -23,7 +23,7 @@ def test_a_trial_shows_what_a_sweep_shows_at_its_temperature(temperatures):
 def test_hits_of_classes_add_up_to_the_coverage():
     data = ts.Logits(*generated(600, 7, signal=0.4))
     found = measure_trials(data, [1.0, 1.4, 1.4], METHODS, ALPHAS, Protocol())
-    coverage = found.values[:, :, ts.sweeping.METRICS.index("marginal_coverage")]
+    coverage = found.of("marginal_coverage")
     np.testing.assert_array_equal(found.hits.sum(axis=-1) / found.counts.sum(axis=-1), coverage)
 
 

@@ -1,6 +1,7 @@
 """A sweep is the classifier's arithmetic: equal to fit, predict_set and metrics for every trial, given its u."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,11 +10,17 @@ from hypothesis import strategies as st
 
 from law import generated
 from sweeping.composition import assert_equal_to_composition
-from thermoset import APS, RAPS, SAPS, SCORES, ConformalClassifier, metrics, sweep
+from thermoset import APS, RAPS, SAPS, SCORES, ConformalClassifier, Logits, metrics, sweep
 from thermoset.core import sources
 from thermoset.errors import CoverageWarning
-from thermoset.sweeping import INTEGRATED_METRICS, METRICS, Protocol, draw_trial
+from thermoset.sweeping import Protocol, draw_trial, measure_trials
 
+INTEGRATED = (
+    "integrated_top_coverage_gap",
+    "integrated_avg_coverage_gap",
+    "integrated_squared_coverage_gap",
+)
+THRESHOLD = [metric.name for metric in metrics.swept_metrics()].index("threshold")
 METHODS = (*SCORES, RAPS(penalty=0.1, k_reg=1))
 COMPILED = (*(name for name, score in SCORES.items() if score.compiled), METHODS[-1])  # those with a closed form
 KINDS = ("plain", "ties", "duplicates", "masked", "masked labels", "one winner")
@@ -236,10 +243,10 @@ def test_integrating_leaves_the_reported_class_gaps_and_thresholds_drawn():
     grid = [0.05, 1.0, 3.0]
     drawn = sweep(logits, labels, grid, COMPILED, [0.1, 0.2], 5)
     smooth = sweep(logits, labels, grid, COMPILED, [0.1, 0.2], 5, evaluation="integrated")
-    assert drawn.metrics == METRICS
-    assert smooth.metrics == METRICS + INTEGRATED_METRICS
+    assert drawn.metrics == tuple(metric.name for metric in metrics.swept_metrics())
+    assert smooth.metrics == drawn.metrics + INTEGRATED
     for name in ("top_coverage_gap", "avg_coverage_gap", "threshold"):
-        k = METRICS.index(name)
+        k = drawn.metrics.index(name)
         assert drawn.trial_values[:, :, :, k].tobytes() == smooth.trial_values[:, :, :, k].tobytes(), name
     for name in ("avg_size", "marginal_coverage", "empty_share"):
         assert not np.array_equal(drawn.of_trials(name, "aps", 0.1), smooth.of_trials(name, "aps", 0.1))
@@ -318,7 +325,7 @@ def test_the_seed_decides():
     logits, labels = generated(400, 10)
     one, same, other = (sweep(logits, labels, [1.0], trials=5, random_state=s).trial_values for s in (4, 4, 5))
     assert one.tobytes() == same.tobytes()
-    assert not np.any(one[:, :, :, METRICS.index("threshold")] == other[:, :, :, METRICS.index("threshold")])
+    assert not np.any(one[:, :, :, THRESHOLD] == other[:, :, :, THRESHOLD])
 
 
 def test_progress_rises_to_its_total():
@@ -340,4 +347,27 @@ def test_an_error_in_progress_stops_the_sweep():
 
 
 def test_metrics_are_those_of_the_library():
-    assert set(METRICS) - {"threshold"} <= set(metrics.METRICS)
+    logits, labels = generated(400, 10)
+    result = sweep(logits, labels, [1.0], ["aps"], trials=2, evaluation="integrated")
+    assert set(metrics.METRICS) - set(result.metrics) == {"sscv"}  # which needs the size of every set
+    assert set(result.metrics) < set(metrics.METRICS)
+
+
+def test_a_metric_that_joins_the_registry_is_in_every_table(monkeypatch):
+    """A stranger adds a formula and a record, and touches nothing else."""
+    doubled = metrics.Metric("doubled", "Doubled", "twice the labels", "labels", lambda counts: 2 * counts.members)
+    monkeypatch.setitem(metrics.METRICS, "doubled", doubled)
+    logits, labels = generated(400, 10)
+    for choice in ({}, {"evaluation": "integrated"}, {"grouping": "class"}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CoverageWarning)
+            result = sweep(logits, labels, [0.5, 1.0], ["aps"], trials=3, **choice)
+        assert "doubled" in result.columns()["metric"]
+        drawn = sweep(logits, labels, [0.5, 1.0], ["aps"], trials=3) if "evaluation" in choice else result
+        rows = 320  # of 400, 10% and 10% are set aside
+        assert np.array_equal(
+            result.curve("doubled", "aps"), 2 * rows * drawn.of_trials("avg_size", "aps").mean(axis=1)
+        )
+    own = measure_trials(Logits(logits, labels), [1.0, 2.0], ["aps"], [0.1], Protocol())
+    assert np.array_equal(own.of("doubled"), 2 * rows * own.of("avg_size"))
+    assert doubled([[True, True], [False, True]], [0, 1], 0.1) == 6.0

@@ -11,7 +11,8 @@ from law import generated
 from parts import require
 from thermoset import sweep
 from thermoset.errors import InputError, MissingExtraError
-from thermoset.sweeping import METRICS, Sweep, median_of_means, standard_error
+from thermoset.metrics import swept_metrics
+from thermoset.sweeping import Sweep, median_of_means, standard_error
 
 COLUMNS = ["method", "temperature", "alpha", "metric", "value", "standard_error", "median_of_means"]
 
@@ -68,7 +69,7 @@ def test_the_frame_has_the_columns_of_the_conventions(result):
     pd = require("pandas", "test")
     frame = result.to_pandas()
     assert list(frame.columns) == COLUMNS
-    assert len(frame) == 2 * 3 * 2 * len(METRICS)
+    assert len(frame) == 2 * 3 * 2 * len(swept_metrics())
     assert not frame.duplicated(["method", "temperature", "alpha", "metric"]).any()
     assert list(frame.metric.unique()) == [
         "avg_size", "marginal_coverage", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap", "threshold",
@@ -85,7 +86,7 @@ def test_the_long_frame_has_a_row_for_each_trial(result):
     require("pandas", "test")
     frame = result.to_pandas(per_trial=True)
     assert list(frame.columns) == ["method", "temperature", "alpha", "metric", "trial", "value"]
-    assert len(frame) == 2 * 3 * 2 * len(METRICS) * 20
+    assert len(frame) == 2 * 3 * 2 * len(swept_metrics()) * 20
     pick = (frame.method == "lac") & (frame.alpha == 0.05) & (frame.metric == "threshold") & (frame.temperature == 1)
     assert frame[pick].value.tolist() == result.of_trials("threshold", "lac", 0.05)[1].tolist()
     assert frame[pick].trial.tolist() == list(range(20))

@@ -7,12 +7,13 @@ import pytest
 
 import thermoset as ts
 from law import generated
-from thermoset.core.scores import resolve
+from on_arrays import class_gaps
+from thermoset.core.trials import Draws, drawn_rows
+from thermoset.core.uniforms import trial_keys
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.sweeping import Trial
 from thermoset.tuning import choose, default_grid
-from thermoset.tuning.curves import Setting
-from thermoset.tuning.held_out import _HALVINGS, Gaps, class_gaps
+from thermoset.tuning.held_out import _HALVINGS, _STREAMS, Gaps
 
 
 def uneven(n_rows=1500, n_classes=10, seed=0, scale=3.0):
@@ -37,7 +38,7 @@ def chosen(rows):
         if prefer not in made:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BudgetWarning)
-                made[prefer] = choose(rows, method="aps", prefer=prefer, calibrated=2.0)
+                made[prefer] = choose(rows, ts.Recipe("aps"), prefer=prefer, calibrated=2.0)
         return made[prefer]
 
     return get
@@ -60,9 +61,9 @@ def test_beta_interpolates_between_the_two(chosen):
 
 
 def test_refinement_goes_off_the_grid(rows):
-    on_grid = choose(rows, method="aps", prefer="coverage", calibrated=2.0, temperatures=[0.5, 1, 2, 3, 4, 6])
+    on_grid = choose(rows, ts.Recipe("aps"), prefer="coverage", calibrated=2.0, temperatures=[0.5, 1, 2, 3, 4, 6])
     assert len(on_grid.curve.temperatures) > 6
-    fine = choose(rows, method="aps", prefer="coverage", calibrated=2.0)
+    fine = choose(rows, ts.Recipe("aps"), prefer="coverage", calibrated=2.0)
     coarse = np.interp(on_grid.temperature, fine.curve.temperatures, fine.curve.loss)
     assert coarse <= 1.05 * min(fine.curve.loss)
 
@@ -81,7 +82,7 @@ def test_a_size_budget_holds_with_confidence_and_covers_as_evenly_as_it_may(chos
 
 def test_a_budget_that_cannot_be_kept_gives_the_closest_and_says_so(rows):
     with pytest.warns(BudgetWarning, match=r"no temperature keeps size<=0.1 with 95% confidence; the closest"):
-        choice = choose(rows, method="aps", prefer="size<=0.1", calibrated=2.0)
+        choice = choose(rows, ts.Recipe("aps"), prefer="size<=0.1", calibrated=2.0)
     assert not choice.met
     upper = np.array(choice.curve.size) + 1.645 * np.array(choice.curve.size_error)
     searched = np.array(choice.curve.temperatures) <= choice.peak
@@ -126,13 +127,13 @@ def test_temperatures_that_cannot_be_told_apart_are_named():
     told = 0
     for seed in range(20):
         logits, labels = generated(400, 10, signal=-0.5, seed=seed)
-        choice = choose(ts.Logits(logits, labels), calibrated=2.0, random_state=seed)
+        choice = choose(ts.Logits(logits, labels), ts.Recipe(random_state=seed), calibrated=2.0)
         told += "cannot tell its class coverage" in choice.why
     assert told >= 12  # each of two comparisons errs in about 7% of cases; T-hat is also the luckiest temperature
 
 
 def test_a_curve_without_a_peak_is_searched_whole():
-    choice = choose(uneven(800), method="lac", calibrated=3.0)
+    choice = choose(uneven(800), ts.Recipe("lac"), calibrated=3.0)
     if choice.peak is None:
         assert "of the temperatures searched" in choice.why
     assert choice.curve.temperatures[0] == 0.3
@@ -154,11 +155,11 @@ def test_the_grid_reaches_where_the_data_is(calibrated, low, high):
 @pytest.mark.parametrize("kind", ["class", "cluster"])
 def test_grouping_sets_have_a_choice_too(kind):
     data = uneven(600, n_classes=4)
-    choice = choose(data, prefer="size", calibrated=3.0, grouping=kind, temperatures=[0.5, 1, 2, 4])
+    choice = choose(data, ts.Recipe(grouping=kind), prefer="size", calibrated=3.0, temperatures=[0.5, 1, 2, 4])
     assert choice.temperature in (0.5, 1, 2, 4)
     assert choice.comparisons[0].tells_apart is None
     with pytest.raises(InputError, match="needs one threshold for all classes"):
-        choose(data, prefer="gap<=0.1", calibrated=3.0, grouping=kind)
+        choose(data, ts.Recipe(grouping=kind), prefer="gap<=0.1", calibrated=3.0)
 
 
 def test_the_papers_way_takes_thresholds_from_the_conformal_rows():
@@ -181,13 +182,13 @@ def test_the_papers_way_takes_thresholds_from_the_conformal_rows():
 def test_cross_fitted_gaps_are_those_of_the_classifier():
     """Each half of the rows with the threshold of the other, in the classifier's own hands."""
     data = uneven(301, n_classes=3, seed=4)
-    made = Setting(resolve("raps"), 0.1, True, True, None, 7)
+    made = ts.Recipe("raps", 0.1, random_state=7)
     gaps = class_gaps(data, made, np.array([0.5, 2.0]))
+    draws = Draws(trial_keys(7, np.arange(_HALVINGS) * _STREAMS + 1), True)
     expected = np.zeros(2)
     for t in range(_HALVINGS):
-        rng = np.random.default_rng((7, 0, t))
-        mixed = rng.permutation(np.arange(301))
-        u = rng.random(301)
+        mixed = np.random.default_rng((7, 0, t)).permutation(np.arange(301))
+        u = drawn_rows(draws, t, np.arange(301))
         halves = (
             Trial(mixed[:0], mixed[150:300], mixed[:150], u),
             Trial(mixed[:0], mixed[:150], mixed[150:], u),
@@ -212,7 +213,7 @@ def test_errors_of_pairs_are_hand_arithmetic():
 
 def test_few_rows_have_no_error_of_gaps():
     data = uneven(30, n_classes=3)
-    choice = choose(data, calibrated=3.0, alpha=0.1)
+    choice = choose(data, ts.Recipe(alpha=0.1), calibrated=3.0)
     assert choice.outlook.top_gap_error is None
     assert "±" not in choice.sentences[1].split("TopCovGap")[1]
 
@@ -220,12 +221,16 @@ def test_few_rows_have_no_error_of_gaps():
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_threads_do_not_change_the_choice(monkeypatch, chosen, rows, threads):
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-    assert choose(rows, method="aps", prefer="coverage", calibrated=2.0) == chosen("coverage")
+    assert choose(rows, ts.Recipe("aps"), prefer="coverage", calibrated=2.0) == chosen("coverage")
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"selection": "paper", "conformal": uneven(200, seed=1)}, {"grouping": "class", "prefer": "size"}],
+    [
+        {},
+        {"selection": "paper", "conformal": uneven(200, seed=1)},
+        {"recipe": ts.Recipe(grouping="class"), "prefer": "size"},
+    ],
     ids=["closed form", "paper", "class"],
 )
 def test_progress_rises_to_its_total(arguments):
@@ -241,16 +246,13 @@ def test_progress_rises_to_its_total(arguments):
     ("arguments", "said"),
     [
         ({"prefer": "tiny"}, "prefer must be"),
-        ({"method": "apps"}, "method must be"),
-        ({"alpha": 2}, "alpha must be"),
+        ({"recipe": "aps"}, r"recipe must be a Recipe, such as ts.Recipe\('aps', alpha=0.1\); got 'aps'"),
         ({"calibrated": -1.0}, "temperature must be"),
         ({"selection": "mine"}, "selection must be 'calibration' or 'paper'; got 'mine'"),
         ({"selection": "paper"}, "pass conformal="),
-        ({"grouping": "both"}, "grouping must be"),
         ({"temperatures": [2, 1]}, "temperatures must rise"),
-        ({"random_state": None}, "random_state must be"),
-        ({"alpha": 0.001}, "needs at least 1998 calibration rows; got 1500"),
-        ({"alpha": 0.002, "prefer": "gap<=0.1"}, "needs at least 1996 calibration rows; got 1500"),
+        ({"recipe": ts.Recipe(alpha=0.001)}, "needs at least 1998 calibration rows; got 1500"),
+        ({"recipe": ts.Recipe(alpha=0.002), "prefer": "gap<=0.1"}, "needs at least 1996 calibration rows; got 1500"),
     ],
 )
 def test_bad_input(rows, arguments, said):

@@ -12,18 +12,18 @@ from law import generated
 from on_arrays import class_gaps, in_closed_form, label_scores, prefix_sizes
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
 from thermoset.core.labels import label_shares
-from thermoset.core.scores import SCORES, resolve
+from thermoset.core.scores import SCORES
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.tuning import curves as module
-from thermoset.tuning.curves import LEVELS, Curves, Rows, Setting, joined
+from thermoset.tuning.curves import LEVELS, Curves, Rows, joined
 
 STRATA = 200
 
 
 def setting(method="raps", alpha=0.1, randomized=True, allow_empty=True):
-    return Setting(resolve(method), alpha, randomized, allow_empty, None, 0)
+    return ts.Recipe(method, alpha, randomized, allow_empty)
 
 
 def nothing(_):

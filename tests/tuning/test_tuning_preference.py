@@ -5,28 +5,32 @@ import math
 import pytest
 
 from thermoset.errors import InputError
-from thermoset.tuning import Preference, read_preference
+from thermoset.tuning import read_preference
+from thermoset.tuning.preference import Blend, Coverage, GapBudget, Size, SizeBudget
 
 
 @pytest.mark.parametrize(
-    ("prefer", "kind", "amount", "text"),
+    ("prefer", "expected", "text"),
     [
-        ("size", "blend", 0.0, "size"),
-        ("coverage", "blend", 1.0, "coverage"),
-        (0, "blend", 0.0, "size"),
-        (1.0, "blend", 1.0, "coverage"),
-        (0.25, "blend", 0.25, "0.25"),
-        ("0.25", "blend", 0.25, "0.25"),
-        (0.123456789, "blend", 0.123456789, "0.123456789"),
-        ("size<=3", "size_budget", 3.0, "size<=3"),
-        (" size <= 2.5 ", "size_budget", 2.5, "size<=2.5"),
-        ("gap<=0.03", "gap_budget", 0.03, "gap<=0.03"),
-        ("gap<=0", "gap_budget", 0.0, "gap<=0"),
+        ("size", Size(), "size"),
+        ("coverage", Coverage(), "coverage"),
+        (0, Size(), "size"),
+        ("0", Size(), "size"),
+        (1.0, Coverage(), "coverage"),
+        ("1", Coverage(), "coverage"),
+        (0.25, Blend(0.25), "0.25"),
+        ("0.25", Blend(0.25), "0.25"),
+        (0.123456789, Blend(0.123456789), "0.123456789"),
+        ("size<=3", SizeBudget(3.0), "size<=3"),
+        (" size <= 2.5 ", SizeBudget(2.5), "size<=2.5"),
+        ("gap<=0.03", GapBudget(0.03), "gap<=0.03"),
+        ("gap<=0", GapBudget(0.0), "gap<=0"),
     ],
 )
-def test_preferences(prefer, kind, amount, text):
+def test_preferences(prefer, expected, text):
     read = read_preference(prefer)
-    assert read == Preference(kind, amount)
+    assert read == expected
+    assert type(read) is type(expected)
     assert read.text == text
     assert read_preference(read.text) == read
 

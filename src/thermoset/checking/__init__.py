@@ -96,7 +96,7 @@ def check(
     laws = group_laws(groups, rows, promise.alpha)
     by_group = coverage_table(groups.index, rows, hits, lower_tails(laws, hits), promise.promised, "beta-binomial")
     gaps = coverage_gaps(found.hits, found.count, promise.alpha)
-    mondrian, clustered = (promise.grouping == kind for kind in ("class", "cluster"))
+    kind = promise.kind
     return CheckReport(
         promise=promise,
         fail_on=wanted,
@@ -105,8 +105,8 @@ def check(
         marginal=marginal_coverage(laws, rows, hits, promise),
         avg_size=avg_size(sets),
         empty_share=empty_share(sets),
-        classes=by_group if mondrian else yardstick(found.count, found.hits, promise.promised),
-        clusters=by_group if clustered else None,
+        classes=by_group if kind and kind.each_class else yardstick(found.count, found.hits, promise.promised),
+        clusters=by_group if kind and not kind.each_class else None,
         top_gap=float(top_gap(gaps, n_classes)),
         avg_gap=float(avg_gap(gaps)),
         floor=noise_floor_of_counts(found.count, promise.alpha),

@@ -15,7 +15,6 @@ the law is then a lower bound: p-values are too large rather than too small, and
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +22,7 @@ from scipy.signal import convolve
 
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.errors import InputError
+from thermoset.groupings import NULL_GROUP, Grouping, resolve_grouping
 from thermoset.metrics import Interval, coverage_law
 
 __all__ = [
@@ -38,9 +38,6 @@ __all__ = [
 
 SIGNIFICANCE = 0.001
 """A promise is called broken when, if it were kept, so much would be seen with a smaller probability than this."""
-
-NULL_GROUP = -1
-"""The group of classes whose threshold comes from the rows of all classes."""
 
 _TAIL = 0.025  # of each side of the 95% interval
 _CONVOLVED = 1e-12  # a p-value of a convolution is rounded up to this, which is above the error of the transforms
@@ -79,12 +76,12 @@ class Promise:
         Miscoverage level, as typed.
     pool_sizes : int array
         Conformal rows behind each threshold: shape (1,), or (C,) by class.
-    grouping : None, "class" or "cluster"
-        Whether there is one threshold for all classes, for each, or for each cluster of them.
+    grouping : None, or a name in `GROUPINGS`
+        Whether there is one threshold for all classes, for each, or for each group of them.
     exact : bool
         Whether coverage follows the law (randomised scores or LAC, empty sets allowed) or is at least that.
-    group_of_class : int array (C,), for "cluster"
-        Cluster of each class; `NULL_GROUP` for rare ones.
+    group_of_class : int array (C,)
+        Group of each class, where that is not the class itself; `NULL_GROUP` for classes that have none.
 
     >>> Promise("0.1", [1000]).promised
     0.9
@@ -92,7 +89,7 @@ class Promise:
 
     alpha: Alpha
     pool_sizes: ArrayLike
-    grouping: Literal["class", "cluster"] | None = None
+    grouping: str | None = None
     exact: bool = True
     group_of_class: ArrayLike | None = None
 
@@ -111,21 +108,23 @@ class Promise:
         >>> Promise(0.1, [40, 60, 40], "cluster", group_of_class=[3, 5, 3]).groups(3).pools.tolist()
         [40, 60]
         """
-        shared: dict[str | None, ArrayLike | None] = {
-            None: np.zeros(n_classes, dtype=np.int64),
-            "class": np.arange(n_classes),
-            "cluster": self.group_of_class,
-        }
-        if self.grouping not in shared:
-            raise InputError(
-                f"grouping must be None, 'class' or 'cluster'; got {self.grouping!r}. Pass the predictor's own."
-            )
-        of_class = _whole(shared[self.grouping], "group_of_class", n_classes, NULL_GROUP)
-        pools = _whole(self.pool_sizes, "pool_sizes", 1 if self.grouping is None else n_classes, 0)
+        kind = self.kind
+        of_class = _whole(self._group_of_class(kind, n_classes), "group_of_class", n_classes, NULL_GROUP)
+        pools = _whole(self.pool_sizes, "pool_sizes", 1 if kind is None else n_classes, 0)
         index, first, place = np.unique(of_class, return_index=True, return_inverse=True)
         if np.any(pools[first][place] != pools):
-            raise InputError("pool_sizes must be equal for the classes of a cluster, which share their threshold.")
+            raise InputError("pool_sizes must be equal for the classes of a group, which share their threshold.")
         return Groups(place, index, pools[first], (index != NULL_GROUP) | (len(index) == 1))
+
+    @property
+    def kind(self) -> Grouping | None:
+        """The grouping itself."""
+        return resolve_grouping(self.grouping)
+
+    def _group_of_class(self, kind: Grouping | None, n_classes: int) -> ArrayLike | None:
+        if kind is None:
+            return np.zeros(n_classes, dtype=np.int64)
+        return np.arange(n_classes) if kind.each_class else self.group_of_class
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class CheckReport:
     classes : CoverageTable
         Every class.
     clusters : CoverageTable or None
-        Every cluster, where thresholds are by cluster.
+        Every group of classes, where thresholds are by cluster or another group; None where they are by class.
     top_gap, avg_gap : float
         TopCovGap and AvgCovGap.
     floor : NoiseFloor
@@ -65,11 +65,12 @@ class CheckReport:
     @property
     def broken(self) -> tuple[str, ...]:
         """A sentence for each promise that was not kept, and for what `fail_on` asked for."""
-        by_class = self.promise.grouping == "class" or "classes" in self.fail_on
+        kind, groups = self.promise.kind, self.clusters
+        by_class = (kind is not None and kind.each_class) or "classes" in self.fail_on
         sentences = (
             self._of_marginal(),
-            # one cluster alone is what the first sentence is about
-            self._of_table(self.clusters, "clusters", None) if self.clusters and self.clusters.tested > 1 else None,
+            # one group alone is what the first sentence is about
+            self._of_table(groups, kind.units, None) if kind and groups and groups.tested > 1 else None,
             self._of_table(self.classes, "classes", self.class_names) if by_class else None,
             self._of_calibration() if "calibration" in self.fail_on else None,
         )

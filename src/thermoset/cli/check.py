@@ -51,16 +51,20 @@ def _show(console: "Console", report: "CheckReport") -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from thermoset.metrics import METRICS
+
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(f"{report.rows:,} rows")
     for column in ("seen", "expected", "p"):
         table.add_column(column, justify="right", no_wrap=True)
     seen, floor, sure = report.marginal, report.floor, report.calibration
-    of_rows = "" if seen.rows == report.rows else f" of {seen.rows:,} rows in clusters"
+    kind = report.promise.kind
+    of_rows = f" of {seen.rows:,} rows in {kind.units}" if kind and seen.rows != report.rows else ""
     allowed = f"{seen.allowed.low:.4f} to {seen.allowed.high:.4f}"
     table.add_row(f"coverage{of_rows}", f"{seen.coverage:.4f}", allowed, f"{seen.p_value:.2g}")
-    table.add_row("TopCovGap", f"{report.top_gap:.4f}", f"chance: {floor.top_mean:.4f}, 95%: {floor.top_95:.4f}", "")
-    table.add_row("AvgCovGap", f"{report.avg_gap:.4f}", f"chance: {floor.avg_mean:.4f}, 95%: {floor.avg_95:.4f}", "")
+    top, avg = METRICS["top_coverage_gap"].title, METRICS["avg_coverage_gap"].title
+    table.add_row(top, f"{report.top_gap:.4f}", f"chance: {floor.top_mean:.4f}, 95%: {floor.top_95:.4f}", "")
+    table.add_row(avg, f"{report.avg_gap:.4f}", f"chance: {floor.avg_mean:.4f}, 95%: {floor.avg_95:.4f}", "")
     table.add_row("labels in a set", f"{report.avg_size:.2f}", "", "")
     table.add_row("empty sets", f"{report.empty_share:.1%}", "", "")
     table.add_row(

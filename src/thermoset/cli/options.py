@@ -4,13 +4,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from thermoset.cli.output import tell
 
-__all__ = ["Labelled", "Predictor", "Probabilities", "Quiet", "Seed", "parts", "told_warnings"]
+__all__ = ["Grouping", "Labelled", "Predictor", "Probabilities", "Quiet", "Seed", "parts", "told_warnings"]
+
+Grouping = Annotated[Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")]
+"""The names in `GROUPINGS`, typed: importing them takes longer than `--help` may."""
 
 Labelled = Annotated[Path, typer.Argument(help="Labelled logits: npz, npy, csv, parquet, safetensors or pt.")]
 Predictor = Annotated[Path, typer.Argument(help="The predictor.json that `thermoset tune` wrote.")]

@@ -39,13 +39,15 @@ def _show(found: "Study", out: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from thermoset.metrics import METRICS
+
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("file", overflow="fold")  # a long name wraps, numbers do not
     for column in (
         "T* (ECE)",
-        "AvgSize APS\nT = 1, T*",
-        "TopCovGap\nT = 1, T*",
+        f"{METRICS['avg_size'].title} APS\nT = 1, T*",
+        f"{METRICS['top_coverage_gap'].title}\nT = 1, T*",
         "printed cells\nthat agree",
         "claims\nthat hold",
     ):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, parts, told_warnings
+from thermoset.cli.options import Grouping, Labelled, Probabilities, Quiet, Seed, parts, told_warnings
 from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 
@@ -19,7 +19,9 @@ __all__ = ["sweep"]
 def sweep(
     logits: Labelled,
     methods: Annotated[str, typer.Option(help="Scores, with commas: lac, aps, raps, saps ...")] = "lac,aps,raps",
-    temperatures: Annotated[str, typer.Option(help="start:stop:step, or numbers with commas.")] = "0.3:5:0.1",
+    temperatures: Annotated[
+        str | None, typer.Option(help="start:stop:step, or numbers with commas; 0.3:5:0.1 by default.")
+    ] = None,
     alphas: Annotated[str, typer.Option(help="Miscoverage levels, with commas.")] = "0.1",
     trials: Annotated[int, typer.Option(help="Random splits.")] = 100,
     calibration_fraction: Annotated[str, typer.Option(help="Part of the rows set aside; 0 for none.")] = "0.1",
@@ -28,9 +30,7 @@ def sweep(
     evaluation: Annotated[
         Literal["drawn", "integrated"], typer.Option(help="Draw u on evaluation rows, or average sizes over it.")
     ] = "drawn",
-    grouping: Annotated[
-        Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")
-    ] = None,
+    grouping: Grouping = None,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
     table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Kind of table.")] = "csv",
@@ -48,7 +48,7 @@ def sweep(
     need("matplotlib", "plot", "the figure")
     if table_format == "parquet":
         need("pyarrow", "io", "--format parquet")
-    grid = temperature_grid(temperatures)
+    grid = None if temperatures is None else temperature_grid(temperatures)
     check_files(out, [f"sweep.{table_format}", "sweep.png"], [logits])
     data = load(logits, probabilities=probabilities)
     with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
@@ -86,7 +86,9 @@ def _show(result: "Sweep", data: "Logits", files: list[Path]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from thermoset.metrics import METRICS
+
+    console, size_title, gap_title = Console(), METRICS["avg_size"].title, METRICS["top_coverage_gap"].title
     console.print(
         f"{len(data):,} rows, {data.n_classes:,} classes; {len(result.temperatures)} temperatures "
         f"{result.temperatures[0]:g} to {result.temperatures[-1]:g}; mean of {result.trials} random splits"
@@ -94,7 +96,8 @@ def _show(result: "Sweep", data: "Logits", files: list[Path]) -> None:
     at_one = result.temperatures.tolist().index(1.0) if 1.0 in result.temperatures else None
     caption = "(T): where; ≤ or ≥ at an edge of the grid"
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption=caption, caption_justify="left")
-    for column in ("score", "alpha", "smallest\nAvgSize (T)", "largest\nAvgSize (T)", "smallest\nTopCovGap (T)"):
+    sought = (f"smallest\n{size_title} (T)", f"largest\n{size_title} (T)", f"smallest\n{gap_title} (T)")
+    for column in ("score", "alpha", *sought):
         table.add_column(column, justify="left" if column == "score" else "right", no_wrap=True)
     if at_one is not None:
         table.add_column("at T = 1\nsize, gap", justify="right", no_wrap=True)

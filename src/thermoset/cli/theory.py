@@ -170,9 +170,11 @@ def _show(console: "Console", found: "Explanation", subsets: "ClassPeaks") -> No
 
 
 def _show_critical(console: "Console", found: "Explanation", subsets: "ClassPeaks") -> None:
+    from thermoset.metrics import METRICS
+
     names = {"aps": "measured, APS", "raps": "measured, RAPS", "aps, u = 1": "measured, APS with u = 1"}
     at_edge = any(peak.at_edge for peak in found.peaks.values())
-    table = _table("critical temperature", "T", "T / T*", "AvgSize there")
+    table = _table("critical temperature", "T", "T / T*", f"{METRICS['avg_size'].title} there")
     table.caption = "≤ or ≥: at an edge of the grid" if at_edge else None
     table.add_row("theory, from C alone", f"{found.critical:.3f}", "", "")
     for name, peak in found.peaks.items():
@@ -188,6 +190,8 @@ def _show_critical(console: "Console", found: "Explanation", subsets: "ClassPeak
 
 def _show_routes(console: "Console", found: "Explanation") -> None:
     """How many rows each route speaks for, and for how many of those the claim is true."""
+    from thermoset.metrics import METRICS
+
     t = found.temperature
     claim, moved = ("not shrink", "grow") if t > 1 else ("not grow", "shrink")
     console.print(f"From T = 1 to T* = {t:.4g}: rows whose sets do {claim}, by which route")
@@ -203,7 +207,9 @@ def _show_routes(console: "Console", found: "Explanation") -> None:
         table.add_row(name, *cells)
     table.add_row(f"counted: do {claim}", *(f"{one.claimed.mean():.1%}" for one in routes))
     table.add_row(f"counted: {moved}", *(f"{(one.moved > 0).mean():.1%}" for one in routes))
-    table.add_row("AvgSize", *(f"{one.sizes_before.mean():.2f} → {one.sizes_after.mean():.2f}" for one in routes))
+    table.add_row(
+        METRICS["avg_size"].title, *(f"{one.sizes_before.mean():.2f} → {one.sizes_after.mean():.2f}" for one in routes)
+    )
     console.print(table)
 
 

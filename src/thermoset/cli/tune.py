@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Labelled, Probabilities, Quiet, Seed, told_warnings
+from thermoset.cli.options import Grouping, Labelled, Probabilities, Quiet, Seed, told_warnings
 from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
@@ -33,9 +33,7 @@ def tune(
     ] = "coverage",
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
-    grouping: Annotated[
-        Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")
-    ] = None,
+    grouping: Grouping = None,
     deterministic: Annotated[bool, typer.Option("--deterministic", help="Sets without randomisation: larger.")] = False,
     no_empty: Annotated[bool, typer.Option("--no-empty", help="Empty sets get the top label.")] = False,
     calibration_fraction: Annotated[
@@ -103,6 +101,8 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     from rich.markup import escape
 
     from thermoset.display import visible
+    from thermoset.groupings import GROUPINGS
+    from thermoset.metrics import METRICS
 
     made, choice = predictor.artifact_, predictor.choice_
     came = made.provenance
@@ -119,20 +119,21 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         reach = [(m.high - m.low) / 2 for m in cells if m.high is not None and m.low is not None]
         table.add_row(label, *(f"{m.value:.3f} ± {r:.3f}" for m, r in zip(cells, reach, strict=True)))
     console.print(table)
-    conditional = f", {made.grouping}" if made.grouping else ""
+    conditional = f", {GROUPINGS[made.grouping].title}" if made.grouping else ""
     console.print(
         f"[bold]Sets[/] {made.method.name.upper()}, alpha = {made.alpha}{conditional}, prefer {choice.prefer}: "
         f"T-hat = {made.temperature_sets:.3f}",
         highlight=False,
     )
     coverage = _coverage(predictor, measures.get("coverage"))
-    table = _table("sets at", "T", "labels", "coverage", "TopCovGap", "empty")
+    gap_title = METRICS["top_coverage_gap"].title
+    table = _table("sets at", "T", "labels", "coverage", gap_title, "empty")
     for at in choice.outlooks:
         size = f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
         gap = f"{at.top_gap:.3f}" + ("" if at.top_gap_error is None else f" ± {1.96 * at.top_gap_error:.3f}")
         table.add_row(at.name, f"{at.temperature:.2f}", size, coverage, gap, f"{at.empty_share:.1%}")
     table.caption = (
-        f"± and ranges: 95%. TopCovGap by chance alone on these rows: {choice.noise_floor:.3f}, at most "
+        f"± and ranges: 95%. {gap_title} by chance alone on these rows: {choice.noise_floor:.3f}, at most "
         f"{choice.noise_floor_95:.3f} in 95 of 100 cases."
     )
     console.print(table)

@@ -27,11 +27,11 @@ from numba.core.serialize import dumps
 
 from thermoset.errors import CacheWarning
 
-__all__ = ["cache_folder", "kernel"]
+__all__ = ["cache_folder", "kernel", "leaf_kernel"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PACKAGE = Path(__file__).parent
-_MARK = b"@kernel\n"  # a source file with this line in it holds kernels
+_MARKS = b"@kernel\n", b"@leaf_kernel\n"  # a source file with such a line in it holds kernels
 _CHECKSUM = hashlib.sha256().digest_size
 _KEPT_FOLDERS = 4  # of earlier sources, for those who go back and forth between them
 
@@ -42,8 +42,20 @@ def kernel(function: _F) -> _F:
     NUMBA_DISABLE_JIT is for looking into one's own functions, and does not concern these: as plain Python they would
     give other bits, after hours.
     """
+    return _compiled(function, counts_references=True)
+
+
+def leaf_kernel(function: _F) -> _F:
+    """Compile a short loop that allocates nothing and returns no array: without counting references.
+
+    Records of arrays then cost nothing to make and to pass on; counted, they cost more than a short loop does.
+    """
+    return _compiled(function, counts_references=False)
+
+
+def _compiled(function: _F, *, counts_references: bool) -> _F:
     with _jit_enabled():
-        dispatcher = njit(nogil=True, error_model="numpy")(function)
+        dispatcher = njit(nogil=True, error_model="numpy", _nrt=counts_references)(function)
     dispatcher._cache = _Kept(function)
     if numba.config.DISABLE_JIT:  # Numba's own functions are compiled along with the first call
         dispatcher.compile = _jit_enabled()(dispatcher.compile)
@@ -65,7 +77,7 @@ def source_digest(package: Path = _PACKAGE) -> str:
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         source = path.read_bytes()
-        if _MARK in source:
+        if any(mark in source for mark in _MARKS):
             digest.update(f"{path.relative_to(package).as_posix()}\0{len(source)}\0".encode())
             digest.update(source)
     return digest.hexdigest()[:16]

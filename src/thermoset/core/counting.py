@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel
+from thermoset.core.compiling import kernel, leaf_kernel
 from thermoset.core.exponentials import Counts, Floats, Ints
 from thermoset.core.labels import SharesByTemperature
 from thermoset.core.masses import (
     RowMasses,
+    Shares,
     WeightedRow,
+    count_masked,
     fill_masses,
     masses_at,
     rank_gaps,
@@ -43,7 +45,7 @@ class LabelledBlock(NamedTuple):
 
 
 class AtTemperatures(NamedTuple):
-    """Temperatures (T,), each row's top share at them, (T, n_rows), and the fewest labels a set may have."""
+    """Temperatures (T,), each row's top share at them, (T, n_rows), and the fewest labels a set may have: 0 or 1."""
 
     temperature: Floats
     top: Floats
@@ -58,11 +60,28 @@ class BlockDraws(NamedTuple):
 
 
 class SortedCuts(NamedTuple):
-    """Thresholds (scores, T, alphas, trials), and the order in which those of a level rise."""
+    """Thresholds (scores, T, alphas, trials), and the order in which those of a level rise, as pairs."""
 
     value: Floats
     refine: Floats
     rising: Ints
+
+
+class BlockCuts(NamedTuple):
+    """What a block of rows is compared with."""
+
+    draws: BlockDraws
+    cuts: SortedCuts
+
+
+class Place(NamedTuple):
+    """Numbers of a score, temperature, level and row, and the fewest labels of a set."""
+
+    m: int
+    j: int
+    a: int
+    i: int
+    least: int
 
 
 class Tally(NamedTuple):
@@ -77,10 +96,11 @@ class Tally(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One score, temperature and level, over the trials: what to compare with, and what was found for a row.
+    """One row at one score, temperature and level, over the trials: what to compare with, and where to count.
 
-    u and seen: as in `BlockDraws`; cut, refine, rising: as in `SortedCuts`; size: of the sets of the row at hand; and
-    the fields of `Tally`.
+    u, seen: as in `BlockDraws`; cut, refine, rising: as in `SortedCuts`; size, empty, missed: as in `Tally`, the last
+    for the row's group. close: the rounding error of the walk; rank: of the row's label; least: the fewest labels of a
+    set.
     """
 
     u: Floats
@@ -89,12 +109,25 @@ class Line(NamedTuple):
     refine: Floats
     rising: Ints
     size: Floats
-    all_sizes: Floats
     empty: Floats
     missed: Counts
+    close: float
+    rank: int
+    least: int
 
 
-@kernel
+class Buffers(NamedTuple):
+    """Room for one row: its logits from the top down, the walk along them, and the classifier's own sums."""
+
+    falling: Floats
+    prefix: Prefix
+    gaps: Floats
+    weight: Floats
+    masses: RowMasses
+    inside: Floats  # ranks that are inside in all trials: (scores, alphas, n_rows)
+
+
+@leaf_kernel
 def exact_size(row: WeightedRow, masses: RowMasses, formula: Formula, cut: Cut, u: float) -> int:
     """Set size by the classifier's arithmetic: sets are small, so gallop from the top, then bisect."""
     n_classes = int(row.weight.shape[0])
@@ -111,131 +144,188 @@ def exact_size(row: WeightedRow, masses: RowMasses, formula: Formula, cut: Cut, 
     return inside
 
 
-@kernel
-def _few_sizes(prefix: Prefix, opening: Opening, close: float, line: Line, i: int) -> bool:
-    """Set sizes for each trial: rank by rank, all trials at once. Returns whether a comparison was close."""
-    nearest, u, cut, size, starts, ends = np.inf, line.u[i], line.cut, line.size, prefix.start, prefix.end
-    for t in range(cut.shape[0]):
-        size[t] = opening.first
+@leaf_kernel
+def _count_few(prefix: Prefix, opening: Opening, line: Line, sign: float) -> bool:
+    """Count the open ranks that are inside, rank by rank, all trials at once; whether a comparison was close.
+
+    A sign of -1 takes back what 1 has added.
+    """
+    u, seen, cut, size, close, near = line.u, line.seen, line.cut, line.size, line.close, False
     for r in range(opening.first, opening.stop):
-        start, slope = starts[r], ends[r] - starts[r]
-        for t in range(cut.shape[0]):
+        start, slope = prefix.start[r], prefix.end[r] - prefix.start[r]
+        for t in range(u.shape[0]):
             distance = start + u[t] * slope - cut[t]
-            nearest = min(nearest, abs(distance))
-            size[t] += 1.0 if distance < 0.0 else 0.0
-    return nearest <= close
-
-
-@kernel
-def _many_sizes(prefix: Prefix, opening: Opening, close: float, line: Line, i: int) -> bool:
-    """The same when many ranks are open: thresholds in rising order walk along the ranks, and each meets one."""
-    near, r, stop, start, end = False, opening.first, opening.stop, prefix.start, prefix.end
-    u, cut, rising, size = line.u[i], line.cut, line.rising, line.size
-    start[stop], end[stop] = np.inf, np.inf
-    for k in range(cut.shape[0]):
-        t = rising[k]
-        threshold = cut[t]
-        while end[r] < threshold - close:
-            r += 1
-        distance = start[r] + u[t] * (end[r] - start[r]) - threshold if r < stop else np.inf
-        near |= (abs(distance) <= close) | (end[r] <= threshold + close)
-        size[t] = r + (distance < 0.0)
+            near |= abs(distance) <= close
+            size[t] += sign * seen[t] if distance < 0.0 else 0.0
     return near
 
 
-@kernel
-def _matters(prefix: Prefix, opening: Opening, close: float, line: Line, i: int) -> bool:
+@leaf_kernel
+def _count_many(prefix: Prefix, opening: Opening, line: Line, sign: float) -> bool:
+    """The same when many ranks are open: thresholds in rising order walk along the ranks, and each meets one."""
+    start, end, close, stop, r, near = prefix.start, prefix.end, line.close, opening.stop, opening.first, False
+    start[stop], end[stop] = np.inf, np.inf
+    for k in range(line.u.shape[0]):
+        t = line.rising[k]
+        threshold = line.cut[t]
+        while end[r] < threshold - close:
+            r += 1
+        distance = start[r] + line.u[t] * (end[r] - start[r]) - threshold if r < stop else np.inf
+        near |= (abs(distance) <= close) | (end[r] <= threshold + close)
+        line.size[t] += sign * line.seen[t] * (r - opening.first + (distance < 0.0))
+    return near
+
+
+@leaf_kernel
+def _matters(prefix: Prefix, opening: Opening, line: Line) -> bool:
     """Whether a close comparison belongs to a trial that evaluates this row; a threshold's own row never does."""
     for r in range(opening.first, opening.stop):
         start, end = prefix.start[r], prefix.end[r]
-        for t in range(line.cut.shape[0]):
-            distance = start + line.u[i, t] * (end - start) - line.cut[t]
-            if line.seen[i, t] > 0.0 and (abs(end - line.cut[t]) <= close or abs(distance) <= close):
+        for t in range(line.u.shape[0]):
+            distance = start + line.u[t] * (end - start) - line.cut[t]
+            if line.seen[t] > 0.0 and (abs(end - line.cut[t]) <= line.close or abs(distance) <= line.close):
                 return True
     return False
 
 
-@kernel
-def _exact_sizes(row: WeightedRow, masses: RowMasses, formula: Formula, line: Line, i: int) -> None:
-    """Sizes in the trials that evaluate the row, by the classifier's arithmetic."""
-    fill_masses(row, masses)
-    for t in range(line.cut.shape[0]):
-        if line.seen[i, t] > 0.0:
-            line.size[t] = exact_size(row, masses, formula, Cut(line.cut[t], line.refine[t]), line.u[i, t])
+@leaf_kernel
+def _affine(prefix: Prefix, r: int, stop: int) -> tuple[float, float]:
+    """The score at place r, as start and slope in u; beyond the open ranks it is outside whatever u is."""
+    return (prefix.start[r], prefix.end[r] - prefix.start[r]) if r < stop else (np.inf, 0.0)
 
 
-@kernel
-def _add(line: Line, i: int, first: int, group: int, rank: int) -> None:
-    """Add the sizes of one row's sets; no set has fewer than `first` labels."""
-    size, seen, total, empty = line.size, line.seen[i], line.all_sizes, line.empty
-    for t in range(size.shape[0]):
-        total[t] += size[t] * seen[t]
-    if first == 0:
-        for t in range(size.shape[0]):
-            empty[t] += seen[t] if size[t] == 0.0 else 0.0
-    if rank > first:
-        missed = line.missed[group]
-        for t in range(size.shape[0]):
-            missed[t] += np.int32(seen[t] if size[t] < rank else 0.0)
+@leaf_kernel
+def _count_outside(prefix: Prefix, opening: Opening, line: Line) -> None:
+    """Count empty sets, and the trials in which the label is outside."""
+    u, seen, cut = line.u, line.seen, line.cut
+    if opening.first == 0:
+        start, slope = _affine(prefix, 0, opening.stop)
+        empty = line.size if line.least > 0 else line.empty  # the top label joins a set that would be empty
+        for t in range(u.shape[0]):
+            empty[t] += seen[t] if start + u[t] * slope - cut[t] >= 0.0 else 0.0
+    if line.rank > max(opening.first, line.least):
+        start, slope = _affine(prefix, line.rank - 1, opening.stop)
+        missed = line.missed
+        for t in range(u.shape[0]):
+            missed[t] += np.int32(seen[t] if start + u[t] * slope - cut[t] >= 0.0 else 0.0)
 
 
-class Walking(NamedTuple):
-    """The rows of a block from the top down, and buffers for the walk and for the classifier's arithmetic."""
-
-    falling: Floats
-    prefix: Prefix
-    gaps: Floats
-    weight: Floats
-    masses: RowMasses
-
-
-@kernel
-def _count_line(
-    rows: LabelledBlock, at: AtTemperatures, j: int, formula: Formula, line: Line, walking: Walking
-) -> None:
-    """Add what the sets of these rows hold at one score, temperature and level."""
-    n_classes, trials = rows.ranked.shape[1], line.cut.shape[0]
-    prefix, close = walking.prefix, rounding(formula, n_classes)
-    least, most = line.cut[line.rising[0]] - close, line.cut[line.rising[trials - 1]] + close
-    for i in range(rows.ranked.shape[0]):
-        sure, first = False, int(np.int64(0))
-        if rows.ranked[i, 0] > -np.inf:  # the walk knows nothing of masked classes
-            row = FallingRow(walking.falling[i], 1.0 / at.temperature[j], at.top[j, i])
-            opening = open_ranks(row, formula, least, most, prefix, int(np.int64(0)))
-            first = opening.first
-            if opening.stop - first <= FEW:
-                near = _few_sizes(prefix, opening, close, line, i)
-            else:
-                near = _many_sizes(prefix, opening, close, line, i)
-            sure = not near or not _matters(prefix, opening, close, line, i)
-        if not sure:
-            masked = rank_gaps(rows.ranked[i], walking.gaps)
-            exact = weigh(walking.gaps, masked, at.temperature[j], walking.weight)
-            _exact_sizes(exact, walking.masses, formula, line, i)
-            first = int(np.int64(0))
-        if first < at.least:
-            for t in range(trials):
-                line.size[t] = max(line.size[t], at.least)
-            first = at.least
-        _add(line, i, first, rows.group[i], rows.rank[i])
+@leaf_kernel
+def _count_walked(prefix: Prefix, opening: Opening, line: Line) -> bool:
+    """Count a row by what the walk found, but for the ranks that are inside in all trials; whether that is sure."""
+    few = opening.stop - opening.first <= FEW
+    near = _count_few(prefix, opening, line, 1.0) if few else _count_many(prefix, opening, line, 1.0)
+    if near and _matters(prefix, opening, line):
+        if few:
+            _count_few(prefix, opening, line, -1.0)
+        else:
+            _count_many(prefix, opening, line, -1.0)
+        return False
+    _count_outside(prefix, opening, line)
+    return True
 
 
-@kernel
-def _count_block(
-    rows: LabelledBlock, at: AtTemperatures, scores: Formulas, draws: BlockDraws, cuts: SortedCuts, tally: Tally
+@leaf_kernel
+def _shares_of_rank(row: WeightedRow, masses: RowMasses, rank: int) -> Shares:
+    """Shares of the label at a rank; of the last one where there are fewer."""
+    p = max(row.weight.shape[0] - rank, row.masked)
+    return shares_at(row, p, masses_at(masses, p))
+
+
+@leaf_kernel
+def _count_exact(row: WeightedRow, masses: RowMasses, formula: Formula, line: Line) -> None:
+    """Count a row by the classifier's arithmetic.
+
+    At most one label depends on u: the first that is outside at u = 1. Thresholds are taken as they rise, so that the
+    ranks inside at u = 1 only grow, and a rank's logarithms are taken once for all trials.
+    """
+    n_classes, first = row.weight.shape[0], line.rising[0]
+    finite = n_classes - row.masked
+    inside = min(exact_size(row, masses, formula, Cut(line.cut[first], line.refine[first]), 1.0), finite)
+    shares = _shares_of_rank(row, masses, inside + 1)
+    for k in range(line.u.shape[0]):
+        t = line.rising[k]
+        cut = Cut(line.cut[t], line.refine[t])
+        while inside < finite and lets_in(cut, formula, inside + 1, shares, 1.0):
+            inside += 1
+            shares = _shares_of_rank(row, masses, inside + 1)
+        if line.seen[t] > 0.0:
+            size = inside + (inside < finite and lets_in(cut, formula, inside + 1, shares, line.u[t]))
+            size = max(n_classes if cut.value == np.inf else size, line.least)
+            line.empty[t] += size == 0
+            line.size[t] += size
+            line.missed[t] += size < line.rank
+
+
+@leaf_kernel
+def _add_inside(inside: Floats, seen: Floats, j: int, size: Floats) -> None:
+    """Add the ranks that are inside in all trials, (scores, alphas, n_rows), for those that evaluate the row."""
+    for m in range(inside.shape[0]):
+        for a in range(inside.shape[1]):
+            total = size[m, j, a]
+            for i in range(seen.shape[0]):
+                ranks, of_row = inside[m, a, i], seen[i]
+                for t in range(total.shape[0]):
+                    total[t] += ranks * of_row[t]
+
+
+@leaf_kernel
+def _line_of(rows: LabelledBlock, draws: BlockDraws, cuts: SortedCuts, tally: Tally, at: Place, close: float) -> Line:
+    m, j, a, i = at.m, at.j, at.a, at.i
+    return Line(
+        draws.u[i], draws.seen[i], cuts.value[m, j, a], cuts.refine[m, j, a], cuts.rising[m, j, a], tally.size[m, j, a],
+        tally.empty[m, j, a], tally.missed[m, j, a, rows.group[i]], close, rows.rank[i], at.least,
+    )  # fmt: skip
+
+
+@leaf_kernel
+def _count_rows(
+    rows: LabelledBlock, at: AtTemperatures, scores: Formulas, block: BlockCuts, tally: Tally, room: Buffers
 ) -> None:
     """Add what the sets of these rows hold, for each score, temperature, level and trial."""
-    n_classes, size = rows.ranked.shape[1], np.zeros(cuts.value.shape[3])
-    falling = np.ascontiguousarray(rows.ranked[:, ::-1])
-    walking = Walking(falling, prefix_of(n_classes), np.empty(n_classes), np.empty(n_classes), row_masses(n_classes))
+    n_rows, n_classes = rows.ranked.shape
+    draws, cuts, prefix, masses, weight = block.draws, block.cuts, room.prefix, room.masses, room.weight
     for j in range(at.temperature.shape[0]):
-        for m in range(scores.code.shape[0]):
-            for a in range(cuts.value.shape[2]):
-                line = Line(
-                    draws.u, draws.seen, cuts.value[m, j, a], cuts.refine[m, j, a], cuts.rising[m, j, a], size,
-                    tally.size[m, j, a], tally.empty[m, j, a], tally.missed[m, j, a],
-                )  # fmt: skip
-                _count_line(rows, at, j, formula_at(scores, m), line, walking)
+        inverse = 1.0 / at.temperature[j]
+        for i in range(n_rows):
+            row = FallingRow(room.falling[i], inverse, at.top[j, i])
+            filled, weighed, masked = int(np.int64(0)), False, int(count_masked(rows.ranked[i]))
+            for m in range(scores.code.shape[0]):
+                formula = formula_at(scores, m)
+                close = rounding(formula, n_classes)
+                for a in range(cuts.value.shape[2]):
+                    line = _line_of(rows, draws, cuts, tally, Place(m, j, a, i, at.least), close)
+                    sure, room.inside[m, a, i] = False, 0.0
+                    if masked == 0:  # the walk knows nothing of masked classes
+                        least, most = line.cut[line.rising[0]], line.cut[line.rising[line.cut.shape[0] - 1]]
+                        opening = open_ranks(row, formula, least - close, most + close, prefix, filled)
+                        filled = opening.filled
+                        sure = _count_walked(prefix, opening, line)
+                        room.inside[m, a, i] = opening.first if sure else 0.0
+                    if not sure:
+                        exact = WeightedRow(room.gaps, masked, inverse, weight)
+                        if not weighed:
+                            rank_gaps(rows.ranked[i], room.gaps)
+                            weigh(room.gaps, at.temperature[j], weight)
+                            fill_masses(exact, masses)
+                            weighed = True
+                        _count_exact(exact, masses, formula, line)
+        _add_inside(room.inside, draws.seen, j, tally.size)
+
+
+@kernel
+def _count_block(rows: LabelledBlock, at: AtTemperatures, scores: Formulas, block: BlockCuts, tally: Tally) -> None:
+    """Make room, and count."""
+    n_rows, n_classes = rows.ranked.shape
+    room = Buffers(
+        np.ascontiguousarray(rows.ranked[:, ::-1]),
+        prefix_of(n_classes),
+        np.empty(n_classes),
+        np.empty(n_classes),
+        row_masses(n_classes),
+        np.empty((scores.code.shape[0], block.cuts.value.shape[2], n_rows)),
+    )
+    _count_rows(rows, at, scores, block, tally, room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +395,7 @@ class _Counter:
 
     def __init__(self, part: Part) -> None:
         self._part, cuts = part, part.levels.cuts
-        self._cuts = SortedCuts(*cuts, np.argsort(cuts.value, axis=-1, kind="stable"))
+        self._cuts = SortedCuts(*cuts, np.lexsort((cuts.refine, cuts.value), axis=-1))
         self._formulas = formulas(part.levels.scores)
         self.tallies = PerThread(self._tally)
 
@@ -320,7 +410,7 @@ class _Counter:
         at = AtTemperatures(part.levels.temperatures, part.shares.top_of(place), part.levels.least)
         seen = part.trials.evaluation[place].astype(np.float64)
         draws = BlockDraws(drawn_block(part.trials.draws, place), seen)
-        _count_block(rows, at, self._formulas, draws, self._cuts, self.tallies.mine())
+        _count_block(rows, at, self._formulas, BlockCuts(draws, self._cuts), self.tallies.mine())
 
 
 def total_of(tallies: Sequence[Tally]) -> Counted:

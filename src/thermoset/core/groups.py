@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel
+from thermoset.core.compiling import kernel, leaf_kernel
 from thermoset.core.counting import Counted, Levels, Tally, total_of
 from thermoset.core.exponentials import Bools, Counts, Floats, Ints
 from thermoset.core.levels import Alpha, exact_level
@@ -61,7 +61,7 @@ class UnrankedBlock(NamedTuple):
     u: Floats
 
 
-@kernel
+@leaf_kernel
 def _position(ranked: Floats, row: Floats, label: int) -> int:
     """Where a label stands in its ranked row; of equal logits the lower label index ranks higher."""
     value, low, high = row[label], 0, ranked.shape[0]
@@ -80,14 +80,7 @@ def _position(ranked: Floats, row: Floats, label: int) -> int:
     return position
 
 
-@kernel
-def _masses_into(gaps: Floats, masked: int, temperature: float, weight: Floats, masses: RowMasses) -> WeightedRow:
-    row = weigh(gaps, masked, temperature, weight)
-    fill_masses(row, masses)
-    return row
-
-
-@kernel
+@leaf_kernel
 def _linear_shares(row: WeightedRow, masses: RowMasses, position: int) -> Shares:
     """Shares without their logs, which cost most."""
     total = 1.0 + masses.below[masses.below.shape[0] - 1]
@@ -95,7 +88,7 @@ def _linear_shares(row: WeightedRow, masses: RowMasses, position: int) -> Shares
     return Shares(low, row.weight[position] / total, tail, 1.0 / total, 0.0, 0.0, 0.0)
 
 
-@kernel
+@leaf_kernel
 def _reach(row: WeightedRow, masses: RowMasses, formula: Formula, u: float, largest: float) -> int:
     """How many ranks have a value of at most `largest`: gallop from the top, then bisect."""
     n_classes = row.weight.shape[0]
@@ -121,7 +114,9 @@ def _fill_sets(
     gaps, weight, masses = np.empty(n_classes), np.empty(n_classes), row_masses(n_classes)
     for i in range(block.ranked.shape[0]):
         rising, given, u = block.ranked[i], block.rows[i], block.u[i]
-        row = _masses_into(gaps, rank_gaps(rising, gaps), temperature, weight, masses)
+        row = WeightedRow(gaps, rank_gaps(rising, gaps), 1.0 / temperature, weight)
+        weigh(gaps, temperature, weight)
+        fill_masses(row, masses)
         for t in range(cuts.value.shape[0]):
             reach, inside = _reach(row, masses, formula, u, largest[t]), sets[t, i]
             last = rising[n_classes - reach] if reach > 0 else np.inf
@@ -134,7 +129,7 @@ def _fill_sets(
                     inside[label] = _enters(row, masses, formula, p, u, cut)
 
 
-@kernel
+@leaf_kernel
 def _enters(row: WeightedRow, masses: RowMasses, formula: Formula, position: int, u: float, cut: Cut) -> bool:
     """Whether the label at a position is inside; values nearly always decide, without logarithms."""
     rank = row.weight.shape[0] - position
@@ -175,7 +170,9 @@ def _fill_matrix(block: UnrankedBlock, temperature: float, formula: Formula, out
     n_classes = block.ranked.shape[1]
     gaps, weight, masses = np.empty(n_classes), np.empty(n_classes), row_masses(n_classes)
     for i in range(block.ranked.shape[0]):
-        row = _masses_into(gaps, rank_gaps(block.ranked[i], gaps), temperature, weight, masses)
+        row = WeightedRow(gaps, rank_gaps(block.ranked[i], gaps), 1.0 / temperature, weight)
+        weigh(gaps, temperature, weight)
+        fill_masses(row, masses)
         for label in range(n_classes):
             p = _position(block.ranked[i], block.rows[i], label)
             shares = shares_at(row, p, masses_at(masses, p))
@@ -303,7 +300,7 @@ class ClassLine(NamedTuple):
     hit: Bools
 
 
-@kernel
+@leaf_kernel
 def _ask_trials(
     row: WeightedRow, masses: RowMasses, formula: Formula, position: int, label: int, line: ClassLine
 ) -> None:
@@ -320,7 +317,7 @@ def _ask_trials(
             hit[t] = lets_in(Cut(cut[t], line.refine[label, t]), formula, rank, full, u[t])
 
 
-@kernel
+@leaf_kernel
 def _fill_line(row: WeightedRow, masses: RowMasses, formula: Formula, order: Ints, line: ClassLine) -> None:
     """Add the labels with finite thresholds to the sizes of one row's sets."""
     n_classes, everywhere = row.weight.shape[0], 0
@@ -339,7 +336,7 @@ def _fill_line(row: WeightedRow, masses: RowMasses, formula: Formula, order: Int
         line.size[t] += everywhere
 
 
-@kernel
+@leaf_kernel
 def _fill_hits(
     row: WeightedRow, masses: RowMasses, formula: Formula, position: int, label: int, line: ClassLine
 ) -> None:
@@ -366,7 +363,9 @@ def _count_block(
         while block.order[i, position] != label:
             position += 1
         for j in range(temperatures.shape[0]):
-            row = _masses_into(gaps, masked, temperatures[j], weight, masses)
+            row = WeightedRow(gaps, masked, 1.0 / temperatures[j], weight)
+            weigh(gaps, temperatures[j], weight)
+            fill_masses(row, masses)
             for m in range(scores.code.shape[0]):
                 formula = formula_at(scores, m)
                 for a in range(cuts.reach.shape[2]):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel
+from thermoset.core.compiling import kernel, leaf_kernel
 from thermoset.core.counting import exact_size
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.labels import LabelShares, SharesByTemperature, label_at
@@ -75,7 +75,7 @@ class Intervals(NamedTuple):
     slope: Floats
 
 
-@kernel
+@leaf_kernel
 def share_inside(interval: Interval, q: float) -> float:
     """Share of u in [0, 1] with start + u slope <= q."""
     if interval.slope <= 0.0:
@@ -83,14 +83,14 @@ def share_inside(interval: Interval, q: float) -> float:
     return min(max((q - interval.start) / interval.slope, 0.0), 1.0)
 
 
-@kernel
+@leaf_kernel
 def _is_flat(interval: Interval, q: float) -> bool:
     """Whether the score meets q where it is too flat for its values to tell the share of u inside."""
     start, slope = interval
     return slope < _STEEP and start - _CLOSE <= q <= start + slope + _CLOSE
 
 
-@kernel
+@leaf_kernel
 def _share_by_pairs(formula: Formula, rank: int, shares: Shares, cut: Cut) -> float:
     """Share of u that lets the label in, by bisection over the pairs: right where values are all alike."""
     if lets_in(cut, formula, rank, shares, 1.0):
@@ -107,7 +107,7 @@ def _share_by_pairs(formula: Formula, rank: int, shares: Shares, cut: Cut) -> fl
     return inside
 
 
-@kernel
+@leaf_kernel
 def _label_share(law: Law, rank: int, shares: Shares, interval: Interval, cut: Cut) -> float:
     """Share of u that lets a label in."""
     if cut.value == np.inf:
@@ -132,7 +132,7 @@ def _intervals(law: Law, labels: LabelShares) -> Intervals:
     return Intervals(start, slope)
 
 
-@kernel
+@leaf_kernel
 def _solve_value(found: Intervals, low: float, high: float, target: float, scratch: Intervals) -> float:
     """The value between low and high that lets in `target` rows."""
     sure, n = 0.0, found.start.shape[0]
@@ -196,7 +196,7 @@ def _solve_refine(law: Law, labels: LabelShares, found: Intervals, q: float, tar
     return high
 
 
-@kernel
+@leaf_kernel
 def _row_share(law: Law, labels: LabelShares, found: Intervals, i: int, cut: Cut) -> float:
     interval = Interval(found.start[i], found.slope[i])
     return _label_share(law, labels.rank[i], label_at(labels, i), interval, cut)
@@ -234,7 +234,7 @@ def expected_hits(law: Law, labels: LabelShares, cuts: Cuts, keep_top: bool, out
                 out[a, i] = _row_share(law, labels, found, i, cut)
 
 
-@kernel
+@leaf_kernel
 def _walked_means(law: Law, prefix: Prefix, opening: Opening, cuts: Floats, out: Floats) -> bool:
     """Expected sizes from the scores of the open ranks; returns whether one is too flat to tell."""
     flat = False
@@ -248,7 +248,7 @@ def _walked_means(law: Law, prefix: Prefix, opening: Opening, cuts: Floats, out:
     return flat
 
 
-@kernel
+@leaf_kernel
 def _exact_mean(row: WeightedRow, masses: RowMasses, law: Law, cut: Cut) -> float:
     """Expected size of one row's set by the classifier's arithmetic; at most one label depends on u."""
     n_classes = row.weight.shape[0]
@@ -286,7 +286,8 @@ def _fill_sizes(rows: WalkedRows, law: Law, cuts: Cuts, out: Floats) -> None:
                 opening = open_ranks(row, law.formula, q.min() - close, q.max() + close, prefix, int(np.int64(0)))
                 flat = _walked_means(law, prefix, opening, q, mine)
             if flat:
-                exact = weigh(gaps, masked, rows.temperature[j], weight)
+                weigh(gaps, rows.temperature[j], weight)
+                exact = WeightedRow(gaps, masked, 1.0 / rows.temperature[j], weight)
                 fill_masses(exact, masses)
                 for k in range(count):
                     mine[k] = _exact_mean(exact, masses, law, Cut(q[k], cuts.refine[j, k]))
@@ -316,7 +317,7 @@ def expected_sizes(
     for_blocks(rows.source, work, n_jobs=n_jobs, progress=progress)
 
 
-@kernel
+@leaf_kernel
 def _add_misses(hits: Floats, labels: Ints, seen: Bools, out: Ints) -> None:
     """Add 1 - hit of the rows that a trial evaluates, by class, in fixed point: hits (trials, n), out (C, trials)."""
     for i in range(labels.shape[0]):

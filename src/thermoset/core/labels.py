@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel
+from thermoset.core.compiling import kernel, leaf_kernel
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.masses import Shares, masses_around, rank_gaps, shares_at, weigh
+from thermoset.core.masses import Shares, WeightedRow, masses_around, rank_gaps, shares_at, weigh
 from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Formula, Score, label_refine, label_value
 from thermoset.core.sources import Block, RankedRows, Source, widened
@@ -53,7 +53,7 @@ class SharesByTemperature:
         return np.ascontiguousarray(self.all.top[:, rows])
 
 
-@kernel
+@leaf_kernel
 def rank_of(row: Floats, label: int) -> int:
     """Rank of a label in its unsorted row; ties go to the lower label index."""
     own, rank = row[label], 1
@@ -62,7 +62,7 @@ def rank_of(row: Floats, label: int) -> int:
     return rank
 
 
-@kernel
+@leaf_kernel
 def label_at(labels: LabelShares, i: int) -> Shares:
     """Shares around the label of row i, at the one temperature that `labels` hold."""
     return Shares(
@@ -86,7 +86,9 @@ def _fill_shares(rows: Floats, ranked: Floats, labels: Ints, temperatures: Float
         p = n_classes - out.rank[i]
         masked = rank_gaps(ranked[i], gaps)
         for t in range(temperatures.shape[0]):
-            shares = shares_at(weigh(gaps, masked, temperatures[t], weight), p, masses_around(weight, p))
+            weigh(gaps, temperatures[t], weight)
+            row = WeightedRow(gaps, masked, 1.0 / temperatures[t], weight)
+            shares = shares_at(row, p, masses_around(weight, p))
             out.low[t, i] = shares.low
             out.own[t, i] = shares.own
             out.tail[t, i] = shares.tail
@@ -116,7 +118,7 @@ def label_shares(
     return SharesByTemperature(out)
 
 
-@kernel
+@leaf_kernel
 def _fill_scores(labels: LabelShares, formula: Formula, u: Floats, value: Floats, refine: Floats) -> None:
     for i in range(u.shape[0]):
         shares = label_at(labels, i)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel
+from thermoset.core.compiling import kernel, leaf_kernel
 from thermoset.core.exponentials import MOST_NEGATIVE, Floats, exp
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "row_masses",
     "shares_at",
     "weigh",
-    "weighted_row",
 ]
 
 LINEAR_FLOOR = -600.0  # log weights above this add up in linear scale without underflow; below, in log scale
@@ -77,7 +76,7 @@ class Shares(NamedTuple):
     log_rest: float
 
 
-@kernel
+@leaf_kernel
 def count_masked(ranked: Floats) -> int:
     """How many classes of a ranked row are masked."""
     masked = 0
@@ -86,7 +85,7 @@ def count_masked(ranked: Floats) -> int:
     return masked
 
 
-@kernel
+@leaf_kernel
 def rank_gaps(ranked: Floats, gaps: Floats) -> int:
     """Fill z - max z for a ranked row; return how many classes are masked."""
     top = ranked[ranked.shape[0] - 1]
@@ -95,8 +94,8 @@ def rank_gaps(ranked: Floats, gaps: Floats) -> int:
     return count_masked(ranked)
 
 
-@kernel
-def weigh(gaps: Floats, masked: int, temperature: float, weight: Floats) -> WeightedRow:
+@leaf_kernel
+def weigh(gaps: Floats, temperature: float, weight: Floats) -> None:
     """Fill the weights of a row whose gaps are known; the two arrays must not share memory.
 
     LLVM vectorises the loop if what it reads is not what it writes: in place, it takes five times as long.
@@ -104,13 +103,6 @@ def weigh(gaps: Floats, masked: int, temperature: float, weight: Floats) -> Weig
     inverse = 1.0 / temperature
     for p in range(gaps.shape[0]):
         weight[p] = exp(max(gaps[p] * inverse, MOST_NEGATIVE))
-    return WeightedRow(gaps, masked, inverse, weight)
-
-
-@kernel
-def weighted_row(n_classes: int) -> WeightedRow:
-    """Buffers for a row."""
-    return WeightedRow(np.empty(n_classes), 0, 1.0, np.empty(n_classes))
 
 
 @kernel
@@ -119,13 +111,13 @@ def row_masses(n_classes: int) -> RowMasses:
     return RowMasses(np.empty(n_classes), np.empty(n_classes))
 
 
-@kernel
+@leaf_kernel
 def log_weight(row: WeightedRow, position: int) -> float:
     """Log of a weight: (z - max z) / T, or -inf for a masked class."""
     return -np.inf if position < row.masked else max(row.gaps[position] * row.inverse, MOST_NEGATIVE)
 
 
-@kernel
+@leaf_kernel
 def masses_below(weight: Floats, first: int, second: int) -> tuple[float, float]:
     """Sums of the weights before `first` and before `second` >= `first`, in one walk.
 
@@ -152,13 +144,13 @@ def masses_below(weight: Floats, first: int, second: int) -> tuple[float, float]
     return sums
 
 
-@kernel
+@leaf_kernel
 def mass_below(weight: Floats, position: int) -> float:
     """Sum of the weights before `position`, in the lanes of `masses_below`."""
     return masses_below(weight, position, position)[0]
 
 
-@kernel
+@leaf_kernel
 def mass_above(weight: Floats, position: int) -> float:
     """Sum of weights after `position`, from the last one down, in the lanes of `masses_below`."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -179,40 +171,51 @@ def mass_above(weight: Floats, position: int) -> float:
     return total
 
 
-@kernel
+@leaf_kernel
 def masses_around(weight: Floats, position: int) -> Masses:
     """Masses around one position of a row."""
     below, rest = masses_below(weight, position, weight.shape[0] - 1)
     return Masses(mass_above(weight, position), below, rest)
 
 
-@kernel
+@leaf_kernel
 def fill_masses(row: WeightedRow, out: RowMasses) -> None:
     """`mass_above` and `mass_below` of every position, to the same bit, in one walk each way."""
     weight, above, below = row.weight, out.above, out.below
-    n_classes = weight.shape[0]
-    up, down = np.zeros(8), np.zeros(8)  # the lanes
-    total_up, total_down = 0.0, 0.0
-    for k in range(n_classes):
-        below[k] = total_up
-        above[n_classes - 1 - k] = total_down
-        up[k % 8] += weight[k]
-        down[k % 8] += weight[n_classes - 1 - k]
-        if k % 8 == 7:
-            total_up = ((up[0] + up[1]) + (up[2] + up[3])) + ((up[4] + up[5]) + (up[6] + up[7]))
-            total_down = ((down[0] + down[1]) + (down[2] + down[3])) + ((down[4] + down[5]) + (down[6] + down[7]))
-        else:
-            total_up += weight[k]
-            total_down += weight[n_classes - 1 - k]
+    last = weight.shape[0] - 1
+    whole = (last + 1) // 8 * 8
+    a, b, c, d, e, f, g, h, total = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for p in range(0, whole, 8):
+        for k in range(p, p + 8):  # within eight the total runs on; the lanes then set it right
+            below[k] = total
+            total += weight[k]
+        a, b, c, d = a + weight[p], b + weight[p + 1], c + weight[p + 2], d + weight[p + 3]
+        e, f, g, h = e + weight[p + 4], f + weight[p + 5], g + weight[p + 6], h + weight[p + 7]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for p in range(whole, last + 1):
+        below[p] = total
+        total += weight[p]
+    a, b, c, d, e, f, g, h, total = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for p in range(0, whole, 8):
+        q = last - p
+        for k in range(q, q - 8, -1):
+            above[k] = total
+            total += weight[k]
+        a, b, c, d = a + weight[q], b + weight[q - 1], c + weight[q - 2], d + weight[q - 3]
+        e, f, g, h = e + weight[q - 4], f + weight[q - 5], g + weight[q - 6], h + weight[q - 7]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for p in range(whole, last + 1):
+        above[last - p] = total
+        total += weight[last - p]
 
 
-@kernel
+@leaf_kernel
 def masses_at(masses: RowMasses, position: int) -> Masses:
     """Masses around one position of a row whose masses are filled."""
     return Masses(masses.above[position], masses.below[position], masses.below[masses.below.shape[0] - 1])
 
 
-@kernel
+@leaf_kernel
 def log_mass_below(row: WeightedRow, position: int, below: float) -> float:
     """Log of the total weight ranked below `position`; `below` is the same total in linear scale.
 
@@ -230,7 +233,7 @@ def log_mass_below(row: WeightedRow, position: int, below: float) -> float:
     return largest + math.log(total)
 
 
-@kernel
+@leaf_kernel
 def shares_at(row: WeightedRow, position: int, masses: Masses) -> Shares:
     """Shares of the label at `position`, with the masses around it."""
     total, log_total = 1.0 + masses.rest, math.log1p(masses.rest)  # the top class weighs 1

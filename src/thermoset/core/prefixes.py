@@ -7,7 +7,7 @@ comparing logits with the last one inside; no argsort is needed.
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.compiling import kernel
+from thermoset.core.compiling import kernel, leaf_kernel
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.masses import Masses, Shares, WeightedRow, mass_above, mass_below, rank_gaps, shares_at, weigh
 from thermoset.core.pool import for_blocks
@@ -21,7 +21,7 @@ __all__ = ["prefix_sets", "prefix_sizes"]
 _GUESS_RANKS = 64  # sets are mostly smaller than this
 
 
-@kernel
+@leaf_kernel
 def _guess_last(row: WeightedRow, rest: float, formula: Formula, u: float, q: float) -> int:
     """The last rank inside as a quick walk from the top finds it, right but for rounding; 0 where it gives up."""
     n_classes, total, low = row.weight.shape[0], 1.0 + rest, 0.0
@@ -35,7 +35,7 @@ def _guess_last(row: WeightedRow, rest: float, formula: Formula, u: float, q: fl
     return 0
 
 
-@kernel
+@leaf_kernel
 def _prefix_size(row: WeightedRow, rest: float, formula: Formula, u: float, cut: Cut) -> int:
     """How many ranks are inside."""
     n_classes = int(row.weight.shape[0])
@@ -61,7 +61,8 @@ def _fill_sizes(rows: Floats, temperature: float, formula: Formula, u: Floats, c
     n_classes = rows.shape[1]
     gaps, weight = np.empty(n_classes), np.empty(n_classes)
     for i in range(rows.shape[0]):
-        row = weigh(gaps, rank_gaps(rows[i], gaps), temperature, weight)
+        row = WeightedRow(gaps, rank_gaps(rows[i], gaps), 1.0 / temperature, weight)
+        weigh(gaps, temperature, weight)
         rest = mass_below(weight, n_classes - 1)
         for t in range(cuts.value.shape[0]):
             sizes[t, i] = _prefix_size(row, rest, formula, u[i], Cut(cuts.value[t], cuts.refine[t]))

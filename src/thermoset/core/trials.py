@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.compiling import kernel
+from thermoset.core.compiling import kernel, leaf_kernel
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.labels import LabelShares, SharesByTemperature, label_at
 from thermoset.core.levels import Alpha, conformal_rank
@@ -66,7 +66,7 @@ class Trials:
         )
 
 
-@kernel
+@leaf_kernel
 def draw(draws: Draws, t: int, row: int) -> float:
     """U of a row in trial t."""
     return trial_uniform(draws.keys[t], row) if draws.drawn else 1.0
@@ -138,7 +138,7 @@ def trial_thresholds(
     return out
 
 
-@kernel
+@leaf_kernel
 def _fill_trial(formula: Formula, labels: LabelShares, rows: Ints, u: Floats, out: Cuts) -> None:
     for j in range(rows.shape[0]):
         i = rows[j]
@@ -155,7 +155,7 @@ def trial_scores(formula: Formula, labels: LabelShares, trials: Trials, t: int) 
     return found
 
 
-@kernel
+@leaf_kernel
 def _fill_drawn(draws: Draws, t: int, rows: Ints, out: Floats) -> None:
     for j in range(rows.shape[0]):
         out[j] = draw(draws, t, rows[j])

@@ -3,8 +3,9 @@
 =====================  ==================================================================================
 of sets                `avg_size`, `empty_share`, `marginal_coverage`, `marginal_coverage_gap`,
                        `class_coverage`, `top_coverage_gap`, `avg_coverage_gap`,
-                       `size_stratified_coverage`, `size_stratified_coverage_violation`; by name in `METRICS`
-of counts per class    `coverage_gaps`, `top_gap`, `avg_gap`: the formulas behind the gaps above
+                       `size_stratified_coverage`, `size_stratified_coverage_violation`
+records of all these   `METRICS`, by name, each a `Metric` with title and unit; `swept_metrics`
+of counts              `SetCounts`, `counts_of_sets`: what the formulas read; `coverage_gaps`, `top_gap`, `avg_gap`
 of probabilities       `reliability_table`, `reliability_from_confidence`, `expected_calibration_error`,
                        `negative_log_likelihood`, `brier_score`, `top_k_accuracy`
 laws and intervals     `conformal_coverage_distribution`, `coverage_law`, `coverage_interval`,
@@ -20,6 +21,7 @@ Coverages and gaps are fractions, not percent. Labels are column indices.
 (1.3333333333333333, 1.0)
 """
 
+from thermoset.metrics.counts import SIZE_STRATA, SetCounts, avg_gap, coverage_gaps, top_gap
 from thermoset.metrics.laws import (
     Interval,
     Intervals,
@@ -42,23 +44,20 @@ from thermoset.metrics.probabilities import (
     reliability_table,
     top_k_accuracy,
 )
-from thermoset.metrics.registry import METRICS, SetMetric
+from thermoset.metrics.registry import METRICS, Metric, swept_metrics
 from thermoset.metrics.sets import (
-    SIZE_STRATA,
     ClassCoverage,
     StratumCoverage,
     avg_coverage_gap,
-    avg_gap,
     avg_size,
     class_coverage,
-    coverage_gaps,
+    counts_of_sets,
     empty_share,
     marginal_coverage,
     marginal_coverage_gap,
     size_stratified_coverage,
     size_stratified_coverage_violation,
     top_coverage_gap,
-    top_gap,
 )
 
 __all__ = [
@@ -67,10 +66,11 @@ __all__ = [
     "ClassCoverage",
     "Interval",
     "Intervals",
+    "Metric",
     "NoiseFloor",
     "Plan",
     "ReliabilityTable",
-    "SetMetric",
+    "SetCounts",
     "StratumCoverage",
     "avg_coverage_gap",
     "avg_gap",
@@ -79,6 +79,7 @@ __all__ = [
     "class_coverage",
     "clopper_pearson",
     "conformal_coverage_distribution",
+    "counts_of_sets",
     "coverage_gap_noise_floor",
     "coverage_gaps",
     "coverage_half_width",
@@ -96,6 +97,7 @@ __all__ = [
     "reliability_table",
     "size_stratified_coverage",
     "size_stratified_coverage_violation",
+    "swept_metrics",
     "top_coverage_gap",
     "top_gap",
     "top_k_accuracy",

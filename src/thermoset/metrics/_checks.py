@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.errors import InputError
-from thermoset.metrics._arrays import AnyArray, BoolArray, FloatArray, IntArray, RealArray
+from thermoset.metrics._arrays import AnyArray, RealArray
 
 ROW_SUM_TOLERANCE = 1e-3
 """How far from one a row of probabilities may sum; float16 gets more, see `check_probs`."""
@@ -30,7 +31,7 @@ def _check_table(array: AnyArray, name: str) -> None:
         )
 
 
-def check_sets(sets: ArrayLike) -> BoolArray:
+def check_sets(sets: ArrayLike) -> Bools:
     """Prediction sets: boolean (n, C), True where the class is in the set."""
     array = as_array(sets, "sets")
     if array.dtype != np.bool_:
@@ -39,7 +40,7 @@ def check_sets(sets: ArrayLike) -> BoolArray:
     return array.astype(np.bool_, copy=False)
 
 
-def check_label_values(labels: ArrayLike, n_classes: int) -> IntArray:
+def check_label_values(labels: ArrayLike, n_classes: int) -> Ints:
     """Labels as column indices 0 .. C-1, one dimension, at least one."""
     array = as_array(labels, "labels")
     if array.ndim != 1 or not len(array):
@@ -59,7 +60,7 @@ def check_label_values(labels: ArrayLike, n_classes: int) -> IntArray:
     return indices
 
 
-def check_labels(labels: ArrayLike, table: AnyArray, name: str) -> IntArray:
+def check_labels(labels: ArrayLike, table: AnyArray, name: str) -> Ints:
     """Labels that belong to the rows of a table (n, C) called `name`."""
     array = as_array(labels, "labels")
     n, n_classes = table.shape
@@ -107,7 +108,7 @@ def check_probs(probs: ArrayLike) -> RealArray:
     return table
 
 
-def check_confidence_and_correct(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, BoolArray]:
+def check_confidence_and_correct(confidence: ArrayLike, correct: ArrayLike) -> tuple[Floats, Bools]:
     """Confidence of the predicted label in [0, 1] and whether that label was right, one of each a row."""
     level, right = as_array(confidence, "confidence"), as_array(correct, "correct")
     if level.ndim != 1 or not len(level) or right.shape != level.shape:
@@ -129,9 +130,7 @@ def check_confidence_and_correct(confidence: ArrayLike, correct: ArrayLike) -> t
     return numbers, right.astype(np.bool_, copy=False)
 
 
-def check_counts(
-    hits: ArrayLike, counts: ArrayLike, names: tuple[str, str] = ("hits", "counts")
-) -> tuple[IntArray, IntArray]:
+def check_counts(hits: ArrayLike, counts: ArrayLike, names: tuple[str, str] = ("hits", "counts")) -> tuple[Ints, Ints]:
     """Successes and trials of the same shape, or shapes that broadcast: 0 <= hits <= counts."""
     pair = as_array(hits, names[0]), as_array(counts, names[1])
     for array, name in zip(pair, names, strict=True):

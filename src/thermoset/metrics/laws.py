@@ -15,16 +15,17 @@ from scipy.special import betaincinv
 from scipy.stats import beta, betabinom, binom
 
 from thermoset.bounds import MOST_ROWS, shown, whole_number
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
-from thermoset.metrics._arrays import BLOCK, FloatArray, IntArray
+from thermoset.metrics._arrays import BLOCK
 from thermoset.metrics._checks import (
     MOST_SUMMED,
     check_counts,
     check_label_values,
     promised,
 )
-from thermoset.metrics.sets import avg_gap, coverage_gaps, top_gap
+from thermoset.metrics.counts import avg_gap, coverage_gaps, top_gap
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_continuous_frozen, rv_discrete_frozen
@@ -56,8 +57,8 @@ class Interval(NamedTuple):
 class Intervals(NamedTuple):
     """Arrays of two ends, both included."""
 
-    low: FloatArray
-    high: FloatArray
+    low: Floats
+    high: Floats
 
 
 @dataclass(frozen=True)
@@ -209,13 +210,13 @@ def noise_floor_of_counts(
     )
 
 
-def _simulated_gaps(counts: IntArray, alpha: Alpha, simulations: int, rng: np.random.Generator) -> FloatArray:
+def _simulated_gaps(counts: Ints, alpha: Alpha, simulations: int, rng: np.random.Generator) -> Floats:
     """Gaps (simulations, classes) of classes that are each covered with probability 1 - alpha."""
     hits = rng.binomial(counts[:, None], promised(alpha), size=(len(counts), simulations)).T
     return coverage_gaps(hits, counts, alpha)
 
 
-def _point_95(values: FloatArray) -> float:
+def _point_95(values: Floats) -> float:
     """Smallest simulated value that at least 95% of the simulations do not exceed."""
     return float(np.quantile(values, 0.95, method="inverted_cdf"))
 

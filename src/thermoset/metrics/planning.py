@@ -13,9 +13,9 @@ from scipy.optimize import brentq
 from scipy.special import betainc, betaincc
 
 from thermoset.bounds import MOST_ROWS, shown, whole_number
+from thermoset.core.exponentials import Floats
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
-from thermoset.metrics._arrays import FloatArray
 
 __all__ = ["Plan", "coverage_half_width", "plan"]
 
@@ -142,12 +142,12 @@ def _worst_miss(total: int, alpha: Fraction, low: float, high: float) -> float:
     return float(betainc(k, rest, low) + betaincc(k + 1, rest - 1, high))
 
 
-def _misses(totals: range, alpha: Fraction, low: float, high: float) -> FloatArray:
+def _misses(totals: range, alpha: Fraction, low: float, high: float) -> Floats:
     """P(outside) for each N = n + 1, with ceil(N(1 - alpha)) = N - floor(N alpha) in whole numbers."""
     above = np.array([total * alpha.numerator // alpha.denominator for total in totals], dtype=np.float64)
     return _miss(np.array(totals, dtype=np.float64) - above, above, low, high)
 
 
-def _miss(k: FloatArray, rest: FloatArray, low: float, high: float) -> FloatArray:
+def _miss(k: Floats, rest: Floats, low: float, high: float) -> Floats:
     """P(coverage < low) + P(coverage > high) of Beta(k, rest); two tails, so that nothing is subtracted from one."""
     return np.asarray(betainc(k, rest, low), dtype=np.float64) + betaincc(k, rest, high)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.bounds import whole_number
-from thermoset.metrics._arrays import BLOCK, FloatArray, IntArray, ratio
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.metrics._arrays import BLOCK, ratio
 from thermoset.metrics._checks import (
     check_confidence_and_correct,
     check_labels,
@@ -19,6 +20,7 @@ from thermoset.metrics._checks import (
 )
 
 __all__ = [
+    "N_BINS",
     "ReliabilityTable",
     "brier_score",
     "expected_calibration_error",
@@ -28,6 +30,9 @@ __all__ = [
     "top_k_accuracy",
 ]
 
+
+N_BINS = 15
+"""Bins of confidence where nothing else is said: one number for tables, diagrams and the ECE."""
 
 _MOST_BINS = 100_000
 
@@ -39,13 +44,13 @@ class ReliabilityTable:
     Bin b holds the rows with edges[b] < confidence <= edges[b + 1].
     """
 
-    edges: FloatArray
-    confidence: FloatArray
-    accuracy: FloatArray
-    count: IntArray
+    edges: Floats
+    confidence: Floats
+    accuracy: Floats
+    count: Ints
 
     @property
-    def gap(self) -> FloatArray:
+    def gap(self) -> Floats:
         """Mean confidence minus accuracy of each bin: positive is overconfident, NaN is empty."""
         return self.confidence - self.accuracy
 
@@ -56,7 +61,7 @@ class ReliabilityTable:
         return float(np.abs(self.gap[filled]) @ self.count[filled] / self.count.sum())
 
 
-def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bins: int = 10) -> ReliabilityTable:
+def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS) -> ReliabilityTable:
     """Reliability table from each row's confidence and whether its predicted label was right.
 
     >>> table = reliability_from_confidence([0.5, 0.75, 1.0], [True, False, True], n_bins=2)
@@ -77,7 +82,7 @@ def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bin
     )
 
 
-def reliability_table(probs: ArrayLike, labels: ArrayLike, n_bins: int = 10) -> ReliabilityTable:
+def reliability_table(probs: ArrayLike, labels: ArrayLike, n_bins: int = N_BINS) -> ReliabilityTable:
     """Mean confidence, accuracy and number of rows in equal-width bins of the confidence of the predicted label.
 
     >>> table = reliability_table([[0.75, 0.25], [0.5, 0.5], [0.0, 1.0]], labels=[0, 1, 1], n_bins=2)
@@ -92,7 +97,7 @@ def reliability_table(probs: ArrayLike, labels: ArrayLike, n_bins: int = 10) -> 
     return reliability_from_confidence(confidence, table.argmax(axis=1) == truth, n_bins)
 
 
-def expected_calibration_error(probs: ArrayLike, labels: ArrayLike, n_bins: int = 15) -> float:
+def expected_calibration_error(probs: ArrayLike, labels: ArrayLike, n_bins: int = N_BINS) -> float:
     """ECE: mean over rows of | mean confidence - accuracy | in the row's bin.
 
     >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], labels=[0, 1])  # confidence 3/4, accuracy 1/2

@@ -1,8 +1,7 @@
 """How good prediction sets are: functions of boolean sets (n, C) and labels (n,).
 
-Each metric has one formula, on counts: `coverage_gaps`, `top_gap` and `avg_gap` take hits and rows per class, so
-that a caller who has counts and no sets (a sweep) computes the same numbers. Gaps are fractions, not percent;
-lower is better.
+Each function counts what its metric needs and applies the formula of `metrics.counts`, so that a caller who has counts
+and no sets (a sweep) computes the same numbers. Gaps are fractions, not percent; lower is better.
 """
 
 from dataclasses import dataclass
@@ -10,101 +9,46 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.bounds import MOST_ROWS, whole_number
+from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import Alpha
-from thermoset.errors import InputError
-from thermoset.metrics._arrays import BoolArray, FloatArray, IntArray, ratio
-from thermoset.metrics._checks import (
-    as_array,
-    check_counts,
-    check_labels,
-    check_sets,
-    promised,
-)
+from thermoset.metrics import counts as of
+from thermoset.metrics._arrays import ratio
+from thermoset.metrics._checks import check_labels, check_sets, promised
+from thermoset.metrics.counts import SIZE_STRATA, SetCounts
 
 __all__ = [
-    "SIZE_STRATA",
     "ClassCoverage",
     "StratumCoverage",
     "avg_coverage_gap",
-    "avg_gap",
     "avg_size",
     "class_coverage",
-    "coverage_gaps",
+    "counts_of_sets",
     "empty_share",
     "marginal_coverage",
     "marginal_coverage_gap",
     "size_stratified_coverage",
     "size_stratified_coverage_violation",
     "top_coverage_gap",
-    "top_gap",
 ]
-
-SIZE_STRATA = (0, 2, 4, 11, 101)
-"""First set size of each stratum of SSCV: 0-1, 2-3, 4-10, 11-100, 101 and more."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClassCoverage:
     """Per class: rows with that label, how many of their sets hold it, and the share (NaN where there is no row)."""
 
-    coverage: FloatArray
-    count: IntArray
-    hits: IntArray
+    coverage: Floats
+    count: Ints
+    hits: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class StratumCoverage:
     """Per stratum of set size: its first size, rows, how many of their sets hold the label, and the share."""
 
-    first: IntArray
-    coverage: FloatArray
-    count: IntArray
-    hits: IntArray
-
-
-def coverage_gaps(hits: ArrayLike, counts: ArrayLike, alpha: Alpha) -> FloatArray:
-    """Absolute gap of each coverage hits / counts to 1 - alpha; NaN where counts is 0.
-
-    Axes are free and broadcast: classes, or trials by classes.
-
-    >>> coverage_gaps([3, 4, 0], [4, 4, 0], alpha=0.5).tolist()
-    [0.25, 0.5, nan]
-    """
-    successes, trials = check_counts(hits, counts)
-    return np.abs(ratio(successes, trials) - promised(alpha))
-
-
-def top_gap(gaps: ArrayLike, n_classes: int) -> FloatArray:
-    """Mean of the m largest gaps along the last axis, m = max(int(0.05 C), 1) (paper, section 3.1: TopCovGap).
-
-    C is the number of classes of the problem, also when some are absent (NaN, or left out of `gaps`); with fewer
-    than m classes present it is the mean over those, with none NaN.
-
-    >>> top_gap([0.25, 0.5, float("nan")], n_classes=3).tolist()
-    0.5
-    >>> top_gap([[0.0] * 37 + [0.25, 0.75, 0.5]], n_classes=40).tolist()
-    [0.625]
-    """
-    array = _check_gaps(gaps)
-    classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
-    wanted = max(classes // 20, 1)  # 0.05 C without floats: 20 classes give 1
-    kept = min(wanted, array.shape[-1])
-    # Absent classes become -1 and so sort below every real gap. The final sort makes the sum, and with it the last
-    # bit of the result, independent of the order of the classes.
-    filled = np.where(np.isnan(array), -1.0, array)
-    top = np.sort(np.partition(filled, -kept, axis=-1)[..., -kept:], axis=-1)
-    return _mean_where(top, top >= 0)
-
-
-def avg_gap(gaps: ArrayLike) -> FloatArray:
-    """Mean of the gaps along the last axis, over the classes present (those that are not NaN).
-
-    >>> avg_gap([0.25, 0.5, float("nan")]).tolist()
-    0.375
-    """
-    array = _check_gaps(gaps)
-    return _mean_where(array, ~np.isnan(array))
+    first: Ints
+    coverage: Floats
+    count: Ints
+    hits: Ints
 
 
 def avg_size(sets: ArrayLike) -> float:
@@ -114,7 +58,7 @@ def avg_size(sets: ArrayLike) -> float:
     1.5
     """
     members = check_sets(sets)
-    return int(np.count_nonzero(members)) / len(members)
+    return float(of.mean_size(SetCounts(_whole(members), members=np.asarray(np.count_nonzero(members)))))
 
 
 def empty_share(sets: ArrayLike) -> float:
@@ -124,7 +68,8 @@ def empty_share(sets: ArrayLike) -> float:
     0.5
     """
     members = check_sets(sets)
-    return int(np.count_nonzero(~members.any(axis=1))) / len(members)
+    empty = np.asarray(np.count_nonzero(~members.any(axis=1)))
+    return float(of.empty_part(SetCounts(_whole(members), empty=empty)))
 
 
 def marginal_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
@@ -133,8 +78,8 @@ def marginal_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
     >>> marginal_coverage([[True, False], [True, False]], labels=[0, 1])
     0.5
     """
-    hit, _, _ = _hits(sets, labels)
-    return int(np.count_nonzero(hit)) / len(hit)
+    table = class_coverage(sets, labels)
+    return float(of.coverage(SetCounts(table.count, table.hits)))
 
 
 def marginal_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -143,8 +88,7 @@ def marginal_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> f
     >>> marginal_coverage_gap([[True, False], [True, False]], labels=[0, 1], alpha=0.25)
     0.25
     """
-    hit, _, _ = _hits(sets, labels)
-    return float(coverage_gaps(np.count_nonzero(hit), len(hit), alpha))
+    return float(of.coverage_gap(_class_counts(sets, labels, alpha)))
 
 
 def class_coverage(sets: ArrayLike, labels: ArrayLike) -> ClassCoverage:
@@ -169,8 +113,7 @@ def top_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     >>> top_coverage_gap(sets, labels=[0, 0, 1, 1], alpha=0.25)  # coverages 1 and 1/2: gaps 1/4 and 1/4
     0.25
     """
-    table = class_coverage(sets, labels)
-    return float(top_gap(coverage_gaps(table.hits, table.count, alpha), len(table.count)))
+    return float(of.top_class_gap(_class_counts(sets, labels, alpha)))
 
 
 def avg_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -180,8 +123,7 @@ def avg_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     >>> avg_coverage_gap(sets, labels=[0, 0, 1, 1], alpha=0.5)  # coverages 1 and 1/2: gaps 1/2 and 0
     0.25
     """
-    table = class_coverage(sets, labels)
-    return float(avg_gap(coverage_gaps(table.hits, table.count, alpha)))
+    return float(of.avg_class_gap(_class_counts(sets, labels, alpha)))
 
 
 def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> StratumCoverage:
@@ -208,29 +150,43 @@ def size_stratified_coverage_violation(sets: ArrayLike, labels: ArrayLike, alpha
     0.25
     """
     table = size_stratified_coverage(sets, labels)
-    return float(np.nanmax(coverage_gaps(table.hits, table.count, alpha)))
+    rows = np.array([table.count.sum()])
+    found = SetCounts(rows, promised=promised(alpha), stratum_rows=table.count, stratum_hits=table.hits)
+    return float(of.worst_stratum_gap(found))
 
 
-def _hits(sets: ArrayLike, labels: ArrayLike) -> tuple[BoolArray, IntArray, int]:
+def counts_of_sets(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> SetCounts:
+    """Everything that metrics of sets read, counted.
+
+    >>> found = counts_of_sets([[True, True], [False, False]], labels=[0, 1], alpha=0.1)
+    >>> int(found.members), int(found.empty), found.hits.tolist(), found.rows.tolist()
+    (2, 1, [1, 0], [1, 1])
+    """
+    classes, strata, members = class_coverage(sets, labels), size_stratified_coverage(sets, labels), check_sets(sets)
+    return SetCounts(
+        rows=classes.count,
+        hits=classes.hits,
+        members=np.asarray(np.count_nonzero(members)),
+        empty=np.asarray(np.count_nonzero(~members.any(axis=1))),
+        promised=promised(alpha),
+        stratum_rows=strata.count,
+        stratum_hits=strata.hits,
+    )
+
+
+def _class_counts(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> SetCounts:
+    """What metrics of coverage read: no set is counted beyond its own label."""
+    table = class_coverage(sets, labels)
+    return SetCounts(table.count, table.hits, promised=promised(alpha))
+
+
+def _whole(members: Bools) -> Ints:
+    """Rows of sets whose labels are not known, as one class."""
+    return np.array([len(members)])
+
+
+def _hits(sets: ArrayLike, labels: ArrayLike) -> tuple[Bools, Ints, int]:
     """Whether each row's set holds its label; the labels; the number of classes."""
     members = check_sets(sets)
     truth = check_labels(labels, members, "sets")
     return members[np.arange(len(members)), truth], truth, members.shape[1]
-
-
-def _check_gaps(gaps: ArrayLike) -> FloatArray:
-    array = as_array(gaps, "gaps")
-    if array.ndim == 0 or array.shape[-1] == 0 or array.dtype.kind not in "fiu":
-        raise InputError(
-            f"gaps must be numbers with classes on the last axis; got shape {array.shape} of {array.dtype}. "
-            "Pass what coverage_gaps returns."
-        )
-    numbers = array.astype(np.float64, copy=False)
-    if (numbers < 0).any():
-        raise InputError(f"gaps must be absolute; got {numbers.min():.6g}. Pass what coverage_gaps returns.")
-    return numbers
-
-
-def _mean_where(values: FloatArray, use: BoolArray) -> FloatArray:
-    """Mean along the last axis of the values to use, NaN where there is none."""
-    return ratio(np.asarray(np.where(use, values, 0.0).sum(axis=-1)), np.asarray(np.count_nonzero(use, axis=-1)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from thermoset.display import placed_names
 from thermoset.errors import MissingExtraError
-from thermoset.metrics import NoiseFloor, ReliabilityTable
+from thermoset.metrics import METRICS, NoiseFloor, ReliabilityTable
 from thermoset.sweeping import Sweep, standard_error
 from thermoset.tuning import Choice
 
@@ -47,12 +47,7 @@ _ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
 INK, _GRID = "#333333", "#dddddd"
 BEHIND_TEXT = {"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.85}
 _PANEL = 250  # points that a panel is wide, about
-_SWEEP_PANELS = {
-    "avg_size": "AvgSize",
-    "top_coverage_gap": "TopCovGap",
-    "avg_coverage_gap": "AvgCovGap",
-    "threshold": "threshold",
-}
+_SWEEP_PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
 
 
 def figure(n_panels: int, columns: int | None = None) -> tuple[Figure, list["Axes"]]:
@@ -105,19 +100,27 @@ def plot_reliability(table: ReliabilityTable, *, ax: "Axes", title: str) -> "Axe
 
 
 def plot_sweep(
-    sweep: Sweep, metric: str, *, ax: "Axes", ylabel: str, marks: Mapping[str, float] = MappingProxyType({"T = 1": 1.0})
+    sweep: Sweep,
+    metric: str,
+    *,
+    ax: "Axes",
+    ylabel: str | None = None,
+    marks: Mapping[str, float] = MappingProxyType({"T = 1": 1.0}),
 ) -> "Axes":
     """A metric against temperature: colours and markers are methods, line styles are alphas.
 
     Lines are means over trials, bands reach 2 standard errors to both sides. Wide grids get a logarithmic axis.
-    `marks` are temperatures to point out, by name; those outside the grid are left out.
+    `marks` are temperatures to point out, by name; those outside the grid are left out. The axis is named after the
+    metric, unless `ylabel` says otherwise.
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
     >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
     >>> _, (ax,) = figure(1)
-    >>> plot_sweep(found, "avg_size", ax=ax, ylabel="AvgSize").get_legend_handles_labels()[1]
+    >>> plot_sweep(found, "avg_size", ax=ax).get_legend_handles_labels()[1]
     ['APS']
+    >>> ax.get_ylabel()
+    'AvgSize'
     """
     t = sweep.temperatures
     for i, method in enumerate(sweep.methods):
@@ -135,7 +138,7 @@ def plot_sweep(
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] < mark < t[-1]})
-    ax.set(xlabel="temperature T", ylabel=ylabel)
+    ax.set(xlabel="temperature T", ylabel=METRICS[metric].title if ylabel is None else ylabel)
     return ax
 
 
@@ -235,8 +238,8 @@ def sweep_figure(sweep: Sweep) -> Figure:
     ['AvgSize', 'TopCovGap', 'AvgCovGap', 'threshold']
     """
     made, panels = figure(len(_SWEEP_PANELS), columns=2)
-    for ax, (metric, name) in zip(panels, _SWEEP_PANELS.items(), strict=True):
-        plot_sweep(sweep, metric, ax=ax, ylabel=name)
+    for ax, metric in zip(panels, _SWEEP_PANELS, strict=True):
+        plot_sweep(sweep, metric, ax=ax)
     made.legend(handles=_key(sweep, panels[0]), loc="outside upper center", ncols=4, frameon=False, handlelength=3.2)
     band = "" if sweep.trials == 1 else "; bands: 2 standard errors"
     levels = ", ".join(f"{alpha:g}" for alpha in sweep.alphas)

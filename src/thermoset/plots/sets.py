@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from thermoset.checking import CoverageTable
 from thermoset.core.levels import Alpha, exact_level
-from thermoset.metrics import ReliabilityTable, StratumCoverage, clopper_pearson
+from thermoset.metrics import METRICS, ReliabilityTable, StratumCoverage, clopper_pearson
 from thermoset.plots.curves import BEHIND_TEXT, COLOURS, INK
 from thermoset.sweeping import Sweep
 
@@ -59,7 +59,7 @@ def plot_size_gap(
             name, (size[j], gap[j]), xytext=(11, 6), textcoords="offset points", color=INK, fontsize="small",
             bbox=BEHIND_TEXT,
         )  # fmt: skip
-    ax.set(xlabel="AvgSize", ylabel="TopCovGap", xscale="log")
+    ax.set(xlabel=METRICS["avg_size"].title, ylabel=METRICS["top_coverage_gap"].title, xscale="log")
     low, high = ax.get_xlim()
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 5 * low else MaxNLocator(5))
     ax.xaxis.set_major_formatter("{x:g}")
@@ -74,7 +74,7 @@ def plot_confidence(table: ReliabilityTable, *, ax: "Axes") -> "Axes":
     >>> from thermoset.metrics import reliability_table
     >>> from thermoset.plots import figure
     >>> _, (ax,) = figure(1)
-    >>> table = reliability_table([[0.75, 0.25], [0.75, 0.25]], labels=[0, 1])
+    >>> table = reliability_table([[0.75, 0.25], [0.75, 0.25]], labels=[0, 1], n_bins=10)
     >>> [int(bar.get_height()) for bar in plot_confidence(table, ax=ax).patches]
     [0, 0, 0, 0, 0, 0, 0, 2, 0, 0]
     """

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
+from thermoset.metrics import METRICS
 from thermoset.plots.curves import COLOURS, INK, figure, mark_temperatures, plot_sweep
 from thermoset.theory import (
     ClassPeaks,
@@ -209,7 +210,7 @@ def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explana
     found = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
     marks = dict(sorted(found.items(), key=lambda mark: mark[1]))  # the first is named on its left
     plot_bound_share(grid, share, ax=left, marks=marks)
-    plot_sweep(explanation.curves, "avg_size", ax=right, ylabel="AvgSize (u drawn)", marks=marks)
+    plot_sweep(explanation.curves, "avg_size", ax=right, ylabel=f"{METRICS['avg_size'].title} (u drawn)", marks=marks)
     right.legend(frameon=False, loc="center right")
     return made
 

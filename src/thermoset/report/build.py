@@ -19,7 +19,7 @@ from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, re
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Calibration, Examples, Report
 from thermoset.report.rows import Roles, roles_of
-from thermoset.report.sets import classifier, movements, pick_examples, set_facts, sets_of_examples
+from thermoset.report.sets import movements, pick_examples, set_facts, sets_of_examples
 from thermoset.sweeping import Sweep, sweep
 from thermoset.theory import critical_temperature
 from thermoset.tuning import default_grid
@@ -97,7 +97,7 @@ def build_report(
         warnings.simplefilter("always")
         curves, conditional = _sweeps(data, made, alphas, trials, steps)
         grid = (curves if made.grouping is None else conditional).temperatures.tolist()
-        models = dict(zip(grid, fitted_at(classifier(made), grid, reference), strict=True))
+        models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, reference), strict=True))
         steps.reach(0.85)
         return Report(
             name=name,
@@ -147,8 +147,8 @@ def _alphas(made: Artifact, n_reference: int) -> tuple[float, ...]:
 
 def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int, steps: _Steps) -> tuple[Sweep, Sweep]:
     """Curves with global thresholds by method, the predictor's first, and with thresholds by class."""
-    own = made.method.score()
-    kind = made.grouping
+    recipe = made.recipe
+    own, kind = recipe.score, recipe.grouping
     marks = [1.0, made.temperature, made.temperature_sets, *([] if made.choice.peak is None else [made.choice.peak])]
     # Beside other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
     grid = np.unique(marks if kind is None else [*default_grid(made.temperature, coarse=True), *marks])
@@ -156,9 +156,9 @@ def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int
     shared: dict[str, Any] = {
         "calibration_fraction": 0,
         "cp_fraction": _CONFORMAL_PART,
-        "random_state": made.provenance.random_state,
-        "randomized": made.seed is not None or not own.uses_u,
-        "allow_empty": made.allow_empty,
+        "random_state": recipe.random_state,
+        "randomized": recipe.randomized,
+        "allow_empty": recipe.allow_empty,
     }
     curves: dict[str, Any] = {
         "temperatures": np.unique([*default_grid(made.temperature), *marks]),

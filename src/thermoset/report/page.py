@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset._version import __version__
+from thermoset.core.exponentials import Bools
 from thermoset.display import visible
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
-from thermoset.metrics import clopper_pearson
+from thermoset.metrics import METRICS, clopper_pearson
 from thermoset.report.record import Examples, Report
 from thermoset.report.text import shortened
 from thermoset.sweeping import standard_error
@@ -73,6 +74,7 @@ def render_page(report: Report) -> str:
         library=_library(),
         charts=charts.all_charts(report),
         panels=charts.TRADE_OFF,
+        titles=_titles(),
         series=charts.series_names(report),
         legend={
             "names": charts.series_names(report),
@@ -155,6 +157,10 @@ def _sweep_rows(report: Report) -> Any:
         yield t, {metric: pairs[i] for metric, pairs in found.items()}
 
 
+def _titles() -> dict[str, str]:
+    return {name: METRICS[name].title for name in _SWEEP_METRICS}
+
+
 def _slider(report: Report) -> dict[str, Any]:
     """What the script needs to show any temperature and level."""
     sweep, shown = report.own, report.examples
@@ -168,6 +174,7 @@ def _slider(report: Report) -> dict[str, Any]:
         "alphas": list(sweep.alphas),
         "alpha": report.alpha,
         "hat": report.artifact.temperature_sets,
+        "titles": _titles(),
         "metrics": {
             metric: [[_plain(x) for x in sweep.curve(metric, sweep.methods[0], alpha)] for alpha in sweep.alphas]
             for metric in _SWEEP_METRICS
@@ -182,7 +189,7 @@ def _plain(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _listed(shown: Examples, i: int, members: NDArray[np.bool_]) -> list[int]:
+def _listed(shown: Examples, i: int, members: Bools) -> list[int]:
     """Size of a set of example i, then its likeliest labels in order, and the true one if it is a member."""
     ranked = shown.order[i][members[shown.order[i]]].tolist()
     truth = [int(shown.labels[i])]

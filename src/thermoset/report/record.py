@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from thermoset.artifact import Artifact
 from thermoset.checking import CheckReport
+from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import exact_level
 from thermoset.display import visible
 from thermoset.metrics import NoiseFloor, ReliabilityTable, StratumCoverage
@@ -16,10 +17,6 @@ from thermoset.report.text import shortened
 from thermoset.sweeping import Sweep
 
 __all__ = ["Calibration", "Examples", "LabelPair", "Movement", "Report", "SetFacts"]
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

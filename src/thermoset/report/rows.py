@@ -4,16 +4,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.artifact import Provenance, fingerprint
+from thermoset.core.exponentials import Ints
 from thermoset.data import Logits
 from thermoset.data.splits import split_indices
 from thermoset.errors import InputError
 
 __all__ = ["Roles", "roles_of"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.artifact import Artifact
 from thermoset.conformal import ConformalClassifier
+from thermoset.core.exponentials import Bools, Ints
 from thermoset.core.levels import exact_level
 from thermoset.data import Logits
 from thermoset.metrics import size_stratified_coverage
@@ -14,9 +14,6 @@ from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Examples, LabelPair, Movement, SetFacts
 
 __all__ = ["label_pairs", "movements", "pick_examples", "set_facts", "sets_of_examples"]
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 _PAIRS = 30
 _BLOCK = 4096  # rows of a product: its counts are whole numbers far below 2^24, exact in single precision
@@ -57,20 +54,6 @@ def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:
     counts = together[first, second]
     best = np.argsort(-counts, kind="stable")[:most]
     return tuple(LabelPair(int(first[i]), int(second[i]), int(counts[i])) for i in best if counts[i])
-
-
-def classifier(artifact: Artifact) -> ConformalClassifier:
-    """What makes sets as the predictor does; not fitted yet, and at T = 1."""
-    score = artifact.method.score()
-    return ConformalClassifier(
-        score,
-        artifact.alpha,
-        1.0,
-        artifact.seed is not None or not score.uses_u,
-        artifact.allow_empty,
-        artifact.grouping,
-        artifact.provenance.random_state,
-    )
 
 
 def movements(

@@ -1,21 +1,20 @@
 """Appendix C (curves of one trial, from calibration rows alone) and ConfTS: two ways to a temperature for the sets."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.labels import label_shares
 from thermoset.core.levels import conformal_rank
 from thermoset.core.scores import resolve
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.study.measure import Settings
-from thermoset.sweeping import METRICS, Protocol, Sweep
+from thermoset.sweeping import Protocol, Sweep
 from thermoset.sweeping.passes import Plan, run
 from thermoset.sweeping.trials import Split
 
 __all__ = ["HOTTEST", "calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
 
-Floats = NDArray[np.float64]
 
 HOTTEST = 2.95  # the published code searches T-hat below this
 _HALVINGS = 10  # of the calibration rows, for ConfTS
@@ -31,7 +30,8 @@ def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple
     shown = _OnCalibrationRows(protocol.calibration_fraction, protocol.cp_fraction, protocol.random_state)
     measured = run(data, plan, settings.trials, shown, None)
     absent = np.count_nonzero(measured.counts == 0, axis=1)
-    return Sweep(methods, plan.temperatures, (alpha,), METRICS, measured.values, absent, {"cp_percent": cp})
+    metrics = tuple(metric.name for metric in plan.metrics)
+    return Sweep(methods, plan.temperatures, (alpha,), metrics, measured.values, absent, {"cp_percent": cp})
 
 
 class _OnCalibrationRows(Protocol):
@@ -59,7 +59,7 @@ def plain_aps_scores(data: Logits, temperatures: Floats) -> Floats:
     return scores
 
 
-def conf_ts(scores: Floats, rows: NDArray[np.int64], temperatures: Floats, alpha: float, seed: int) -> float:
+def conf_ts(scores: Floats, rows: Ints, temperatures: Floats, alpha: float, seed: int) -> float:
     """Temperature of ConfTS (Xi et al. 2024): label scores of one half nearest to the threshold of the other.
 
     Minimises the mean squared difference between the threshold of a random half of `rows` and the scores of the other

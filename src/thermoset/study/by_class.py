@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.core.counting import Levels
+from thermoset.core.exponentials import Ints
 from thermoset.core.groups import count_class_sets
 from thermoset.core.labels import LabelShares, label_shares
 from thermoset.core.levels import Alpha, conformal_rank
@@ -17,33 +16,21 @@ from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.trials import Trials, trial_scores
 from thermoset.data import Logits
 from thermoset.groupings import GROUPINGS
+from thermoset.metrics import SetCounts
 from thermoset.sweeping import Protocol
 from thermoset.sweeping.by_class import class_thresholds
-from thermoset.sweeping.passes import Plan
+from thermoset.sweeping.passes import Plan, set_counts
 from thermoset.sweeping.trials import draw_trials
 
-__all__ = ["KINDS", "CountedSets", "count_sets"]
+__all__ = ["KINDS", "count_sets"]
 
 KINDS = (("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"))
 """The thresholds that are compared: in whose mode, and how classes are grouped, by the paper's names."""
 _GROUPINGS = {"mondrian": "class", "clustered": "cluster"}
 
 
-@dataclass(frozen=True, eq=False)
-class CountedSets:
-    """What the sets of the evaluation rows hold.
-
-    `members` (trials, kinds): labels in all sets; `hits` (trials, kinds, C): sets that hold the label of their row;
-    `counts` (trials, C): evaluation rows of each class.
-    """
-
-    members: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    counts: NDArray[np.int64]
-
-
-def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha: Alpha) -> CountedSets:
-    """Find the thresholds of every trial and count what the sets of its evaluation rows hold."""
+def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha: Alpha) -> list[SetCounts]:
+    """Find the thresholds of every trial and count what the sets of its evaluation rows hold, for each of `KINDS`."""
     labels, source, score = data.require_labels("the study"), ArrayRows(data.logits), resolve(method)
     one = np.ones(1)
     drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
@@ -58,11 +45,11 @@ def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha
             found.append(class_thresholds(shares, labels, plan, kind, drawn, protocol.random_state, lambda: None))
     cuts = Cuts(*(np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)))  # kinds stand where levels do
     counted = count_class_sets(source, labels, Levels((score,), one, cuts, 0), drawn)
-    hits = drawn.counts[:, None] - counted.missed[0, 0].transpose(2, 0, 1)
-    return CountedSets(counted.size[0, 0].T.astype(np.int64), hits, drawn.counts)
+    none = np.full(drawn.count, np.nan)  # no cell shows a threshold
+    return [set_counts(counted.at(0, 0, k), drawn.counts, alpha, none) for k in range(len(KINDS))]
 
 
-def _as_published(score: Score, shares: LabelShares, labels: NDArray[np.int64], trials: Trials, alpha: Alpha) -> Cuts:
+def _as_published(score: Score, shares: LabelShares, labels: Ints, trials: Trials, alpha: Alpha) -> Cuts:
     """Thresholds by class of the published code: order statistic k + 1, or the class's largest score if it has fewer.
 
     The latter promises nothing.
@@ -77,9 +64,7 @@ def _as_published(score: Score, shares: LabelShares, labels: NDArray[np.int64], 
     return out
 
 
-def _clamped(
-    scores: ScorePairs, labels: NDArray[np.int64], n_classes: int, alpha: Alpha
-) -> Iterator[tuple[float, float]]:
+def _clamped(scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha) -> Iterator[tuple[float, float]]:
     for c in range(n_classes):
         pool = scores[labels == c]
         n = pool.value.size

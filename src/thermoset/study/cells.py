@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import exact_level
 from thermoset.metrics import coverage_gaps, top_gap
 from thermoset.study.measure import METHODS, Measured, Settings
 from thermoset.study.published import Pair, Printed, find_printed
-from thermoset.sweeping import METRICS, median_of_means, standard_error
+from thermoset.sweeping import median_of_means, standard_error
 
 __all__ = ["SHOWN", "Cell", "Place", "averaged_top_gap", "cell_of_trials", "table_cells"]
 
-Floats = NDArray[np.float64]
 
 SHOWN = ("avg_size", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap")
 _FAR = 3.0  # standard errors of the difference beyond which two values disagree
@@ -112,7 +111,7 @@ def _exact_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iter
             for at, part in (("before", found.before[cp]), ("after", found.after[cp])):
                 for m, method in enumerate(METHODS[:3]):
                     for metric in SHOWN:
-                        values = part.values[m, a, METRICS.index(metric)]
+                        values = part.of(metric)[m, a]
                         yield cell_of_trials(pair, Place("exact", metric, method, at, alpha, cp), values)
 
 
@@ -128,7 +127,7 @@ def _published_cells(found: Measured, pair: Pair | None, settings: Settings) -> 
             for at, part in (("before", found.before[cp]), ("after", found.printed[cp])):
                 for method, m in (("lac", 0), ("aps", 1), ("raps", 3)):
                     where = method, at, alpha, cp
-                    values = dict(zip(METRICS, part.values[m, a], strict=True))
+                    values = dict(zip(part.metrics, part.values[m, a], strict=True))
                     size = values["avg_size"]
                     if method == "aps":  # the top label fills what would be empty
                         size = size + values["empty_share"]
@@ -144,7 +143,7 @@ def _margin_as_published(coverage: Floats, alpha: float) -> tuple[float, float]:
     return abs(float(median_of_means(coverage)) - float(1 - exact_level(alpha))), float(standard_error(coverage))
 
 
-def _top_as_published(hits: NDArray[np.int64], counts: NDArray[np.int64], alpha: float) -> tuple[float, float]:
+def _top_as_published(hits: Ints, counts: Ints, alpha: float) -> tuple[float, float]:
     """TopCovGap and its error by the jackknife: the operator is not linear in the trials."""
     groups = np.array_split(np.arange(len(hits)), min(_GROUPS, len(hits)))
     value, error = averaged_top_gap(hits, counts, alpha), math.nan
@@ -154,7 +153,7 @@ def _top_as_published(hits: NDArray[np.int64], counts: NDArray[np.int64], alpha:
     return value, error
 
 
-def averaged_top_gap(hits: NDArray[np.int64], counts: NDArray[np.int64], alpha: float) -> float:
+def averaged_top_gap(hits: Ints, counts: Ints, alpha: float) -> float:
     """TopCovGap of class coverages pooled over trials, (trials, C): nearer to the printed tables than that of a trial.
 
     >>> averaged_top_gap(np.array([[3, 4], [1, 4]]), np.array([[4, 4], [4, 4]]), 0.5)  # 4 of 8, and 8 of 8

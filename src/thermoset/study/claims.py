@@ -4,19 +4,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thermoset.core.exponentials import Floats
+from thermoset.metrics import METRICS
 from thermoset.study.comparison import ALPHA, Comparison
 from thermoset.study.measure import METHODS, Measured, Settings
-from thermoset.sweeping import METRICS, standard_error
+from thermoset.sweeping import standard_error
 
 __all__ = ["Claim", "check_claims"]
 
-Floats = NDArray[np.float64]
 
 _FAR = 3.0  # standard errors of the mean difference, trial by trial, beyond which a change is one
 _FEW = 20  # conformal rows of a class: no more than twice what a threshold at alpha 0.1 needs
 _LITTLE = 0.5  # LAC moves little: by less than this part of what APS moves
+_SIZE, _GAP = METRICS["avg_size"], METRICS["top_coverage_gap"]
 _ADAPTIVE = {METHODS.index(method): method for method in ("aps", "raps")}
 
 
@@ -54,28 +55,27 @@ def check_claims(found: Measured, comparison: Comparison, settings: Settings) ->
 
 def _scaling(found: Measured, a: int, cp: int) -> Iterator[Claim]:
     """What calibration does to sets."""
-    before, after = found.before[cp].values[:, a], found.after[cp].values[:, a]
-    sizes, gaps = METRICS.index("avg_size"), METRICS.index("top_coverage_gap")
+    parts = found.before[cp], found.after[cp]
+    size, gap = ([part.of(metric.name)[:, a] for part in parts] for metric in (_SIZE, _GAP))
     way, sign = ("T* > 1, TS enlarges", 1) if found.ece > 1 else ("T* < 1, TS shrinks", -1)
     for m, method in _ADAPTIVE.items():
-        yield _change(
-            f"Where {way} the sets of {method.upper()}", before[m, sizes], after[m, sizes], sign, "AvgSize", 2
-        )
+        text = f"Where {way} the sets of {method.upper()}"
+        yield _change(text, size[0][m], size[1][m], sign, f"{_SIZE.title} {{:.2f}} to {{:.2f}}")
     if found.ece > 1:  # of the other case the paper says nothing
         for m, method in _ADAPTIVE.items():
-            text = f"Where T* > 1, TS lowers the TopCovGap of {method.upper()}"
-            yield _change(text, before[m, gaps], after[m, gaps], -1, "TopCovGap", 3)
-    lac, aps = (float(after[m, sizes].mean() / before[m, sizes].mean() - 1) for m in (0, 1))
-    shown = f"AvgSize of LAC {lac:+.1%}, of APS {aps:+.1%}"
+            text = f"Where T* > 1, TS lowers the {_GAP.title} of {method.upper()}"
+            yield _change(text, gap[0][m], gap[1][m], -1, f"{_GAP.title} {{:.3f}} to {{:.3f}}")
+    lac, aps = (float(size[1][m].mean() / size[0][m].mean() - 1) for m in (0, 1))
+    shown = f"{_SIZE.title} of LAC {lac:+.1%}, of APS {aps:+.1%}"
     yield Claim("TS moves the sets of LAC little", "Section 3.2", shown, abs(lac) < _LITTLE * abs(aps))
 
 
-def _change(text: str, before: Floats, after: Floats, sign: int, name: str, digits: int) -> Claim:
-    """A claim on the sign of a change, trial by trial."""
+def _change(text: str, before: Floats, after: Floats, sign: int, shown: str) -> Claim:
+    """A claim on the sign of a change, trial by trial; `shown` has places for both means."""
     difference = sign * (after - before)
     mean, reach = float(difference.mean()), _FAR * float(standard_error(difference))
-    shown = f"{name} {before.mean():.{digits}f} to {after.mean():.{digits}f}"
-    return Claim(text, "Section 3.2", shown, mean > 0 if abs(mean) > reach else None)
+    means = shown.format(before.mean(), after.mean())
+    return Claim(text, "Section 3.2", means, mean > 0 if abs(mean) > reach else None)
 
 
 def _curves(found: Measured, cp: int) -> Iterator[Claim]:
@@ -90,7 +90,7 @@ def _curves(found: Measured, cp: int) -> Iterator[Claim]:
     for method in _ADAPTIVE.values():
         sizes, temperatures = curves.curve("avg_size", method, ALPHA), curves.temperatures
         peak = int(sizes.argmax())
-        text = f"AvgSize of {method.upper()} rises to a peak at T_c and falls"
+        text = f"{_SIZE.title} of {method.upper()} rises to a peak at T_c and falls"
         shown = ", ".join(f"{sizes[i]:.2f} at T = {temperatures[i]:g}" for i in (0, peak, -1))
         yield Claim(text, "Section 3.3", shown, 0 < peak < len(sizes) - 1)
 
@@ -103,6 +103,6 @@ def _against_mondrian(comparison: Comparison, cp: int, rows: float) -> Iterator[
     if not value:  # a size of the conformal set that the table does not have
         return
     hat, mondrian = ([value[at, metric] for metric in ("avg_size", "top_coverage_gap")] for at in ("t_hat", "mondrian"))
-    shown = f"AvgSize {hat[0]:.2f} and {mondrian[0]:.2f}, TopCovGap {hat[1]:.3f} and {mondrian[1]:.3f}"
-    text = f"With few rows a class (here {rows:.3g}), T-hat beats Mondrian thresholds on size and on TopCovGap"
+    shown = f"{_SIZE.title} {hat[0]:.2f} and {mondrian[0]:.2f}, {_GAP.title} {hat[1]:.3f} and {mondrian[1]:.3f}"
+    text = f"With few rows a class (here {rows:.3g}), T-hat beats Mondrian thresholds on size and on {_GAP.title}"
     yield Claim(text, "Appendix D", shown, hat[0] < mondrian[0] and hat[1] < mondrian[1])

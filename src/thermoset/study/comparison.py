@@ -10,25 +10,24 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.pool import run_all
-from thermoset.core.scores import resolve
 from thermoset.data import Logits
-from thermoset.metrics import avg_gap, coverage_gaps, top_gap
+from thermoset.metrics import METRICS
+from thermoset.recipes import Recipe
 from thermoset.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.study.by_class import KINDS, count_sets
 from thermoset.study.cells import SHOWN, Cell, Place, cell_of_trials
 from thermoset.study.measure import METHODS, Measured, Settings, Tell
 from thermoset.study.published import Pair
-from thermoset.sweeping import METRICS, Sweep, draw_trial, measure_trials
+from thermoset.sweeping import Sweep, draw_trial, measure_trials
 from thermoset.tuning import default_grid, read_preference
-from thermoset.tuning.curves import Curves, Rows, Setting
+from thermoset.tuning.curves import Curves, Rows
 from thermoset.tuning.search import Search, Steps, find
 
 __all__ = ["ALPHA", "Comparison", "compare", "few_trials"]
 
-Floats = NDArray[np.float64]
 
 ALPHA = 0.1
 _RAPS = METHODS.index("raps")
@@ -89,7 +88,7 @@ def _size_budget(found: Measured, settings: Settings) -> float:
     """Labels a set may have on average: what RAPS has at T = 1, and half as many more."""
     part = found.before[settings.cp_percents[0]]
     a = settings.alphas.index(ALPHA) if ALPHA in settings.alphas else 0
-    return 1.5 * float(part.values[_RAPS, a, METRICS.index("avg_size")].mean())
+    return 1.5 * float(part.of("avg_size")[_RAPS, a].mean())
 
 
 def _conf_ts_temperatures(data: Logits, settings: Settings) -> Floats:
@@ -98,7 +97,7 @@ def _conf_ts_temperatures(data: Logits, settings: Settings) -> Floats:
     return np.array([conf_ts(scores, rows, grid, ALPHA, t) for t, rows in enumerate(_calibration(data, settings))])
 
 
-def _calibration(data: Logits, settings: Settings) -> Iterator[NDArray[np.int64]]:
+def _calibration(data: Logits, settings: Settings) -> Iterator[Ints]:
     """Calibration rows of each trial."""
     for t in range(settings.trials):
         yield draw_trial(len(data), t, settings.protocol(settings.cp_percents[0])).calibration
@@ -122,9 +121,9 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
     """T-hat as `tuning.choose` finds it on the calibration rows of so many trials for each preference."""
     chosen = {prefer: np.empty(count) for prefer, count in trials.items()}
 
-    def work(t: int, rows: NDArray[np.int64]) -> None:
-        setting = Setting(resolve("raps"), ALPHA, True, True, None, t)
-        search = _OneLook(data.take(rows), setting, len(rows), "calibration", None, Steps(None))
+    def work(t: int, rows: Ints) -> None:
+        recipe = Recipe("raps", ALPHA, random_state=t)
+        search = _OneLook(data.take(rows), recipe, len(rows), "calibration", None, Steps(None))
         grid = default_grid(float(found.trial_nll[t]))
         for prefer, temperatures in chosen.items():
             if t < len(temperatures):
@@ -141,7 +140,7 @@ def _fixed(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> I
     parts = ("exact", "T = 1", found.before), ("exact", "T*", found.after), ("published", "t_hat", found.before)
     for mode, at, part in parts:
         for metric in SHOWN:
-            values = part[cp].values[_RAPS, a, METRICS.index(metric)]
+            values = part[cp].of(metric)[_RAPS, a]
             yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), values)
 
 
@@ -150,7 +149,7 @@ def _at_chosen(
 ) -> Iterator[Cell]:
     part = measure_trials(data, temperatures, ("raps",), (ALPHA,), settings.protocol(cp))
     for metric in SHOWN:
-        values = part.values[0, 0, METRICS.index(metric)]
+        values = part.of(metric)[0, 0]
         yield cell_of_trials(pair, Place("exact", metric, "raps", rule, ALPHA, cp), values)
 
 
@@ -159,14 +158,7 @@ def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int
     few = few_trials(data, settings)
     for cp in cps:
         found = count_sets(data, settings.protocol(cp), few, "raps", ALPHA)
-        counts, rows = found.counts[:, None], found.counts.sum(axis=1)[:, None]
-        gaps = coverage_gaps(found.hits, counts, ALPHA)
-        values = {
-            "avg_size": found.members / rows,
-            "marginal_coverage_gap": coverage_gaps(found.hits.sum(axis=2), rows, ALPHA),
-            "top_coverage_gap": top_gap(gaps, data.n_classes),
-            "avg_coverage_gap": avg_gap(gaps),
-        }
         for k, (mode, at) in enumerate(KINDS):
             for metric in SHOWN:
-                yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), values[metric][:, k])
+                values = METRICS[metric].of(found[k])
+                yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), values)

@@ -8,7 +8,7 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from thermoset.calibration import confidence_and_loss
 from thermoset.data import Logits
-from thermoset.metrics import reliability_from_confidence
+from thermoset.metrics import METRICS, reliability_from_confidence
 from thermoset.plots import (
     COLOURS,
     bound_figure,
@@ -27,12 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CAPTIONS", "drawn_figures"]
 
-_PANELS = {
-    "avg_size": "AvgSize",
-    "top_coverage_gap": "TopCovGap",
-    "avg_coverage_gap": "AvgCovGap",
-    "threshold": "threshold $\\hat{q}$",
-}
+_PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
+_SYMBOLS = {"threshold": r" $\hat{q}$"}  # the paper's
 _NAMES = ("LAC", "APS", "RAPS")
 CAPTIONS = {
     "curves": "Figure 1 and appendix B.5: sizes, class gaps and thresholds against T, by alpha and size of the CP set",
@@ -73,11 +69,12 @@ def _curves(found: Measured, settings: Settings) -> "Figure":
     """A column for each alpha and size of the conformal set, a row for each metric."""
     columns = [(alpha, cp) for alpha in settings.alphas for cp in settings.cp_percents]
     made, panels = figure(len(_PANELS) * len(columns), columns=len(columns))
-    for i, (metric, name) in enumerate(_PANELS.items()):
+    for i, metric in enumerate(_PANELS):
         for j, (alpha, cp) in enumerate(columns):
             ax = panels[i * len(columns) + j]
             one = _at_level(found.curves[cp], alpha)
-            plot_sweep(one, metric, ax=ax, ylabel=name, marks={"T*": found.ece})
+            label = METRICS[metric].title + _SYMBOLS.get(metric, "")
+            plot_sweep(one, metric, ax=ax, ylabel=label, marks={"T*": found.ece})
             if i == 0:
                 ax.set_title(f"alpha = {alpha:g}, CP {cp}%", loc="left")
     panels[0].legend(frameon=False)
@@ -116,7 +113,7 @@ def _low(low: LowTemperatures, alpha: float) -> "Figure":
     """Sizes above, coverages below; a column for each method."""
     made, panels = figure(2 * len(_NAMES), columns=len(_NAMES))
     styles = {"float32": (COLOURS[1], ":"), "float64": (COLOURS[3], "--")}
-    for i, (metric, label) in enumerate((("avg_size", "AvgSize"), ("marginal_coverage", "coverage"))):
+    for i, metric in enumerate(("avg_size", "marginal_coverage")):
         for m, name in enumerate(_NAMES):
             ax = panels[i * len(_NAMES) + m]
             for kind, (colour, style) in styles.items():
@@ -125,7 +122,7 @@ def _low(low: LowTemperatures, alpha: float) -> "Figure":
             ours = low.ours.curve(metric, low.ours.methods[m])
             ax.plot(low.ours.temperatures, ours, color=COLOURS[2], linewidth=1.8, label="thermoset")
             ax.set_xscale("log")
-            ax.set(xlabel="temperature T", ylabel=label)
+            ax.set(xlabel="temperature T", ylabel=METRICS[metric].title)
             if metric == "avg_size":
                 ax.set_yscale("log")
                 ax.yaxis.set_major_formatter(ScalarFormatter())
@@ -142,15 +139,15 @@ def _low(low: LowTemperatures, alpha: float) -> "Figure":
 def _single(curves: Sweep) -> "Figure":
     """A row for each run, as in the paper: coverage gap, size and class gap."""
     runs = min(3, curves.trials)
-    shown = {"marginal_coverage_gap": "MarCovGap", "avg_size": "AvgSize", "top_coverage_gap": "TopCovGap"}
+    shown = ("marginal_coverage_gap", "avg_size", "top_coverage_gap")
     made, panels = figure(runs * len(shown), columns=len(shown))
     for t in range(runs):
         values = curves.trial_values[..., t : t + 1]
         axes = curves.methods, curves.temperatures, curves.alphas, curves.metrics
         one = Sweep(*axes, values, curves.absent_classes[t : t + 1], curves.settings)
-        for i, (metric, name) in enumerate(shown.items()):
+        for i, metric in enumerate(shown):
             ax = panels[t * len(shown) + i]
-            plot_sweep(one, metric, ax=ax, ylabel=name)
+            plot_sweep(one, metric, ax=ax)
             if metric == "marginal_coverage_gap":
                 ax.set_ylim(0, 0.1)
             ax.set_title(f"Run {t + 1}", loc="left")

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.bounds import whole_number
 from thermoset.calibration import fit_ece, fit_nll
+from thermoset.core.exponentials import Floats
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import confidences
 from thermoset.core.sources import ArrayRows, widened
@@ -28,7 +28,6 @@ from thermoset.sweeping import (
 
 __all__ = ["METHODS", "Measured", "Settings", "Tell", "calibrated_temperatures", "measure"]
 
-Floats = NDArray[np.float64]
 Tell = Callable[[str], None]
 
 METHODS = ("lac", "aps", "raps", "raps_published")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from thermoset.conformal import ConformalClassifier
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import conformal_rank
 from thermoset.core.pool import run_all
 from thermoset.core.scores import RAPS
@@ -18,7 +19,6 @@ from thermoset.sweeping import Protocol, Sweep, draw_trial, sweep, temperature_g
 
 __all__ = ["LowTemperatures", "SizeDifferences", "low_temperatures", "size_differences"]
 
-Floats = NDArray[np.float64]
 
 _LOW_GRID = "0.01,0.02,0.03,0.05,0.07,0.1,0.14,0.2,0.3,0.5,1"
 _LOW_TRIALS = 3
@@ -46,7 +46,7 @@ def size_differences(
 ) -> SizeDifferences:
     """Compare the sets of each evaluation row with and without temperature scaling, a trial for each temperature."""
     protocol = settings.protocol(cp)
-    falling: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)] * len(temperatures)
+    falling: list[Ints] = [np.empty(0, dtype=np.int64)] * len(temperatures)
 
     def work(t: int) -> None:
         drawn = draw_trial(len(data), t, protocol)

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
+from thermoset.metrics import METRICS
 from thermoset.study.cells import Cell
 from thermoset.study.pairs import QUANTILES_AT, PairStudy
 from thermoset.study.published import find_printed
@@ -18,11 +19,12 @@ KEY = (
     "thermoset's conventions, rows 'published' the choices of the published code."
 )
 _METHODS = ("lac", "aps", "raps")
+_DIGITS = {"avg_size": 2, "marginal_coverage_gap": 2, "top_coverage_gap": 1, "avg_coverage_gap": 2}  # as printed
 _SHOWN = {
-    "avg_size": ("AvgSize", 1.0, 2),
-    "marginal_coverage_gap": ("MarCovGap (%)", 100.0, 2),
-    "top_coverage_gap": ("TopCovGap (%)", 100.0, 1),
-    "avg_coverage_gap": ("AvgCovGap (%)", 100.0, 2),
+    name: (f"{METRICS[name].title} (%)", 100.0, digits)
+    if METRICS[name].unit == "share"
+    else (METRICS[name].title, 1.0, digits)
+    for name, digits in _DIGITS.items()
 }
 _FILES = {
     "avg_size": "sizes",
@@ -184,7 +186,7 @@ def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int)
                 for cell in study.cells
                 if (cell.mode, cell.metric, cell.alpha, cell.cp_percent) == (mode, metric, alpha, cp)
             }
-            if found:  # the published code has no AvgCovGap of its own
+            if found:  # the published code has no gap over all classes
                 lines.append((study.title, mode, *(found[column] for column in columns)))
     number = _NUMBERS.get(metric, "") if (alpha, cp) == (0.1, 10) else ""
     head = [f"{method.upper()}{' after TS' if at == 'after' else ''}" for at, method in columns]

@@ -10,9 +10,9 @@ from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.bounds import shown, whole_number
+from thermoset.core.exponentials import Ints
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.core.pool import MOST_THREADS, compiling
 from thermoset.core.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
@@ -22,15 +22,14 @@ from thermoset.estimators import checked_seed
 from thermoset.groupings import resolve_grouping
 from thermoset.io.files import physical_memory
 from thermoset.sweeping.general import run_any
-from thermoset.sweeping.grid import PAPER_GRID, checked_temperatures, temperature_grid
+from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
 from thermoset.sweeping.own import OwnTemperatures, measure_trials
-from thermoset.sweeping.passes import INTEGRATED_METRICS, METRICS, Plan, bytes_needed, run
+from thermoset.sweeping.passes import Plan, bytes_needed, run
 from thermoset.sweeping.table import Sweep, median_of_means, standard_error
 from thermoset.sweeping.trials import Protocol, Trial, draw_trial
 
 __all__ = [
-    "INTEGRATED_METRICS",
-    "METRICS",
+    "DEFAULT_GRID",
     "MOST_TRIALS",
     "PAPER_GRID",
     "OwnTemperatures",
@@ -75,7 +74,8 @@ def sweep(
     logits, labels
         Labelled rows, or `Logits`.
     temperatures : iterable of float
-        Rising, at most 10,000; the paper's 0.5 to 5 by 0.1 when left out. See `temperature_grid`.
+        Rising, at most 10,000; 0.3 to 5 by 0.1 (`DEFAULT_GRID`) when left out. See `temperature_grid`; the
+        grid of the paper's section 3.1 is `PAPER_GRID`.
     methods : names, score objects or functions
         Several `RAPS(penalty=..., k_reg=...)` are cheap: they share everything but the comparison. "margin" and scores
         of your own (see `OwnScore`) cost a softmax in every trial.
@@ -86,7 +86,8 @@ def sweep(
     evaluation : "drawn" or "integrated"
         Whether evaluation rows use their drawn u, as a classifier would, or sizes and marginal coverage are averaged
         over u in closed form, which removes that noise. Class gaps are not linear in hits: they always use drawn u,
-        and "integrated" adds the smoother `INTEGRATED_METRICS` for choosing a temperature.
+        and "integrated" adds the smoother `integrated_top_coverage_gap`, `integrated_avg_coverage_gap` and
+        `integrated_squared_coverage_gap`, for choosing a temperature.
     randomized, allow_empty, grouping
         As in `ConformalClassifier`.
     n_jobs : int
@@ -110,7 +111,7 @@ def sweep(
     data.require_labels("sweep")
     plan = Plan(
         scores=_checked_methods(methods),
-        temperatures=temperature_grid(PAPER_GRID) if temperatures is None else checked_temperatures(temperatures),
+        temperatures=temperature_grid(DEFAULT_GRID) if temperatures is None else checked_temperatures(temperatures),
         alphas=_checked_alphas(alphas),
         integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
         allow_empty=allow_empty,
@@ -143,7 +144,8 @@ def sweep(
     }
     names = tuple(_name(score) for score in plan.scores)
     levels = tuple(float(exact_level(alpha)) for alpha in plan.alphas)
-    return Sweep(names, plan.temperatures, levels, plan.metrics, measured.values, absent, settings)
+    metrics = tuple(metric.name for metric in plan.metrics)
+    return Sweep(names, plan.temperatures, levels, metrics, measured.values, absent, settings)
 
 
 def _name(score: Score) -> str:
@@ -192,7 +194,7 @@ def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     return value
 
 
-def _warn_about_classes(absent: NDArray[np.int64], n_classes: int) -> None:
+def _warn_about_classes(absent: Ints, n_classes: int) -> None:
     if absent.any():
         warnings.warn(
             f"{int(absent.max())} of {n_classes} classes have no evaluation rows in some trial; class gaps leave "

@@ -16,7 +16,7 @@ from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.trials import Trials, trial_scores
 from thermoset.data import Logits
 from thermoset.groupings import Division, Grouping
-from thermoset.sweeping.passes import BUDGET_BYTES, METRICS, Measured, Plan, Ticks, fill_counted
+from thermoset.sweeping.passes import BUDGET_BYTES, Measured, Plan, Ticks, fill_counted, set_counts
 from thermoset.sweeping.trials import Protocol, draw_trials
 
 __all__ = ["class_thresholds", "divided_thresholds", "mean_finite", "run_by_class"]
@@ -50,8 +50,9 @@ def run_by_class(
         tick()
         some = values[:, turn]
         for m, j, a in np.ndindex(some.shape[:3]):
-            fill_counted(some[m, j, a], counted.at(m, j, a), drawn.counts, plan.alphas[a])
-            some[m, j, a, METRICS.index("threshold")] = [mean_finite(one) for one in cuts.value[m, j, a].T]
+            threshold = np.array([mean_finite(one) for one in cuts.value[m, j, a].T])
+            counts = set_counts(counted.at(m, j, a), drawn.counts, plan.alphas[a], threshold)
+            fill_counted(some[m, j, a], plan.metrics, counts)
     return Measured(values, drawn.counts)
 
 

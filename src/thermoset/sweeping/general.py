@@ -23,7 +23,7 @@ from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
 from thermoset.groupings import Grouping
 from thermoset.sweeping.by_class import divided_thresholds, mean_finite, run_by_class
-from thermoset.sweeping.passes import METRICS, Measured, Plan, Ticks, fill_counted, run
+from thermoset.sweeping.passes import Measured, Plan, Ticks, fill_counted, run, set_counts
 from thermoset.sweeping.trials import Protocol, draw_trials
 
 __all__ = ["run_any"]
@@ -122,6 +122,6 @@ def _run_plain(
     run_all(tasks, n_jobs=plan.n_jobs, progress=Ticks(trials, progress))
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
     for _, j, a in np.ndindex(plan.shape):
-        fill_counted(values[0, j, a], counted.at(0, j, a), drawn.counts, plan.alphas[a])
-        values[0, j, a, METRICS.index("threshold")] = threshold[j, a]
+        counts = set_counts(counted.at(0, j, a), drawn.counts, plan.alphas[a], threshold[j, a])
+        fill_counted(values[0, j, a], plan.metrics, counts)
     return Measured(values, drawn.counts)

@@ -5,13 +5,16 @@ from fractions import Fraction
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.bounds import exact_number, shown
+from thermoset.core.exponentials import Floats
 from thermoset.errors import InputError
 from thermoset.estimators import checked_temperature
 
-__all__ = ["PAPER_GRID", "checked_temperatures", "temperature_grid"]
+__all__ = ["DEFAULT_GRID", "PAPER_GRID", "checked_temperatures", "temperature_grid"]
+
+DEFAULT_GRID = "0.3:5:0.1"
+"""The temperatures of a sweep where nothing else is said: those of the paper's appendix and published code."""
 
 PAPER_GRID = "0.5:5:0.1"
 """The temperatures of the paper's section 3.1."""
@@ -19,7 +22,7 @@ PAPER_GRID = "0.5:5:0.1"
 _MOST = 10_000
 
 
-def temperature_grid(text: str) -> NDArray[np.float64]:
+def temperature_grid(text: str) -> Floats:
     """Read `start:stop:step`, both ends included, or numbers with commas.
 
     >>> temperature_grid("0.5:1.5:0.25")
@@ -33,7 +36,7 @@ def temperature_grid(text: str) -> NDArray[np.float64]:
     numbers = [number for number in map(exact_number, parts) if number is not None]
     if len(numbers) < len(parts):
         raise InputError(
-            f"temperatures must be start:stop:step or numbers with commas; got {shown(text)}. Try 0.3:5:0.1."
+            f"temperatures must be start:stop:step or numbers with commas; got {shown(text)}. Try {DEFAULT_GRID}."
         )
     if ":" not in text:
         return checked_temperatures(numbers)
@@ -46,7 +49,7 @@ def temperature_grid(text: str) -> NDArray[np.float64]:
     return checked_temperatures(start + k * step for k in range(count))
 
 
-def checked_temperatures(temperatures: Iterable[float | Fraction] | str) -> NDArray[np.float64]:
+def checked_temperatures(temperatures: Iterable[float | Fraction] | str) -> Floats:
     """Read temperatures: at least one and at most 10,000, finite, above 0, rising."""
     if isinstance(temperatures, str):  # an iterable of digits
         raise InputError(

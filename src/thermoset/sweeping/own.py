@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from thermoset.core.counting import Levels, Part, count_sets
-from thermoset.core.exponentials import Floats
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.labels import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha
 from thermoset.core.scores import Score, resolve
@@ -19,7 +19,8 @@ from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
 from thermoset.errors import InputError
-from thermoset.sweeping.passes import METRICS, fill_counted
+from thermoset.metrics import swept_metrics
+from thermoset.sweeping.passes import fill_counted, set_counts
 from thermoset.sweeping.trials import Protocol, draw_trials
 
 __all__ = ["OwnTemperatures", "measure_trials"]
@@ -33,8 +34,10 @@ class OwnTemperatures:
     ----------
     temperatures : (trials,)
         Of each trial.
+    metrics : tuple of str
+        Those of a sweep, with empty sets allowed.
     values : (methods, alphas, metrics, trials)
-        The metrics of a sweep, in the order of `sweeping.METRICS`, with empty sets allowed.
+        Every measured value.
     hits : (methods, alphas, trials, C)
         Evaluation rows of each class whose set holds their label.
     counts : (trials, C)
@@ -42,9 +45,15 @@ class OwnTemperatures:
     """
 
     temperatures: Floats
+    metrics: tuple[str, ...]
     values: Floats
-    hits: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    hits: Ints
+    counts: Ints
+
+    def of(self, metric: str) -> Floats:
+        """One metric: (methods, alphas, trials)."""
+        found: Floats = self.values[:, :, self.metrics.index(metric)]
+        return found
 
 
 def measure_trials(
@@ -62,8 +71,8 @@ def measure_trials(
     >>> labels = rng.integers(0, 5, size=1000)
     >>> data = Logits(rng.normal(size=(1000, 5)) + 2 * np.eye(5)[labels], labels)
     >>> found = measure_trials(data, [1.0, 1.5, 2.0], ["aps"], [0.1], Protocol())
-    >>> found.values.shape, found.hits.shape
-    ((1, 1, 7, 3), (1, 1, 3, 5))
+    >>> found.of("avg_size").shape, found.hits.shape
+    ((1, 1, 3), (1, 1, 3, 5))
     """
     labels = data.require_labels("measure_trials")
     own = np.asarray(temperatures, dtype=np.float64)
@@ -80,17 +89,18 @@ def measure_trials(
     tick()
     counted = count_sets(rows, labels, parts)
     tick()
-    shape = len(scores), len(alphas)
-    values = np.full((*shape, len(METRICS), len(own)), np.nan)
+    shape, metrics = (len(scores), len(alphas)), swept_metrics()
+    values = np.full((*shape, len(metrics), len(own)), np.nan)
     hits = np.empty((*shape, len(own), data.n_classes), dtype=np.int64)
     for part, found, which in zip(parts, counted, groups, strict=True):
         for m, a in np.ndindex(shape):
-            some = np.empty((len(METRICS), len(which)))
-            fill_counted(some, found.at(m, 0, a), part.trials.counts, alphas[a])
-            some[METRICS.index("threshold")] = part.levels.cuts.value[m, 0, a]
+            cut = part.levels.cuts.value[m, 0, a]
+            counts = set_counts(found.at(m, 0, a), part.trials.counts, alphas[a], cut)
+            some = np.empty((len(metrics), len(which)))
+            fill_counted(some, metrics, counts)
             values[m, a][:, which] = some
-            hits[m, a, which] = part.trials.counts - found.at(m, 0, a).missed.T
-    return OwnTemperatures(own, values, hits, trials.counts)
+            hits[m, a, which] = counts.hits
+    return OwnTemperatures(own, tuple(metric.name for metric in metrics), values, hits, trials.counts)
 
 
 def _part(

@@ -5,11 +5,10 @@ Every stage writes to its own place or adds integers, so the number of threads a
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.core.counting import Counted, Levels, Part, count_sets
 from thermoset.core.exponentials import Floats, Ints
@@ -22,35 +21,19 @@ from thermoset.core.sources import ArrayRows, RankedRows, block_rows
 from thermoset.core.thresholds import Cuts
 from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
-from thermoset.metrics import avg_gap, coverage_gaps, top_gap
+from thermoset.metrics import Metric, SetCounts, swept_metrics
 from thermoset.sweeping.trials import Protocol, draw_trials
 
 __all__ = [
     "BUDGET_BYTES",
-    "INTEGRATED_METRICS",
-    "METRICS",
     "Measured",
     "Plan",
     "Ticks",
     "bytes_needed",
     "fill_counted",
     "run",
+    "set_counts",
 ]
-
-METRICS = (
-    "avg_size",
-    "marginal_coverage",
-    "marginal_coverage_gap",
-    "top_coverage_gap",
-    "avg_coverage_gap",
-    "threshold",
-    "empty_share",
-)
-INTEGRATED_METRICS = (
-    "integrated_top_coverage_gap",
-    "integrated_avg_coverage_gap",
-    "integrated_squared_coverage_gap",
-)
 
 BUDGET_BYTES = 2**28  # of the arrays that grow with temperatures, and of those that grow with trials
 
@@ -60,16 +43,16 @@ class Plan:
     """What to sweep: scores, temperatures, levels, and how evaluation rows are counted."""
 
     scores: tuple[Score, ...]
-    temperatures: NDArray[np.float64]
+    temperatures: Floats
     alphas: tuple[Alpha, ...]
     integrate: bool
     allow_empty: bool
     n_jobs: int | None
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of what is measured."""
-        return METRICS + (INTEGRATED_METRICS if self.integrate else ())
+    def metrics(self) -> tuple[Metric, ...]:
+        """What is measured."""
+        return swept_metrics("integrated" if self.integrate else "drawn")
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -154,28 +137,28 @@ def _some_temperatures(turn: _Turn, values: Floats, tick: Callable[[], None]) ->
     for a, alpha in enumerate(plan.alphas):
         for m in range(len(plan.scores)):
             for j in range(len(turn.temperatures)):
-                fill_counted(values[m, j, a], counted.at(m, j, a), trials.counts, alpha)
-                values[m, j, a, METRICS.index("threshold")] = cuts.value[m, j, a]
+                counts = set_counts(counted.at(m, j, a), trials.counts, alpha, cuts.value[m, j, a])
+                fill_counted(values[m, j, a], plan.metrics, counts)
     if plan.integrate:
         _fill_integrated(turn, shares, cuts, values)
 
 
-def fill_counted(values: Floats, counted: Counted, counts: Ints, alpha: Alpha) -> None:
-    """The metrics (metric, trial) that counts give; `counted` holds one score, temperature and level."""
-    hits, total = counts - counted.missed.T, counts.sum(axis=1)
-    gaps = coverage_gaps(hits, counts, alpha)
-    values[METRICS.index("avg_size")] = counted.size / total
-    values[METRICS.index("empty_share")] = counted.empty / total
-    values[METRICS.index("marginal_coverage")] = hits.sum(axis=1) / total
-    values[METRICS.index("marginal_coverage_gap")] = coverage_gaps(hits.sum(axis=1), total, alpha)
-    values[METRICS.index("top_coverage_gap")] = top_gap(gaps, counts.shape[1])
-    values[METRICS.index("avg_coverage_gap")] = avg_gap(gaps)
+def set_counts(counted: Counted, rows: Ints, alpha: Alpha, threshold: Floats) -> SetCounts:
+    """What metrics read: `counted` holds one score, temperature and level, `rows` is (trials, C)."""
+    level = float(1 - exact_level(alpha))
+    return SetCounts(rows, rows - counted.missed.T, counted.size, counted.empty, level, threshold)
+
+
+def fill_counted(values: Floats, metrics: Sequence[Metric], counts: SetCounts) -> None:
+    """The metrics (metric, trial) that counted sets give."""
+    for k, metric in enumerate(metrics):
+        if metric.is_swept:
+            values[k] = metric.of(counts)
 
 
 def _fill_integrated(turn: _Turn, shares: SharesByTemperature, cuts: Cuts, values: Floats) -> None:
     """Sizes, coverage and class gaps with u integrated out of the evaluation rows."""
     plan, trials = turn.plan, turn.trials
-    total = trials.counts.sum(axis=1)
     for m, score in enumerate(plan.scores):
         law = Law(score.formula, drawn=True)
         size, empty = expected_totals(
@@ -183,22 +166,12 @@ def _fill_integrated(turn: _Turn, shares: SharesByTemperature, cuts: Cuts, value
         )
         if not plan.allow_empty:  # the top label joins
             size, empty = size + empty, np.zeros_like(empty)
-        values[m, :, :, METRICS.index("avg_size")] = size / total
-        values[m, :, :, METRICS.index("empty_share")] = empty / total
         for j in range(len(turn.temperatures)):
             for a, alpha in enumerate(plan.alphas):
                 cut = Cuts(cuts.value[m, j, a], cuts.refine[m, j, a])
-                misses = expected_misses(law, shares.at(j), turn.labels, trials, cut, not plan.allow_empty)
-                _fill_expected(values[m, j, a], misses.T, trials.counts, alpha)
-
-
-def _fill_expected(values: Floats, misses: Floats, counts: Ints, alpha: Alpha) -> None:
-    hits, promised = counts - misses, float(1 - exact_level(alpha))
-    shares = np.divide(hits, counts, out=np.full(hits.shape, np.nan), where=counts > 0)  # absent classes: NaN
-    gaps = np.abs(shares - promised)
-    coverage = hits.sum(axis=1) / counts.sum(axis=1)
-    values[METRICS.index("marginal_coverage")] = coverage
-    values[METRICS.index("marginal_coverage_gap")] = np.abs(coverage - promised)
-    values[len(METRICS)] = top_gap(gaps, counts.shape[1])
-    values[len(METRICS) + 1] = avg_gap(gaps)
-    values[len(METRICS) + 2] = avg_gap(gaps**2)
+                missed = expected_misses(law, shares.at(j), turn.labels, trials, cut, not plan.allow_empty)
+                level, rows = float(1 - exact_level(alpha)), trials.counts
+                counts = SetCounts(rows, rows - missed.T, size[j, a], empty[j, a], level, cut.value)
+                for k, metric in enumerate(plan.metrics):
+                    if metric.averages:
+                        values[m, j, a, k] = metric.of(counts)

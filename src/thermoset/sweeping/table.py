@@ -1,18 +1,14 @@
 """The result of a sweep: per-trial values, and the tidy table of their means."""
 
-import csv
-import io
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.display import html_curves, html_table
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.errors import InputError, MissingExtraError
-from thermoset.io.files import errors_about, write_whole
+from thermoset.metrics import METRICS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,21 +16,20 @@ if TYPE_CHECKING:
 __all__ = ["Sweep", "median_of_means", "standard_error"]
 
 _GROUPS = 10
-_NAMES = {"avg_size": "AvgSize", "top_coverage_gap": "TopCovGap"}  # what a notebook shows
 
 
-def median_of_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def median_of_means(values: Floats) -> Floats:
     """Median over 10 equal groups of trials of their means, along the last axis (paper, section 3.1).
 
     >>> float(median_of_means(np.arange(20.0)))  # groups (0, 1), (2, 3), ...: means 0.5, 2.5, ..., 18.5
     9.5
     """
     groups = np.array_split(values, min(_GROUPS, values.shape[-1]), axis=-1)
-    medians: NDArray[np.float64] = np.median([group.mean(axis=-1) for group in groups], axis=0)
+    medians: Floats = np.median([group.mean(axis=-1) for group in groups], axis=0)
     return medians
 
 
-def standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def standard_error(values: Floats) -> Floats:
     """Standard error of the mean along the last axis; NaN where there is one trial or a value is infinite.
 
     >>> float(standard_error(np.array([1.0, 3.0])))  # deviations -1 and 1: variance 2, over 2 trials
@@ -44,7 +39,7 @@ def standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
     if trials == 1:
         return np.full(values.shape[:-1], np.nan)
     with np.errstate(invalid="ignore"):  # an infinite threshold has no scatter
-        scatter: NDArray[np.float64] = values.std(axis=-1, ddof=1) / np.sqrt(trials)
+        scatter: Floats = values.std(axis=-1, ddof=1) / np.sqrt(trials)
     return scatter
 
 
@@ -65,11 +60,11 @@ class Sweep:
     """
 
     methods: tuple[str, ...]
-    temperatures: NDArray[np.float64]
+    temperatures: Floats
     alphas: tuple[float, ...]
     metrics: tuple[str, ...]
-    trial_values: NDArray[np.float64]
-    absent_classes: NDArray[np.int64]
+    trial_values: Floats
+    absent_classes: Ints
     settings: dict[str, Any]
 
     @property
@@ -77,18 +72,18 @@ class Sweep:
         """Number of random splits."""
         return int(self.trial_values.shape[-1])
 
-    def curve(self, metric: str, method: str, alpha: float | None = None) -> NDArray[np.float64]:
+    def curve(self, metric: str, method: str, alpha: float | None = None) -> Floats:
         """Mean of a metric at each temperature, (n_temperatures,); `alpha` may be left out when there is one."""
-        mean: NDArray[np.float64] = self.of_trials(metric, method, alpha).mean(axis=-1)
+        mean: Floats = self.of_trials(metric, method, alpha).mean(axis=-1)
         return mean
 
-    def of_trials(self, metric: str, method: str, alpha: float | None = None) -> NDArray[np.float64]:
+    def of_trials(self, metric: str, method: str, alpha: float | None = None) -> Floats:
         """A metric at each temperature in each trial, (n_temperatures, trials)."""
         if alpha is None and len(self.alphas) > 1:
             raise InputError(f"alpha must be named: this sweep has {self.alphas}.")
         m, k = _place("method", method, self.methods), _place("metric", metric, self.metrics)
         a = 0 if alpha is None else _place("alpha", float(alpha), self.alphas)
-        values: NDArray[np.float64] = self.trial_values[m, :, a, k]
+        values: Floats = self.trial_values[m, :, a, k]
         return values
 
     def columns(self) -> dict[str, list[Any]]:
@@ -119,14 +114,9 @@ class Sweep:
 
     def save(self, path: str | Path, *, per_trial: bool = False) -> None:
         """Write the table to a `.csv` or `.parquet` file, whole or not at all."""
-        target = Path(path)
-        writers = {".csv": _csv, ".parquet": _parquet}
-        if target.suffix.lower() not in writers:
-            raise InputError(f"a sweep is saved as .csv or .parquet; got {target.name!r}.")
-        table = self.trial_columns() if per_trial else self.columns()
-        content = writers[target.suffix.lower()](table)
-        with errors_about(target, "written"), write_whole(target) as stream:
-            stream.write(content)
+        from thermoset.io.tables import write_table  # noqa: PLC0415 (only those who write)
+
+        write_table(path, self.trial_columns() if per_trial else self.columns())
 
     def __repr__(self) -> str:
         return (
@@ -137,26 +127,10 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: where class gaps are smallest, and the curves of sizes and gaps at the first alpha."""
-        t, alpha = self.temperatures.tolist(), self.alphas[0]
-        shown = [metric for metric in _NAMES if metric in self.metrics]
-        rows = []
-        for method in self.methods:
-            for level in self.alphas:
-                curves = [self.curve(metric, method, level) for metric in shown]
-                best = int(np.nanargmin(curves[-1]))
-                rows.append([method, f"{level:g}", f"{t[best]:g}", *(f"{curve[best]:.3f}" for curve in curves)])
-        plots = [
-            html_curves(
-                f"{_NAMES[metric]}, alpha = {alpha:g}",
-                t,
-                {method: self.curve(metric, method, alpha).tolist() for method in self.methods},
-                {"T = 1": 1.0},
-            )
-            for metric in shown
-        ]
-        names = [_NAMES[metric] for metric in shown]
-        table = html_table(["method", "alpha", f"T with the least {names[-1]}", *names], rows)
-        return f"<div><p>{escape(repr(self))}</p>{table}{''.join(plots)}</div>"
+        from thermoset.display import html_sweep  # noqa: PLC0415 (only notebooks ask)
+
+        shown = (METRICS[name] for name in ("avg_size", "top_coverage_gap") if name in self.metrics)
+        return html_sweep(self, {metric.name: metric.title for metric in shown})
 
     def _index(self, shape: tuple[int, ...]) -> dict[str, list[Any]]:
         """Labels of the first four axes for every entry of an array of this shape."""
@@ -170,22 +144,3 @@ def _place(what: str, value: Any, axis: tuple[Any, ...]) -> int:
     if value not in axis:
         raise InputError(f"{what} must be one of {', '.join(map(repr, axis))}; got {value!r}.")
     return axis.index(value)
-
-
-def _csv(table: dict[str, list[Any]]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
-    return text.getvalue().encode()
-
-
-def _parquet(table: dict[str, list[Any]]) -> bytes:
-    try:
-        import pyarrow as pa  # noqa: PLC0415 (an extra)
-        import pyarrow.parquet as pq  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MissingExtraError.of("pyarrow", "io", "writing parquet") from error
-    stream = io.BytesIO()
-    pq.write_table(pa.table(table), stream)
-    return stream.getvalue()

@@ -11,20 +11,19 @@ from typing import Literal
 
 import numpy as np
 
-from thermoset.bounds import MOST_ROWS, whole_number
+from thermoset.bounds import MOST_ROWS, shown, whole_number
 from thermoset.calibration import T_MAX
-from thermoset.core.levels import Alpha, exact_level, rows_needed
+from thermoset.core.levels import rows_needed
 from thermoset.core.pool import compiling
-from thermoset.core.scores import ScoreLike, resolve
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
-from thermoset.estimators import checked_seed, checked_temperature
-from thermoset.groupings import resolve_grouping
+from thermoset.estimators import checked_temperature
+from thermoset.recipes import Recipe
 from thermoset.sweeping.grid import checked_temperatures, temperature_grid
 from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook
 from thermoset.tuning.comparing import report
-from thermoset.tuning.curves import Floats, Setting, in_closed_form
+from thermoset.tuning.curves import Floats, in_closed_form
 from thermoset.tuning.held_out import class_gaps
 from thermoset.tuning.preference import Preference, read_preference
 from thermoset.tuning.search import FINER, Progress, Search, Steps, find
@@ -39,16 +38,11 @@ _RATIO = 1.08  # of the temperatures added to the grid
 
 def choose(
     calibration: Logits,
+    recipe: Recipe | None = None,
     *,
-    method: ScoreLike = "raps",
-    alpha: Alpha = 0.1,
     prefer: str | float = "coverage",
     calibrated: float,
     n_conformal: int | None = None,
-    randomized: bool = True,
-    allow_empty: bool = True,
-    grouping: Literal["class", "cluster"] | None = None,
-    random_state: int = 0,
     selection: Literal["calibration", "paper"] = "calibration",
     conformal: Logits | None = None,
     temperatures: Iterable[float] | None = None,
@@ -60,8 +54,8 @@ def choose(
     ----------
     calibration : Logits
         Labelled rows that set no threshold.
-    method, alpha, randomized, allow_empty, grouping, random_state
-        As in `ConformalClassifier`: how the sets will be made.
+    recipe : Recipe
+        How the sets will be made; `Recipe()` if left out.
     prefer : str or float
         - "size": the smallest sets; "coverage": the most even class coverage; a number beta in between: the
           temperature that far on the way from the first's to the second's (the published code's rule).
@@ -90,21 +84,22 @@ def choose(
     >>> labels = rng.integers(0, 10, size=2000)
     >>> hard = 1 + labels[:, None] / 10  # some classes are noisier than others
     >>> rows = ts.Logits(3 * (hard * rng.normal(size=(2000, 10)) + 4 * np.eye(10)[labels]), labels)
-    >>> even = ts.tuning.choose(rows, method="aps", prefer="coverage", calibrated=1.8)
-    >>> small = ts.tuning.choose(rows, method="aps", prefer="size", calibrated=1.8)
+    >>> even = ts.tuning.choose(rows, ts.Recipe("aps"), prefer="coverage", calibrated=1.8)
+    >>> small = ts.tuning.choose(rows, ts.Recipe("aps"), prefer="size", calibrated=1.8)
     >>> small.temperature < even.temperature, small.outlook.size < even.outlook.size
     (True, True)
     """
     preference = read_preference(prefer)
-    setting = Setting(resolve(method), alpha, bool(randomized), bool(allow_empty), grouping, checked_seed(random_state))
+    recipe = Recipe() if recipe is None else recipe
     best = checked_temperature(calibrated)
-    _check(calibration, setting, preference, selection, conformal)
-    grid = default_grid(best, coarse=setting.by_halving) if temperatures is None else checked_temperatures(temperatures)
+    _check(calibration, recipe, preference, selection, conformal)
+    coarse = not recipe.closed_form
+    grid = default_grid(best, coarse=coarse) if temperatures is None else checked_temperatures(temperatures)
     rows = len(calibration) if n_conformal is None else n_conformal
     fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Leave it out for as many as calibration rows.")
-    search = Search(calibration, setting, fresh, selection, conformal, Steps(progress))
-    if not setting.by_halving:
-        _warm_up(setting)
+    search = Search(calibration, recipe, fresh, selection, conformal, Steps(progress))
+    if recipe.closed_form:
+        _warm_up(recipe)
     search.steps.expect(len(grid) + 2 * FINER + 3)
     found = find(search, preference, grid)
     result = report(search, preference, best, found)
@@ -132,39 +127,39 @@ def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
 
 
 def _check(
-    calibration: Logits, setting: Setting, preference: Preference, selection: str, conformal: Logits | None
+    calibration: Logits, recipe: Recipe, preference: Preference, selection: str, conformal: Logits | None
 ) -> None:
     calibration.require_labels("choosing a temperature")
-    exact_level(setting.alpha)
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1); got {shown(recipe)}.")
     if selection not in ("calibration", "paper"):
         raise InputError(f"selection must be 'calibration' or 'paper'; got {selection!r}.")
     if selection == "paper" and conformal is None:
         raise InputError("selection='paper' takes thresholds from the conformal rows; pass conformal=.")
-    resolve_grouping(setting.grouping)
-    if preference.kind == "gap_budget" and setting.grouping is not None:
+    if preference.needs_closed_form and recipe.grouping is not None:
         raise InputError(
             f"prefer={preference.text!r} needs one threshold for all classes; grouping="
-            f"{setting.grouping!r} evens out class coverage by itself. Use prefer='size' or a size budget."
+            f"{recipe.grouping!r} evens out class coverage by itself. Use prefer='size' or a size budget."
         )
-    if preference.kind == "gap_budget" and not setting.score.compiled:
+    if preference.needs_closed_form and not recipe.closed_form:
         raise InputError(
-            f"prefer={preference.text!r} needs a closed form, which the score {setting.score.name!r} has not. Use "
+            f"prefer={preference.text!r} needs a closed form, which the score {recipe.score.name!r} has not. Use "
             "prefer='size', 'coverage' or a size budget."
         )
-    needed = (4 if preference.kind == "gap_budget" else 2) * rows_needed(setting.alpha)
+    needed = preference.parts * rows_needed(recipe.alpha)
     if len(calibration) < needed:
         raise InputError(
-            f"choosing a temperature at alpha={setting.alpha} needs at least {needed} calibration rows; got "
+            f"choosing a temperature at alpha={recipe.alpha} needs at least {needed} calibration rows; got "
             f"{len(calibration)}. Add rows or raise alpha."
         )
 
 
-def _warm_up(setting: Setting) -> None:
+def _warm_up(recipe: Recipe) -> None:
     """Compile the kernels on a handful of rows, or load them from the cache."""
     if not _compiled:
         with compiling():
             few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
-            small = replace(setting, alpha=0.5, grouping=None)
+            small = replace(recipe, alpha=0.5, grouping=None)
             rows = RankedRows(ArrayRows(few.logits))
             in_closed_form(rows, few, small, np.ones(1), 10, lambda _: None)
             class_gaps(rows, few, small, np.ones(1))
@@ -175,13 +170,7 @@ _compiled: list[bool] = []
 
 
 def _unmet(result: Choice) -> str:
-    at = result.outlook
-    what = (
-        f"{at.size:.2f} labels (± {1.96 * (at.size_error or 0):.2f})"
-        if result.prefer.startswith("size")
-        else f"a TopCovGap of {at.top_gap:.3f} over a noise floor of {result.noise_floor:.3f}"
-    )
     return (
         f"no temperature keeps {result.prefer} with 95% confidence; the closest, T-hat = {result.temperature:.2f}, has "
-        f"{what}. Allow more, or add calibration rows."
+        f"{result.preference.shortfall(result)}. Allow more, or add calibration rows."
     )

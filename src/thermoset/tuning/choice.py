@@ -5,6 +5,8 @@ The records are part of the predictor's file, so they refuse fields that they do
 
 import msgspec
 
+from thermoset.tuning.preference import AnyPreference
+
 __all__ = ["Choice", "Comparison", "Curve", "Outlook"]
 
 _NORMAL = 1.96  # standard errors of a 95% interval
@@ -58,8 +60,10 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ----------
     temperature : float
         T-hat.
-    prefer, selection : str
-        What was asked for.
+    preference : Preference
+        What was asked for; `prefer` is the same as one would type it.
+    selection : str
+        Where thresholds came from while choosing: "calibration" or "paper".
     met : bool
         Whether a budget is kept; True without one.
     peak : float or None
@@ -79,7 +83,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     temperature: float
-    prefer: str
+    preference: AnyPreference
     selection: str
     met: bool
     peak: float | None
@@ -92,6 +96,11 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     curve: Curve
 
     @property
+    def prefer(self) -> str:
+        """What was asked for, as one would type it."""
+        return self.preference.text
+
+    @property
     def outlook(self) -> Outlook:
         """At T-hat."""
         return self.outlooks[-1]
@@ -99,38 +108,15 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The recommendation, what it gives and takes (± is 95%), and how sure the rows are."""
-        return (self._reason(), *map(_traded, self.comparisons), *self._doubts())
+        return (self.preference.reason(self), *map(_traded, self.comparisons), *self._doubts())
 
     @property
     def why(self) -> str:
         """All sentences as one text."""
         return " ".join(self.sentences)
 
-    def _reason(self) -> str:
-        where = "of the temperatures searched" if self.peak is None else f"up to the size peak T_c = {self.peak:.2f}"
-        chosen = f"T-hat = {self.temperature:.2f}"
-        if self.prefer == "coverage":
-            return f"{chosen} covers the classes most evenly {where}."
-        if self.prefer == "size":
-            return f"{chosen} gives the smallest sets {where} ({self.outlook.empty_share:.1%} of them empty)."
-        if "<=" not in self.prefer:
-            return (
-                f"{chosen} lies {float(self.prefer):.0%} of the way from the smallest sets to the most even coverage."
-            )
-        rest = "the most even class coverage" if self.prefer.startswith("size") else "the smallest sets"
-        sure = "with 95% confidence" if self.selection == "calibration" else "on the calibration rows"
-        if self.met:
-            return f"{chosen} has {rest} {where} that keeps {self.prefer} {sure}."
-        return f"No temperature keeps {self.prefer} {sure}; {chosen} comes closest."
-
     def _doubts(self) -> list[str]:
-        said = []
-        room = self.noise_floor_95 - self.noise_floor
-        if self.prefer.startswith("gap") and room > float(self.prefer.removeprefix("gap<=")):
-            said.append(
-                f"On {self.n_rows:,} rows TopCovGap exceeds its floor by up to {room:.3f} by chance alone: too few to "
-                "see whether this budget is kept."
-            )
+        said = list(self.preference.doubts(self))
         if self.spread is not None:
             said.append(f"Random halves of the {self.n_rows:,} rows choose {_span(self.spread)} (90% of them).")
         alike = [c.name for c in self.comparisons if c.tells_apart is False and c.temperature != self.temperature]

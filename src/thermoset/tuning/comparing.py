@@ -8,7 +8,7 @@ import numpy as np
 from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook
 from thermoset.tuning.curves import Curves, Floats, Rows
 from thermoset.tuning.held_out import Gaps, by_halves, class_gaps
-from thermoset.tuning.preference import Preference
+from thermoset.tuning.preference import AnyPreference
 from thermoset.tuning.search import Found, Search
 
 __all__ = ["report"]
@@ -16,7 +16,7 @@ __all__ = ["report"]
 _TOLD_APART = 1.96  # standard errors between class gaps that the rows can tell apart
 
 
-def report(search: Search, preference: Preference, best: float, found: Found) -> Choice:
+def report(search: Search, preference: AnyPreference, best: float, found: Found) -> Choice:
     """Say what sets will look like at T = 1, T* and T-hat."""
     named = {"T = 1": 1.0, "T*": best, "T-hat": found.temperature}
     temperatures = np.unique(list(named.values()))
@@ -32,7 +32,7 @@ def report(search: Search, preference: Preference, best: float, found: Found) ->
     ends = np.quantile(found.of_halves, (0.05, 0.95), method="inverted_cdf") if found.of_halves.size > 1 else None
     return Choice(
         temperature=found.temperature,
-        prefer=preference.text,
+        preference=preference,
         selection=search.selection,
         met=found.met,
         peak=found.peak,
@@ -84,13 +84,13 @@ class _View:
 
 
 def _view(search: Search, temperatures: Floats) -> _View:
-    if search.setting.by_halving:
+    if not search.recipe.closed_form:
         return _View(
-            *by_halves(search.calibration, search.setting, temperatures, search.steps.take), None, search.n_conformal
+            *by_halves(search.calibration, search.recipe, temperatures, search.steps.take), None, search.n_conformal
         )
     curves, rows = search.closed_form(temperatures)
     return _View(
-        curves, class_gaps(search.rows, search.calibration, search.setting, temperatures), rows, search.n_conformal
+        curves, class_gaps(search.rows, search.calibration, search.recipe, temperatures), rows, search.n_conformal
     )
 
 

@@ -14,21 +14,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.integrated import Law, expected_hits, expected_sizes, solve_thresholds
+from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
 from thermoset.core.labels import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.pool import run_all
-from thermoset.core.scores import Score
 from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
+from thermoset.recipes import Recipe
 
-__all__ = ["Curves", "Rows", "Setting", "in_closed_form", "joined"]
+__all__ = ["Curves", "Rows", "in_closed_form", "joined"]
 
 LEVELS = (Fraction(1, 2), Fraction(7, 10), Fraction(1), Fraction(7, 5), Fraction(2))
 """Multiples of alpha whose class gaps are averaged."""
@@ -39,33 +38,6 @@ _GROUPS = 16  # a half is 8 of 16 random groups: sums of groups are made once
 _SHARE_BYTES = 2**29  # temperatures are taken in turns whose shares need no more than this
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How sets are made, but for their temperature."""
-
-    score: Score
-    alpha: Alpha
-    randomized: bool
-    allow_empty: bool
-    grouping: Literal["class", "cluster"] | None
-    random_state: int
-
-    @property
-    def drawn(self) -> bool:
-        """Whether u matters."""
-        return self.randomized and self.score.uses_u
-
-    @property
-    def by_halving(self) -> bool:
-        """Whether sets have no closed form, and are tried on random halves instead."""
-        return self.grouping is not None or not self.score.compiled
-
-    @property
-    def law(self) -> Law:
-        """The score as kernels take it where u is integrated out."""
-        return Law(self.score.formula, self.drawn)
 
 
 @dataclass(frozen=True)
@@ -147,7 +119,7 @@ def joined(first: Curves, second: Curves) -> Curves:
 def in_closed_form(
     rows: RankedRows,
     data: Logits,
-    setting: Setting,
+    recipe: Recipe,
     temperatures: Floats,
     n_conformal: int,
     tick: Callable[[int], None],
@@ -160,19 +132,19 @@ def in_closed_form(
     parts = []
     for start in range(0, len(temperatures), turn):
         some = temperatures[start : start + turn]
-        parts.append(_some_temperatures(rows, data, setting, some))
+        parts.append(_some_temperatures(rows, data, recipe, some))
         tick(len(some))
     size, hit, slope, class_gap, loss, halves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     found = Rows(size, hit, slope, class_gap)
-    error = found.size_error(setting.alpha, n_conformal)
-    empty = np.zeros(len(size)) if not setting.allow_empty else np.maximum(1 - size, 0).mean(axis=1)
+    error = found.size_error(recipe.alpha, n_conformal)
+    empty = np.zeros(len(size)) if not recipe.allow_empty else np.maximum(1 - size, 0).mean(axis=1)
     return Curves(temperatures, size.mean(axis=1), error, empty, loss, halves), found
 
 
-def _some_temperatures(rows: RankedRows, data: Logits, setting: Setting, temperatures: Floats) -> tuple[Floats, ...]:
+def _some_temperatures(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats) -> tuple[Floats, ...]:
     """Sizes and hits of the rows, slopes, class gaps, and class losses overall and of halves."""
     n = len(data)
-    alpha = exact_level(setting.alpha)
+    alpha = exact_level(recipe.alpha)
     levels = [float(min(alpha * factor, 1 - alpha / 2)) for factor in (*LEVELS, *_STEPS)]
     targets = np.array([(1 - level) * (n + 1) for level in levels])
     shares = label_shares(rows, data.require_labels("tuning"), temperatures)
@@ -180,14 +152,14 @@ def _some_temperatures(rows: RankedRows, data: Logits, setting: Setting, tempera
     hit = np.empty((len(temperatures), n))
     loss, halves = np.empty(len(temperatures)), np.empty((len(temperatures), _HALVES))
     class_gap = np.empty((len(temperatures), data.n_classes))
-    sampler = _Halves(data, setting.random_state)
+    sampler = _Halves(data, recipe.random_state)
 
     def work(j: int) -> None:
         labels = shares.at(j)
-        solve_thresholds(setting.law, labels, targets, Cuts(cuts.value[j], cuts.refine[j]))
+        solve_thresholds(recipe.law, labels, targets, Cuts(cuts.value[j], cuts.refine[j]))
         hits = np.empty((len(LEVELS), n))
         of_levels = Cuts(cuts.value[j, : len(LEVELS)], cuts.refine[j, : len(LEVELS)])
-        expected_hits(setting.law, labels, of_levels, not setting.allow_empty, hits)
+        expected_hits(recipe.law, labels, of_levels, not recipe.allow_empty, hits)
         hit[j] = hits[LEVELS.index(Fraction(1))]
         loss[j], halves[j] = sampler.losses(hits, levels[: len(LEVELS)])
         class_gap[j] = _class_gaps(data, hits, levels[: len(LEVELS)])
@@ -198,9 +170,9 @@ def _some_temperatures(rows: RankedRows, data: Logits, setting: Setting, tempera
     sizes = np.empty((len(temperatures), len(wanted), n))
 
     def keep(some: Floats, place: slice) -> None:
-        sizes[:, :, place] = some if setting.allow_empty else np.maximum(some, 1.0)
+        sizes[:, :, place] = some if recipe.allow_empty else np.maximum(some, 1.0)
 
-    expected_sizes(rows, shares, temperatures, setting.law, of_wanted, keep)
+    expected_sizes(rows, shares, temperatures, recipe.law, of_wanted, keep)
     apart = levels[len(LEVELS)] - levels[len(LEVELS) + 1]
     slope = (sizes[:, 2].mean(axis=1) - sizes[:, 1].mean(axis=1)) / apart
     return sizes[:, 0], hit, slope, class_gap, loss, halves

@@ -21,9 +21,10 @@ from thermoset.core.uniforms import trial_keys
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
 from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_coverage_gap, top_gap
+from thermoset.recipes import Recipe
 from thermoset.sweeping import sweep
 from thermoset.sweeping.trials import Split, packed_trials
-from thermoset.tuning.curves import Curves, Floats, Setting
+from thermoset.tuning.curves import Curves, Floats
 
 __all__ = ["Gaps", "by_halves", "by_paper", "class_gaps", "some_rows"]
 
@@ -62,7 +63,7 @@ def _error_of_pairs(of_pairs: Floats) -> Floats:
     return errors
 
 
-def class_gaps(rows: RankedRows, data: Logits, setting: Setting, temperatures: Floats) -> Gaps:
+def class_gaps(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats) -> Gaps:
     """TopCovGap of all rows, each half with the threshold of the other and drawn u; mean over random halvings.
 
     For sets with one threshold; those of class-conditional sets come with `by_halves`.
@@ -71,17 +72,17 @@ def class_gaps(rows: RankedRows, data: Logits, setting: Setting, temperatures: F
     # Classes without rows are left out from the start: a few rows hold few of very many classes.
     _, groups = np.unique(labels, return_inverse=True)
     shares = label_shares(rows, labels, temperatures)
-    whole = _Halvings(groups, data.n_classes, setting, np.arange(len(data)), (0,), _HALVINGS)
+    whole = _Halvings(groups, data.n_classes, recipe, np.arange(len(data)), (0,), _HALVINGS)
     top = whole.top_gaps(rows, shares, temperatures)
-    if len(data) // 4 < rows_needed(setting.alpha):
+    if len(data) // 4 < rows_needed(recipe.alpha):
         return Gaps(top, np.empty((0, 2, len(temperatures))))
     of_pairs = []
     for pair in range(_PAIRS):
-        mixed = np.random.default_rng((setting.random_state, pair)).permutation(len(data))
+        mixed = np.random.default_rng((recipe.random_state, pair)).permutation(len(data))
         ends = 0, len(mixed) // 2, 2 * (len(mixed) // 2)  # of an odd number of rows one is left out
         halves = [mixed[ends[k] : ends[k + 1]] for k in (0, 1)]
         parts = [
-            _Halvings(groups, data.n_classes, setting, half, (pair, k), _HALVINGS_OF_PAIR)
+            _Halvings(groups, data.n_classes, recipe, half, (pair, k), _HALVINGS_OF_PAIR)
             for k, half in enumerate(halves)
         ]
         of_pairs.append([part.top_gaps(rows, shares, temperatures) for part in parts])
@@ -98,19 +99,19 @@ class _Halvings:
         self,
         groups: NDArray[np.int64],
         n_classes: int,
-        setting: Setting,
+        recipe: Recipe,
         rows: NDArray[np.int64],
         stream: tuple[int, ...],
         count: int,
     ) -> None:
-        self._setting, self._n_classes, self._groups = setting, n_classes, groups
+        self._recipe, self._n_classes, self._groups = recipe, n_classes, groups
         seen = int(groups.max()) + 1
         self._counts = np.bincount(groups[rows], minlength=seen)
         half = len(rows) // 2
 
         def split(t: int) -> Split:
             # Both trials of a halving have the same rows and u. Of an odd number of rows, one is only evaluated.
-            mixed = np.random.default_rng((setting.random_state, *stream, t // 2)).permutation(rows)
+            mixed = np.random.default_rng((recipe.random_state, *stream, t // 2)).permutation(rows)
             if t % 2:
                 return Split(mixed[:0], mixed[:half], mixed[half:])
             return Split(mixed[:0], mixed[half : 2 * half], mixed[:half])
@@ -118,30 +119,30 @@ class _Halvings:
         numbers = np.repeat(np.arange(count), 2)
         for part in stream:  # a stream of its own for each part of the rows
             numbers = numbers * _STREAMS + part + 1
-        draws = Draws(trial_keys(setting.random_state, numbers), setting.randomized)
+        draws = Draws(trial_keys(recipe.random_state, numbers), recipe.randomized)
         self._trials = packed_trials(groups, seen, [partial(split, t) for t in range(2 * count)], draws)
 
     def top_gaps(self, rows: RankedRows, shares: SharesByTemperature, temperatures: Floats) -> Floats:
         """Mean TopCovGap over the halvings, at each temperature."""
-        trials, setting = self._trials, self._setting
-        scores = (setting.score,)
-        cuts = trial_thresholds(shares, scores, [setting.alpha], trials)
-        levels = Levels(scores, temperatures, cuts, int(not setting.allow_empty))
+        trials, recipe = self._trials, self._recipe
+        scores = (recipe.score,)
+        cuts = trial_thresholds(shares, scores, [recipe.alpha], trials)
+        levels = Levels(scores, temperatures, cuts, int(not recipe.allow_empty))
         (counted,) = count_sets(rows, self._groups, [Part(shares, levels, trials)])
         means = np.empty(len(temperatures))
         for j in range(len(temperatures)):
             misses = counted.at(0, j, 0).missed
             of_halvings = self._counts - (misses[:, 0::2] + misses[:, 1::2]).T
-            gaps = coverage_gaps(of_halvings, np.broadcast_to(self._counts, of_halvings.shape), setting.alpha)
+            gaps = coverage_gaps(of_halvings, np.broadcast_to(self._counts, of_halvings.shape), recipe.alpha)
             # As many places as TopCovGap adds up, so that the sum is rounded as if every class had one.
             places = ((0, 0), (0, max(self._n_classes // 20 - gaps.shape[1], 0)))
             means[j] = top_gap(np.pad(gaps, places, constant_values=np.nan), self._n_classes).mean()
         return means
 
 
-def by_halves(data: Logits, setting: Setting, temperatures: Floats, tick: Callable[[int], None]) -> tuple[Curves, Gaps]:
+def by_halves(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None]) -> tuple[Curves, Gaps]:
     """Curves and gaps from random halvings: for class-conditional sets, which have no closed form."""
-    values = _slow_sweep(data, setting, temperatures, tick)
+    values = _slow_sweep(data, recipe, temperatures, tick)
     gaps = Gaps(values["top_coverage_gap"].mean(axis=1), np.empty((0, 2, len(temperatures))))
     curves = Curves(
         temperatures=temperatures,
@@ -154,15 +155,15 @@ def by_halves(data: Logits, setting: Setting, temperatures: Floats, tick: Callab
     return curves, gaps
 
 
-def some_rows(data: Logits, setting: Setting) -> Logits:
+def some_rows(data: Logits, recipe: Recipe) -> Logits:
     """The rows that class-conditional sets are tried on: all, or some thousand of them."""
     if len(data) <= _SLOW_ROWS:
         return data
-    rows = np.random.default_rng(setting.random_state).permutation(len(data))[:_SLOW_ROWS]
+    rows = np.random.default_rng(recipe.random_state).permutation(len(data))[:_SLOW_ROWS]
     return data.take(np.sort(rows))
 
 
-def _slow_sweep(data: Logits, setting: Setting, temperatures: Floats, tick: Callable[[int], None]) -> dict[str, Floats]:
+def _slow_sweep(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None]) -> dict[str, Floats]:
     """Metrics of class-conditional sets over random halvings of at most some thousand rows: (temperatures, trials)."""
     told = 0
 
@@ -176,42 +177,34 @@ def _slow_sweep(data: Logits, setting: Setting, temperatures: Floats, tick: Call
         # Halves of a small calibration set lack some classes; the noise floor is that of the same counts.
         warnings.simplefilter("ignore", CoverageWarning)
         result = sweep(
-            some_rows(data, setting),
+            some_rows(data, recipe),
             temperatures=temperatures,
-            methods=[setting.score],
-            alphas=[setting.alpha],
+            methods=[recipe.score],
+            alphas=[recipe.alpha],
             trials=_SLOW_TRIALS,
             calibration_fraction=0,
             cp_fraction=0.5,
-            random_state=setting.random_state,
-            randomized=setting.randomized,
-            allow_empty=setting.allow_empty,
-            grouping=setting.grouping,
+            random_state=recipe.random_state,
+            randomized=recipe.randomized,
+            allow_empty=recipe.allow_empty,
+            grouping=recipe.grouping,
             progress=progress,
         )
     return {metric: result.of_trials(metric, result.methods[0]) for metric in result.metrics}
 
 
 def by_paper(
-    conformal: Logits, evaluation: Logits, setting: Setting, temperatures: Floats, tick: Callable[[int], None]
+    conformal: Logits, evaluation: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None]
 ) -> Curves:
     """The paper's appendix C: thresholds from the conformal rows, metrics on the calibration rows, one drawn u."""
     labels = evaluation.require_labels("tuning")
     values = np.empty((3, len(temperatures)))
     for j, temperature in enumerate(temperatures):
-        model = ConformalClassifier(
-            setting.score,
-            setting.alpha,
-            float(temperature),
-            setting.randomized,
-            setting.allow_empty,
-            setting.grouping,
-            setting.random_state,
-        )
+        model = ConformalClassifier.of(recipe, float(temperature))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CoverageWarning)  # the predictor's own fit says so, once
             sets = model.fit(conformal).predict_set(evaluation)
-        values[:, j] = avg_size(sets), empty_share(sets), top_coverage_gap(sets, labels, setting.alpha)
+        values[:, j] = avg_size(sets), empty_share(sets), top_coverage_gap(sets, labels, recipe.alpha)
         tick(1)
     unknown = np.full(len(temperatures), np.nan)
     return Curves(temperatures, values[0], unknown, values[1], values[2], np.empty((len(temperatures), 0)))

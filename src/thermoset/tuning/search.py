@@ -1,4 +1,4 @@
-"""The search for T-hat: estimates on a grid, a rule for each preference, and a finer look around the choice."""
+"""The search for T-hat: estimates on a grid, the preference's rules, and a finer look around the choice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.metrics import NoiseFloor, noise_floor_of_counts
-from thermoset.tuning.curves import Curves, Floats, Rows, Setting, in_closed_form, joined
+from thermoset.recipes import Recipe
+from thermoset.tuning.curves import Curves, Floats, Rows, in_closed_form, joined
 from thermoset.tuning.held_out import by_halves, by_paper, class_gaps, some_rows
 from thermoset.tuning.preference import Preference
 
@@ -20,8 +21,6 @@ FINER = 5
 """Parts into which refinement cuts the two steps of the grid around a choice."""
 
 Progress = Callable[[int, int], None]
-
-_ONE_SIDED = 1.645  # standard errors a budget is kept by
 
 
 class Steps:
@@ -50,7 +49,7 @@ class Search:
     """What every look at a temperature needs."""
 
     calibration: Logits
-    setting: Setting
+    recipe: Recipe
     n_conformal: int
     selection: str
     conformal: Logits | None
@@ -59,15 +58,15 @@ class Search:
     def curves(self, temperatures: Floats) -> Curves:
         """Estimates to choose by."""
         if self.selection == "paper" and self.conformal is not None:
-            return by_paper(self.conformal, self.calibration, self.setting, temperatures, self.steps.take)
-        if self.setting.by_halving:
-            return by_halves(self.calibration, self.setting, temperatures, self.steps.take)[0]
+            return by_paper(self.conformal, self.calibration, self.recipe, temperatures, self.steps.take)
+        if not self.recipe.closed_form:
+            return by_halves(self.calibration, self.recipe, temperatures, self.steps.take)[0]
         return self.closed_form(temperatures)[0]
 
     def closed_form(self, temperatures: Floats) -> tuple[Curves, Rows]:
         """Estimates of sets with one threshold, and the rows behind them."""
         take = self.steps.take
-        return in_closed_form(self.rows, self.calibration, self.setting, temperatures, self.n_conformal, take)
+        return in_closed_form(self.rows, self.calibration, self.recipe, temperatures, self.n_conformal, take)
 
     @cached_property
     def rows(self) -> RankedRows:
@@ -76,17 +75,28 @@ class Search:
 
     def floor(self) -> NoiseFloor:
         """What TopCovGap shows by chance alone on the rows it is measured on."""
-        slow = self.setting.by_halving
-        rows = some_rows(self.calibration, self.setting) if slow else self.calibration
+        slow = not self.recipe.closed_form
+        rows = some_rows(self.calibration, self.recipe) if slow else self.calibration
         counts = np.bincount(rows.require_labels("tuning"), minlength=rows.n_classes)
         if slow:
             counts = -(-counts // 2)  # measured on halves
-        return noise_floor_of_counts(counts, self.setting.alpha, random_state=self.setting.random_state)
+        return noise_floor_of_counts(counts, self.recipe.alpha, random_state=self.recipe.random_state)
+
+    def gap_floor(self) -> float:
+        """Mean TopCovGap by chance alone."""
+        return self.floor().top_mean
+
+    def upper_gaps(self, temperatures: Floats, errors: float) -> Floats:
+        """TopCovGap at each temperature, and so many standard errors more."""
+        gaps = class_gaps(self.rows, self.calibration, self.recipe, temperatures)
+        error = float(np.sqrt((gaps.errors() ** 2).mean()))  # one for all: with few pairs each alone is noisy
+        upper: Floats = gaps.top + errors * error
+        return upper
 
     @property
     def refines(self) -> bool:
         """Whether temperatures off the grid are looked at: the paper has a grid, and halving rows is slow."""
-        return self.selection == "calibration" and not self.setting.by_halving
+        return self.selection == "calibration" and self.recipe.closed_form
 
 
 @dataclass(frozen=True)
@@ -104,9 +114,8 @@ def find(search: Search, preference: Preference, grid: Floats) -> Found:
     """Search the grid up to the size peak, then between its temperatures."""
     curves = search.curves(grid)
     peak = _peak(curves)
-    rules = _rules(search, preference)
     picks, met, halves = [], True, np.empty(0)
-    for rule in rules:
+    for rule in preference.rules(search):
         pick = rule(curves, _searched(curves, peak))
         between = _between(curves.temperatures, pick.index, peak)
         if search.refines and between.size:
@@ -115,11 +124,8 @@ def find(search: Search, preference: Preference, grid: Floats) -> Found:
         picks.append(float(curves.temperatures[pick.index]))
         met = met and pick.met
         halves = pick.of_halves if pick.of_halves.size else halves
-    if len(picks) == 1:
-        return Found(picks[0], met, curves, peak, halves)
-    beta = preference.amount
-    blend = (1 - beta) * picks[0] + beta * picks[1]
-    return Found(blend, met, curves, peak, (1 - beta) * picks[0] + beta * halves)
+    temperature, of_halves = preference.combined(picks, halves)
+    return Found(temperature, met, curves, peak, of_halves)
 
 
 def _peak(curves: Curves) -> float | None:
@@ -139,59 +145,3 @@ def _between(temperatures: Floats, j: int, peak: float | None) -> Floats:
     finer = [np.linspace(temperatures[left], temperatures[left + 1], FINER + 1)[1:-1] for left in steps]
     between = np.concatenate([np.empty(0), *finer])
     return np.asarray(between[between <= (np.inf if peak is None else peak)])
-
-
-@dataclass(frozen=True)
-class _Pick:
-    """The place of a choice among temperatures, whether it keeps the budget, and what random halves choose."""
-
-    index: int
-    met: bool
-    of_halves: Floats
-
-
-_Rule = Callable[[Curves, NDArray[np.bool_]], _Pick]
-
-
-def _rules(search: Search, preference: Preference) -> list[_Rule]:
-    """The picks that make up a preference: one, or the two ends of a blend."""
-    if preference.kind == "size_budget":
-        return [lambda curves, searched: _within_size(curves, searched, preference.amount)]
-    if preference.kind == "gap_budget":
-        most = preference.amount + search.floor().top_mean
-        return [lambda curves, searched: _within_gap(search, curves, searched, most)]
-    if preference.amount == 0:
-        return [_smallest]
-    return [_most_even] if preference.amount == 1 else [_smallest, _most_even]
-
-
-def _least(values: Floats, among: NDArray[np.bool_]) -> int:
-    return int(np.argmin(np.where(among, values, np.inf)))
-
-
-def _smallest(curves: Curves, searched: NDArray[np.bool_]) -> _Pick:
-    return _Pick(_least(curves.size, searched), True, np.empty(0))
-
-
-def _most_even(curves: Curves, searched: NDArray[np.bool_]) -> _Pick:
-    halves = [curves.temperatures[_least(loss, searched)] for loss in curves.loss_of_halves.T]
-    return _Pick(_least(curves.loss, searched), True, np.array(halves))
-
-
-def _within_size(curves: Curves, searched: NDArray[np.bool_], budget: float) -> _Pick:
-    upper = curves.size + _ONE_SIDED * np.nan_to_num(curves.size_error)  # the paper's way knows no error
-    kept = searched & (upper <= budget)
-    if not kept.any():
-        return _Pick(_least(upper, searched), False, np.empty(0))
-    return _Pick(_least(curves.loss, kept), True, np.empty(0))
-
-
-def _within_gap(search: Search, curves: Curves, searched: NDArray[np.bool_], budget: float) -> _Pick:
-    gaps = class_gaps(search.rows, search.calibration, search.setting, curves.temperatures[searched])
-    error = float(np.sqrt((gaps.errors() ** 2).mean()))  # one for all: with few pairs each alone is noisy
-    upper = np.full(len(searched), np.inf)
-    upper[searched] = gaps.top + _ONE_SIDED * error
-    kept = searched & (upper <= budget)
-    if not kept.any():
-        return _Pick(_least(upper, searched), False, np.empty(0))
-    return _Pick(_least(curves.size, kept), True, np.empty(0))

@@ -11,6 +11,7 @@ import altair as alt
 import numpy as np
 
 from thermoset.display import placed_names
+from thermoset.metrics import METRICS
 from thermoset.report.charts.parts import (
     DASHES,
     SHAPES,
@@ -27,13 +28,8 @@ from thermoset.sweeping import Sweep, standard_error
 
 __all__ = ["TRADE_OFF", "size_gap", "trade_off"]
 
-TRADE_OFF = {
-    "avg_size": "AvgSize: labels in a set",
-    "top_coverage_gap": "TopCovGap: the worst classes",
-    "avg_coverage_gap": "AvgCovGap: all classes",
-    "threshold": "Threshold",
-}
-"""Metrics of the trade-off's panels, with their titles."""
+TRADE_OFF = {name: METRICS[name].heading for name in ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")}
+"""Metrics of the trade-off's panels, with their headings."""
 
 _MARK_NAMES = {"T = 1": "T = 1", "T*": "T*", "T-hat": "T̂", "T_c": "T_c", "theory": "theory"}
 _NARROWEST = 250  # pixels of a panel on a telephone
@@ -155,19 +151,18 @@ def size_gap(report: Report) -> Any:
     rows = _size_gap_points(report, names)
     own, hat = line_names(report)[0], report.artifact.temperature_sets
     chosen = [row | {"n": "T̂"} for row in rows if row["m"] == own and row["T"] == hat]
-    x = alt.X(
-        "s:Q", title="AvgSize: labels in a set (logarithmic)", scale=alt.Scale(type="log", nice=False, padding=12)
-    )
-    y = alt.Y("g:Q", title="TopCovGap", scale=alt.Scale(zero=False, padding=12))
+    size, gap = METRICS["avg_size"], METRICS["top_coverage_gap"]
+    x = alt.X("s:Q", title=f"{size.heading} (logarithmic)", scale=alt.Scale(type="log", nice=False, padding=12))
+    y = alt.Y("g:Q", title=gap.title, scale=alt.Scale(zero=False, padding=12))
     shade, shape = colour(report), alt.Shape("m:N", legend=None, scale=alt.Scale(domain=names, range=SHAPES))
-    tips = [alt.Tooltip("m:N", title="sets"), alt.Tooltip("T:Q", format=".3~f"), tip("s", "AvgSize")]
+    tips = [alt.Tooltip("m:N", title="sets"), alt.Tooltip("T:Q", format=".3~f"), tip("s", size.title)]
     base = alt.Chart(data(rows))
     path = base.mark_line(strokeWidth=1, opacity=0.6).encode(x=x, y=y, color=shade, order="T:Q")
     dots = base.mark_point(filled=True, size=34, opacity=0.9).encode(
-        x=x, y=y, color=shade, shape=shape, tooltip=[*tips, tip("g", "TopCovGap")]
+        x=x, y=y, color=shade, shape=shape, tooltip=[*tips, tip("g", gap.title)]
     )
     mark = alt.Chart(data(chosen)).encode(x=x, y=y)
-    told = "".join(f" T-hat: {at['s']:.3g} labels, TopCovGap {at['g']:.3g}." for at in chosen)
+    told = "".join(f" T-hat: {at['s']:.3g} {size.unit}, {gap.title} {at['g']:.3g}." for at in chosen)
     return alt.layer(
         path,
         dots,
@@ -175,7 +170,7 @@ def size_gap(report: Report) -> Any:
         mark.mark_text(dx=14, dy=-12, style="chosentext").encode(text="n:N"),
         width="container",
         height=340,
-        description=f"Size against TopCovGap at alpha {report.alpha:g}, one point for each temperature, for "
+        description=f"Size against {gap.title} at alpha {report.alpha:g}, one point for each temperature, for "
         f"{', '.join(names)}.{told}",
     )
 

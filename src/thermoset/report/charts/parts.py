@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 
+from thermoset.groupings import GROUPINGS
 from thermoset.report.record import Report
 
 __all__ = [
@@ -72,7 +73,7 @@ def series_names(report: Report) -> list[str]:
     """Names of the curves, the predictor's own first, thresholds by class last."""
     methods = [method_name(name) for name in report.curves.methods]
     kind = report.conditional.settings["grouping"]
-    return [*methods, f"{methods[0]}, {'Mondrian' if kind == 'class' else kind}"]  # a person's name
+    return [*methods, f"{methods[0]}, {GROUPINGS[kind].title}"]
 
 
 def line_names(report: Report) -> list[str]:

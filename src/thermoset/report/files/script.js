@@ -82,8 +82,8 @@
   }
   function value(metric, t) { return data.metrics[metric][state.a][t]; }
   function told(t) {
-    return `T = ${data.temperatures[t].toFixed(2)}: ${text("avg_size", t)} labels, TopCovGap ${text("top_coverage_gap", t)}, ` +
-           `AvgCovGap ${text("avg_coverage_gap", t)}, threshold ${text("threshold", t)}`;
+    const others = ["top_coverage_gap", "avg_coverage_gap", "threshold"].map(m => `${data.titles[m]} ${text(m, t)}`);
+    return `T = ${data.temperatures[t].toFixed(2)}: ${text("avg_size", t)} labels, ${others.join(", ")}`;
   }
   const digits = { avg_size: 2, threshold: 4 };
   function text(metric, t) {

@@ -1,0 +1,206 @@
+"""Counts of what prediction sets hold, and the one formula of each metric on them.
+
+A table of sets is counted once, a sweep counts over trials without making sets, and with u integrated out the counts
+are expected ones: the formulas are the same. Gaps are fractions, not percent; lower is better.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thermoset.bounds import MOST_ROWS, whole_number
+from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.levels import Alpha
+from thermoset.errors import InputError
+from thermoset.metrics._arrays import ratio
+from thermoset.metrics._checks import as_array, check_counts, promised
+
+__all__ = [
+    "SIZE_STRATA",
+    "Formula",
+    "SetCounts",
+    "avg_class_gap",
+    "avg_gap",
+    "coverage",
+    "coverage_gap",
+    "coverage_gaps",
+    "empty_part",
+    "gaps_to",
+    "mean_size",
+    "squared_class_gap",
+    "threshold",
+    "top_class_gap",
+    "top_gap",
+    "worst_stratum_gap",
+]
+
+SIZE_STRATA = (0, 2, 4, 11, 101)
+"""First set size of each stratum of SSCV: 0-1, 2-3, 4-10, 11-100, 101 and more."""
+
+
+def _unknown() -> Floats:
+    return np.array(np.nan)
+
+
+def _no_strata() -> Ints:
+    return np.zeros(len(SIZE_STRATA), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class SetCounts:
+    """What sets hold; trials, if there are any, stand on the leading axes.
+
+    What was not counted is NaN, and so is every metric that needs it.
+
+    Attributes
+    ----------
+    rows, hits : (..., C)
+        Rows of each class, and how many of their sets hold their label: counted, or expected over u.
+    members, empty : (...)
+        Labels in all sets together, and sets without any label.
+    promised : float
+        The coverage 1 - alpha.
+    threshold : (...)
+        Of the scores; with several, the mean of the finite ones.
+    stratum_rows, stratum_hits : (..., strata)
+        Rows and hits by size of the set, in the strata of `SIZE_STRATA`.
+    """
+
+    rows: Ints
+    hits: Floats | Ints = field(default_factory=_unknown)
+    members: Floats | Ints = field(default_factory=_unknown)
+    empty: Floats | Ints = field(default_factory=_unknown)
+    promised: float = np.nan
+    threshold: Floats = field(default_factory=_unknown)
+    stratum_rows: Ints = field(default_factory=_no_strata)
+    stratum_hits: Floats | Ints = field(default_factory=_unknown)
+
+    @cached_property
+    def total(self) -> Ints:
+        """Rows of all classes."""
+        return np.asarray(self.rows.sum(axis=-1))
+
+    @cached_property
+    def class_gaps(self) -> Floats:
+        """Absolute gap of the coverage of each class, (..., C); NaN for classes without rows."""
+        return gaps_to(self.promised, self.hits, self.rows)
+
+
+Formula = Callable[[SetCounts], Floats]
+"""Counts -> a number, or one for each trial."""
+
+
+def gaps_to(level: float, hits: Floats | Ints, rows: Ints) -> Floats:
+    """Absolute gap of each coverage hits / rows to a level; NaN where there are no rows."""
+    return np.abs(ratio(hits, rows) - level)
+
+
+def mean_size(counts: SetCounts) -> Floats:
+    """Labels in a set, on average."""
+    return ratio(counts.members, counts.total)
+
+
+def empty_part(counts: SetCounts) -> Floats:
+    """Share of sets without any label."""
+    return ratio(counts.empty, counts.total)
+
+
+def coverage(counts: SetCounts) -> Floats:
+    """Share of rows whose set holds their label."""
+    return ratio(counts.hits.sum(axis=-1), counts.total)
+
+
+def coverage_gap(counts: SetCounts) -> Floats:
+    """Absolute gap of the coverage of all rows."""
+    return gaps_to(counts.promised, counts.hits.sum(axis=-1), counts.total)
+
+
+def top_class_gap(counts: SetCounts) -> Floats:
+    """Mean gap of the 5% of classes that are furthest from 1 - alpha; see `top_gap`."""
+    return top_gap(counts.class_gaps, counts.rows.shape[-1])
+
+
+def avg_class_gap(counts: SetCounts) -> Floats:
+    """Mean gap of the classes present."""
+    return avg_gap(counts.class_gaps)
+
+
+def squared_class_gap(counts: SetCounts) -> Floats:
+    """Mean squared gap of the classes present."""
+    return avg_gap(counts.class_gaps**2)
+
+
+def threshold(counts: SetCounts) -> Floats:
+    """Threshold of the scores."""
+    return counts.threshold
+
+
+def worst_stratum_gap(counts: SetCounts) -> Floats:
+    """Largest gap over the strata of set size that have rows (Angelopoulos et al. 2021: SSCV)."""
+    gaps = gaps_to(counts.promised, counts.stratum_hits, counts.stratum_rows)
+    return np.asarray(np.fmax.reduce(gaps, axis=-1))  # fmax leaves NaN out
+
+
+def coverage_gaps(hits: ArrayLike, counts: ArrayLike, alpha: Alpha) -> Floats:
+    """Absolute gap of each coverage hits / counts to 1 - alpha; NaN where counts is 0.
+
+    Axes are free and broadcast: classes, or trials by classes.
+
+    >>> coverage_gaps([3, 4, 0], [4, 4, 0], alpha=0.5).tolist()
+    [0.25, 0.5, nan]
+    """
+    successes, trials = check_counts(hits, counts)
+    return gaps_to(promised(alpha), successes, trials)
+
+
+def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
+    """Mean of the m largest gaps along the last axis, m = max(int(0.05 C), 1) (paper, section 3.1: TopCovGap).
+
+    C is the number of classes of the problem, also when some are absent (NaN, or left out of `gaps`); with fewer
+    than m classes present it is the mean over those, with none NaN.
+
+    >>> top_gap([0.25, 0.5, float("nan")], n_classes=3).tolist()
+    0.5
+    >>> top_gap([[0.0] * 37 + [0.25, 0.75, 0.5]], n_classes=40).tolist()
+    [0.625]
+    """
+    array = _check_gaps(gaps)
+    classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
+    wanted = max(classes // 20, 1)  # 0.05 C without floats: 20 classes give 1
+    kept = min(wanted, array.shape[-1])
+    # Absent classes become -1 and so sort below every real gap. The final sort makes the sum, and with it the last
+    # bit of the result, independent of the order of the classes.
+    filled = np.where(np.isnan(array), -1.0, array)
+    top = np.sort(np.partition(filled, -kept, axis=-1)[..., -kept:], axis=-1)
+    return _mean_where(top, top >= 0)
+
+
+def avg_gap(gaps: ArrayLike) -> Floats:
+    """Mean of the gaps along the last axis, over the classes present (those that are not NaN).
+
+    >>> avg_gap([0.25, 0.5, float("nan")]).tolist()
+    0.375
+    """
+    array = _check_gaps(gaps)
+    return _mean_where(array, ~np.isnan(array))
+
+
+def _check_gaps(gaps: ArrayLike) -> Floats:
+    array = as_array(gaps, "gaps")
+    if array.ndim == 0 or array.shape[-1] == 0 or array.dtype.kind not in "fiu":
+        raise InputError(
+            f"gaps must be numbers with classes on the last axis; got shape {array.shape} of {array.dtype}. "
+            "Pass what coverage_gaps returns."
+        )
+    numbers = array.astype(np.float64, copy=False)
+    if (numbers < 0).any():
+        raise InputError(f"gaps must be absolute; got {numbers.min():.6g}. Pass what coverage_gaps returns.")
+    return numbers
+
+
+def _mean_where(values: Floats, use: Bools) -> Floats:
+    """Mean along the last axis of the values to use, NaN where there is none."""
+    return ratio(np.asarray(np.where(use, values, 0.0).sum(axis=-1)), np.asarray(np.count_nonzero(use, axis=-1)))

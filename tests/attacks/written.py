@@ -1,0 +1,34 @@
+"""What commands read and write."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Files(NamedTuple):
+    """Logits, a predictor made of them, and a folder of logits."""
+
+    val: Path
+    predictor: Path
+    folder: Path
+
+
+def writing(files, out):
+    """Every command that writes, by name, with its arguments for a folder to write to."""
+    few = ("--trials", "2", "--temperatures", "1,2")
+    return {
+        "tune": ("tune", files.val, "--out", out),
+        "predict": ("predict", files.predictor, files.val, "--out", out / "sets.csv"),
+        "predict npz": ("predict", files.predictor, files.val, "--out", out / "sets.npz"),
+        "report": ("report", files.predictor, files.val, "--out", out / "page.html"),
+        "sweep": ("sweep", files.val, "--out", out, *few),
+        "theory": ("theory", files.val, "--out", out, *few),
+        "study": ("study", files.folder, "--out", out),
+    }
+
+
+WRITING = ("tune", "predict", "predict npz", "report", "sweep", "theory", "study")
+
+
+def content(folder):
+    """All files below a folder, by path."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

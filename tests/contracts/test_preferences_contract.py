@@ -1,0 +1,81 @@
+"""What every preference must be, collected from the registry: a new preference is tested by being in it."""
+
+import warnings
+
+import msgspec
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from thermoset.errors import BudgetWarning, InputError
+from thermoset.tuning import choose, read_preference
+from thermoset.tuning.preference import PREFERENCES, AnyPreference, Blend, Coverage, GapBudget, Size, SizeBudget
+
+EXAMPLES = {
+    Size: ["size"],
+    Coverage: ["coverage"],
+    Blend: [0.25, "0.5"],
+    SizeBudget: ["size<=2", "size<=0.01"],
+    GapBudget: ["gap<=0.3", "gap<=0"],
+}
+TYPED = [(kind, prefer) for kind in PREFERENCES for prefer in EXAMPLES.get(kind, [])]
+
+
+def test_every_preference_has_examples():
+    assert set(EXAMPLES) == set(PREFERENCES)
+    assert len({kind.__struct_config__.tag for kind in PREFERENCES}) == len(PREFERENCES)
+
+
+@pytest.mark.parametrize(("kind", "prefer"), TYPED)
+def test_it_is_read_by_itself_alone_and_comes_back_from_text_and_file(kind, prefer):
+    read = read_preference(prefer)
+    assert type(read) is kind
+    assert [other for other in PREFERENCES if other.read(prefer) is not None] == [kind]
+    assert read_preference(read.text) == read
+    back = msgspec.json.decode(msgspec.json.encode(read), type=AnyPreference)
+    assert (back, type(back)) == (read, kind)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    logits, labels = generated(800, 5, signal=0.0)
+    logits[np.arange(800), labels] += labels  # some classes are easier than others
+    return ts.Logits(logits, labels)
+
+
+@pytest.mark.parametrize(("kind", "prefer"), TYPED)
+def test_a_choice_holds_it_and_says_so(rows, kind, prefer):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        choice = choose(rows, ts.Recipe("aps"), prefer=prefer, calibrated=3.0, temperatures=[0.5, 1, 2, 3, 4, 6])
+    assert type(choice.preference) is kind
+    assert choice.prefer == choice.preference.text
+    assert f"T-hat = {choice.temperature:.2f}" in choice.sentences[0]
+    unkept = [warning for warning in caught if warning.category is BudgetWarning]
+    assert bool(unkept) is not choice.met
+    for warning in unkept:
+        assert choice.preference.shortfall(choice) in str(warning.message)
+    assert msgspec.json.decode(msgspec.json.encode(choice), type=type(choice)) == choice
+
+
+@pytest.mark.parametrize(("kind", "prefer"), TYPED)
+def test_it_says_how_many_rows_it_needs(kind, prefer):
+    needed = kind.parts * 9  # alpha = 0.1 needs 9 rows for a threshold
+    data = ts.Logits(*generated(needed - 1, 3))
+    with pytest.raises(InputError, match=f"needs at least {needed} calibration rows; got {needed - 1}"):
+        choose(data, prefer=prefer, calibrated=3.0)
+
+
+@pytest.mark.parametrize(("kind", "prefer"), TYPED)
+def test_it_says_whether_groups_can_have_it(rows, kind, prefer):
+    recipe, grid = ts.Recipe("aps", grouping="class"), [1.0, 3.0]
+    if kind.needs_closed_form:
+        with pytest.raises(InputError, match="needs one threshold for all classes"):
+            choose(rows, recipe, prefer=prefer, calibrated=3.0, temperatures=grid)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)
+        assert choose(rows, recipe, prefer=prefer, calibrated=3.0, temperatures=grid).preference == read_preference(
+            prefer
+        )

@@ -1,0 +1,90 @@
+"""One recipe for sets: what it says, what it refuses, and that everything that makes sets follows it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from thermoset.conformal import Scoring
+from thermoset.errors import InputError
+
+
+@pytest.mark.parametrize("method", list(ts.SCORES))
+@pytest.mark.parametrize("randomized", [True, False])
+def test_u_matters_where_it_is_drawn_and_the_score_has_it(method, randomized):
+    recipe = ts.Recipe(method, randomized=randomized, random_state=5)
+    drawn = randomized and method != "lac"  # LAC alone has no u
+    assert recipe.drawn is drawn
+    assert recipe.seed == (5 if drawn else None)
+    assert recipe.law == (ts.SCORES[method].formula, drawn)
+    # exact: LAC, or u drawn; and sets left empty where they are
+    assert recipe.exact is (drawn or method == "lac")
+    assert not replace(recipe, allow_empty=False).exact
+
+
+def test_what_is_the_same_is_equal():
+    assert ts.Recipe("raps", 0.1) == ts.Recipe(ts.RAPS(), 0.1, randomized=1, random_state=np.int64(0))
+    assert ts.Recipe("raps") != ts.Recipe("aps")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"method": "apps"}, "method must be"),
+        ({"alpha": 2}, "alpha must be"),
+        ({"grouping": "both"}, "grouping must be None, 'class' or 'cluster'; got 'both'"),
+        ({"grouping": ["class"]}, "grouping must be None"),
+        ({"random_state": None}, "random_state must be"),
+        ({"random_state": -1}, "random_state must be"),
+    ],
+)
+def test_what_makes_no_sets_is_refused(arguments, said):
+    with pytest.raises(InputError, match=said):
+        ts.Recipe(**arguments)
+    for estimator in (ts.ConformalClassifier(**arguments), ts.TwoTemperaturePredictor(**arguments)):
+        with pytest.raises(InputError, match=said):
+            estimator.fit(*generated(60, 3))
+
+
+RECIPES = [
+    ts.Recipe(),
+    ts.Recipe("lac", "0.2"),
+    ts.Recipe("aps", 0.2, randomized=False, allow_empty=False),
+    ts.Recipe("saps", 0.2, grouping="class", random_state=2**64 - 1),
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_classifier_is_made_by_a_recipe_and_has_it(recipe):
+    model = ts.ConformalClassifier.of(recipe, 2.0)
+    assert model.recipe == recipe
+    assert model.temperature == 2.0
+    fitted = model.fit(*generated(200, 3))
+    assert fitted.calibration_.scoring == Scoring(recipe.score, 2.0, recipe.seed)
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_file_keeps_the_recipe(recipe, tmp_path):
+    """LAC has no seed in the file, randomised or not: the recipe that is read back makes the same sets."""
+    made = ts.TwoTemperaturePredictor(**recipe.parameters, prefer="size").fit(*generated(300, 3))
+    assert made.recipe == recipe
+    assert made.artifact_.recipe == replace(recipe, alpha=str(recipe.alpha))
+    made.save(tmp_path / "p.json")
+    read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
+    assert read.recipe == made.artifact_.recipe
+    assert read.promise.exact == recipe.exact
+    data = ts.Logits(*generated(300, 3, seed=1))
+    np.testing.assert_array_equal(read.recalibrate(data).threshold_, made.recalibrate(data).threshold_)
+    assert read.artifact_.recipe == made.artifact_.recipe, "and renewing the threshold does not change it"
+
+
+def test_a_score_without_u_stays_randomised_through_renewal():
+    """It had no seed before, and whoever fits it again with another score draws u."""
+    made = ts.TwoTemperaturePredictor("lac").fit(*generated(300, 3))
+    made.recalibrate(ts.Logits(*generated(300, 3, seed=1)))
+    assert made.artifact_.seed is None
+    assert made.artifact_.recipe.randomized
+    assert made.promise.exact
