@@ -83,6 +83,9 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5, "randomize_penalty": False}).score()
         RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
         """
+        if self.name.startswith(_OWN):
+            own = shown(self.name.removeprefix(_OWN))
+            raise InputError(f"a score of your own ({own}) cannot be found by its name: this needs a score of SCORES.")
         if self.name not in _KINDS:
             raise FileFormatError(f"method {shown(self.name)} is not known; known: {', '.join(_KINDS)}.")
         try:

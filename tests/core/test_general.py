@@ -277,6 +277,8 @@ def test_a_predictor_with_a_score_of_ones_own(prefer, tmp_path):
     with pytest.raises(InputError, match=r"a score of your own \('raps_again'\) cannot be saved"):
         fitted.save(path)
     assert not path.exists()
+    with pytest.raises(InputError, match=r"a score of your own \('raps_again'\) cannot be found by its name"):
+        _ = fitted.artifact_.recipe
 
 
 def test_margin_is_saved_and_loaded(tmp_path):

@@ -328,7 +328,7 @@ class SAPS(Score):
 
 @dataclass(frozen=True)
 class TopK(Score):
-    """The rank of the label, made distinct by u: sets of k or k + 1 top labels for every row, whatever the logits say.
+    """The rank of the label, made distinct by u: sets of k or k + 1 top labels, and u says which rows get one more.
 
     >>> TopK()
     TopK()
