@@ -1,20 +1,20 @@
 """The stages of the core, on plain arrays."""
 
-from thermoset.core import groups, labels, prefixes
+from thermoset.core import general, prefixes
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.tuning import curves, held_out
 
 
 def label_scores(logits, own, score, temperature, randomness):
-    return labels.label_scores(ArrayRows(logits), own, score, [temperature], randomness)[0]
+    return general.label_scores(ArrayRows(logits), own, score, [temperature], randomness)[0]
 
 
 def score_matrix(logits, score, temperature, randomness):
-    return groups.score_matrix(ArrayRows(logits), score, temperature, randomness)
+    return general.score_matrix(ArrayRows(logits), score, temperature, randomness)
 
 
 def class_sets(logits, score, temperature, randomness, thresholds):
-    return groups.class_sets(ArrayRows(logits), score, temperature, randomness, thresholds)
+    return general.class_sets(ArrayRows(logits), score, temperature, randomness, thresholds)
 
 
 def prefix_sizes(logits, score, temperature, randomness, thresholds):

@@ -5,7 +5,8 @@ as mpmath numbers with enough digits for the smallest of them, or as fractions w
 Loops are plain, one row at a time.
 
 A score is kept as two summands, ``offset + mass``. The mass is a probability (its distance to 0 and to 1 is what
-log-odds measure), the offset is what penalties add. Two scores are compared by their sum, always.
+log-odds measure), the offset is what penalties add. Two scores are compared by their sum, and where a formula says so
+by a second mass where sums are equal: without u, ranks alone would tie by the hundred.
 """
 
 from __future__ import annotations
@@ -23,14 +24,19 @@ INFINITY = math.inf
 
 @dataclass(frozen=True)
 class Score:
-    """``offset + mass``; a masked class has an infinite offset."""
+    """``offset + mass``; a masked class has an infinite offset. `tie` is a mass that decides between equal sums."""
 
     mass: object
     offset: object = 0
+    tie: object = 0
 
     @property
     def value(self):
         return INFINITY if self.offset == INFINITY else self.offset + self.mass
+
+    @property
+    def order(self):
+        return self.value, self.tie
 
 
 def digits(rows, temperature):
@@ -81,8 +87,14 @@ def _saps(rank, own, above, others, total, u, *, top, saps_weight, **_):
     return Score(u * top / total) if rank == 1 else Score(top / total, (rank - 2 + u) * saps_weight)
 
 
-def _topk(rank, own, above, others, total, u, **_):
-    return Score(u, rank)
+def _topk(rank, own, above, others, total, u, *, top, **_):
+    """Of rows with the same u, the surer one's label counts as worse."""
+    return Score(u, rank, top / total)
+
+
+def _margin(rank, own, above, others, total, u, *, top, second, **_):
+    """p_(2) - p_(1) is -1 + (1 - p_(1) + p_(2)), whose bracket is a mass; for the others p_(1) - p_y is one."""
+    return Score((others + second) / total, -1) if rank == 1 else Score((top - own) / total)
 
 
 _FORMULAS = {
@@ -92,6 +104,7 @@ _FORMULAS = {
     "raps_published": _raps_published,
     "saps": _saps,
     "topk": _topk,
+    "margin": _margin,
 }
 METHODS = tuple(_FORMULAS)
 
@@ -103,7 +116,9 @@ def row_scores(method, row, weight, u, *, penalty=PENALTY, k_reg=K_REG, saps_wei
     total = number(0)
     for label in labels:  # in rank order, so that the last partial sum over the total is exactly one
         total = total + weight[label]
-    options = {"penalty": number(penalty), "k_reg": k_reg, "saps_weight": number(saps_weight), "top": weight[labels[0]]}
+    top, second = (weight[label] for label in labels[:2])
+    options = {"penalty": number(penalty), "k_reg": k_reg, "saps_weight": number(saps_weight)}
+    options |= {"top": top, "second": second}
     result = [None] * len(row)
     above = number(0)
     for rank, label in enumerate(labels, start=1):
@@ -129,12 +144,12 @@ def threshold(scores, alpha):
     k = order_statistic_index(len(scores), alpha)
     if k > len(scores):
         return Score(0, INFINITY)
-    return sorted(scores, key=lambda score: score.value)[k - 1]
+    return sorted(scores, key=lambda score: score.order)[k - 1]
 
 
 def members(scores, q):
     """{y : s <= q}."""
-    return [score.value <= q.value for score in scores]
+    return [score.order <= q.order for score in scores]
 
 
 def log_odds(mass):
@@ -168,10 +183,14 @@ def within_rounding(score, q, bound):
 
     An order statistic moves no further than the furthest of the scores, so q is as wrong as one score. Scores with the
     same offset are compared by the log-odds of their mass; d mass <= d log-odds / 4, and an offset is wrong by
-    2^-52 of itself, so with different offsets the values are compared, to bound * max(1, |value|).
+    2^-52 of itself, so with different offsets the values are compared, to bound * max(1, |value|). Equal sums are
+    compared by what decides between them.
     """
     if INFINITY in (score.offset, q.offset):
         return False
+    if score.value == q.value and (score.tie or q.tie):
+        a, b = log_odds(score.tie), log_odds(q.tie)
+        return a == b or abs(a - b) <= 2 * bound
     if score.offset == q.offset:
         a, b = log_odds(score.mass), log_odds(q.mass)
         return a == b or abs(a - b) <= 2 * bound

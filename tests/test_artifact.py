@@ -312,7 +312,7 @@ def test_another_u_would_give_other_sets():
     """So that the test above can tell that a document keeps its scheme."""
     told = json.loads((DATA / "predictor_schema1_expected.json").read_text())
     predictor = ts.TwoTemperaturePredictor.load(DATA / "predictor_schema1.json")
-    predictor._adopt(msgspec.structs.replace(predictor.artifact_, scheme=2))
+    predictor._adopt(msgspec.structs.replace(predictor.artifact_, scheme=2), predictor.recipe.score)
     sets = predictor.predict_set(np.array(told["logits"]))
     assert [np.flatnonzero(row).tolist() for row in sets] != told["sets"]
 

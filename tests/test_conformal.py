@@ -112,7 +112,9 @@ def test_sets_are_the_oracles_sets():
             given_u = (u[:n], u[n:]) if randomized else (None, None)
             found = compare(method, logits[:n], labels[:n], logits[n:], alpha, temperature, *given_u)
             excused += found
-            untied += 0 if np.all(logits == np.round(logits)) else found
+            # Margins of one row's unlikely labels, 1 - (r + p), differ by less than floats tell where p is far below r:
+            # such a label ties with the threshold if its own row is the threshold's.
+            untied += 0 if np.all(logits == np.round(logits)) or method == "margin" else found
             sets += len(logits) - n
     assert sets == problems * 2 * 10
     assert excused < 0.01 * sets

@@ -91,7 +91,7 @@ def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch)
     """Empty sets, full ones, first and last rows; each row's set by itself."""
     sets = np.random.default_rng(0).random((500, 6)) < np.linspace(0, 1, 500)[:, None]
     found = Answers(np.arange(500) % 6, np.linspace(0.1, 0.9, 500), sets)
-    monkeypatch.setattr(predictor, "answers", lambda _: Answers(*(part[:rows] for part in found)))
+    monkeypatch.setattr(predictor, "answers", lambda _, **__: Answers(*(part[:rows] for part in found)))
     records = predictor.predict_records(fresh)
     assert len(records) == rows
     for i, record in enumerate(records):
@@ -107,7 +107,7 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
     sets[:, [3, 70]] = True
     predictor = ts.TwoTemperaturePredictor().fit(*generated(300, 3))
     predictor.artifact_ = msgspec.structs.replace(predictor.artifact_, n_classes=many)
-    monkeypatch.setattr(predictor, "answers", lambda _: Answers(np.full(rows, 3), np.full(rows, 0.5), sets))
+    monkeypatch.setattr(predictor, "answers", lambda _, **__: Answers(np.full(rows, 3), np.full(rows, 0.5), sets))
     tracemalloc.start()
     try:
         records = predictor.predict_records(logits)

@@ -15,13 +15,42 @@ from thermoset.errors import InputError
 @pytest.mark.parametrize("randomized", [True, False])
 def test_u_matters_where_it_is_drawn_and_the_score_has_it(method, randomized):
     recipe = ts.Recipe(method, randomized=randomized, random_state=5)
-    drawn = randomized and method != "lac"  # LAC alone has no u
+    without = method in ("lac", "margin")  # they alone have no u
+    drawn = randomized and not without
     assert recipe.drawn is drawn
     assert recipe.seed == (5 if drawn else None)
-    assert recipe.law == (ts.SCORES[method].formula, drawn)
-    # exact: LAC, or u drawn; and sets left empty where they are
-    assert recipe.exact is (drawn or method == "lac")
+    # exact: no u, or u drawn; and sets left empty where they are
+    assert recipe.exact is (drawn or without)
     assert not replace(recipe, allow_empty=False).exact
+
+
+def _ranks(probs, rank, u):
+    return rank - u * probs
+
+
+@pytest.mark.parametrize("randomized", [True, False])
+@pytest.mark.parametrize("method", [name for name in ts.SCORES if name != "margin"])
+def test_compiled_scores_with_one_threshold_have_a_closed_form(method, randomized):
+    recipe = ts.Recipe(method, randomized=randomized)
+    assert recipe.closed_form
+    assert recipe.law == (ts.SCORES[method].formula, recipe.drawn)
+    assert not replace(recipe, grouping="class").closed_form
+
+
+@pytest.mark.parametrize("method", ["margin", _ranks, ts.OwnScore(_ranks, "mine")])
+def test_plain_scores_have_no_closed_form(method):
+    recipe = ts.Recipe(method)
+    assert not recipe.closed_form
+    with pytest.raises(ts.InputError, match="is not compiled, and this needs a score that is"):
+        _ = recipe.law
+
+
+def test_a_function_becomes_a_score_once():
+    recipe = ts.Recipe(_ranks, random_state=5)
+    assert recipe.method == recipe.score == ts.OwnScore(_ranks)
+    assert (recipe.drawn, recipe.seed) == (True, 5)
+    assert not ts.Recipe(ts.OwnScore(_ranks, uses_u=False)).drawn
+    assert ts.ConformalClassifier.of(recipe).recipe == recipe
 
 
 def test_what_is_the_same_is_equal():

@@ -34,6 +34,7 @@ __getattr__, __dir__, __all__ = _attach(
         "report",
         "study",
         "sweeping",
+        "testing",
         "theory",
         "tuning",
     ],
@@ -54,7 +55,7 @@ __getattr__, __dir__, __all__ = _attach(
         "metrics": ["plan"],
         "predictor": ["TwoTemperaturePredictor"],
         "recipes": ["Recipe"],
-        "core.scores": ["APS", "LAC", "RAPS", "SAPS", "SCORES"],
+        "core.scores": ["APS", "LAC", "RAPS", "SAPS", "SCORES", "Margin", "OwnScore", "PlainScore", "TopK"],
         "sweeping": ["Sweep", "sweep"],
     },
 )

@@ -49,6 +49,7 @@ SCHEMA = 2
 _FORMAT = "thermoset predictor"
 _NO_MATCH = "is damaged, or was edited: its checksum does not match. Save the predictor again."
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
+_OWN = "own:"  # begins the name of a score that a user wrote
 _KINDS = {type(score).name: type(score) for score in SCORES.values()}
 
 Number = float | Literal["inf", "-inf"]
@@ -66,12 +67,14 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @classmethod
     def of(cls, score: Score) -> "Method":
-        """Describe a score.
+        """Describe a score; one that is not thermoset's own gets a name that no file can hold.
 
         >>> from thermoset.core.scores import SAPS
         >>> Method.of(SAPS(weight=0.1))
         Method(name='saps', parameters={'weight': 0.1})
         """
+        if _KINDS.get(score.name) is not type(score):
+            return cls(name=f"{_OWN}{score.name}", parameters={})
         return cls(name=score.name, parameters=asdict(score))
 
     def score(self) -> Score:
@@ -80,6 +83,9 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5, "randomize_penalty": False}).score()
         RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
         """
+        if self.name.startswith(_OWN):
+            own = shown(self.name.removeprefix(_OWN))
+            raise InputError(f"a score of your own ({own}) cannot be found by its name: this needs a score of SCORES.")
         if self.name not in _KINDS:
             raise FileFormatError(f"method {shown(self.name)} is not known; known: {', '.join(_KINDS)}.")
         try:
@@ -166,8 +172,14 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def recipe(self) -> Recipe:
-        """How its sets are made. A score without u has no seed, randomised or not: its sets are the same."""
-        score = self.method.score()
+        """How its sets are made."""
+        return self.recipe_with(self.method.score())
+
+    def recipe_with(self, score: Score) -> Recipe:
+        """The same for a score in hand: that of a user cannot be found by its name.
+
+        A score without u has no seed, randomised or not: its sets are the same.
+        """
         return Recipe(
             score,
             self.alpha,
@@ -187,6 +199,11 @@ class _Head(msgspec.Struct):
 
 def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
     """Write the document, whole or not at all."""
+    if artifact.method.name.startswith(_OWN):
+        raise InputError(
+            f"a predictor with a score of your own ({shown(artifact.method.name.removeprefix(_OWN))}) cannot be saved: "
+            "the file would have to name a score that other programs know. Save the rows, and fit again."
+        )
     target = Path(path)
     sealed = msgspec.structs.replace(artifact, checksum=_checksum(artifact))
     content = msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"

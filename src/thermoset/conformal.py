@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from thermoset.bounds import shown
-from thermoset.core.groups import NULL_GROUP, class_sets, group_thresholds, rank_table, score_matrix
-from thermoset.core.labels import label_scores
+from thermoset.core.general import class_sets, label_scores, score_matrix
+from thermoset.core.groups import NULL_GROUP, group_thresholds, rank_table
 from thermoset.core.levels import Alpha, conformal_rank, rows_needed
 from thermoset.core.prefixes import prefix_sets, prefix_sizes
-from thermoset.core.scores import Score, resolve
+from thermoset.core.scores import Score, ScoreLike, resolve
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import CURRENT_SCHEME, Randomness
+from thermoset.core.uniforms import CURRENT_SCHEME, Randomness, checked_ids
 from thermoset.data import Logits, as_logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_temperature, fit_data, predict_data, remember_classes
@@ -43,9 +43,14 @@ class Scoring:
         """As a recipe says, at a temperature."""
         return cls(recipe.score, checked_temperature(temperature), recipe.seed)
 
-    def randomness(self, u: Any, n_rows: int) -> Randomness:
-        """Given numbers, or the seeded ones; the score is deterministic without a seed."""
-        return Randomness(self.seed, scheme=self.scheme) if u is None else Randomness(given=_checked_u(u, n_rows))
+    def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
+        """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""
+        if u is not None and ids is not None:
+            raise InputError("u and ids cannot both be given: with ids, u comes from the seed and the id.")
+        keys = None if ids is None else checked_ids(ids, n_rows)
+        if u is None:
+            return Randomness(self.seed, keys=keys, scheme=self.scheme)
+        return Randomness(given=_checked_u(u, n_rows))
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,9 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : str or Score
-        The nonconformity score: "lac", "aps", "raps", "saps", or an object such as `RAPS(penalty=0.1)`.
+    method : str, Score or function
+        The nonconformity score: "lac", "aps", "raps", "saps", "topk", "margin", an object such as `RAPS(penalty=0.1)`,
+        or a function (probs, rank, u) of your own; see `OwnScore`.
     alpha : float
         Miscoverage level; sets hold the truth with probability at least 1 - alpha.
     temperature : float
@@ -126,7 +132,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str | Score = "raps",
+        method: ScoreLike = "raps",
         alpha: Alpha = 0.1,
         temperature: float = 1.0,
         randomized: bool = True,
@@ -157,28 +163,33 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         """How sets are made, but for their temperature: the parameters as one record, checked."""
         return Recipe.of(self)
 
-    def fit(self, logits: Any, labels: Any = None, *, u: Any = None) -> "ConformalClassifier":
+    def fit(self, logits: Any, labels: Any = None, *, u: Any = None, ids: Any = None) -> "ConformalClassifier":
         """Find the threshold from labelled rows that nothing else was chosen on.
 
-        `u` (n,) replaces the seeded randomisation by given numbers in [0, 1].
+        `u` (n,) replaces the seeded randomisation by given numbers in [0, 1]. With `ids`, one whole number or text for
+        each row, u comes from the seed and the id alone: a row keeps its set whatever the last bits of its logits.
+        Rows with the same id have the same u.
         """
         recipe = self.recipe
         data = fit_data(self, logits, labels)
         y = data.require_labels("ConformalClassifier.fit")
         scoring = Scoring.of(recipe, self.temperature)
-        randomness = scoring.randomness(u, len(data))
+        randomness = scoring.randomness(u, len(data), ids)
         (pairs,) = label_scores(ArrayRows(data.logits), y, scoring.score, [scoring.temperature], randomness)
         self._learn(data, pairs, recipe, scoring)
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
-    def predict_set(self, logits: Any, *, u: Any = None) -> NDArray[np.bool_]:
-        """Sets as booleans, (n, C): entry [i, y] says whether label y is in the set of row i."""
+    def predict_set(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+        """Sets as booleans, (n, C): entry [i, y] says whether label y is in the set of row i.
+
+        `u` and `ids`: as in `fit`.
+        """
         data = predict_data(self, logits)
-        sets: NDArray[np.bool_] = self._sets(data, self.thresholds_[None], u)[0]
+        sets: NDArray[np.bool_] = self._sets(data, self.thresholds_[None], u, ids)[0]
         return sets
 
-    def predict_sets(self, logits: Any, alphas: Any, *, u: Any = None) -> NDArray[np.bool_]:
+    def predict_sets(self, logits: Any, alphas: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
         """Sets for several levels at once, (n_alpha, n, C), nested: a smaller alpha never drops a label."""
         data = predict_data(self, logits)
         levels = list(np.atleast_1d(np.asarray(alphas, dtype=object)))
@@ -187,12 +198,12 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         q = [self.calibration_.thresholds(alpha) for alpha in levels]
         for alpha, thresholds in zip(levels, q, strict=True):
             self._warn_where_infinite(thresholds, alpha)
-        return self._sets(data, ScorePairs(np.stack([p.value for p in q]), np.stack([p.refine for p in q])), u)
+        return self._sets(data, ScorePairs(np.stack([p.value for p in q]), np.stack([p.refine for p in q])), u, ids)
 
-    def set_sizes(self, logits: Any, *, u: Any = None) -> NDArray[np.int64]:
+    def set_sizes(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,), without forming the sets where the threshold is global."""
-        data = predict_data(self, logits)
-        return sizes_under(data, self.calibration_.scoring, self.thresholds_, allow_empty=self.allow_empty, u=u)
+        data, scoring = predict_data(self, logits), self.calibration_.scoring
+        return sizes_under(data, scoring, self.thresholds_, allow_empty=self.allow_empty, u=u, ids=ids)
 
     def _learn(self, data: Logits, pairs: ScorePairs, recipe: Recipe, scoring: Scoring) -> None:
         """Find the threshold from the label scores of the rows."""
@@ -203,8 +214,8 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         self.threshold_ = float(value[0]) if self.calibration_.grouping is None else value
         remember_classes(self, data.n_classes, data.classes)
 
-    def _sets(self, data: Logits, thresholds: ScorePairs, u: Any) -> NDArray[np.bool_]:
-        return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u)
+    def _sets(self, data: Logits, thresholds: ScorePairs, u: Any, ids: Any) -> NDArray[np.bool_]:
+        return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u, ids=ids)
 
     def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
         infinite = np.isposinf(thresholds.value)
@@ -275,11 +286,11 @@ def fitted_at(
 
 
 def sets_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None, ids: Any = None
 ) -> NDArray[np.bool_]:
     """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
-    rows, randomness = ArrayRows(data.logits), scoring.randomness(u, len(data))
-    if thresholds.value.shape[1] == 1:
+    rows, randomness = ArrayRows(data.logits), scoring.randomness(u, len(data), ids)
+    if thresholds.value.shape[1] == 1 and scoring.score.compiled:
         q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
         return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q, int(not allow_empty))
     sets = class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
@@ -290,21 +301,21 @@ def sets_under(
 
 
 def sizes_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None, ids: Any = None
 ) -> NDArray[np.int64]:
     """Set sizes (n,) under thresholds (1,) or (C,); the sets are not formed where one threshold serves all classes."""
-    if thresholds.value.shape[0] > 1:
-        sets = sets_under(data, scoring, thresholds[None], allow_empty=allow_empty, u=u)[0]
+    if thresholds.value.shape[0] > 1 or not scoring.score.compiled:
+        sets = sets_under(data, scoring, thresholds[None], allow_empty=allow_empty, u=u, ids=ids)[0]
         counts: NDArray[np.int64] = sets.sum(axis=1)
         return counts
-    randomness = scoring.randomness(u, len(data))
+    randomness = scoring.randomness(u, len(data), ids)
     sizes: NDArray[np.int64] = prefix_sizes(
         ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds
     )[0]
     return sizes if allow_empty else sizes.clip(min=1)
 
 
-def scores(method: str | Score, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
+def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
     """Score of every label of every row, (n, C), as the paper's number; `u` is one number or one for each row.
 
     >>> import numpy as np

@@ -25,8 +25,9 @@ from thermoset.calibration import TemperatureScaler, confidence_at, probabilitie
 from thermoset.checking import CheckReport, Promise, check
 from thermoset.conformal import ConformalClassifier, Scoring, sets_under, sizes_under
 from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.scores import Score
-from thermoset.data import Logits, as_logits
+from thermoset.core.scores import Score, ScoreLike
+from thermoset.core.uniforms import checked_ids
+from thermoset.data import Logits, as_logits, split_indices
 from thermoset.display import html_curves, html_table
 from thermoset.errors import InputError
 from thermoset.estimators import fit_data, predict_data, remember_classes
@@ -105,7 +106,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str | Score = "raps",
+        method: ScoreLike = "raps",
         alpha: Alpha = 0.1,
         prefer: str | float = "coverage",
         objective: Literal["nll", "ece"] = "nll",
@@ -134,24 +135,28 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         return Recipe.of(self)
 
     def fit(
-        self, logits: Any, labels: Any = None, *, groups: Any = None, progress: Progress | None = None
+        self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, progress: Progress | None = None
     ) -> "TwoTemperaturePredictor":
         """Split labelled rows at random into calibration and conformal rows, and fit on them.
 
         `groups` (one name or number a row) keeps the rows of a group on one side: rows of one patient, font or camera
-        are not independent.
+        are not independent. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used.
         """
         data = fit_data(self, logits, labels)
-        exact_level(self.calibration_fraction, "calibration_fraction")
-        calibration, conformal = data.split(self.calibration_fraction, random_state=self.random_state, groups=groups)
-        return self.fit_split(calibration, conformal, progress=progress)
+        part = self.calibration_fraction
+        exact_level(part, "calibration_fraction")
+        some, rest = split_indices(len(data), part, random_state=self.random_state, groups=groups)
+        if ids is not None:
+            checked_ids(ids, len(data))
+            ids = np.array(ids, dtype=object)[rest]
+        return self.fit_split(data.take(some), data.take(rest), ids=ids, progress=progress)
 
     def fit_split(
-        self, calibration: Logits, conformal: Logits, *, progress: Progress | None = None
+        self, calibration: Logits, conformal: Logits, *, ids: Any = None, progress: Progress | None = None
     ) -> "TwoTemperaturePredictor":
         """Fit on the user's own split: temperatures from `calibration`, the threshold from `conformal`.
 
-        The two must not share rows.
+        The two must not share rows. `ids` are those of the conformal rows.
         """
         self._check_split(calibration, conformal)
         preference, recipe = read_preference(self.prefer), self.recipe  # before the work
@@ -179,7 +184,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             calibration_fraction=str(self.calibration_fraction),
             recalibrated=False,
         )
-        sets = ConformalClassifier.of(recipe, choice.temperature).fit(conformal)
+        sets = ConformalClassifier.of(recipe, choice.temperature).fit(conformal, ids=ids)
         artifact = Artifact(
             method=Method.of(recipe.score),
             alpha=str(recipe.alpha),
@@ -192,25 +197,25 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             choice=choice,
             measures=(),
             provenance=provenance,
-            **_of_sets(sets, conformal),
+            **_of_sets(sets, conformal, ids),
         )
         made = measure(calibration, scaler, choice, artifact.pool_sizes, recipe)
-        self._adopt(msgspec.structs.replace(artifact, measures=made))
+        self._adopt(msgspec.structs.replace(artifact, measures=made), recipe.score)
         return self
 
-    def recalibrate(self, conformal: Logits) -> "TwoTemperaturePredictor":
-        """Renew the threshold from new labelled rows; both temperatures stay."""
+    def recalibrate(self, conformal: Logits, *, ids: Any = None) -> "TwoTemperaturePredictor":
+        """Renew the threshold from new labelled rows, which may have ids; both temperatures stay."""
         data = predict_data(self, conformal)
         data.require_labels("recalibrate")
         old = self.artifact_
-        sets = ConformalClassifier.of(old.recipe, old.temperature_sets).fit(data)
+        sets = ConformalClassifier.of(self._recipe, old.temperature_sets).fit(data, ids=ids)
         provenance = msgspec.structs.replace(
             old.provenance, conformal_rows=len(data), conformal_sha256=fingerprint(data), recalibrated=True
         )
-        renewed = _of_sets(sets, data)
+        renewed = _of_sets(sets, data, ids)
         law = coverage_measures(renewed["pool_sizes"], old.alpha)
         kept = tuple(law[0] if measured.name == "coverage" else measured for measured in old.measures)
-        self._adopt(msgspec.structs.replace(old, provenance=provenance, measures=kept, **renewed))
+        self._adopt(msgspec.structs.replace(old, provenance=provenance, measures=kept, **renewed), self._scoring.score)
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
@@ -222,24 +227,24 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         """Calibrated probabilities: softmax at T*, (n, C)."""
         return probabilities(predict_data(self, logits), self.artifact_.temperature)
 
-    def predict_set(self, logits: Any) -> NDArray[np.bool_]:
-        """Sets at T-hat as booleans, (n, C)."""
-        return self._sets(predict_data(self, logits))
+    def predict_set(self, logits: Any, *, ids: Any = None) -> NDArray[np.bool_]:
+        """Sets at T-hat as booleans, (n, C); `ids` as in `ConformalClassifier.fit`."""
+        return self._sets(predict_data(self, logits), ids)
 
-    def set_sizes(self, logits: Any) -> NDArray[np.int64]:
+    def set_sizes(self, logits: Any, *, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
         data = predict_data(self, logits)
-        return sizes_under(data, self._scoring, self._thresholds, allow_empty=self.artifact_.allow_empty)
+        return sizes_under(data, self._scoring, self._thresholds, allow_empty=self.artifact_.allow_empty, ids=ids)
 
-    def answers(self, logits: Any) -> Answers:
+    def answers(self, logits: Any, *, ids: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
         data = predict_data(self, logits)
         sure = confidence_at(data, self.artifact_.temperature)
-        return Answers(data.logits.argmax(axis=1), sure, self._sets(data))
+        return Answers(data.logits.argmax(axis=1), sure, self._sets(data, ids))
 
-    def predict_records(self, logits: Any) -> list[Prediction]:
+    def predict_records(self, logits: Any, *, ids: Any = None) -> list[Prediction]:
         """Label, confidence and set of each row, for people and JSON."""
-        found = self.answers(logits)
+        found = self.answers(logits, ids=ids)
         names: Any = self.artifact_.classes or range(self.artifact_.n_classes)
         rows, columns = np.nonzero(found.sets)  # an object for each label of a set, none for those left out
         members = [names[column] for column in columns.tolist()]
@@ -267,7 +272,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             alpha=made.alpha,
             pool_sizes=np.array(made.pool_sizes),
             grouping=made.grouping,
-            exact=made.recipe.exact,
+            exact=self._recipe.exact,
             group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
         )
 
@@ -289,7 +294,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             selection=made.selection,  # type: ignore[arg-type]
             calibration_fraction=made.calibration_fraction,
         )
-        predictor._adopt(artifact)
+        predictor._adopt(artifact, artifact.method.score())
         return predictor
 
     def _repr_html_(self) -> str | None:
@@ -318,21 +323,23 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             return bundle
         return {"text/plain": repr(self), "text/html": shown}
 
-    def _adopt(self, artifact: Artifact) -> None:
-        """Take over what an artifact says; every prediction comes from it."""
+    def _adopt(self, artifact: Artifact, score: Score) -> None:
+        """Take over what an artifact says; every prediction comes from it, and from a score that it may not name."""
         self.artifact_ = artifact
         self.temperature_ = artifact.temperature
         self.temperature_sets_ = artifact.temperature_sets
         self.choice_ = artifact.choice
         self._thresholds = artifact.thresholds.pairs()
-        self._scoring = Scoring(artifact.method.score(), artifact.temperature_sets, artifact.seed, artifact.scheme)
+        self._recipe = artifact.recipe_with(score)
+        self._scoring = Scoring(score, artifact.temperature_sets, artifact.seed, artifact.scheme)
         value = self._thresholds.value
         self.threshold_ = float(value[0]) if artifact.grouping is None else value
         remember_classes(self, artifact.n_classes, artifact.classes)
 
-    def _sets(self, data: Logits) -> NDArray[np.bool_]:
-        thresholds = self._thresholds[None]
-        sets: NDArray[np.bool_] = sets_under(data, self._scoring, thresholds, allow_empty=self.artifact_.allow_empty)[0]
+    def _sets(self, data: Logits, ids: Any = None) -> NDArray[np.bool_]:
+        allow_empty = self.artifact_.allow_empty
+        sets: NDArray[np.bool_]
+        (sets,) = sets_under(data, self._scoring, self._thresholds[None], allow_empty=allow_empty, ids=ids)
         return sets
 
     def _check_split(self, calibration: Any, conformal: Any) -> None:
@@ -347,7 +354,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             )
 
 
-def _of_sets(fitted: ConformalClassifier, conformal: Logits) -> dict[str, Any]:
+def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[str, Any]:
     """The fields of an artifact that the conformal rows decide."""
     calibration = fitted.calibration_
     groups = calibration.group_of_class
@@ -357,5 +364,5 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits) -> dict[str, Any]:
         "group_of_class": None if groups is None else tuple(groups.tolist()),
         "seed": calibration.scoring.seed,
         "scheme": calibration.scoring.scheme,
-        "sizes": tuple(np.bincount(fitted.set_sizes(conformal)).tolist()),
+        "sizes": tuple(np.bincount(fitted.set_sizes(conformal, ids=ids)).tolist()),
     }

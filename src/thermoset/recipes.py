@@ -5,7 +5,7 @@ from typing import Any
 
 from thermoset.core.integrated import Law
 from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.scores import Score, resolve
+from thermoset.core.scores import Score, ScoreLike, resolve
 from thermoset.estimators import checked_seed
 from thermoset.groupings import resolve_grouping
 
@@ -23,7 +23,7 @@ class Recipe:
     7
     """
 
-    method: str | Score = "raps"
+    method: ScoreLike = "raps"
     alpha: Alpha = 0.1
     randomized: bool = True
     allow_empty: bool = True
@@ -70,8 +70,17 @@ class Recipe:
 
     @property
     def law(self) -> Law:
-        """The score as kernels take it where u is integrated out."""
+        """The score as kernels take it where u is integrated out; see `closed_form`."""
         return Law(self.score.formula, self.drawn)
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether u can be integrated out of what sets hold: one threshold for all classes, and a compiled score.
+
+        >>> Recipe("aps").closed_form, Recipe("aps", grouping="class").closed_form, Recipe("margin").closed_form
+        (True, False, False)
+        """
+        return self.grouping is None and self.score.compiled
 
     @property
     def exact(self) -> bool:

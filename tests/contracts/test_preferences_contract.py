@@ -70,7 +70,7 @@ def test_it_says_how_many_rows_it_needs(kind, prefer):
 @pytest.mark.parametrize(("kind", "prefer"), TYPED)
 def test_it_says_whether_groups_can_have_it(rows, kind, prefer):
     recipe, grid = ts.Recipe("aps", grouping="class"), [1.0, 3.0]
-    if kind.one_threshold:
+    if kind.needs_closed_form:
         with pytest.raises(InputError, match="needs one threshold for all classes"):
             choose(rows, recipe, prefer=prefer, calibrated=3.0, temperatures=grid)
         return

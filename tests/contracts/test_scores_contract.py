@@ -13,6 +13,7 @@ from thermoset.conformal import ConformalClassifier, scores
 from thermoset.core import scores as module
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
+from thermoset.testing import check_score
 
 NAMES = list(thermoset.SCORES)
 ALL = pytest.mark.parametrize("name", NAMES)
@@ -26,6 +27,15 @@ def data(n=150, n_classes=8, seed=0):
 
 def test_the_oracle_knows_every_score():
     assert sorted(NAMES) == sorted(oracle.METHODS)
+
+
+@ALL
+def test_every_score_passes_what_users_run_on_theirs(name):
+    report = check_score(name, temperatures=(0.01, 1.0, 100.0))
+    assert report.monotone
+    assert report.distinct
+    assert report.compiled is thermoset.SCORES[name].compiled
+    assert report.name == thermoset.SCORES[name].name
 
 
 @ALL

@@ -8,7 +8,7 @@ from mpmath import mp
 from scipy.stats import kstest
 
 from thermoset.core.exponentials import MOST_NEGATIVE, exp, log_add
-from thermoset.core.masses import log_mass_below, log_weight, rank_gaps, weigh
+from thermoset.core.masses import WeightedRow, log_mass_below, log_weight, rank_gaps, weigh
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax
 from thermoset.core.sources import ranked, widened
 from thermoset.core.uniforms import Randomness, id_keys
@@ -81,8 +81,10 @@ def _ranked(rng, n_classes, spread, n_masked=0):
 
 
 def _weights(row, temperature):
-    gaps = np.empty(len(row))
-    return weigh(gaps, rank_gaps(row, gaps), temperature, np.empty(len(row)))
+    gaps, weight = np.empty(len(row)), np.empty(len(row))
+    masked = rank_gaps(row, gaps)
+    weigh(gaps, temperature, weight)
+    return WeightedRow(gaps, masked, 1.0 / temperature, weight)
 
 
 @pytest.mark.parametrize("spread", [1.0, 60.0])

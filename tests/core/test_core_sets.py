@@ -6,7 +6,7 @@ from mpmath import mp
 
 import oracle
 from on_arrays import class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
-from thermoset.core import labels as stage
+from thermoset.core import general as stage
 from thermoset.core.scores import RAPS, SCORES
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
@@ -14,6 +14,7 @@ from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 
 ALL = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+COMPILED = pytest.mark.parametrize("score", [score for score in SCORES.values() if score.compiled], ids=repr)
 TEMPERATURES = (0.01, 0.3, 1.0, 100.0)
 
 
@@ -68,7 +69,7 @@ def test_a_label_score_is_the_entry_of_the_matrix(score, kind, temperature):
         assert matrix.refine[pick].tobytes() == own.refine.tobytes()
 
 
-@ALL
+@COMPILED
 @KINDS
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 def test_sets_are_prefixes_and_are_what_the_scores_say(score, kind, temperature):
@@ -138,7 +139,7 @@ def test_tied_rows_rank_by_label_index(score):
                 assert abs(matrix.value[i, label] - exact[label].value) <= bound
 
 
-@ALL
+@COMPILED
 @KINDS
 def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
     logits = rows(kind, n=97, seed=5)
@@ -175,7 +176,7 @@ def test_a_bad_number_of_threads_is_named(threads, monkeypatch):
         label_scores(rows("distinct"), np.zeros(120, dtype=np.int64), SCORES["aps"], 1.0, Randomness())
 
 
-@ALL
+@COMPILED
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_narrow_floats_score_as_the_numbers_they_are(score, dtype):
     narrow = np.random.default_rng(6).normal(scale=5, size=(80, 7)).astype(dtype)
@@ -204,7 +205,7 @@ def test_nothing_is_written_into_the_input():
     assert logits.tobytes() == before
 
 
-@ALL
+@COMPILED
 def test_at_least_one_label_is_the_top_one(score):
     logits = rows("tied", seed=8)
     nothing = ScorePairs(np.array([-1.0]), np.array([-np.inf]))
@@ -214,7 +215,7 @@ def test_at_least_one_label_is_the_top_one(score):
         assert np.flatnonzero(found).tolist() == [oracle.ranking(row)[0]]
 
 
-@ALL
+@COMPILED
 def test_an_infinite_threshold_lets_everything_in_and_a_large_one_no_mask(score):
     logits = rows("masked", seed=9)
     q = ScorePairs(np.array([1e300, np.inf]), np.array([np.inf, np.inf]))

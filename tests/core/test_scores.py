@@ -84,6 +84,21 @@ def test_saps_by_hand():
     by_hand(SAPS(weight=0.5), [0.3, 0.6, 0.1], [0.725, 0.15, 1.225], u=0.25)
 
 
+def test_topk_by_hand():
+    # rank + u: ranks 1, 3, 2 and u = .25
+    by_hand("topk", [0.5, 0.2, 0.3], [1.25, 3.25, 2.25], u=0.25)
+
+
+def test_margin_by_hand():
+    # the top label: .3 - .5; the others: .5 - .3, .5 - .2; u plays no part
+    by_hand("margin", [0.5, 0.3, 0.2], [-0.2, 0.2, 0.3])
+    by_hand("margin", [0.2, 0.5, 0.3], [0.3, -0.2, 0.2], u=0.4)
+    # two at the top: nothing between them
+    by_hand("margin", [0.4, 0.4, 0.2], [0.0, 0.0, 0.2])
+    # a masked class is no other class: .25 - .75, .75 - .25
+    by_hand("margin", [0.25, 0.0, 0.75], [0.5, math.inf, -0.5])
+
+
 def test_temperature_by_hand():
     # weights 16, 4, 1 are 4, 2, 1 at T = 2: p = 4/7, 2/7, 1/7
     logits = np.log([[16.0, 4.0, 1.0]])
@@ -101,7 +116,7 @@ def test_masked_class_by_hand():
     by_hand("saps", [0.25, 0.0, 0.75], [0.85, math.inf, 0.375], u=0.5)  # .75 + .5 * .2
     # one class left: its probability is 1
     for method in SCORES:
-        by_hand(method, [0.0, 1.0], [math.inf, {"lac": 0.0, "topk": 2.0}.get(method, 1.0)])
+        by_hand(method, [0.0, 1.0], [math.inf, {"lac": 0.0, "topk": 2.0, "margin": -1.0}.get(method, 1.0)])
 
 
 def test_one_u_for_each_row():
@@ -167,8 +182,10 @@ def test_both_numbers_of_a_pair_against_mpmath(row, temperature, u, method):
             assert abs(value - score.value) <= bound * max(1, score.value)
             if method == "saps" and label == top:
                 continue  # u p is the value; what refines it is p
-            mass = score.mass if method != "topk" else oracle.row_scores("aps", row, weights, 1.0)[top].mass
-            expected = _refinement(method, mass)
+            if method == "margin" and label == top:
+                expected = mp.log(score.mass)
+            else:
+                expected = _refinement(method, score.tie if method == "topk" else score.mass)
             assert refine == expected or abs(refine - expected) <= bound
 
 

@@ -22,6 +22,7 @@ INTEGRATED = (
 )
 THRESHOLD = [metric.name for metric in metrics.swept_metrics()].index("threshold")
 METHODS = (*SCORES, RAPS(penalty=0.1, k_reg=1))
+COMPILED = (*(name for name, score in SCORES.items() if score.compiled), METHODS[-1])  # those with a closed form
 KINDS = ("plain", "ties", "duplicates", "masked", "masked labels", "one winner")
 quiet = pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 
@@ -164,9 +165,9 @@ def over_many_u(logits, labels, method, temperature, alpha, draws, allow_empty=T
 def test_integrated_u_is_the_average_over_drawn_u(temperature, allow_empty):
     logits, labels = generated(500, 10, signal=0.2)
     result = sweep(
-        logits, labels, [temperature], METHODS, [0.1, 0.3], 1, evaluation="integrated", allow_empty=allow_empty
+        logits, labels, [temperature], COMPILED, [0.1, 0.3], 1, evaluation="integrated", allow_empty=allow_empty
     )
-    for method, name in zip(METHODS, result.methods, strict=True):
+    for method, name in zip(COMPILED, result.methods, strict=True):
         for alpha in result.alphas:
             many = over_many_u(logits, labels, method, temperature, alpha, 300, allow_empty)
             for metric, (mean, error) in many.items():
@@ -180,8 +181,8 @@ def test_integrated_u_is_the_average_over_drawn_u(temperature, allow_empty):
 @pytest.mark.parametrize("temperature", [0.05, 2.0])
 def test_integrated_u_is_the_average_on_real_logits(real, temperature):
     logits, labels = (array[:2000] for array in real("cifar100_resnet50"))
-    result = sweep(logits, labels, [temperature], METHODS, [0.1], 1, evaluation="integrated")
-    for method, name in zip(METHODS, result.methods, strict=True):
+    result = sweep(logits, labels, [temperature], COMPILED, [0.1], 1, evaluation="integrated")
+    for method, name in zip(COMPILED, result.methods, strict=True):
         for metric, (mean, error) in over_many_u(logits, labels, method, temperature, 0.1, 30).items():
             got = result.of_trials(metric, name)[0, 0]
             assert abs(got - mean) <= error, (name, metric, got, mean, error)
@@ -190,8 +191,8 @@ def test_integrated_u_is_the_average_on_real_logits(real, temperature):
 @quiet
 def test_integrated_u_is_the_average_where_thresholds_are_many_ranks_apart():
     logits, labels = problem("plain", 150, 120, 0.3, np.float32, 4)
-    result = sweep(logits, labels, [0.3, 20.0], METHODS, [0.1, 0.5], 8, evaluation="integrated")
-    for method, name in zip(METHODS, result.methods, strict=True):
+    result = sweep(logits, labels, [0.3, 20.0], COMPILED, [0.1, 0.5], 8, evaluation="integrated")
+    for method, name in zip(COMPILED, result.methods, strict=True):
         for j, temperature in enumerate(result.temperatures):
             for metric, (mean, error) in over_many_u(logits, labels, method, temperature, 0.5, 100).items():
                 got = result.of_trials(metric, name, 0.5)[j, 0]
@@ -202,8 +203,8 @@ def test_integrated_u_is_the_average_where_thresholds_are_many_ranks_apart():
 def test_integrated_u_with_masked_classes_and_ties():
     logits, labels = problem("ties", 400, 8, 2.0, np.float64, 3)
     logits[(np.random.default_rng(0).random(logits.shape) < 0.2) & (np.eye(8)[labels] == 0)] = -np.inf
-    result = sweep(logits, labels, [0.05, 1.0], METHODS, [0.2], 1, evaluation="integrated")
-    for method, name in zip(METHODS, result.methods, strict=True):
+    result = sweep(logits, labels, [0.05, 1.0], COMPILED, [0.2], 1, evaluation="integrated")
+    for method, name in zip(COMPILED, result.methods, strict=True):
         for j, temperature in enumerate(result.temperatures):
             for metric, (mean, error) in over_many_u(logits, labels, method, temperature, 0.2, 300).items():
                 got = result.of_trials(metric, name)[j, 0]
@@ -240,8 +241,8 @@ def test_integrated_coverage_and_class_gaps_have_the_closed_form(temperature):
 def test_integrating_leaves_the_reported_class_gaps_and_thresholds_drawn():
     logits, labels = generated(500, 20, signal=0.2)
     grid = [0.05, 1.0, 3.0]
-    drawn = sweep(logits, labels, grid, METHODS, [0.1, 0.2], 5)
-    smooth = sweep(logits, labels, grid, METHODS, [0.1, 0.2], 5, evaluation="integrated")
+    drawn = sweep(logits, labels, grid, COMPILED, [0.1, 0.2], 5)
+    smooth = sweep(logits, labels, grid, COMPILED, [0.1, 0.2], 5, evaluation="integrated")
     assert drawn.metrics == tuple(metric.name for metric in metrics.swept_metrics())
     assert smooth.metrics == drawn.metrics + INTEGRATED
     for name in ("top_coverage_gap", "avg_coverage_gap", "threshold"):
@@ -276,7 +277,8 @@ def test_threads_and_blocks_change_no_bit(evaluation, monkeypatch):
 
     def run(n_jobs):
         grid = [0.02, 0.3, 1.0, 1.1, 2.2]
-        return sweep(logits, labels, grid, METHODS, [0.1, 0.3], 12, n_jobs=n_jobs, evaluation=evaluation).trial_values
+        methods = METHODS if evaluation == "drawn" else COMPILED
+        return sweep(logits, labels, grid, methods, [0.1, 0.3], 12, n_jobs=n_jobs, evaluation=evaluation).trial_values
 
     once = run(1).tobytes()
     for n_jobs in (2, 5, None):
@@ -314,7 +316,7 @@ def test_adding_methods_alphas_or_temperatures_changes_no_other_value():
 def test_a_trial_is_the_same_however_many_are_run(evaluation):
     logits, labels = generated(400, 10)
     few, many = (
-        sweep(logits, labels, [0.05, 1.0], METHODS, trials=n, evaluation=evaluation).trial_values for n in (5, 20)
+        sweep(logits, labels, [0.05, 1.0], COMPILED, trials=n, evaluation=evaluation).trial_values for n in (5, 20)
     )
     assert few.tobytes() == many[..., :5].tobytes()
 

@@ -19,6 +19,14 @@ def predict(
     logits: Annotated[Path, typer.Argument(help="Logits: npz, npy, csv, parquet, safetensors or pt.")],
     out: Annotated[Path, typer.Option(help="File for the predictions: parquet, csv, jsonl or npz.")],
     probabilities: Probabilities = False,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Column of the csv or parquet file (array of the npz) that holds ids: a row's set then depends on the "
+            "seed, its logits and its id, and the ids are written with the predictions.",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write label, confidence and set of every row; the file is read in blocks and may be longer than the memory."""
@@ -33,13 +41,13 @@ def predict(
     sizes = np.zeros(model.artifact_.n_classes + 1, dtype=np.int64)
     rows = 0
     with (
-        open_blocks(logits, probabilities=probabilities) as blocks,
-        open_predictions(out, model.artifact_.classes) as written,
+        open_blocks(logits, probabilities=probabilities, id_column=id_column) as blocks,
+        open_predictions(out, model.artifact_.classes, ids=blocks.id_kind) as written,
         ProgressBar(quiet, "Predicting") as bar,
     ):
-        for block in blocks:
-            answers = model.answers(block)
-            written.write(*answers)
+        for block, ids in ((block, None) for block in blocks) if id_column is None else blocks.with_ids():
+            answers = model.answers(block, ids=ids)
+            written.write(*answers, ids=ids)
             sizes += np.bincount(answers.sets.sum(axis=1), minlength=len(sizes))
             rows += len(block)
             bar.tell(rows, blocks.n_rows)

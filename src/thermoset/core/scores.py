@@ -11,17 +11,21 @@ A score is a *pair* (value, refine) ordered lexicographically. `value` is the pa
     top     share of the top class; the others together have `rest`
     u       the row's uniform number; 1 makes the score deterministic
 
-To add a score: write its value, its refinement and its record here, give it a branch in `score_value` and
-`score_refine` and a line in `SCORES`; the contract tests collect it. Within a row the pair must not fall as the
-rank grows: sets are prefixes. For the sweep the value must also be affine in u, and over all u a rank's values must
-not reach into the next rank's: at most one label of a row depends on u.
+To add a compiled score: write its value, its refinement and its record here, give it a code, a branch in
+`score_value` and `score_refine` and a line in `SCORES`; the contract tests collect it. The record must state its
+`step`, the most that one rank adds to the value by itself: bounds of rounding errors rest on it. Within a row the pair
+must not fall as the rank grows: sets are prefixes. For the sweep the value must also be affine in u, and over all u a
+rank's values must not reach into the next rank's: at most one label of a row depends on u.
+
+A plain score is NumPy on sorted rows, promises none of this, and takes the general path (`core.general`), which is
+slower: derive from `PlainScore`, or give `method=` a function.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,6 +33,7 @@ from thermoset.bounds import real_number
 from thermoset.core.compiling import leaf_kernel
 from thermoset.core.exponentials import Floats, Ints, log_add
 from thermoset.core.masses import Shares
+from thermoset.core.plain import SortedRows, margin
 from thermoset.errors import InputError
 
 __all__ = [
@@ -40,7 +45,11 @@ __all__ = [
     "Cut",
     "Formula",
     "Formulas",
+    "Margin",
+    "OwnScore",
+    "PlainScore",
     "Score",
+    "ScoreLike",
     "TopK",
     "formula_at",
     "formulas",
@@ -173,11 +182,15 @@ def lets_in(cut: Cut, formula: Formula, rank: int, shares: Shares, u: float) -> 
 
 @dataclass(frozen=True)
 class Score:
-    """What a score is to the core: a branch of its formulas, their parameters, and whether u matters."""
+    """What a score is to the core: a branch of its formulas, their parameters, and whether u matters.
+
+    `compiled` says which path it takes: kernels, which need its formula, or the general one, which needs its pairs.
+    """
 
     name: ClassVar[str]
     code: ClassVar[int]
     uses_u: ClassVar[bool] = True
+    compiled: ClassVar[bool] = True
 
     @property
     def parameters(self) -> tuple[float, float, float]:
@@ -192,12 +205,19 @@ class Score:
     @property
     def formula(self) -> Formula:
         """The record that kernels take."""
+        if not self.compiled:
+            known = ", ".join(repr(name) for name, score in SCORES.items() if score.compiled)
+            raise InputError(f"score {self.name!r} is not compiled, and this needs a score that is: {known}.")
         code = getattr(self, "code", -1)
         if code not in _CODES:
             raise InputError(
                 f"{type(self).__name__} has the code {code!r}, which no formula has. Use a score of SCORES."
             )
         return Formula(code, self.parameters, self.step)
+
+    def pairs(self, rows: SortedRows) -> object:
+        """Value, or (value, refine), of every rank of sorted rows, each (n, C): what the general path takes."""
+        raise NotImplementedError(f"{type(self).__name__} has no pairs(rows): a plain score must define it.")
 
 
 def formulas(scores: Sequence[Score]) -> Formulas:
@@ -308,7 +328,7 @@ class SAPS(Score):
 
 @dataclass(frozen=True)
 class TopK(Score):
-    """The rank of the label, made distinct by u: sets of k or k + 1 top labels for every row, whatever the logits say.
+    """The rank of the label, made distinct by u: sets of k or k + 1 top labels, and u says which rows get one more.
 
     >>> TopK()
     TopK()
@@ -323,6 +343,85 @@ class TopK(Score):
         return 1.0
 
 
+@dataclass(frozen=True)
+class PlainScore(Score):
+    """A score in plain NumPy, for those who write their own: define `name` and `pairs`.
+
+    `pairs` is given `SortedRows`, which beside probabilities hold logarithms that do not underflow, and returns the
+    value, or (value, refine) with a second number that decides where values are equal. Higher is worse.
+
+    >>> class Odds(PlainScore):
+    ...     name, uses_u = "odds", False
+    ...
+    ...     def pairs(self, rows):
+    ...         return -rows.gaps
+    >>> Odds().compiled
+    False
+    """
+
+    compiled: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Margin(PlainScore):
+    """The largest other probability minus the label's own: p_(2) - p_(1) for the top label, else p_(1) - p_y.
+
+    >>> Margin()
+    Margin()
+    """
+
+    name: ClassVar[str] = "margin"
+    uses_u: ClassVar[bool] = False
+
+    def pairs(self, rows: SortedRows) -> object:
+        """See `core.plain.margin`."""
+        return margin(rows)
+
+
+class OwnScore(PlainScore):
+    """A function (probs, rank, u) as a score; `method=function` makes it by itself.
+
+    probs (n, C) are each row's probabilities in falling order, rank (C,) counts from 1, u is (n, 1). The function
+    returns values (n, C), or a pair (value, refine) of such arrays, and must depend on nothing else. `uses_u=False`
+    says that it does not look at u. `thermoset.testing.check_score` tries it out. Two are equal if their functions and
+    names are. The name must not be one of `SCORES`; a predictor with such a score cannot be saved.
+
+    >>> OwnScore(lambda probs, rank, u: rank - u * probs, "ranks")
+    OwnScore('ranks')
+    """
+
+    function: Callable[..., Any]
+
+    def __init__(self, function: Any, name: str | None = None, *, uses_u: bool = True) -> None:
+        if not callable(function) or isinstance(function, type):
+            raise InputError(f"a score of your own must be a function (probs, rank, u); got {function!r}.")
+        given = getattr(function, "__name__", type(function).__name__) if name is None else name
+        if given in SCORES:
+            raise InputError(f"{given!r} is a score of thermoset already. Try OwnScore(function, 'my_{given}').")
+        for field, value in (("function", function), ("name", given), ("uses_u", uses_u)):
+            object.__setattr__(self, field, value)  # scores are frozen
+
+    def __repr__(self) -> str:
+        return f"OwnScore({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OwnScore) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        return self.function, self.name, self.uses_u
+
+    def pairs(self, rows: SortedRows) -> object:
+        """What the function says."""
+        return self.function(rows.probs, rows.rank, rows.u)
+
+
+ScoreLike = str | Score | Callable[..., Any]
+"""What `method=` takes: a name of `SCORES`, a score object, or a function (probs, rank, u)."""
+
 SCORES: Mapping[str, Score] = MappingProxyType(
     {
         "lac": LAC(),
@@ -331,24 +430,28 @@ SCORES: Mapping[str, Score] = MappingProxyType(
         "raps_published": RAPS(randomize_penalty=True),
         "saps": SAPS(),
         "topk": TopK(),
+        "margin": Margin(),
     }
 )
 """Every score by the name that `method=` takes."""
 
 
-def resolve(method: str | Score) -> Score:
-    """Turn a name or a score object into the score.
+def resolve(method: ScoreLike) -> Score:
+    """Turn a name, a score object or a function into the score.
 
     >>> resolve("saps")
     SAPS(weight=0.2)
     >>> resolve("apps")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: method must be a score object or one of 'lac', 'aps', 'raps', ...; got 'apps'.
+    thermoset.errors.InputError: method must be a score object or one of 'lac', 'aps', 'raps', ...; got 'apps'. ...
     """
     if isinstance(method, Score):
         return method
-    if method in SCORES:
+    if isinstance(method, str) and method in SCORES:
         return SCORES[method]
+    if callable(method) and not isinstance(method, type):
+        return OwnScore(method)
     names = ", ".join(repr(name) for name in SCORES)
-    raise InputError(f"method must be a score object or one of {names}; got {method!r}.")
+    remedy = "A function (probs, rank, u) makes a score of your own."
+    raise InputError(f"method must be a score object or one of {names}; got {method!r}. {remedy}")

@@ -4,19 +4,24 @@ A row's own u (scheme 2) comes from the seed and a coarse key of the row: how fa
 logits lie below the largest, in steps of 1/157. The key does not see the last bits of the logits, which the same
 network gives differently on another machine or in another batch. Any fixed function of the row keeps the law of
 coverage: exchangeability is all it needs. Scheme 1, a hash of the bits of all logits, remains for older artifacts.
+
+Where rows have ids, u comes from the seed and the id alone, whatever the scheme and the logits.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import shown
 from thermoset.core.compiling import leaf_kernel
 from thermoset.core.exponentials import Floats, Ints, as_bits
+from thermoset.errors import InputError
 
-__all__ = ["CURRENT_SCHEME", "SCHEMES", "Keys", "Randomness", "id_keys", "trial_keys", "trial_uniforms"]
+__all__ = ["CURRENT_SCHEME", "SCHEMES", "Keys", "Randomness", "checked_ids", "id_keys", "trial_keys", "trial_uniforms"]
 
 Keys = NDArray[np.uint64]
 
@@ -131,8 +136,28 @@ def id_keys(ids: Iterable[object]) -> Keys:
     >>> bool(id_keys(["7"])[0] == id_keys([7])[0])
     True
     """
-    digests = b"".join(hashlib.blake2b(str(one).encode(), digest_size=8).digest() for one in ids)
+    texts = (str(one).encode(errors="surrogatepass") for one in ids)
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+def checked_ids(ids: Any, n_rows: int) -> Keys:
+    """The keys of ids that a user gave: one whole number or text for each row, repeats allowed.
+
+    >>> checked_ids([3.5], 1)
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: ids must be whole numbers or text; ids[0] is 3.5. Make it one of them.
+    """
+    given = np.asarray(ids).tolist() if hasattr(ids, "__array__") else ids
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise InputError(f"ids must be {n_rows} whole numbers or texts, one for each row; got {shown(ids)}.")
+    if len(given) != n_rows:
+        raise InputError(f"ids must be {n_rows}, one for each row; got {len(given)}.")
+    for row, one in enumerate(given):
+        if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
+            raise InputError(f"ids must be whole numbers or text; ids[{row}] is {shown(one)}. Make it one of them.")
+    return id_keys(given)
 
 
 @dataclass(frozen=True)

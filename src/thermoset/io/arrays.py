@@ -8,7 +8,7 @@ import math
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,14 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
     LABELS,
     NAMES,
+    Ids,
     Request,
     RowSource,
     build,
     check_shape,
     check_size,
     first_of,
+    no_ids,
     scores_name,
     write_whole,
 )
@@ -114,7 +116,27 @@ def open_npz(path: Path, request: Request, stack: ExitStack) -> RowSource:
             check_member(members[names], path.stat().st_size)
             check_size(members[names].file_size, request.max_bytes, members[names].filename)
             classes = texts(_read_member(archive, members[names]))
-    return RowSource(header.shape, classes, partial(_member_blocks, archive, scores))
+        ids = None if request.id_column is None else _npz_ids(archive, members, request, header.shape)
+    return RowSource(header.shape, classes, partial(_member_blocks, archive, scores), ids)
+
+
+def _npz_ids(
+    archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], request: Request, shape: tuple[int, ...]
+) -> Ids:
+    """Read the array of ids, whole: within the limit."""
+    name = request.id_column or ""
+    if name not in members:
+        raise no_ids(name, members)
+    check_member(members[name], Path(archive.filename or "").stat().st_size)
+    check_size(members[name].file_size, request.max_bytes, members[name].filename)
+    found = _read_member(archive, members[name])
+    if found.shape != shape[:1] or found.dtype.kind not in "iuUS":
+        raise FileFormatError(
+            f"array {quoted(name)} must hold {shape[0]} ids, whole numbers or text; got {found.dtype}, shape "
+            f"{found.shape}."
+        )
+    ids: list[Any] = texts(found) if found.dtype.kind in "US" else found.tolist()
+    return Ids(lambda: iter(ids), text=not np.can_cast(found.dtype, np.int64))
 
 
 def read_npy(path: Path, request: Request) -> Logits:

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from thermoset.io.arrays import open_npy, open_npz
 from thermoset.io.files import (
     MOST_BYTES,
     FilePath,
+    Ids,
     Request,
     RowSource,
     build,
@@ -41,6 +43,7 @@ OPENERS: dict[str, Callable[[Path, Request, ExitStack], RowSource]] = {
     ".pt": open_pt,
     ".pth": open_pt,
 }
+WITH_IDS = (".npz", ".csv", ".parquet")
 BLOCK_BYTES = 1 << 24
 VALUE_BYTES = 8  # of a float64, the largest type of logits
 ROW_OF_BLOCK = re.compile(r"(logits|probs)\[(\d+)")
@@ -57,6 +60,8 @@ class LogitBlocks:
     classes : tuple of str, or None
     block_rows : int
         The most rows a block has.
+    ids : Ids, or None
+        The ids of the rows, where they were asked for.
     """
 
     n_rows: int | None
@@ -66,6 +71,22 @@ class LogitBlocks:
     _path: Path = field(repr=False)
     _request: Request = field(repr=False)
     _read: Callable[[int], Iterator[Any]] = field(repr=False)
+    ids: Ids | None = field(default=None, repr=False)
+
+    @property
+    def id_kind(self) -> Literal["number", "text"] | None:
+        """What the ids are, where they were asked for."""
+        return None if self.ids is None else "text" if self.ids.text else "number"
+
+    def with_ids(self) -> Iterator[tuple[Logits, list[Any]]]:
+        """The blocks with the ids of their rows; the file must have been opened with `id_column`."""
+        if self.ids is None:
+            raise InputError("there are no ids: name their column when the file is opened, as id_column=.")
+        with errors_about(self._path):
+            ids = self.ids.read()
+            for block in self:
+                some = islice(ids, len(block))
+                yield block, list(map(str, some) if self.ids.text else some)
 
     def __iter__(self) -> Iterator[Logits]:
         done = 0
@@ -91,7 +112,12 @@ class LogitBlocks:
 
 @contextmanager
 def open_blocks(
-    path: FilePath, *, probabilities: bool = False, block_bytes: int = BLOCK_BYTES, max_bytes: int | None = None
+    path: FilePath,
+    *,
+    probabilities: bool = False,
+    id_column: str | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    max_bytes: int | None = None,
 ) -> Iterator[LogitBlocks]:
     """Open a file of logits to read it in blocks of rows.
 
@@ -105,6 +131,9 @@ def open_blocks(
         A file of any kind that `load` reads.
     probabilities : bool
         The file holds probabilities; see `load`.
+    id_column : str, optional
+        The column of a csv or parquet file, or the array of an npz file, that holds ids: whole numbers or text, not a
+        class. `LogitBlocks.with_ids` gives them. The ids of an npz file are read whole.
     block_bytes : int
         A block has at most as many rows as fit, as float64, into so many bytes, and at least one.
     max_bytes : int, optional
@@ -126,7 +155,9 @@ def open_blocks(
     """
     source, suffix = existing(path, tuple(OPENERS))
     limit = byte_limit(max_bytes)
-    request = Request(probabilities, limit, find_labels=False)
+    if id_column is not None and suffix not in WITH_IDS:
+        raise InputError(f"{source}: ids can be read from {', '.join(WITH_IDS)}; got {suffix}. Leave out id_column.")
+    request = Request(probabilities, limit, find_labels=False, id_column=id_column)
     size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
     with ExitStack() as stack:  # not inside errors_about: the caller's own errors are not about this file
         with errors_about(source):
@@ -136,7 +167,7 @@ def open_blocks(
             classes = None if rows.classes is None else class_names(rows.classes, n_classes)
         block_rows = max(1, min(size, limit) // (n_classes * VALUE_BYTES))
         block_rows = block_rows if n_rows is None else min(block_rows, n_rows)
-        yield LogitBlocks(n_rows, n_classes, classes, block_rows, source, request, rows.read)
+        yield LogitBlocks(n_rows, n_classes, classes, block_rows, source, request, rows.read, rows.ids)
 
 
 def _checked_shape(shape: tuple[int | None, ...], request: Request) -> tuple[int | None, int]:

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, NamedTuple
 
 from thermoset.bounds import whole_number
 from thermoset.data import Logits
-from thermoset.data.quoting import printable
+from thermoset.data.quoting import printable, quoted
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MOST_BYTES",
     "NAMES",
     "FilePath",
+    "Ids",
     "Request",
     "RowSource",
     "as_path",
@@ -37,6 +39,7 @@ __all__ = [
     "first_of",
     "known_suffix",
     "need",
+    "no_ids",
     "physical_memory",
     "read_at_most",
     "scores_name",
@@ -62,6 +65,20 @@ class Request(NamedTuple):
     probabilities: bool
     max_bytes: int
     find_labels: bool  # look for labels beside the file: not if the user named a file of labels
+    id_column: str | None = None  # the column (array) that holds ids and is no class
+
+
+class Ids(NamedTuple):
+    """The ids of the rows of an open file: how to go through them from the first row on, and whether they are text."""
+
+    read: Callable[[], Iterator[object]]
+    text: bool
+
+
+def no_ids(name: str, held: Iterable[str]) -> FileFormatError:
+    """The complaint that there is no such column or array."""
+    found = ", ".join(map(quoted, islice(held, 5)))
+    return FileFormatError(f"there is no {quoted(name)} to take ids from; the file begins with {found}.")
 
 
 class RowSource(NamedTuple):
@@ -70,6 +87,7 @@ class RowSource(NamedTuple):
     shape: tuple[int | None, ...]  # None: how many rows there are is only known after the last
     classes: object  # names as the file gives them, or None
     read: Callable[[int], Iterator[object]]  # arrays of at most so many rows, from the first row on
+    ids: Ids | None = None  # if they were asked for
 
 
 def as_path(path: object) -> Path:

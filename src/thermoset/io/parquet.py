@@ -16,7 +16,18 @@ from thermoset.data import Logits
 from thermoset.data.arrays import column_classes, first_repeated
 from thermoset.data.quoting import quoted, reason
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import LABELS, PROBABILITIES, Request, RowSource, build, check_size, first_of, need
+from thermoset.io.files import (
+    LABELS,
+    PROBABILITIES,
+    Ids,
+    Request,
+    RowSource,
+    build,
+    check_size,
+    first_of,
+    need,
+    no_ids,
+)
 from thermoset.io.pages import Group, Leaf, check_pages, read_footer
 from thermoset.io.safe import names_from_json
 from thermoset.io.text import is_whole, label_column
@@ -100,7 +111,7 @@ def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
     with _arrow_errors(arrow):
         options = {"buffer_size": BUFFER_BYTES, "pre_buffer": False}
         file = stack.enter_context(parquet.ParquetFile(path, **options))
-        layout = _layout(arrow, file.schema_arrow, request.probabilities)
+        layout = _layout(arrow, file.schema_arrow, request.probabilities, request.id_column)
         check_size(layout.row_bytes, request.max_bytes, "a row")
         source = OpenFile(path, file, groups, layout, request.max_bytes)
         width = len(layout.names) if layout.key is None else _declared_width(source)
@@ -108,7 +119,11 @@ def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
             first = next(_blocks(arrow, source, None, 1), None)
             width = 2 if first is None else first.shape[1]
         shape = sum(group.rows for group in groups), width
-        return RowSource(shape, layout.classes, partial(_blocks, arrow, source, width))
+        ids = None
+        if request.id_column is not None:
+            kind = file.schema_arrow.field(request.id_column).type
+            ids = Ids(partial(_ids, arrow, source, request.id_column), text=not _fits_int64(arrow, kind))
+        return RowSource(shape, layout.classes, partial(_blocks, arrow, source, width), ids)
 
 
 def write_parquet(stream: BinaryIO, logits: Logits) -> None:
@@ -139,8 +154,10 @@ def _arrow_errors(arrow: ModuleType) -> Iterator[None]:
         raise FileFormatError(f"not a readable parquet file, or a truncated one ({reason(error)}).") from None
 
 
-def _layout(arrow: ModuleType, schema: Any, probabilities: bool) -> Layout:
-    fields = list(schema)
+def _layout(arrow: ModuleType, schema: Any, probabilities: bool, ids: str | None = None) -> Layout:
+    fields = [field for field in schema if field.name != ids]
+    if ids is not None:
+        _check_ids(arrow, schema, ids)
     kinds = {field.name: field.type for field in fields}
     label = label_column(field.name for field in fields if field.name.lower() in LABELS)
     key = _list_column(arrow, fields, probabilities)
@@ -174,6 +191,20 @@ def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
         raise FileFormatError(
             f"column {quoted(label)} is of type {reason(kind)}; wanted column numbers or class names."
         )
+
+
+def _fits_int64(arrow: ModuleType, kind: Any) -> bool:
+    return bool(arrow.types.is_integer(kind)) and kind != arrow.uint64()
+
+
+def _check_ids(arrow: ModuleType, schema: Any, ids: str) -> None:
+    kinds = [field.type for field in schema if field.name == ids]
+    if not kinds:
+        raise no_ids(ids, schema.names)
+    if len(kinds) > 1:
+        raise FileFormatError(f"two columns have the same name, {quoted(ids)}.")
+    if not (arrow.types.is_integer(kinds[0]) or _is_text(arrow, kinds[0])):
+        raise FileFormatError(f"column {quoted(ids)} is of type {reason(kinds[0])}; ids are whole numbers or text.")
 
 
 def _list_column(arrow: ModuleType, fields: list[Any], probabilities: bool) -> str | None:
@@ -316,7 +347,7 @@ def _tables(arrow: ModuleType, source: OpenFile, rows: int) -> Iterator[Any]:
     step = min(rows, BATCH_ROWS) if source.layout.free_lists else rows
     batches: list[Any] = []
     n_rows = n_bytes = 0
-    for batch in _batches(source, step):
+    for batch in _batches(source, step, source.layout.scores):
         if batches and n_rows + batch.num_rows > rows:
             yield arrow.Table.from_batches(batches)
             batches, n_rows, n_bytes = [], 0, 0
@@ -328,9 +359,21 @@ def _tables(arrow: ModuleType, source: OpenFile, rows: int) -> Iterator[Any]:
         yield arrow.Table.from_batches(batches)
 
 
-def _batches(source: OpenFile, step: int) -> Iterator[Any]:
-    """Read row group by row group, each when its pages have been looked at."""
-    names = source.layout.scores
+def _ids(arrow: ModuleType, source: OpenFile, name: str) -> Iterator[object]:
+    """Read a column of ids, from the first row on."""
+    done = 0
+    with _arrow_errors(arrow):
+        for batch in _batches(source, BATCH_ROWS, [name]):
+            column = batch.column(0)
+            if column.null_count:
+                row = done + _first_true(column.is_null())
+                raise FileFormatError(f"row {row} of column {quoted(name)} is missing; wanted an id.")
+            yield from column.to_pylist()
+            done += len(column)
+
+
+def _batches(source: OpenFile, step: int, names: list[str]) -> Iterator[Any]:
+    """Read columns row group by row group, each when its pages have been looked at."""
     leaves = source.leaves(names)
     for place, group in enumerate(source.groups):
         check_pages(source.path, [group], leaves, max(source.max_bytes, PAGE_BYTES))

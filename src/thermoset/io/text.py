@@ -25,7 +25,7 @@ from thermoset.data import Logits
 from thermoset.data.arrays import column_classes, first_repeated
 from thermoset.data.quoting import printable, quoted, reason
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.io.files import LABELS, Request, RowSource, build, check_size, need
+from thermoset.io.files import LABELS, Ids, Request, RowSource, build, check_size, need, no_ids
 
 __all__ = ["is_whole", "label_column", "open_csv", "read_csv", "write_csv"]
 
@@ -36,16 +36,17 @@ CELL = 64  # but a block must hold a line, and hardly a number takes more bytes 
 
 
 class Header(NamedTuple):
-    """The first line: all columns, which of them is the label, and the class names if they are names."""
+    """The first line: all columns, which are the label and the id, and the class names if they are names."""
 
     columns: list[str]
     label: str | None
     classes: tuple[str, ...] | None
+    ids: str | None = None
 
     @property
     def scores(self) -> list[str]:
         """The columns that hold numbers."""
-        return [name for name in self.columns if name != self.label]
+        return [name for name in self.columns if name not in (self.label, self.ids)]
 
 
 class Cells(NamedTuple):
@@ -81,9 +82,10 @@ def read_csv(path: Path, request: Request) -> Logits:
 def open_csv(path: Path, request: Request, _: ExitStack) -> RowSource:
     """Read the header line; the lines below are read in blocks, without their labels."""
     with _text_errors():
-        header = read_header(_first_line(path, request.max_bytes))
+        header = read_header(_first_line(path, request.max_bytes), request.id_column)
     shape = None, len(header.scores)
-    return RowSource(shape, header.classes, partial(_csv_blocks, path, header, request.max_bytes))
+    ids = None if header.ids is None else Ids(partial(_csv_ids, path, header, request.max_bytes), text=True)
+    return RowSource(shape, header.classes, partial(_csv_blocks, path, header, request.max_bytes), ids)
 
 
 def write_csv(stream: BinaryIO, logits: Logits) -> None:
@@ -113,11 +115,11 @@ def write_csv(stream: BinaryIO, logits: Logits) -> None:
     text.detach()
 
 
-def read_header(columns: list[str]) -> Header:
-    """Check the first line.
+def read_header(columns: list[str], ids: str | None = None) -> Header:
+    """Check the first line; `ids` names a column that is no class.
 
     >>> read_header(["label", "cat", "dog"])
-    Header(columns=['label', 'cat', 'dog'], label='label', classes=('cat', 'dog'))
+    Header(columns=['label', 'cat', 'dog'], label='label', classes=('cat', 'dog'), ids=None)
     """
     if not columns:
         raise FileFormatError("the file has no header line; the first line must name the columns.")
@@ -132,8 +134,11 @@ def read_header(columns: list[str]) -> Header:
             raise FileFormatError(f"column {place} has no name. If it is an index, write the file without it.")
     if (twice := first_repeated(columns)) is not None:
         raise FileFormatError(f"two columns are called {quoted(twice)}.")
-    label = label_column(name for name in columns if name.strip().lower() in LABELS)
-    return Header(columns, label, column_classes(name for name in columns if name != label))
+    if ids is not None and ids not in columns:
+        raise no_ids(ids, columns)
+    others = [name for name in columns if name != ids]
+    label = label_column(name for name in others if name.strip().lower() in LABELS)
+    return Header(columns, label, column_classes(name for name in others if name != label), ids)
 
 
 def label_column(found: Iterable[str]) -> str | None:
@@ -238,10 +243,21 @@ def _rows(path: Path, header: Header, max_bytes: int) -> Iterator[tuple[int, str
     """Yield the number, the label (empty if there is none) and the other cells of each line below the header."""
     n_columns = len(header.columns)
     place = None if header.label is None else header.columns.index(header.label)
+    others = [i for i, name in enumerate(header.columns) if name not in (header.label, header.ids)]
     for number, cells in islice(_lines(path, max_bytes), 1, None):
         if len(cells) != n_columns:
             raise FileFormatError(f"line {number} has {len(cells)} cells where the header has {n_columns}.")
-        yield number, "" if place is None else cells.pop(place), cells
+        yield number, "" if place is None else cells[place], [cells[i] for i in others]
+
+
+def _csv_ids(path: Path, header: Header, max_bytes: int) -> Iterator[str]:
+    """The ids, line by line; whoever reads them reads the scores as well, and hears there of lines that do not fit."""
+    place = header.columns.index(header.ids or "")
+    with _text_errors():
+        for number, cells in islice(_lines(path, max_bytes), 1, None):
+            if not cells[place : place + 1] or not cells[place].strip():
+                raise FileFormatError(f"line {number}, column {quoted(header.columns[place])} is empty; wanted an id.")
+            yield cells[place]
 
 
 def _csv_blocks(path: Path, header: Header, max_bytes: int, rows: int) -> Iterator[NDArray[np.float64]]:
@@ -330,7 +346,8 @@ def _arrow_csv() -> tuple[ModuleType, ModuleType]:
 
 def _arrow_options(arrow: ModuleType, reader: ModuleType, header: Header) -> tuple[Any, Any]:
     """How to convert cells and to parse lines."""
-    types = {name: arrow.string() if name == header.label else arrow.float64() for name in header.columns}
+    texts = (header.label, header.ids)
+    types = {name: arrow.string() if name in texts else arrow.float64() for name in header.columns}
     # No text stands for a missing number: an empty cell must fail.
     convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
     # Elsewhere a line break in a cell is an error to pyarrow if it cuts the text there, and then not fast.
@@ -340,7 +357,7 @@ def _arrow_options(arrow: ModuleType, reader: ModuleType, header: Header) -> tup
 
 def _stack(table: Any, header: Header) -> NDArray[np.float64]:
     scores = np.empty((table.num_rows, len(header.scores)))
-    places = (place for place, name in enumerate(header.columns) if name != header.label)
+    places = (place for place, name in enumerate(header.columns) if name not in (header.label, header.ids))
     for column, place in enumerate(places):
         scores[:, column] = table.column(place).to_numpy()
     return scores

@@ -151,7 +151,7 @@ def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int
     own, kind = recipe.score, recipe.grouping
     marks = [1.0, made.temperature, made.temperature_sets, *([] if made.choice.peak is None else [made.choice.peak])]
     # Beside other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
-    grid = np.unique(marks if kind is None else [*default_grid(made.temperature, kind), *marks])
+    grid = np.unique(marks if kind is None else [*default_grid(made.temperature, coarse=True), *marks])
     affordable = _BY_CLASS_CELLS // (data.logits.size * len(grid))
     shared: dict[str, Any] = {
         "calibration_fraction": 0,

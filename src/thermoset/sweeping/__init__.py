@@ -15,13 +15,13 @@ from thermoset.bounds import shown, whole_number
 from thermoset.core.exponentials import Ints
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.core.pool import MOST_THREADS, compiling
-from thermoset.core.scores import APS, SCORES, Score, resolve
+from thermoset.core.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
 from thermoset.data import Logits, as_logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.estimators import checked_seed
 from thermoset.groupings import resolve_grouping
 from thermoset.io.files import physical_memory
-from thermoset.sweeping.by_class import run_by_class
+from thermoset.sweeping.general import run_any
 from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
 from thermoset.sweeping.own import OwnTemperatures, measure_trials
 from thermoset.sweeping.passes import Plan, bytes_needed, run
@@ -53,7 +53,7 @@ def sweep(
     logits: Any,
     labels: Any = None,
     temperatures: Iterable[float] | None = None,
-    methods: Sequence[str | Score] = ("lac", "aps", "raps"),
+    methods: Sequence[ScoreLike] = ("lac", "aps", "raps"),
     alphas: Sequence[Alpha] = (0.1,),
     trials: int = 100,
     calibration_fraction: Alpha = 0.1,
@@ -76,8 +76,9 @@ def sweep(
     temperatures : iterable of float
         Rising, at most 10,000; 0.3 to 5 by 0.1 (`DEFAULT_GRID`) when left out. See `temperature_grid`; the
         grid of the paper's section 3.1 is `PAPER_GRID`.
-    methods : names or score objects
-        Several `RAPS(penalty=..., k_reg=...)` are cheap: they share everything but the comparison.
+    methods : names, score objects or functions
+        Several `RAPS(penalty=..., k_reg=...)` are cheap: they share everything but the comparison. "margin" and scores
+        of your own (see `OwnScore`) cost a softmax in every trial.
     alphas, trials, calibration_fraction, cp_fraction, random_state
         Levels, number of random splits (at most 100,000, and what memory holds), parts of the rows set aside for
         calibration (may be 0) and for thresholds; the rest is evaluated. Trial t draws its rows and one u a row from
@@ -121,15 +122,15 @@ def sweep(
     kind = resolve_grouping(grouping)
     if kind is not None and plan.integrate:
         raise InputError("evaluation='integrated' needs one threshold for all classes; got grouping as well.")
+    if plan.integrate and (plain := [score.name for score in plan.scores if not score.compiled]):
+        raise InputError(f"evaluation='integrated' needs a closed form, which {plain[0]!r} has not. Use 'drawn'.")
     if plan.integrate and not randomized:
         raise InputError("evaluation='integrated' averages over u, which randomized=False has not. Use 'drawn'.")
     _check_room(bytes_needed(data, plan, count), count, plan)
     _warn_about_conformal_rows(plan, len(protocol.split(len(data), 0).conformal), data.n_classes)
     if kind is None:
         _warm_up(plan)
-        measured = run(data, plan, count, protocol, progress)
-    else:
-        measured = run_by_class(data, plan, kind, count, protocol, progress)
+    measured = run_any(data, plan, kind, count, protocol, progress)
     absent = np.count_nonzero(measured.counts == 0, axis=1)
     _warn_about_classes(absent, data.n_classes)
     settings = {
@@ -152,18 +153,22 @@ def _name(score: Score) -> str:
     for name, known in SCORES.items():
         if score == known:
             return name
+    if isinstance(score, OwnScore):
+        return score.name
     values = {field: getattr(score, field.name) for field in fields(score)}
     given = ", ".join(f"{field.name}={value}" for field, value in values.items() if value != field.default)
     return f"{score.name}({given})"
 
 
-def _checked_methods(methods: Sequence[str | Score]) -> tuple[Score, ...]:
-    found = tuple(resolve(method) for method in ((methods,) if isinstance(methods, str | Score) else methods))
+def _checked_methods(methods: Any) -> tuple[Score, ...]:
+    one = isinstance(methods, str | Score) or callable(methods)
+    found = tuple(resolve(method) for method in ((methods,) if one else methods))
     if not found:
         raise InputError("methods must name at least one score; got none. Try ('aps', 'raps').")
-    for i, score in enumerate(found):
-        if score in found[:i]:
-            raise InputError(f"methods must differ; {_name(score)!r} comes twice.")
+    names = [_name(score) for score in found]
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InputError(f"methods must differ; {twice!r} comes twice.")
     return found
 
 

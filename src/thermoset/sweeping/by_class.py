@@ -12,14 +12,14 @@ from thermoset.core.groups import count_class_sets, group_thresholds, rank_table
 from thermoset.core.labels import SharesByTemperature, label_shares
 from thermoset.core.pool import run_all
 from thermoset.core.sources import ArrayRows, RankedRows
-from thermoset.core.thresholds import Cuts
+from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.trials import Trials, trial_scores
 from thermoset.data import Logits
-from thermoset.groupings import Grouping
+from thermoset.groupings import Division, Grouping
 from thermoset.sweeping.passes import BUDGET_BYTES, Measured, Plan, Ticks, fill_counted, set_counts
 from thermoset.sweeping.trials import Protocol, draw_trials
 
-__all__ = ["class_thresholds", "run_by_class"]
+__all__ = ["class_thresholds", "divided_thresholds", "mean_finite", "run_by_class"]
 
 
 def run_by_class(
@@ -50,7 +50,7 @@ def run_by_class(
         tick()
         some = values[:, turn]
         for m, j, a in np.ndindex(some.shape[:3]):
-            threshold = np.array([_mean_finite(one) for one in cuts.value[m, j, a].T])
+            threshold = np.array([mean_finite(one) for one in cuts.value[m, j, a].T])
             counts = set_counts(counted.at(m, j, a), drawn.counts, plan.alphas[a], threshold)
             fill_counted(some[m, j, a], plan.metrics, counts)
     return Measured(values, drawn.counts)
@@ -78,14 +78,21 @@ def class_thresholds(
                 found, of_rows = trial_scores(score.formula, at, trials, t), labels[trials.conformal[t]]
                 for a, alpha in enumerate(plan.alphas):
                     made = grouping.divide(found, of_rows, n_classes, alpha, seed)
-                    some, kept = (found, of_rows) if made.rows is None else (found[made.rows], of_rows[made.rows])
-                    q = group_thresholds(some, kept, made.group_of_class, ranks[a : a + 1])
-                    out.value[m, j, a, :, t], out.refine[m, j, a, :, t] = q.value[0], q.refine[0]
+                    q = divided_thresholds(found, of_rows, made, ranks[a : a + 1])
+                    out.value[m, j, a, :, t], out.refine[m, j, a, :, t] = q.value, q.refine
 
     run_all([partial(work, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs, progress=tick)
     return out
 
 
-def _mean_finite(thresholds: Floats) -> float:
+def divided_thresholds(scores: ScorePairs, labels: Ints, made: Division, ranks: Ints) -> ScorePairs:
+    """Thresholds of every class, (C,), from label scores and a division of the classes; `ranks` of one level."""
+    some, kept = (scores, labels) if made.rows is None else (scores[made.rows], labels[made.rows])
+    q = group_thresholds(some, kept, made.group_of_class, ranks)
+    return ScorePairs(q.value[0], q.refine[0])
+
+
+def mean_finite(thresholds: Floats) -> float:
+    """Mean of the finite thresholds, infinite where there is none."""
     finite = thresholds[np.isfinite(thresholds)]
     return float(finite.mean()) if finite.size else math.inf

@@ -93,11 +93,13 @@ def choose(
     recipe = Recipe() if recipe is None else recipe
     best = checked_temperature(calibrated)
     _check(calibration, recipe, preference, selection, conformal)
-    grid = default_grid(best, recipe.grouping) if temperatures is None else checked_temperatures(temperatures)
+    coarse = not recipe.closed_form
+    grid = default_grid(best, coarse=coarse) if temperatures is None else checked_temperatures(temperatures)
     rows = len(calibration) if n_conformal is None else n_conformal
     fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Leave it out for as many as calibration rows.")
     search = Search(calibration, recipe, fresh, selection, conformal, Steps(progress))
-    _warm_up(recipe)
+    if recipe.closed_form:
+        _warm_up(recipe)
     search.steps.expect(len(grid) + 2 * FINER + 3)
     found = find(search, preference, grid)
     result = report(search, preference, best, found)
@@ -107,14 +109,14 @@ def choose(
     return result
 
 
-def default_grid(calibrated: float, grouping: str | None = None) -> Floats:
-    """The temperatures searched: 0.3 to 5 by 0.1, and further where T* asks for it.
+def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
+    """The temperatures searched: 0.3 to 5 by 0.1, or a dozen where each is slow, and further where T* asks for it.
 
     >>> grid = default_grid(1.3)
     >>> float(grid[0]), float(grid[-1]), 1.0 in grid
     (0.3, 5.2, True)
     """
-    grid = temperature_grid(_GRID if grouping is None else _COARSE)
+    grid = temperature_grid(_COARSE if coarse else _GRID)
     added = []
     top = min(_BEYOND * calibrated, T_MAX)
     if top > grid[-1]:
@@ -134,10 +136,15 @@ def _check(
         raise InputError(f"selection must be 'calibration' or 'paper'; got {selection!r}.")
     if selection == "paper" and conformal is None:
         raise InputError("selection='paper' takes thresholds from the conformal rows; pass conformal=.")
-    if preference.one_threshold and recipe.grouping is not None:
+    if preference.needs_closed_form and recipe.grouping is not None:
         raise InputError(
             f"prefer={preference.text!r} needs one threshold for all classes; grouping="
             f"{recipe.grouping!r} evens out class coverage by itself. Use prefer='size' or a size budget."
+        )
+    if preference.needs_closed_form and not recipe.closed_form:
+        raise InputError(
+            f"prefer={preference.text!r} needs a closed form, which the score {recipe.score.name!r} has not. Use "
+            "prefer='size', 'coverage' or a size budget."
         )
     needed = preference.parts * rows_needed(recipe.alpha)
     if len(calibration) < needed:

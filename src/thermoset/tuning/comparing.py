@@ -84,7 +84,7 @@ class _View:
 
 
 def _view(search: Search, temperatures: Floats) -> _View:
-    if search.recipe.grouping is not None:
+    if not search.recipe.closed_form:
         return _View(
             *by_halves(search.calibration, search.recipe, temperatures, search.steps.take), None, search.n_conformal
         )

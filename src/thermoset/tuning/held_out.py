@@ -141,7 +141,7 @@ class _Halvings:
 
 
 def by_halves(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None]) -> tuple[Curves, Gaps]:
-    """Curves and gaps from random halvings: for class-conditional sets, which have no closed form."""
+    """Curves and gaps from random halvings, for sets without a closed form; see `Recipe.closed_form`."""
     values = _slow_sweep(data, recipe, temperatures, tick)
     gaps = Gaps(values["top_coverage_gap"].mean(axis=1), np.empty((0, 2, len(temperatures))))
     curves = Curves(
@@ -156,7 +156,7 @@ def by_halves(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable
 
 
 def some_rows(data: Logits, recipe: Recipe) -> Logits:
-    """The rows that class-conditional sets are tried on: all, or some thousand of them."""
+    """The rows that sets without a closed form are tried on: all, or some thousand of them."""
     if len(data) <= _SLOW_ROWS:
         return data
     rows = np.random.default_rng(recipe.random_state).permutation(len(data))[:_SLOW_ROWS]
@@ -164,7 +164,7 @@ def some_rows(data: Logits, recipe: Recipe) -> Logits:
 
 
 def _slow_sweep(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None]) -> dict[str, Floats]:
-    """Metrics of class-conditional sets over random halvings of at most some thousand rows: (temperatures, trials)."""
+    """Metrics of sets over random halvings of at most some thousand rows: (temperatures, trials)."""
     told = 0
 
     def progress(done: int, total: int) -> None:

@@ -74,8 +74,8 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     parts: ClassVar[int] = 2
     """Parts of the calibration rows that thresholds are taken from: each needs as many rows as alpha asks for."""
 
-    one_threshold: ClassVar[bool] = False
-    """Whether it can only be asked of sets with one threshold for all classes."""
+    needs_closed_form: ClassVar[bool] = False
+    """Whether it can only be asked of sets with a closed form: see `Recipe.closed_form`."""
 
     @classmethod
     def read(cls, prefer: object) -> "Preference | None":
@@ -243,7 +243,7 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
     bound = "gap"
     most = "the smallest sets"
     parts = 4  # halves of halves tell how sure the gap is
-    one_threshold = True
+    needs_closed_form = True
 
     @classmethod
     def read(cls, prefer: object) -> Preference | None:

@@ -59,7 +59,7 @@ class Search:
         """Estimates to choose by."""
         if self.selection == "paper" and self.conformal is not None:
             return by_paper(self.conformal, self.calibration, self.recipe, temperatures, self.steps.take)
-        if self.recipe.grouping is not None:
+        if not self.recipe.closed_form:
             return by_halves(self.calibration, self.recipe, temperatures, self.steps.take)[0]
         return self.closed_form(temperatures)[0]
 
@@ -75,7 +75,7 @@ class Search:
 
     def floor(self) -> NoiseFloor:
         """What TopCovGap shows by chance alone on the rows it is measured on."""
-        slow = self.recipe.grouping is not None
+        slow = not self.recipe.closed_form
         rows = some_rows(self.calibration, self.recipe) if slow else self.calibration
         counts = np.bincount(rows.require_labels("tuning"), minlength=rows.n_classes)
         if slow:
@@ -95,8 +95,8 @@ class Search:
 
     @property
     def refines(self) -> bool:
-        """Whether temperatures off the grid are looked at: the paper has a grid, class-conditional sets are slow."""
-        return self.selection == "calibration" and self.recipe.grouping is None
+        """Whether temperatures off the grid are looked at: the paper has a grid, and halving rows is slow."""
+        return self.selection == "calibration" and self.recipe.closed_form
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,127 @@
+"""The general path: the stages for any score. Compiled scores take their kernels; plain ones are computed here.
+
+A plain score (NumPy on sorted probabilities) may do anything: rise and fall with the rank, bend with u. So nothing is
+assumed of it: every label of every row is scored, and the matrix is compared with the threshold, block by block. That
+costs a sort, a softmax and the score itself for each temperature and each u, where kernels share and skip most of it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from thermoset.core import groups, labels
+from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.groups import ascending
+from thermoset.core.plain import SortedRows, sorted_rows
+from thermoset.core.pool import for_blocks
+from thermoset.core.scores import Score
+from thermoset.core.sources import Block, Source
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
+from thermoset.errors import InputError
+
+__all__ = ["class_sets", "label_scores", "plain_pairs", "score_matrix"]
+
+
+def label_scores(
+    source: Source, own: Ints, score: Score, temperatures: Sequence[float], randomness: Randomness
+) -> list[ScorePairs]:
+    """Score of each row's own label at every temperature; rows are sorted once for all of them."""
+    if score.compiled:
+        return labels.label_scores(source, own, score, temperatures, randomness)
+    found = [ScorePairs(np.empty(source.n_rows), np.empty(source.n_rows)) for _ in temperatures]
+
+    def work(block: Block, place: slice) -> None:
+        rising, order = ascending(block)
+        u = randomness.block(rising, place)
+        row, position = np.arange(len(block)), (order[:, ::-1] == own[place, None]).argmax(axis=1)
+        for temperature, out in zip(temperatures, found, strict=True):
+            pairs = plain_pairs(score, sorted_rows(rising, temperature, u))
+            out.value[place], out.refine[place] = pairs.value[row, position], pairs.refine[row, position]
+
+    for_blocks(source, work)
+    return found
+
+
+def score_matrix(source: Source, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
+    """Score of every label of every row, (n_rows, C), in label order."""
+    if score.compiled:
+        return groups.score_matrix(source, score, temperature, randomness)
+    found = ScorePairs(np.empty((source.n_rows, source.n_classes)), np.empty((source.n_rows, source.n_classes)))
+
+    def work(block: Block, place: slice) -> None:
+        pairs = _in_label_order(block, place, score, temperature, randomness)
+        found.value[place], found.refine[place] = pairs.value, pairs.refine
+
+    for_blocks(source, work)
+    return found
+
+
+def class_sets(
+    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
+) -> Bools:
+    """Sets under thresholds (n_thresholds, C) by class: (n_thresholds, n_rows, C).
+
+    For plain scores also under thresholds (n_thresholds, 1) for all classes: their sets are no prefixes of the ranking.
+    """
+    if score.compiled:
+        return groups.class_sets(source, score, temperature, randomness, thresholds)
+    sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
+
+    def work(block: Block, place: slice) -> None:
+        pairs = _in_label_order(block, place, score, temperature, randomness)
+        for t, (value, refine) in enumerate(zip(thresholds.value, thresholds.refine, strict=True)):
+            tied = (pairs.value == value) & (pairs.refine <= refine)
+            sets[t, place] = (pairs.value < value) | tied
+
+    for_blocks(source, work)
+    return sets
+
+
+def _in_label_order(block: Block, place: slice, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
+    rising, order = ascending(block)
+    pairs = plain_pairs(score, sorted_rows(rising, temperature, randomness.block(rising, place)))
+    out = ScorePairs(np.empty(block.shape), np.empty(block.shape))
+    np.put_along_axis(out.value, order[:, ::-1], pairs.value, axis=1)
+    np.put_along_axis(out.refine, order[:, ::-1], pairs.refine, axis=1)
+    return out
+
+
+def plain_pairs(score: Score, rows: SortedRows) -> ScorePairs:
+    """Scores of sorted rows, (n, C) in the order of ranks, checked; masked classes are beyond every threshold."""
+    with np.errstate(all="ignore"):  # probabilities underflow to 0 where temperatures are low; what matters is checked
+        found = score.pairs(rows)
+    value, refine = found if isinstance(found, tuple) and len(found) == 2 else (found, np.zeros(rows.probs.shape))
+    masked = np.isneginf(rows.gaps)
+    pairs = ScorePairs(_numbers(score, value, rows, masked), _numbers(score, refine, rows, masked))
+    bad = np.argwhere(np.isinf(pairs.value) & ~masked)
+    if len(bad):
+        raise InputError(f"{_what(score, rows, *bad[0])} is {pairs.value[tuple(bad[0])]}; it must be finite. Clip it.")
+    return pairs
+
+
+def _numbers(score: Score, given: object, rows: SortedRows, masked: Bools) -> Floats:
+    """One of the two numbers of a pair, for every row and rank."""
+    try:
+        numbers = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"score {score.name!r} must return an array, or a pair (value, refine) of arrays; got "
+            f"{type(given).__name__}."
+        ) from None
+    if numbers.shape != rows.probs.shape:
+        raise InputError(
+            f"score {score.name!r} must return one number for each row and rank, shape {rows.probs.shape} as probs; "
+            f"got {numbers.shape}."
+        )
+    bad = np.argwhere(np.isnan(numbers) & ~masked)
+    if len(bad):
+        raise InputError(f"{_what(score, rows, *bad[0])} is NaN; it must be a number.")
+    numbers[masked] = np.inf
+    return numbers
+
+
+def _what(score: Score, rows: SortedRows, row: int, column: int) -> str:
+    return (
+        f"score {score.name!r} at rank {column + 1} (probability {rows.probs[row, column]:g}, u = {rows.u[row, 0]:g})"
+    )

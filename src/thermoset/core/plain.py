@@ -1,0 +1,57 @@
+"""What a score in plain NumPy is given, and the margin score written that way.
+
+Nothing here is compiled. `core.general` computes such scores: it sorts the rows, makes these records and puts what
+comes back into label order.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from thermoset.core.exponentials import MOST_NEGATIVE, Floats, Ints
+
+__all__ = ["SortedRows", "margin", "sorted_rows"]
+
+
+class SortedRows(NamedTuple):
+    """Some rows at one temperature, each sorted from its most to its least likely class; arrays cannot be written to.
+
+    probs : (n, C), falling; gaps : (n, C), log(p / p_(1)) = (z - max z) / T, which still differ where probabilities
+    underflow, -inf for masked classes; rank : (C,), 1 to C; u : (n, 1).
+    """
+
+    probs: Floats
+    gaps: Floats
+    rank: Ints
+    u: Floats
+
+
+def sorted_rows(rising: Floats, temperature: float, u: Floats) -> SortedRows:
+    """Rows of logits in rising order, as a plain score takes them."""
+    falling = rising[:, ::-1]
+    with np.errstate(over="ignore"):
+        gaps = np.maximum((falling - falling[:, :1]) * (1.0 / temperature), MOST_NEGATIVE)
+    gaps[np.isneginf(falling)] = -np.inf
+    weight = np.exp(gaps)
+    # One after the other: a masked class adds an exact zero, and the others have the bits they have without it.
+    total = np.cumsum(weight, axis=1)[:, -1:]
+    made = SortedRows(weight / total, gaps, np.arange(1, rising.shape[1] + 1), u[:, None].copy())
+    for array in made:
+        array.flags.writeable = False
+    return made
+
+
+def margin(rows: SortedRows) -> tuple[Floats, Floats]:
+    """The largest other probability minus the label's own, as a pair.
+
+    With r the mass of all classes but the top one, 1 + value of the top label is r + p_(2), and 1 - value of another is
+    r + p_y: the logs of these resolve values that round to -1 and to 1. Neither mass exceeds 1.
+    """
+    top, gaps = rows.probs[:, :1], rows.gaps
+    value = -top * np.expm1(gaps)
+    value[:, :1] = -value[:, 1:2]
+    log_top = np.log(top)
+    log_rest = np.logaddexp.reduce(gaps[:, 1:], axis=1, keepdims=True) + log_top
+    refine = np.maximum(-np.logaddexp(log_rest, gaps + log_top), 0.0)
+    refine[:, :1] = -refine[:, 1:2]
+    return value, refine

@@ -1,0 +1,154 @@
+"""The contract that a score of your own must pass, for you to run on it, in a notebook or in your tests."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thermoset.conformal import ConformalClassifier
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.general import label_scores, score_matrix
+from thermoset.core.groups import ascending
+from thermoset.core.levels import conformal_rank
+from thermoset.core.scores import Score, ScoreLike, resolve
+from thermoset.core.sources import ArrayRows
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
+from thermoset.errors import InputError
+
+__all__ = ["ScoreReport", "check_score"]
+
+_SIGMAS = 5
+_SPLITS, _CONFORMAL, _EVALUATION, _ALPHA = 100, 100, 300, 0.1
+_CLASSES = 10
+_ALONE = 5  # rows that are scored by themselves as well
+
+
+@dataclass(frozen=True)
+class ScoreReport:
+    """What `check_score` found out about a score that passed.
+
+    Attributes
+    ----------
+    name : str
+        Of the score.
+    compiled : bool
+        Whether it takes the fast path.
+    monotone : bool
+        Whether it never falls as the rank grows, so that sets hold the top labels of a row. A score need not be.
+    distinct : bool
+        Whether no two rows score alike. Coverage is then exactly as promised; ties can only raise it. Where values
+        saturate, a second number keeps them apart: return (value, refine).
+    coverage : float
+        Share of hits over all splits; 1 - alpha is 0.9.
+    """
+
+    name: str
+    compiled: bool
+    monotone: bool
+    distinct: bool
+    coverage: float
+
+
+def check_score(
+    method: ScoreLike, *, temperatures: Sequence[float] = (0.3, 1.0, 5.0), random_state: int = 0
+) -> ScoreReport:
+    """Try a score on generated rows at several temperatures; the first thing that is wrong is an `InputError`.
+
+    A score must return one finite number (or a pair) for each row and rank, also for tied and masked classes and for
+    u of 0 and 1; depend on nothing but its own row and u; depend on u only if it says so; and cover by the exact law:
+    over 100 random splits, hits stay within 5 standard deviations of what was promised.
+
+    >>> import numpy as np
+    >>> def mine(probs, rank, u):
+    ...     return np.sqrt(rank) + u - probs
+    >>> report = check_score(mine)
+    >>> report.monotone, report.distinct, abs(report.coverage - 0.9) < 0.02
+    (True, True, True)
+    >>> check_score(lambda probs, rank, u: probs.sum(axis=1))
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: score '<lambda>' must return one number for each row and rank, shape (64, 10) as \
+probs; got (64,).
+    """
+    score = resolve(method)
+    monotone, distinct, hits = True, True, 0
+    for temperature in temperatures:
+        for logits in _odd_rows(random_state):
+            for u in (0.0, 2.0**-53, 0.5, 1.0):
+                monotone &= _check_values(score, logits, temperature, np.full(len(logits), u))
+        logits, labels = _generated(random_state)
+        _check_use_of_u(score, logits, temperature)
+        (own,) = label_scores(ArrayRows(logits), labels, score, [temperature], Randomness(random_state))
+        apart = len(set(zip(own.value.tolist(), own.refine.tolist(), strict=True))) == len(labels)
+        hits += _check_law(score, logits, labels, temperature, apart)
+        distinct &= apart
+    shown = _SPLITS * _EVALUATION * len(temperatures)
+    return ScoreReport(score.name, score.compiled, bool(monotone), distinct, hits / shown)
+
+
+def _odd_rows(random_state: int) -> Iterator[Floats]:
+    """Rows without ties, with many, all alike, with masked classes, and of two classes."""
+    rng = np.random.default_rng(random_state)
+    plain = 3 * rng.normal(size=(64, _CLASSES))
+    yield plain
+    yield np.round(plain)
+    yield np.zeros((2, _CLASSES))
+    masked = np.where(rng.random(plain.shape) < 0.3, -np.inf, plain)
+    masked[:, 0] = plain[:, 0]
+    masked[0, 1:] = -np.inf
+    yield masked
+    yield plain[:, :2]
+
+
+def _generated(random_state: int) -> tuple[Floats, Ints]:
+    """Logits of an overconfident classifier, without ties."""
+    rng = np.random.default_rng((random_state, 1))
+    labels = rng.integers(0, _CLASSES, 2 * (_CONFORMAL + _EVALUATION))
+    return 5 * (rng.normal(size=(len(labels), _CLASSES)) + 2.5 * np.eye(_CLASSES)[labels]), labels
+
+
+def _check_values(score: Score, logits: Floats, temperature: float, u: Floats) -> bool:
+    """Refuse scores that depend on other rows; return whether they never fall with the rank."""
+    whole = score_matrix(ArrayRows(logits), score, temperature, Randomness(given=u))
+    few = logits[:_ALONE]
+    alone = [score_matrix(ArrayRows(row[None]), score, temperature, Randomness(given=u[:1])).value for row in few]
+    # Sums over rows of other lengths may round otherwise; a mean over rows is far outside.
+    if not np.allclose(whole.value[:_ALONE], np.concatenate(alone), rtol=1e-9, atol=1e-12):
+        raise InputError(f"score {score.name!r} of a row changes with the rows beside it; it must depend on its own.")
+    order = ascending(logits)[1][:, ::-1]
+    walk = ScorePairs(*(np.take_along_axis(part, order, axis=1) for part in (whole.value, whole.refine)))
+    value, refine = walk.value, walk.refine
+    falls = (value[:, 1:] < value[:, :-1]) | ((value[:, 1:] == value[:, :-1]) & (refine[:, 1:] < refine[:, :-1]))
+    return not falls.any()
+
+
+def _check_use_of_u(score: Score, logits: Floats, temperature: float) -> None:
+    low, high = (
+        score_matrix(ArrayRows(logits), score, temperature, Randomness(given=np.full(len(logits), u)))
+        for u in (0.25, 0.75)
+    )
+    if not score.uses_u and not (np.array_equal(low.value, high.value) and np.array_equal(low.refine, high.refine)):
+        raise InputError(f"score {score.name!r} says that it does not use u, and changes with it. Set uses_u=True.")
+
+
+def _check_law(score: Score, logits: Floats, labels: Ints, temperature: float, distinct: bool) -> int:
+    """Hits over random splits, which follow Beta-Binomial(m; k, n + 1 - k) where scores are distinct."""
+    rng = np.random.default_rng(0)
+    model = ConformalClassifier(score, _ALPHA, temperature)
+    hits = 0
+    for _ in range(_SPLITS):
+        rows = rng.permutation(len(labels))
+        conformal, fresh = rows[:_CONFORMAL], rows[_CONFORMAL : _CONFORMAL + _EVALUATION]
+        sets = model.fit(logits[conformal], labels[conformal]).predict_set(logits[fresh])
+        hits += int(np.count_nonzero(sets[np.arange(len(fresh)), labels[fresh]]))
+    n, m, k = _CONFORMAL + 1, _EVALUATION, conformal_rank(_CONFORMAL, _ALPHA)
+    mean, variance = m * k / n, m * k * (n - k) * (n + m) / (n * n * (n + 1))
+    z = (hits - _SPLITS * mean) / math.sqrt(_SPLITS * variance)
+    if z < -_SIGMAS or (distinct and z > _SIGMAS):
+        raise InputError(
+            f"score {score.name!r} at T = {temperature:g} covers {hits / (_SPLITS * m):.3f} where {k / n:.3f} was "
+            f"promised, {abs(z):.0f} standard deviations off. It must be the same whenever it is asked for a row."
+        )
+    return hits
