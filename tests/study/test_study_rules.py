@@ -104,11 +104,11 @@ def test_our_choices_are_those_of_choose(data):
 def test_sets_by_class_are_those_of_the_classifier(data, tied):
     data = ts.Logits(np.round(data.logits / 4), data.labels) if tied else data
     cells = {(c.mode, c.at, c.metric): c for c in _by_class(data, None, SETTINGS, [20])}
-    for kind in ("mondrian", "clustered"):
+    for kind, grouping in (("mondrian", "class"), ("clustered", "cluster")):
         values = []
         for t in range(SETTINGS.trials):
             drawn = draw_trial(len(data), t, SETTINGS.protocol(20))
-            model = ts.ConformalClassifier("raps", 0.1, class_conditional=kind)
+            model = ts.ConformalClassifier("raps", 0.1, grouping=grouping)
             model.fit(data.take(drawn.conformal), u=drawn.u[drawn.conformal])
             part = data.take(drawn.evaluation)
             sets = model.predict_set(part, u=drawn.u[drawn.evaluation])
