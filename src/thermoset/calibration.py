@@ -288,7 +288,7 @@ def _refuse_unlikely_labels(data: Logits) -> None:
         row = far[0]
         raise InputError(
             f"logits[{row}] has its label at {own[row]:g} and its top at {top[row]:g}, more than {_FURTHEST:g} apart; "
-            f"{far.size} such row(s). No temperature up to {T_MAX:g} mends that: scale the logits, or drop the rows."
+            f"{far.size} such row(s). No temperature up to {T_MAX:g} helps: scale the logits, or drop the rows."
         )
 
 
