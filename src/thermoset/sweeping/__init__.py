@@ -81,8 +81,8 @@ def sweep(
         of your own (see `OwnScore`) cost a softmax in every trial.
     alphas, trials, calibration_fraction, cp_fraction, random_state
         Levels, number of random splits (at most 100,000, and what memory holds), parts of the rows set aside for
-        calibration (may be 0) and for thresholds; the rest is evaluated. Trial t draws its rows and one u for each row from
-        (random_state, t), shared across temperatures, methods and alphas.
+        calibration (may be 0) and for thresholds; the rest is evaluated. Trial t draws its rows, and
+        one u for each row, from (random_state, t), shared across temperatures, methods and alphas.
     evaluation : "drawn" or "integrated"
         Whether evaluation rows use their drawn u, as a classifier would, or sizes and marginal coverage are averaged
         over u in closed form, which removes that noise. Class gaps are not linear in hits: they always use drawn u,
