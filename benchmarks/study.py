@@ -60,7 +60,7 @@ def _measured(rows: int, classes: int) -> dict[str, float]:
 
 
 def _run(folder: Path) -> dict[str, float]:
-    from thermoset.study import study as run
+    from thermoset.paper.study import study as run
 
     start = time.perf_counter()
     run(folder, folder / "out")

@@ -2,7 +2,7 @@
 
 from thermoset.core import general, prefixes
 from thermoset.core.sources import ArrayRows, RankedRows
-from thermoset.tuning import curves, held_out
+from thermoset.tuning import closed_form, held_out
 
 
 def label_scores(logits, own, score, temperature, randomness):
@@ -26,7 +26,7 @@ def prefix_sets(logits, score, temperature, randomness, thresholds, at_least):
 
 
 def in_closed_form(data, *rest):
-    return curves.in_closed_form(RankedRows(ArrayRows(data.logits)), data, *rest)
+    return closed_form.in_closed_form(RankedRows(ArrayRows(data.logits)), data, *rest)
 
 
 def class_gaps(data, *rest):

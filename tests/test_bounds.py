@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from thermoset.bounds import exact_number, real_number, shown, whole_number
+from thermoset.bounds import exact_number, real_number, whole_number
 from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_numbers_are_exact(value, number):
      "1/" + "9" * 101, 10**100, 10**5000,
      Fraction(1, 10**100), Decimal("1e99999999"), Decimal("NaN"), Decimal("sNaN"), float("inf"), True, np.True_, None,
      1j, [1], np.array([1.0]), np.array(True), b"1"],
-    ids=shown,
+    ids=quoted,
 )  # fmt: skip
 def test_what_is_no_number_within_reason(value):
     assert exact_number(value) is None
@@ -53,12 +54,12 @@ def test_reals_keep_their_bits(value):
 @pytest.mark.parametrize(
     "value",
     ["0.5", True, np.True_, None, -1, 2, float("nan"), 10**400, 10**5000, 1j, [0.5], Decimal("sNaN")],
-    ids=shown,
+    ids=quoted,
 )
 def test_other_reals_are_named(value):
     with pytest.raises(InputError, match=r"^x must be in range; got .*\. Try 1\.$") as raised:
         real_number(value, "x", 0, 1, "in range", "Try 1.")
-    assert shown(value) in str(raised.value)
+    assert quoted(value) in str(raised.value)
 
 
 def test_whole_numbers():
@@ -72,5 +73,5 @@ def test_whole_numbers():
 
 def test_what_is_shown_is_one_short_line():
     for value in ("a\nb\x1b[31m", np.zeros((50, 50)), "x" * 10**6, 10**4000, 10**5000, ["\u202e"] * 100):
-        assert shown(value).isprintable()
-        assert len(shown(value)) <= 83
+        assert quoted(value).isprintable()
+        assert len(quoted(value)) <= 83

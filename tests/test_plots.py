@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from parts import require
-from thermoset.checking.tables import yardstick
 from thermoset.metrics import noise_floor_of_counts, reliability_from_confidence, size_stratified_coverage
+from thermoset.monitor.checking.by_group import yardstick
 from thermoset.sweeping import Sweep
 
 require("matplotlib", "plot")

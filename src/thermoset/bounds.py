@@ -15,8 +15,20 @@ from numbers import Rational, Real
 import numpy as np
 
 from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
-__all__ = ["MOST_DIGITS", "MOST_HELD", "MOST_ROWS", "brief", "exact_number", "real_number", "shown", "whole_number"]
+__all__ = [
+    "COLDEST",
+    "HOTTEST",
+    "MOST_DIGITS",
+    "MOST_HELD",
+    "MOST_ROWS",
+    "checked_seed",
+    "checked_temperature",
+    "exact_number",
+    "real_number",
+    "whole_number",
+]
 
 MOST_DIGITS = 100
 """Digits of a number as it is typed. The exact decimal expansion of a float near 1 has up to 55."""
@@ -27,32 +39,10 @@ MOST_ROWS = 10**12
 MOST_HELD = 2**31 - 1
 """Rows that data can have: their numbers fit 32 bits."""
 
+COLDEST, HOTTEST = 1e-300, 1e300
+"""Temperatures that can be asked for: below 5.6e-309 the inverse is infinite, and probabilities are NaN."""
+
 _LARGEST_EXPONENT = 400  # beyond every float: 1e308 and 5e-324 can be typed
-_SHOWN = 80  # characters of a value in a message
-
-
-def shown(value: object) -> str:
-    """A value for an error message: one short line, whatever it is.
-
-    >>> shown(0.5), shown("9" * 1000) == "'" + "9" * 79 + "..."
-    ('0.5', True)
-    >>> shown(10**5000)  # too long for Python to print
-    'a number of more than 4,300 digits'
-    """
-    try:
-        return brief(repr(value))
-    except ValueError:
-        return "a number of more than 4,300 digits"
-
-
-def brief(text: str, most: int = _SHOWN) -> str:
-    """Text as one line of plain characters, cut where it is long.
-
-    >>> brief("two" + chr(10) + "lines"), brief("x" * 100, 4)
-    ('two lines', 'xxxx...')
-    """
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * most]).split())
-    return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most]}..."
 
 
 def exact_number(value: object) -> Fraction | None:
@@ -97,7 +87,7 @@ def real_number(value: object, name: str, low: float, high: float, wanted: str, 
         with suppress(OverflowError, ValueError):
             found = float(single)
     if not low <= found <= high:
-        raise InputError(f"{name} must be {wanted}; got {shown(value)}. {advice}")
+        raise InputError(f"{name} must be {wanted}; got {quoted(value)}. {advice}")
     return found
 
 
@@ -117,9 +107,20 @@ def whole_number(value: object, name: str, low: int, high: int, advice: str) -> 
         found = None
     if found is None or not low <= found <= high:
         limits = f"from {low:,} to {_spelled(high)}"
-        raise InputError(f"{name} must be a whole number {limits}; got {shown(value)}. {advice}")
+        raise InputError(f"{name} must be a whole number {limits}; got {quoted(value)}. {advice}")
     return found
 
 
 def _spelled(limit: int) -> str:
     return f"{limit:,}" if limit < 10**15 else f"2**{limit.bit_length()} - 1"
+
+
+def checked_temperature(temperature: object, name: str = "temperature") -> float:
+    """Read a temperature: a number above 0, within the bounds."""
+    wanted = f"a finite number > 0, from {COLDEST:g} to {HOTTEST:g}"
+    return real_number(temperature, name, COLDEST, HOTTEST, wanted, "1.0 changes nothing.")
+
+
+def checked_seed(random_state: object) -> int:
+    """Read a seed: a whole number that fits 64 bits. None is refused: the same seed must give the same answer."""
+    return whole_number(random_state, "random_state", 0, 2**64 - 1, "Try 0.")

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from thermoset.bounds import checked_temperature
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax
 from thermoset.core.sources import ArrayRows, Block, widened
 from thermoset.data import Logits, as_logits
+from thermoset.data.fitted import fit_data, predict_data, remember_classes
 from thermoset.errors import BoundWarning, InputError
-from thermoset.estimators import checked_temperature, fit_data, predict_data, remember_classes
 from thermoset.metrics import reliability_from_confidence
 
 __all__ = [

@@ -24,9 +24,9 @@ from matplotlib.figure import Figure
 
 import thermoset as ts
 import thermoset.io.files
+import thermoset.paper.study
+import thermoset.paper.study.folder
 import thermoset.plots
-import thermoset.study
-import thermoset.study.output
 from law import generated
 from thermoset.cli import main
 
@@ -37,12 +37,13 @@ def warmed() -> None:
     predictor = ts.TwoTemperaturePredictor().fit(data)
     predictor.check(data)
     ts.sweep(data, temperatures=[1.0, 2.0], trials=2)
-    few = thermoset.study.Settings(trials=2, cp_percents=(10,), temperatures="0.5,1,2")
-    found = thermoset.study.study_logits(data, "val", few)
-    thermoset.study.study_logits = lambda _, name, *__, **___: dataclasses.replace(found, name=name)
+    few = thermoset.paper.study.Settings(trials=2, cp_percents=(10,), temperatures="0.5,1,2")
+    found = thermoset.paper.study.study_logits(data, "val", few)
+    thermoset.paper.study.study_logits = lambda _, name, *__, **___: dataclasses.replace(found, name=name)
     drawn = np.random.default_rng(0).bytes(100_000)
-    names = [f"{name}.{suffix}" for name in thermoset.study.output.CAPTIONS for suffix in ("png", "pdf")]
-    thermoset.study.output.figure_files = lambda study, _: {f"figures/{study.name}/{name}": drawn for name in names}
+    folder = thermoset.paper.study.folder
+    names = [f"{name}.{suffix}" for name in folder.CAPTIONS for suffix in ("png", "pdf")]
+    folder.figure_files = lambda study, _: {f"figures/{study.name}/{name}": drawn for name in names}
     Figure.savefig = lambda _, stream, **__: stream.write(drawn)
     sys.modules["thermoset.cli.report"]._page = lambda *_: drawn
     for module in sys.modules["thermoset.cli.report"]._NEEDED:

@@ -18,8 +18,8 @@ from thermoset.metrics import (
     reliability_table,
     size_stratified_coverage,
 )
+from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
-from thermoset.theory import critical_temperature
 
 every_page = pytest.mark.parametrize(
     "name", ["glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page"]

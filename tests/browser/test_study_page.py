@@ -7,7 +7,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
-from thermoset.study import Settings, study
+from thermoset.paper.study import Settings, study
 
 NAME = "<img src=x onerror=alert(1)> a|b & $x_1$ 50% #{}~^\\"
 SETTINGS = Settings(trials=2, alphas=(0.1,), cp_percents=(10,), temperatures="0.3,1,2,5")

@@ -14,9 +14,9 @@ from numpy.lib import format as npy
 import thermoset as ts
 from commands import started
 from parts import require
-from thermoset.artifact import SCHEMA
-from thermoset.drift import size_drift
 from thermoset.io import open_blocks
+from thermoset.monitor.drift import size_drift
+from thermoset.predictor.artifact import SCHEMA
 
 
 def read_csv(path):

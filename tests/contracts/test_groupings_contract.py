@@ -8,11 +8,11 @@ import pytest
 
 import thermoset as ts
 from law import generated, law
-from thermoset.checking import Promise
 from thermoset.cli import options
 from thermoset.conformal import sets_under
+from thermoset.conformal.groupings import GROUPINGS, NULL_GROUP, Division, Grouping, resolve_grouping
 from thermoset.core.thresholds import ScorePairs
-from thermoset.groupings import GROUPINGS, NULL_GROUP, Division, Grouping, resolve_grouping
+from thermoset.monitor.checking import Promise
 
 ALL = pytest.mark.parametrize("name", list(GROUPINGS))
 ALPHA = "0.2"
@@ -143,7 +143,7 @@ class ByParity(Grouping):
 
 
 def test_a_grouping_of_ones_own_needs_nothing_but_its_place_in_the_registry(monkeypatch, tmp_path):
-    for module in ("thermoset.groupings", "thermoset.artifact"):
+    for module in ("thermoset.conformal.groupings", "thermoset.predictor.artifact"):
         monkeypatch.setattr(f"{module}.GROUPINGS", {**GROUPINGS, "parity": ByParity()})
     predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "size", grouping="parity").fit(*uneven(3000))
     predictor.save(tmp_path / "p.json")

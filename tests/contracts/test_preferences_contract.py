@@ -10,11 +10,11 @@ import thermoset as ts
 from law import generated
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.tuning import choose, read_preference
-from thermoset.tuning.preference import PREFERENCES, AnyPreference, Blend, Coverage, GapBudget, Size, SizeBudget
+from thermoset.tuning.preference import PREFERENCES, AnyPreference, Blend, EvenCoverage, GapBudget, Size, SizeBudget
 
 EXAMPLES = {
     Size: ["size"],
-    Coverage: ["coverage"],
+    EvenCoverage: ["coverage"],
     Blend: [0.25, "0.5"],
     SizeBudget: ["size<=2", "size<=0.01"],
     GapBudget: ["gap<=0.3", "gap<=0"],

@@ -18,8 +18,8 @@ import pytest
 import thermoset as ts
 from fuzz.budget import cases
 from law import generated
-from thermoset.artifact import Artifact, _checksum
 from thermoset.errors import InputError
+from thermoset.predictor.artifact import Artifact, _checksum
 
 ROWS = ts.Logits(*generated(400, 4, seed=0), classes=["ant", "bée", "<c>", "d,\n"])
 FRESH = ts.Logits(*generated(40, 4, seed=1))
@@ -117,7 +117,7 @@ def judged(path):
     assert predictor.choice_.why
     assert predictor._repr_html_()
     assert 0 <= predictor.check(FRESH).marginal.p_value <= 1
-    assert ts.drift.size_drift(np.array(predictor.artifact_.sizes), np.bincount(sets.sum(axis=1))).message
+    assert ts.monitor.drift.size_drift(np.array(predictor.artifact_.sizes), np.bincount(sets.sum(axis=1))).message
     predictor.save(path)
     again = ts.TwoTemperaturePredictor.load(path)
     np.testing.assert_array_equal(again.predict_set(FRESH), sets)

@@ -17,14 +17,14 @@ import thermoset as ts
 from fuzz.budget import cases
 from law import generated
 from thermoset import metrics, theory
-from thermoset.bounds import exact_number, shown
+from thermoset.bounds import checked_seed, checked_temperature, exact_number
 from thermoset.calibration import probabilities
 from thermoset.cli import main
 from thermoset.conformal import scores
 from thermoset.core.levels import conformal_rank, exact_level, rows_needed
 from thermoset.core.scores import RAPS, SAPS
 from thermoset.errors import InputError
-from thermoset.estimators import checked_seed, checked_temperature
+from thermoset.quoting import quoted
 from thermoset.sweeping import temperature_grid
 from thermoset.tuning import read_preference
 
@@ -60,12 +60,12 @@ READERS = {
     "temperature": checked_temperature,
     "seed": checked_seed,
     "grid": lambda x: temperature_grid(x if isinstance(x, str) else "1"),
-    "grid start": lambda x: temperature_grid(f"{shown(x)}:2:0.5"),
-    "grid stop": lambda x: temperature_grid(f"0.5:{x if isinstance(x, str) else shown(x)}:0.5"),
-    "grid step": lambda x: temperature_grid(f"0.5:2:{x if isinstance(x, str) else shown(x)}"),
+    "grid start": lambda x: temperature_grid(f"{quoted(x)}:2:0.5"),
+    "grid stop": lambda x: temperature_grid(f"0.5:{x if isinstance(x, str) else quoted(x)}:0.5"),
+    "grid step": lambda x: temperature_grid(f"0.5:2:{x if isinstance(x, str) else quoted(x)}"),
     "prefer": read_preference,
-    "size budget": lambda x: read_preference(f"size<={x if isinstance(x, str) else shown(x)}"),
-    "gap budget": lambda x: read_preference(f"gap<={x if isinstance(x, str) else shown(x)}"),
+    "size budget": lambda x: read_preference(f"size<={x if isinstance(x, str) else quoted(x)}"),
+    "gap budget": lambda x: read_preference(f"gap<={x if isinstance(x, str) else quoted(x)}"),
     "penalty": lambda x: RAPS(penalty=x),
     "k_reg": lambda x: RAPS(k_reg=x),
     "weight": lambda x: SAPS(weight=x),

@@ -13,7 +13,7 @@ from law import generated
 from thermoset.errors import InputError
 from thermoset.metrics import size_stratified_coverage, size_stratified_coverage_violation
 from thermoset.report import build_report
-from thermoset.report.sets import label_pairs, pick_examples, set_facts
+from thermoset.report.set_facts import label_pairs, pick_examples, set_facts
 
 TRIALS = 4
 

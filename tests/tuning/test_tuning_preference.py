@@ -6,18 +6,18 @@ import pytest
 
 from thermoset.errors import InputError
 from thermoset.tuning import read_preference
-from thermoset.tuning.preference import Blend, Coverage, GapBudget, Size, SizeBudget
+from thermoset.tuning.preference import Blend, EvenCoverage, GapBudget, Size, SizeBudget
 
 
 @pytest.mark.parametrize(
     ("prefer", "expected", "text"),
     [
         ("size", Size(), "size"),
-        ("coverage", Coverage(), "coverage"),
+        ("coverage", EvenCoverage(), "coverage"),
         (0, Size(), "size"),
         ("0", Size(), "size"),
-        (1.0, Coverage(), "coverage"),
-        ("1", Coverage(), "coverage"),
+        (1.0, EvenCoverage(), "coverage"),
+        ("1", EvenCoverage(), "coverage"),
         (0.25, Blend(0.25), "0.25"),
         ("0.25", Blend(0.25), "0.25"),
         (0.123456789, Blend(0.123456789), "0.123456789"),

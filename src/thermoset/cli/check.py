@@ -12,7 +12,7 @@ from thermoset.cli.progress import working
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from thermoset.checking import CheckReport
+    from thermoset.monitor.checking import CheckReport
 
 __all__ = ["check"]
 

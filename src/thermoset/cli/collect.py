@@ -10,8 +10,8 @@ import typer
 
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import ProgressBar
-from thermoset.display import visible
 from thermoset.errors import InputError
+from thermoset.quoting import printable
 
 if TYPE_CHECKING:
     from thermoset.integrations.images import Preprocessing
@@ -100,4 +100,4 @@ def _show(made: "Collected", out: Path) -> None:
     console.print(f"{made.n_rows:,} rows, {made.n_classes:,} classes, {known}", highlight=False)
     name_files(console, [out])
     if made.accuracy is not None:
-        console.print(Text(f"Next: thermoset sweep {visible(shlex.quote(str(out)))}"), soft_wrap=True)
+        console.print(Text(f"Next: thermoset sweep {printable(shlex.quote(str(out)))}"), soft_wrap=True)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thermoset.display import visible
 from thermoset.errors import InputError
+from thermoset.quoting import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ __all__ = ["check_file", "check_files", "made_folder", "name_files", "png", "tel
 def tell(message: object) -> None:
     """Say something in one line on standard error; whether anybody can hear it changes nothing."""
     with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(f"thermoset: {visible(str(message))}\n")
+        sys.stderr.write(f"thermoset: {printable(str(message))}\n")
         sys.stderr.flush()
 
 
@@ -72,4 +72,4 @@ def name_files(console: "Console", files: list[Path]) -> None:
     from rich.text import Text
 
     for path in files:
-        console.print(Text(f"Wrote {visible(str(path))}"), soft_wrap=True)
+        console.print(Text(f"Wrote {printable(str(path))}"), soft_wrap=True)

@@ -9,7 +9,7 @@ import typer
 from thermoset.cli.options import Predictor, Probabilities, Quiet
 from thermoset.cli.output import check_file, tell
 from thermoset.cli.progress import ProgressBar
-from thermoset.display import visible
+from thermoset.quoting import printable
 
 __all__ = ["predict"]
 
@@ -32,8 +32,8 @@ def predict(
     """Write label, confidence and set of every row; the file is read in blocks and may be longer than the memory."""
     import numpy as np
 
-    from thermoset.drift import size_drift
     from thermoset.io import open_blocks, open_predictions
+    from thermoset.monitor.drift import size_drift
     from thermoset.predictor import TwoTemperaturePredictor
 
     check_file(out, [predictor, logits])
@@ -53,7 +53,7 @@ def predict(
             bar.tell(rows, blocks.n_rows)
     mean = float(sizes @ np.arange(len(sizes))) / rows
     sets = f"{mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty"
-    sys.stdout.write(f"Wrote {visible(str(out))}: {rows:,} rows, {sets}\n")
+    sys.stdout.write(f"Wrote {printable(str(out))}: {rows:,} rows, {sets}\n")
     drift = size_drift(np.array(model.artifact_.sizes), sizes)
     if drift.drifted:
         tell(f"warning: {drift.message}")

@@ -7,10 +7,10 @@ import typer
 
 from thermoset.cli.options import Quiet, Seed, told_warnings
 from thermoset.cli.progress import ProgressBar
-from thermoset.display import visible
+from thermoset.quoting import printable
 
 if TYPE_CHECKING:
-    from thermoset.study import Study
+    from thermoset.paper.study import Study
 
 __all__ = ["study"]
 
@@ -24,8 +24,8 @@ def study(
 ) -> None:
     """Study a folder of logits: every table and figure of the paper, with the printed numbers beside."""
     from thermoset.io.files import need
-    from thermoset.study import Settings
-    from thermoset.study import study as run
+    from thermoset.paper.study import Settings
+    from thermoset.paper.study import study as run
 
     need("matplotlib", "plot", "the figures")
     with ProgressBar(quiet, "Studying") as bar, told_warnings():
@@ -71,5 +71,5 @@ def _show(found: "Study", out: Path) -> None:
     console.print(table)
     for name, reason in found.skipped.items():
         console.print(Text(f"Not studied: {name} ({reason})"), soft_wrap=True)
-    written, begin = visible(str(out)), visible(str(out / "index.html"))
+    written, begin = printable(str(out)), printable(str(out / "index.html"))
     console.print(Text(f"Wrote {len(found.files)} files to {written}; begin with {begin}"), soft_wrap=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from thermoset.data import Logits
-    from thermoset.theory import BoundIntervals, ClassPeaks, Explanation, Peak, Routes
+    from thermoset.paper.theory import BoundIntervals, ClassPeaks, Explanation, Peak, Routes
 
 __all__ = ["theory"]
 
@@ -50,8 +50,8 @@ def theory(
 
     from thermoset.io import load
     from thermoset.io.files import need
+    from thermoset.paper.theory import explain, peaks_by_classes
     from thermoset.sweeping import temperature_grid
-    from thermoset.theory import explain, peaks_by_classes
 
     # What can be refused is refused before the work, and nothing is written before it is done.
     need("matplotlib", "plot", "the figures")
@@ -119,8 +119,8 @@ def _table(*columns: str) -> "Table":
 
 def _bound_alone(console: "Console", classes: int | None, out: Path) -> None:
     """Without a file: the bound, its minimum and the temperatures of a typical margin."""
+    from thermoset.paper.theory import bound, critical_temperature, temperature_intervals
     from thermoset.plots import bound_figure
-    from thermoset.theory import bound, critical_temperature, temperature_intervals
 
     wanted = sorted({10, 100, 1000, *([] if classes is None else [classes])})
     table = _table("classes", "critical T", "b there", f"a margin of {_MARGIN:g} is above b(T) for")
@@ -139,8 +139,8 @@ def _unlabelled(
     """Logits without labels have margins, and no thresholds."""
     from statistics import median
 
+    from thermoset.paper.theory import bound, bound_share, critical_temperature, margins
     from thermoset.plots import bound_figure, share_figure
-    from thermoset.theory import bound, bound_share, critical_temperature, margins
 
     best = critical_temperature(data.n_classes)
     table = _table("T", "b(T)", "rows above")

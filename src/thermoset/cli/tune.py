@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from thermoset.artifact import Measure
     from thermoset.predictor import TwoTemperaturePredictor
+    from thermoset.predictor.artifact import Measure
 
 __all__ = ["PREDICTOR_FILES", "show_predictor", "tune", "write_predictor"]
 
@@ -100,15 +100,15 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     """One screen: the data, both temperatures, what they do, and the recommendation."""
     from rich.markup import escape
 
-    from thermoset.display import visible
-    from thermoset.groupings import GROUPINGS
+    from thermoset.conformal.groupings import GROUPINGS
     from thermoset.metrics import METRICS
+    from thermoset.quoting import printable
 
     made, choice = predictor.artifact_, predictor.choice_
     came = made.provenance
     measures = {m.name: m for m in made.measures}
     console.print(
-        f"[bold]Data[/] {escape(visible(name))}: {made.n_classes:,} classes; {came.calibration_rows:,} rows for the "
+        f"[bold]Data[/] {escape(printable(name))}: {made.n_classes:,} classes; {came.calibration_rows:,} rows for the "
         f"temperatures, {came.conformal_rows:,} for the threshold",
         highlight=False,
     )

@@ -9,8 +9,9 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from thermoset.bounds import MOST_DIGITS, exact_number, shown
+from thermoset.bounds import MOST_DIGITS, exact_number
 from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
 __all__ = ["SMALLEST_LEVEL", "Alpha", "conformal_rank", "exact_level", "rows_needed"]
 
@@ -33,7 +34,7 @@ def exact_level(alpha: Alpha, name: str = "alpha", example: str = "0.1") -> Frac
     if level is None or not SMALLEST_LEVEL <= level <= 1 - SMALLEST_LEVEL:
         raise InputError(
             f"{name} must be a number strictly between 0 and 1, at least {float(SMALLEST_LEVEL):g} from both, of at "
-            f"most {MOST_DIGITS} digits; got {shown(alpha)}. Try {name}={example}."
+            f"most {MOST_DIGITS} digits; got {quoted(alpha)}. Try {name}={example}."
         )
     return level
 

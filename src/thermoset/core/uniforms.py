@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.bounds import shown
 from thermoset.core.compiling import leaf_kernel
 from thermoset.core.exponentials import Floats, Ints, as_bits
 from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
 __all__ = ["CURRENT_SCHEME", "SCHEMES", "Keys", "Randomness", "checked_ids", "id_keys", "trial_keys", "trial_uniforms"]
 
@@ -151,12 +151,12 @@ def checked_ids(ids: Any, n_rows: int) -> Keys:
     """
     given = np.asarray(ids).tolist() if hasattr(ids, "__array__") else ids
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
-        raise InputError(f"ids must be {n_rows} whole numbers or texts, one for each row; got {shown(ids)}.")
+        raise InputError(f"ids must be {n_rows} whole numbers or texts, one for each row; got {quoted(ids)}.")
     if len(given) != n_rows:
         raise InputError(f"ids must be {n_rows}, one for each row; got {len(given)}.")
     for row, one in enumerate(given):
         if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
-            raise InputError(f"ids must be whole numbers or text; ids[{row}] is {shown(one)}. Make it one of them.")
+            raise InputError(f"ids must be whole numbers or text; ids[{row}] is {quoted(one)}. Make it one of them.")
     return id_keys(given)
 
 

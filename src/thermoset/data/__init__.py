@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.arrays import Floats, Table, blocks_of_rows, check_logits, class_names, read_table
+from thermoset.data.arrays import Floats, ReadTable, blocks_of_rows, check_logits, class_names, read_table
 from thermoset.data.labels import label_indices
-from thermoset.data.quoting import quoted
 from thermoset.data.splits import Part, Seed, split_indices
 from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
 __all__ = ["Logits", "as_logits", "split_indices"]
 
@@ -220,7 +220,7 @@ def _trusted(logits: Floats, labels: NDArray[np.int64] | None, classes: tuple[st
 
 
 def _named(
-    table: Table, labels: object, classes: object
+    table: ReadTable, labels: object, classes: object
 ) -> tuple[Floats, NDArray[np.int64] | None, tuple[str, ...] | None]:
     """Check what stands beside the numbers."""
     n_rows, n_classes = table.values.shape
@@ -236,7 +236,7 @@ def _named(
     return table.values, indices, names
 
 
-def _check_probabilities(table: Table) -> None:
+def _check_probabilities(table: ReadTable) -> None:
     probs, tolerance = table.values, SUM_TOLERANCE.get(table.source, SUM_TOLERANCE["float64"])
     with np.errstate(invalid="ignore"):
         low, total = probs.min(axis=1), probs.sum(axis=1, dtype=np.float64)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.quoting import quoted, reason
 from thermoset.errors import InputError
+from thermoset.quoting import quoted, reason
 
 __all__ = [
     "Floats",
-    "Table",
+    "ReadTable",
     "blocks_of_rows",
     "check_logits",
     "class_names",
@@ -34,7 +34,7 @@ DEFAULT_COLUMNS = ("logit_", "prob_", "column_")
 """Columns called so and numbered from 0 have no names; `thermoset.io.save` writes the first, polars the last."""
 
 
-class Table(NamedTuple):
+class ReadTable(NamedTuple):
     """A two-dimensional float array and what is known about where it came from."""
 
     values: Floats
@@ -63,7 +63,7 @@ def blocks_of_rows(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
         yield start, array[start : start + step]
 
 
-def read_table(value: object, name: str) -> Table:
+def read_table(value: object, name: str) -> ReadTable:
     """Read a (n, C) array of floats; nothing is copied when `value` is a C-contiguous float array.
 
     >>> read_table([[1, 2], [3, 4]], "logits").values.dtype
@@ -81,7 +81,7 @@ def read_table(value: object, name: str) -> Table:
     source = _torch_dtype(value) or raw.dtype.name
     values = _as_floats(raw, name)
     _check_shape(values.shape, name)
-    return Table(np.require(values, requirements=["C", "A"]), column_classes(columns), source)
+    return ReadTable(np.require(values, requirements=["C", "A"]), column_classes(columns), source)
 
 
 def foreign_array(value: Any, name: str) -> NDArray[Any]:

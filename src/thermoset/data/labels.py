@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data.arrays import foreign_array, is_instance
-from thermoset.data.quoting import printable, quoted
 from thermoset.errors import InputError
+from thermoset.quoting import printable, quoted
 
 __all__ = ["is_missing", "label_indices", "one_column"]
 

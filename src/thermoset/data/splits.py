@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.bounds import MOST_HELD, shown, whole_number
+from thermoset.bounds import MOST_HELD, whole_number
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.data.labels import is_missing, one_column
-from thermoset.data.quoting import quoted
 from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
 __all__ = ["Part", "Rows", "Seed", "split_indices"]
 
@@ -69,7 +69,7 @@ def _sizes(parts: Sequence[Part], n_rows: int) -> list[int]:
     sizes = [_size(part, n_rows) for part in parts]
     if sum(sizes) >= n_rows:
         raise InputError(
-            f"split{shown(tuple(parts))} asks for {shown(sum(sizes))} of {n_rows} rows and leaves none for the last "
+            f"split{quoted(tuple(parts))} asks for {quoted(sum(sizes))} of {n_rows} rows and leaves none for the last "
             f"piece, which is the rest. Give smaller parts, or one part fewer."
         )
     return sizes
@@ -82,9 +82,9 @@ def _size(part: Any, n_rows: int) -> int:
         fraction: Fraction = exact_level(part, "a part that is not a whole number of rows")
         size = int(fraction * n_rows)
         if size == 0:
-            raise InputError(f"a part of {shown(part)} of {n_rows} rows has no row. Give a larger part.") from None
+            raise InputError(f"a part of {quoted(part)} of {n_rows} rows has no row. Give a larger part.") from None
     if size < 1:
-        raise InputError(f"a part must be a fraction in (0, 1) or a whole number of rows >= 1; got {shown(part)}.")
+        raise InputError(f"a part must be a fraction in (0, 1) or a whole number of rows >= 1; got {quoted(part)}.")
     return size
 
 
@@ -94,7 +94,7 @@ def _generator(random_state: Any) -> np.random.Generator:
     except (TypeError, ValueError):
         raise InputError(
             "random_state must be a whole number >= 0, a sequence of them or a numpy Generator; got "
-            f"{shown(random_state)}."
+            f"{quoted(random_state)}."
         ) from None
 
 

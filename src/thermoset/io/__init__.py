@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
-from thermoset.io.arrays import read_npy, read_npy_array, read_npz, siblings, write_npy, write_npz
 from thermoset.io.blocks import open_blocks
+from thermoset.io.delimited import read_csv, write_csv
 from thermoset.io.files import (
     FilePath,
     Request,
@@ -25,11 +25,11 @@ from thermoset.io.files import (
     known_suffix,
     write_whole,
 )
+from thermoset.io.numpy_files import read_npy, read_npy_array, read_npz, siblings, write_npy, write_npz
 from thermoset.io.parquet import read_parquet, write_parquet
 from thermoset.io.predictions import PREDICTION_SUFFIXES, open_predictions
 from thermoset.io.safe import read_safetensors, write_safetensors
 from thermoset.io.tensors import read_pt, write_pt
-from thermoset.io.text import read_csv, write_csv
 
 __all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "files_of", "load", "open_blocks", "open_predictions", "save"]
 

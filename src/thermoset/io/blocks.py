@@ -14,7 +14,7 @@ from thermoset.bounds import whole_number
 from thermoset.data import Logits
 from thermoset.data.arrays import class_names
 from thermoset.errors import InputError
-from thermoset.io.arrays import open_npy, open_npz
+from thermoset.io.delimited import open_csv
 from thermoset.io.files import (
     MOST_BYTES,
     FilePath,
@@ -27,10 +27,10 @@ from thermoset.io.files import (
     errors_about,
     existing,
 )
+from thermoset.io.numpy_files import open_npy, open_npz
 from thermoset.io.parquet import open_parquet
 from thermoset.io.safe import open_safetensors
 from thermoset.io.tensors import open_pt
-from thermoset.io.text import open_csv
 
 __all__ = ["LogitBlocks", "open_blocks"]
 

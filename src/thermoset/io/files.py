@@ -16,8 +16,8 @@ from typing import BinaryIO, NamedTuple
 
 from thermoset.bounds import whole_number
 from thermoset.data import Logits
-from thermoset.data.quoting import printable, quoted
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
+from thermoset.quoting import printable, quoted
 
 __all__ = [
     "LABELS",

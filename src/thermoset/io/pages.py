@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from thermoset.data.quoting import quoted
 from thermoset.errors import FileFormatError
 from thermoset.io.files import check_size
+from thermoset.quoting import quoted
 
 __all__ = ["Group", "Leaf", "check_pages", "read_footer"]
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from thermoset.data import Logits
 from thermoset.data.arrays import column_classes, first_repeated
-from thermoset.data.quoting import quoted, reason
 from thermoset.errors import FileFormatError, InputError
+from thermoset.io.delimited import is_whole, label_column
 from thermoset.io.files import (
     LABELS,
     PROBABILITIES,
@@ -30,7 +30,7 @@ from thermoset.io.files import (
 )
 from thermoset.io.pages import Group, Leaf, check_pages, read_footer
 from thermoset.io.safe import names_from_json
-from thermoset.io.text import is_whole, label_column
+from thermoset.quoting import quoted, reason
 
 __all__ = ["open_parquet", "read_parquet", "write_parquet"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from thermoset.data.quoting import quoted, reason
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import check_size
+from thermoset.quoting import quoted, reason
 
 __all__ = ["StoredTensor", "check_pickle", "read_pickle"]
 

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.data.quoting import quoted, reason
 from thermoset.errors import FileFormatError
-from thermoset.io.arrays import Header, read_blocks, read_data
 from thermoset.io.files import (
     LABELS,
     NAMES,
@@ -30,6 +28,8 @@ from thermoset.io.files import (
     need,
     scores_name,
 )
+from thermoset.io.numpy_files import ArrayHeader, read_blocks, read_data
+from thermoset.quoting import quoted, reason
 
 __all__ = ["names_from_json", "open_safetensors", "read_safetensors", "write_safetensors"]
 
@@ -58,7 +58,7 @@ class SafeFile(NamedTuple):
         key = first_of(NAMES, metadata)
         return None if key is None else names_from_json(metadata[key])
 
-    def header(self, name: str) -> Header:
+    def header(self, name: str) -> ArrayHeader:
         """Shape and type of a tensor."""
         entry = self.entries[name]
         check_shape(entry["shape"], f"tensor {quoted(name)}")
@@ -66,7 +66,7 @@ class SafeFile(NamedTuple):
             raise FileFormatError(
                 f"tensor {quoted(name)} has type {entry['dtype']}, which NumPy cannot hold. Save it as float32."
             )
-        return Header(tuple(entry["shape"]), False, np.dtype(SAFE_TYPES[entry["dtype"]]))
+        return ArrayHeader(tuple(entry["shape"]), False, np.dtype(SAFE_TYPES[entry["dtype"]]))
 
     def read(self, name: str) -> NDArray[Any]:
         """Read a tensor."""

@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.data.quoting import quoted, reason
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.arrays import BAD_ARCHIVE, Header, check_member, cut, read_blocks, read_data
 from thermoset.io.files import (
     LABELS,
     NAMES,
@@ -33,7 +31,9 @@ from thermoset.io.files import (
     need,
     scores_name,
 )
+from thermoset.io.numpy_files import BAD_ARCHIVE, ArrayHeader, check_member, cut, read_blocks, read_data
 from thermoset.io.pickles import StoredTensor, check_pickle, read_pickle
+from thermoset.quoting import quoted, reason
 
 __all__ = ["load_pt", "open_pt", "read_pt", "write_pt"]
 
@@ -161,7 +161,7 @@ class TorchFile(NamedTuple):
                 return
             with self.archive.open(self.storage(name)) as stream:
                 _skip(stream, tensor.offset * self._item(tensor))
-                header = Header(tensor.shape, False, self._raw(tensor))
+                header = ArrayHeader(tensor.shape, False, self._raw(tensor))
                 yield from (self._typed(tensor, block) for block in read_blocks(stream, header, quoted(name), rows))
 
     def _item(self, tensor: StoredTensor) -> int:
@@ -180,7 +180,7 @@ class TorchFile(NamedTuple):
         check_size(info.file_size, max_bytes, f"tensor {quoted(info.filename)}")
         with self.archive.open(info) as stream:
             n = info.file_size // dtype.itemsize
-            flat = read_data(stream, Header((n,), False, dtype), quoted(info.filename))
+            flat = read_data(stream, ArrayHeader((n,), False, dtype), quoted(info.filename))
         strides = tuple(stride * dtype.itemsize for stride in tensor.strides)
         return np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides)
 

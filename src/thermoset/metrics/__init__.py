@@ -34,8 +34,7 @@ from thermoset.metrics.laws import (
     coverage_p_value,
     noise_floor_of_counts,
 )
-from thermoset.metrics.planning import Plan, coverage_half_width, plan
-from thermoset.metrics.probabilities import (
+from thermoset.metrics.of_probabilities import (
     ReliabilityTable,
     brier_score,
     expected_calibration_error,
@@ -44,8 +43,7 @@ from thermoset.metrics.probabilities import (
     reliability_table,
     top_k_accuracy,
 )
-from thermoset.metrics.registry import METRICS, Metric, swept_metrics
-from thermoset.metrics.sets import (
+from thermoset.metrics.of_sets import (
     ClassCoverage,
     StratumCoverage,
     avg_coverage_gap,
@@ -59,6 +57,8 @@ from thermoset.metrics.sets import (
     size_stratified_coverage_violation,
     top_coverage_gap,
 )
+from thermoset.metrics.planning import Plan, coverage_half_width, plan
+from thermoset.metrics.registry import METRICS, Metric, swept_metrics
 
 __all__ = [
     "METRICS",

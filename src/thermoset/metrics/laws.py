@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 from scipy.stats import beta, betabinom, binom
 
-from thermoset.bounds import MOST_ROWS, shown, whole_number
+from thermoset.bounds import MOST_ROWS, whole_number
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
@@ -26,6 +26,7 @@ from thermoset.metrics._checks import (
     promised,
 )
 from thermoset.metrics.counts import avg_gap, coverage_gaps, top_gap
+from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_continuous_frozen, rv_discrete_frozen
@@ -234,5 +235,5 @@ def _generator(random_state: int | np.random.Generator) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
         raise InputError(
-            f"random_state must be a whole number >= 0 or a numpy Generator; got {shown(random_state)}. Try 0."
+            f"random_state must be a whole number >= 0 or a numpy Generator; got {quoted(random_state)}. Try 0."
         ) from None

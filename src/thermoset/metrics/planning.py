@@ -12,10 +12,11 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc
 
-from thermoset.bounds import MOST_ROWS, shown, whole_number
+from thermoset.bounds import MOST_ROWS, whole_number
 from thermoset.core.exponentials import Floats
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
 __all__ = ["Plan", "coverage_half_width", "plan"]
 
@@ -62,7 +63,7 @@ def plan(alpha: Alpha, width: Alpha | None = None, confidence: float = 0.95) -> 
         half = exact_level(width, "width", "0.02")
         if half < SMALLEST_WIDTH:
             raise InputError(
-                f"width must be at least {float(SMALLEST_WIDTH)}; got {shown(width)}. No data set has the rows; "
+                f"width must be at least {float(SMALLEST_WIDTH)}; got {quoted(width)}. No data set has the rows; "
                 "try 0.01."
             )
         rows = _rows_for(level, half, float(1 - sure))

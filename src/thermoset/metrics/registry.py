@@ -19,7 +19,7 @@ from thermoset.core.levels import Alpha
 from thermoset.errors import InputError
 from thermoset.metrics import counts as of
 from thermoset.metrics.counts import Formula
-from thermoset.metrics.sets import counts_of_sets
+from thermoset.metrics.of_sets import counts_of_sets
 
 __all__ = ["METRICS", "Metric", "swept_metrics"]
 

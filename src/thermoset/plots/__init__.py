@@ -1,6 +1,6 @@
 """Pictures of tables: axes in, axes out. Needs the `plot` extra."""
 
-from thermoset.plots.curves import (
+from thermoset.plots.curve_figures import (
     COLOURS,
     choice_figure,
     figure,
@@ -10,7 +10,7 @@ from thermoset.plots.curves import (
     plot_sweep,
     sweep_figure,
 )
-from thermoset.plots.sets import (
+from thermoset.plots.set_figures import (
     plot_class_coverage,
     plot_confidence,
     plot_label_pairs,
@@ -19,7 +19,7 @@ from thermoset.plots.sets import (
     plot_size_gap,
     plot_strata,
 )
-from thermoset.plots.theory import (
+from thermoset.plots.theory_figures import (
     bound_figure,
     critical_figure,
     last_index_figure,

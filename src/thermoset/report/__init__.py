@@ -14,16 +14,16 @@
 from lazy_loader import attach as _attach
 
 from thermoset.report.build import build_report
-from thermoset.report.record import Calibration, Examples, LabelPair, Movement, Report, SetFacts
+from thermoset.report.record import Examples, LabelPair, Movement, Reliability, Report, SetFacts
 
 # The page needs the extra; the numbers do not.
 __getattr__, __dir__, _ = _attach(__name__, submod_attrs={"page": ["render_page", "write_page"]})
 
 __all__ = [
-    "Calibration",
     "Examples",
     "LabelPair",
     "Movement",
+    "Reliability",
     "Report",
     "SetFacts",
     "build_report",

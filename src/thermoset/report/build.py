@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.artifact import Artifact
 from thermoset.calibration import confidence_and_loss, probabilities
 from thermoset.conformal import ConformalClassifier, fitted_at
 from thermoset.core.levels import exact_level, rows_needed
 from thermoset.core.scores import SCORES
 from thermoset.data import Logits, as_logits
+from thermoset.data.fitted import predict_data
 from thermoset.errors import InputError
-from thermoset.estimators import predict_data
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
+from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.report.record import Calibration, Examples, Report
-from thermoset.report.rows import Roles, roles_of
-from thermoset.report.sets import movements, pick_examples, set_facts, sets_of_examples
+from thermoset.predictor.artifact import Artifact
+from thermoset.report.record import Examples, Reliability, Report
+from thermoset.report.roles import Roles, roles_of
+from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
 from thermoset.sweeping import Sweep, sweep
-from thermoset.theory import critical_temperature
 from thermoset.tuning import default_grid
 
 __all__ = ["build_report"]
@@ -206,7 +206,7 @@ def _examples(
     return sets_of_examples(predictor, models, compared.take(places), roles.compared[places], alphas, images)
 
 
-def _calibration(judged: Logits, name: str, temperature: float) -> Calibration:
+def _calibration(judged: Logits, name: str, temperature: float) -> Reliability:
     labels = judged.require_labels("a report")
     confidence, loss = confidence_and_loss(judged, temperature)
     right = judged.logits.argmax(axis=1) == labels
@@ -214,7 +214,7 @@ def _calibration(judged: Logits, name: str, temperature: float) -> Calibration:
     for start in range(0, len(judged), _BLOCK):  # all probabilities at once would take more room than the logits
         part = judged.take(slice(start, start + _BLOCK))
         squares += len(part) * brier_score(probabilities(part, temperature), labels[start : start + _BLOCK])
-    return Calibration(
+    return Reliability(
         name,
         temperature,
         bins=reliability_from_confidence(confidence, right, _BINS),

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from thermoset._version import __version__
 from thermoset.core.exponentials import Bools
-from thermoset.display import visible
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
 from thermoset.metrics import METRICS, clopper_pearson
+from thermoset.quoting import printable
+from thermoset.report.naming import shortened
 from thermoset.report.record import Examples, Report
-from thermoset.report.text import shortened
 from thermoset.sweeping import standard_error
 
 __all__ = ["render_page", "write_page"]
@@ -63,7 +63,7 @@ def render_page(report: Report) -> str:
     environment.filters["symbols"] = _symbols
     filled: str = environment.from_string(_file("template.html")).render(
         report=report,
-        title=shortened(visible(report.name), f"{len(report.name):,} letters"),
+        title=shortened(printable(report.name), f"{len(report.name):,} letters"),
         version=__version__,
         made=report.artifact,
         came=report.artifact.provenance,
@@ -117,7 +117,7 @@ def _number(key: str, value: float | None, spec: str = ".3f") -> Any:
 def _symbols(text: str) -> Any:
     """A sentence of the library with the symbols that plain text lacks."""
     markup = need("markupsafe", "report", "an HTML report")
-    plain = ". ".join(sentence for sentence in visible(text).split(". ") if "`" not in sentence)  # not the code's names
+    plain = ". ".join(sentence for sentence in printable(text).split(". ") if "`" not in sentence)  # no names of code
     safe = str(markup.escape(plain)).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>")
     return markup.Markup(safe if safe.endswith(".") else safe + ".")
 

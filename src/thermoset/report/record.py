@@ -7,20 +7,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.artifact import Artifact
-from thermoset.checking import CheckReport
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import exact_level
-from thermoset.display import visible
 from thermoset.metrics import NoiseFloor, ReliabilityTable, StratumCoverage
-from thermoset.report.text import shortened
+from thermoset.monitor.checking import CheckReport
+from thermoset.predictor.artifact import Artifact
+from thermoset.quoting import printable
+from thermoset.report.naming import shortened
 from thermoset.sweeping import Sweep
 
-__all__ = ["Calibration", "Examples", "LabelPair", "Movement", "Report", "SetFacts"]
+__all__ = ["Examples", "LabelPair", "Movement", "Reliability", "Report", "SetFacts"]
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class Reliability:
     """Confidence at one temperature: reliability in bins, negative log-likelihood, Brier score."""
 
     name: str
@@ -120,7 +120,7 @@ class Report:
         By alpha: what class gaps show by chance on the evaluation rows of a split.
     critical : float
         The theory's critical temperature.
-    calibrations : tuple of Calibration
+    calibrations : tuple of Reliability
         At T = 1 and T*, on the judged rows.
     sets : SetFacts
     examples : Examples
@@ -142,7 +142,7 @@ class Report:
     conditional: Sweep
     floors: Mapping[float, NoiseFloor]
     critical: float
-    calibrations: tuple[Calibration, ...]
+    calibrations: tuple[Reliability, ...]
     sets: SetFacts
     examples: Examples
     movements: tuple[Movement, ...]
@@ -169,7 +169,7 @@ class Report:
 
     def class_name(self, label: int) -> str:
         """Name of a class as the page shows it; its number where classes have no names."""
-        return str(label) if self.artifact.classes is None else visible(self.artifact.classes[label])
+        return str(label) if self.artifact.classes is None else printable(self.artifact.classes[label])
 
     def short_name(self, label: int) -> str:
         """Name of a class where there is little room."""

@@ -11,22 +11,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from thermoset.bounds import shown, whole_number
+from thermoset.bounds import checked_seed, whole_number
+from thermoset.conformal.groupings import resolve_grouping
 from thermoset.core.exponentials import Ints
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.core.pool import MOST_THREADS, compiling
 from thermoset.core.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
 from thermoset.data import Logits, as_logits
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.estimators import checked_seed
-from thermoset.groupings import resolve_grouping
 from thermoset.io.files import physical_memory
-from thermoset.sweeping.general import run_any
+from thermoset.quoting import quoted
+from thermoset.sweeping.any_score import run_any
 from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
 from thermoset.sweeping.own import OwnTemperatures, measure_trials
-from thermoset.sweeping.passes import Plan, bytes_needed, run
+from thermoset.sweeping.passes import SweepJob, bytes_needed, run
+from thermoset.sweeping.protocol import Protocol, Trial, draw_trial
 from thermoset.sweeping.table import Sweep, median_of_means, standard_error
-from thermoset.sweeping.trials import Protocol, Trial, draw_trial
 
 __all__ = [
     "DEFAULT_GRID",
@@ -109,7 +109,7 @@ def sweep(
     """
     data = as_logits(logits, labels)
     data.require_labels("sweep")
-    plan = Plan(
+    plan = SweepJob(
         scores=_checked_methods(methods),
         temperatures=temperature_grid(DEFAULT_GRID) if temperatures is None else checked_temperatures(temperatures),
         alphas=_checked_alphas(alphas),
@@ -176,11 +176,11 @@ def _checked_alphas(alphas: Any) -> tuple[Alpha, ...]:
     found = tuple(alphas) if isinstance(alphas, Iterable) and not isinstance(alphas, str) else (alphas,)
     levels = [exact_level(alpha) for alpha in found]
     if not found or len(set(levels)) < len(found):
-        raise InputError(f"alphas must name at least one level, each once; got {shown(alphas)}. Try (0.05, 0.1).")
+        raise InputError(f"alphas must name at least one level, each once; got {quoted(alphas)}. Try (0.05, 0.1).")
     return found
 
 
-def _check_room(needed: int, trials: int, plan: Plan) -> None:
+def _check_room(needed: int, trials: int, plan: SweepJob) -> None:
     if needed > physical_memory():
         raise InputError(
             f"a sweep of {trials:,} trials, {len(plan.temperatures):,} temperatures and {len(plan.alphas):,} levels "
@@ -204,7 +204,7 @@ def _warn_about_classes(absent: Ints, n_classes: int) -> None:
         )
 
 
-def _warn_about_conformal_rows(plan: Plan, n_conformal: int, n_classes: int) -> None:
+def _warn_about_conformal_rows(plan: SweepJob, n_conformal: int, n_classes: int) -> None:
     for alpha in plan.alphas:
         if conformal_rank(n_conformal, alpha) > n_conformal:
             warnings.warn(
@@ -215,12 +215,12 @@ def _warn_about_conformal_rows(plan: Plan, n_conformal: int, n_classes: int) -> 
             )
 
 
-def _warm_up(plan: Plan) -> None:
+def _warm_up(plan: SweepJob) -> None:
     """Compile the kernels on a handful of rows, or load them from the cache."""
     if plan.integrate not in _compiled:
         with compiling():
             few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
-            small = Plan((APS(),), np.ones(1), (0.5,), plan.integrate, True, 1)
+            small = SweepJob((APS(),), np.ones(1), (0.5,), plan.integrate, True, 1)
             run(few, small, 1, Protocol(0, 0.5), None)
         _compiled.add(plan.integrate)
 

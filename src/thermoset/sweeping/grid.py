@@ -6,10 +6,10 @@ from itertools import islice
 
 import numpy as np
 
-from thermoset.bounds import exact_number, shown
+from thermoset.bounds import checked_temperature, exact_number
 from thermoset.core.exponentials import Floats
 from thermoset.errors import InputError
-from thermoset.estimators import checked_temperature
+from thermoset.quoting import quoted
 
 __all__ = ["DEFAULT_GRID", "PAPER_GRID", "checked_temperatures", "temperature_grid"]
 
@@ -36,16 +36,16 @@ def temperature_grid(text: str) -> Floats:
     numbers = [number for number in map(exact_number, parts) if number is not None]
     if len(numbers) < len(parts):
         raise InputError(
-            f"temperatures must be start:stop:step or numbers with commas; got {shown(text)}. Try {DEFAULT_GRID}."
+            f"temperatures must be start:stop:step or numbers with commas; got {quoted(text)}. Try {DEFAULT_GRID}."
         )
     if ":" not in text:
         return checked_temperatures(numbers)
     if len(numbers) != 3 or "," in text or numbers[2] <= 0 or numbers[1] < numbers[0]:
-        raise InputError(f"temperatures must be start:stop:step with start <= stop, step > 0; got {shown(text)}.")
+        raise InputError(f"temperatures must be start:stop:step with start <= stop, step > 0; got {quoted(text)}.")
     start, stop, step = numbers
     count = (stop - start) // step + 1
     if count > _MOST:
-        raise InputError(f"temperatures {shown(text)} are more than {_MOST:,}. Take a larger step.")
+        raise InputError(f"temperatures {quoted(text)} are more than {_MOST:,}. Take a larger step.")
     return checked_temperatures(start + k * step for k in range(count))
 
 
@@ -53,12 +53,12 @@ def checked_temperatures(temperatures: Iterable[float | Fraction] | str) -> Floa
     """Read temperatures: at least one and at most 10,000, finite, above 0, rising."""
     if isinstance(temperatures, str):  # an iterable of digits
         raise InputError(
-            f"temperatures must be numbers; got {shown(temperatures)}. Pass temperature_grid({shown(temperatures)})."
+            f"temperatures must be numbers; got {quoted(temperatures)}. Pass temperature_grid({quoted(temperatures)})."
         )
     try:
         given = list(islice(temperatures, _MOST + 1))
     except TypeError:
-        raise InputError(f"temperatures must be numbers; got {shown(temperatures)}.") from None
+        raise InputError(f"temperatures must be numbers; got {quoted(temperatures)}.") from None
     if not given:
         raise InputError("temperatures must name at least one; got none. Try [1.0].")
     if len(given) > _MOST:

@@ -21,7 +21,7 @@ from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.metrics import swept_metrics
 from thermoset.sweeping.passes import fill_counted, set_counts
-from thermoset.sweeping.trials import Protocol, draw_trials
+from thermoset.sweeping.protocol import Protocol, draw_trials
 
 __all__ = ["OwnTemperatures", "measure_trials"]
 

@@ -22,12 +22,12 @@ from thermoset.core.thresholds import Cuts
 from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
 from thermoset.metrics import Metric, SetCounts, swept_metrics
-from thermoset.sweeping.trials import Protocol, draw_trials
+from thermoset.sweeping.protocol import Protocol, draw_trials
 
 __all__ = [
     "BUDGET_BYTES",
-    "Measured",
-    "Plan",
+    "SweepJob",
+    "SweptValues",
     "Ticks",
     "bytes_needed",
     "fill_counted",
@@ -39,7 +39,7 @@ BUDGET_BYTES = 2**28  # of the arrays that grow with temperatures, and of those 
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepJob:
     """What to sweep: scores, temperatures, levels, and how evaluation rows are counted."""
 
     scores: tuple[Score, ...]
@@ -67,13 +67,13 @@ class Plan:
         yield from (slice(start, start + step) for start in range(0, len(self.temperatures), step))
 
 
-def bytes_needed(data: Logits, plan: Plan, trials: int) -> int:
+def bytes_needed(data: Logits, plan: SweepJob, trials: int) -> int:
     """About how much memory a sweep takes beside its input and the budgets of its stages: the result and the counts."""
     return data.n_classes * trials * 48 + math.prod(plan.shape) * len(plan.metrics) * trials * 8
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class SweptValues:
     """values : by score, temperature, alpha, metric and trial; counts : evaluation rows by trial and class."""
 
     values: Floats
@@ -94,8 +94,8 @@ class Ticks:
 
 
 def run(
-    data: Logits, plan: Plan, trials: int, protocol: Protocol, progress: Callable[[int, int], None] | None
-) -> Measured:
+    data: Logits, plan: SweepJob, trials: int, protocol: Protocol, progress: Callable[[int, int], None] | None
+) -> SweptValues:
     """Measure every score, temperature, level and trial; `progress` is told (done, total)."""
     labels = data.require_labels("sweep")
     step = max(1, BUDGET_BYTES // len(data))
@@ -110,8 +110,8 @@ def run(
         values = np.full((*plan.shape, len(plan.metrics), drawn.count), np.nan)
         for some in temperature_turns:
             _some_temperatures(_Turn(rows, labels, plan, drawn, plan.temperatures[some]), values[:, some], tick)
-        parts.append(Measured(values, drawn.counts))
-    return Measured(
+        parts.append(SweptValues(values, drawn.counts))
+    return SweptValues(
         np.concatenate([part.values for part in parts], axis=-1), np.concatenate([part.counts for part in parts])
     )
 
@@ -122,7 +122,7 @@ class _Turn:
 
     rows: RankedRows
     labels: Ints
-    plan: Plan
+    plan: SweepJob
     trials: Trials
     temperatures: Floats
 

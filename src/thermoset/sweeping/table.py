@@ -114,7 +114,7 @@ class Sweep:
 
     def save(self, path: str | Path, *, per_trial: bool = False) -> None:
         """Write the table to a `.csv` or `.parquet` file, whole or not at all."""
-        from thermoset.io.tables import write_table  # noqa: PLC0415 (only those who write)
+        from thermoset.io.columns import write_table  # noqa: PLC0415 (only those who write)
 
         write_table(path, self.trial_columns() if per_trial else self.columns())
 
@@ -127,7 +127,7 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: where class gaps are smallest, and the curves of sizes and gaps at the first alpha."""
-        from thermoset.display import html_sweep  # noqa: PLC0415 (only notebooks ask)
+        from thermoset.notebook import html_sweep  # noqa: PLC0415  (only notebooks ask)
 
         shown = (METRICS[name] for name in ("avg_size", "top_coverage_gap") if name in self.metrics)
         return html_sweep(self, {metric.name: metric.title for metric in shown})

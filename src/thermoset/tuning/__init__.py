@@ -11,24 +11,24 @@ from typing import Literal
 
 import numpy as np
 
-from thermoset.bounds import MOST_ROWS, shown, whole_number
+from thermoset.bounds import MOST_ROWS, checked_temperature, whole_number
 from thermoset.calibration import T_MAX
+from thermoset.conformal.recipes import Recipe
 from thermoset.core.levels import rows_needed
 from thermoset.core.pool import compiling
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
-from thermoset.estimators import checked_temperature
-from thermoset.recipes import Recipe
+from thermoset.quoting import quoted
 from thermoset.sweeping.grid import checked_temperatures, temperature_grid
-from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook
+from thermoset.tuning.choice import Choice, Curve, Outlook, TradeOff
+from thermoset.tuning.closed_form import Floats, in_closed_form
 from thermoset.tuning.comparing import report
-from thermoset.tuning.curves import Floats, in_closed_form
 from thermoset.tuning.held_out import class_gaps
 from thermoset.tuning.preference import Preference, read_preference
 from thermoset.tuning.search import FINER, Progress, Search, Steps, find
 
-__all__ = ["Choice", "Comparison", "Curve", "Outlook", "Preference", "choose", "default_grid", "read_preference"]
+__all__ = ["Choice", "Curve", "Outlook", "Preference", "TradeOff", "choose", "default_grid", "read_preference"]
 
 _GRID = "0.3:5:0.1"  # never below 0.3: colder sets only trade labels for empty sets
 _COARSE = "0.3,0.5,0.75,1,1.25,1.5,1.75,2,2.5,3,4,5"  # where a temperature costs fits and predictions
@@ -131,7 +131,7 @@ def _check(
 ) -> None:
     calibration.require_labels("choosing a temperature")
     if not isinstance(recipe, Recipe):
-        raise InputError(f"recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1); got {shown(recipe)}.")
+        raise InputError(f"recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1); got {quoted(recipe)}.")
     if selection not in ("calibration", "paper"):
         raise InputError(f"selection must be 'calibration' or 'paper'; got {selection!r}.")
     if selection == "paper" and conformal is None:

@@ -7,7 +7,7 @@ import msgspec
 
 from thermoset.tuning.preference import AnyPreference
 
-__all__ = ["Choice", "Comparison", "Curve", "Outlook"]
+__all__ = ["Choice", "Curve", "Outlook", "TradeOff"]
 
 _NORMAL = 1.96  # standard errors of a 95% interval
 
@@ -28,7 +28,7 @@ class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     top_gap_error: float | None
 
 
-class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TradeOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What T-hat gives and takes against another temperature: differences T-hat minus the other.
 
     `tells_apart` says whether the rows can tell the class gaps of the two apart: their difference, free of the noise
@@ -72,7 +72,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Where 90% of random halves of the rows put T-hat; None where the choice does not rest on class coverage.
     outlooks : tuple of Outlook
         At T = 1, T* and T-hat.
-    comparisons : tuple of Comparison
+    comparisons : tuple of TradeOff
         T-hat against T = 1 and T*.
     noise_floor, noise_floor_95 : float
         Mean and 95% point of TopCovGap if every class were covered alike, on these rows.
@@ -89,7 +89,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peak: float | None
     spread: tuple[float, float] | None
     outlooks: tuple[Outlook, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[TradeOff, ...]
     noise_floor: float
     noise_floor_95: float
     n_rows: int
@@ -132,7 +132,7 @@ def _span(ends: tuple[float, float]) -> str:
     return f"{ends[0]:.2f} to {ends[1]:.2f}"
 
 
-def _traded(versus: Comparison) -> str:
+def _traded(versus: TradeOff) -> str:
     size = _change(versus.size, versus.size_error, "labels larger", "labels smaller", 2)
     gap = _change(versus.top_gap, versus.top_gap_error, "higher", "lower", 3)
     return f"Against {versus.name}: sets {size}, TopCovGap {gap}."

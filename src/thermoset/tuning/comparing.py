@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from thermoset.tuning.choice import Choice, Comparison, Curve, Outlook
-from thermoset.tuning.curves import Curves, Floats, Rows
+from thermoset.tuning.choice import Choice, Curve, Outlook, TradeOff
+from thermoset.tuning.closed_form import Curves, Floats, Rows
 from thermoset.tuning.held_out import Gaps, by_halves, class_gaps
 from thermoset.tuning.preference import AnyPreference
 from thermoset.tuning.search import Found, Search
@@ -71,8 +71,8 @@ class _View:
             top_gap_error=_known(self.gaps.errors()[i]),
         )
 
-    def comparison(self, name: str, temperature: float, hat: int, other: int) -> Comparison:
-        return Comparison(
+    def comparison(self, name: str, temperature: float, hat: int, other: int) -> TradeOff:
+        return TradeOff(
             name=name,
             temperature=temperature,
             size=float(self.curves.size[hat] - self.curves.size[other]),

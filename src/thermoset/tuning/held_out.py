@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
+from thermoset.conformal.recipes import Recipe
 from thermoset.core.counting import Levels, Part, count_sets
 from thermoset.core.labels import SharesByTemperature, label_shares
 from thermoset.core.levels import rows_needed
@@ -21,10 +22,9 @@ from thermoset.core.uniforms import trial_keys
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
 from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_coverage_gap, top_gap
-from thermoset.recipes import Recipe
 from thermoset.sweeping import sweep
-from thermoset.sweeping.trials import Split, packed_trials
-from thermoset.tuning.curves import Curves, Floats
+from thermoset.sweeping.protocol import Split, packed_trials
+from thermoset.tuning.closed_form import Curves, Floats
 
 __all__ = ["Gaps", "by_halves", "by_paper", "class_gaps", "some_rows"]
 

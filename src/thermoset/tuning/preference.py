@@ -14,9 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.bounds import exact_number, shown
+from thermoset.bounds import exact_number
 from thermoset.errors import InputError
-from thermoset.tuning.curves import Curves, Floats
+from thermoset.quoting import quoted
+from thermoset.tuning.closed_form import Curves, Floats
 
 if TYPE_CHECKING:
     from thermoset.tuning.choice import Choice
@@ -25,8 +26,8 @@ __all__ = [
     "PREFERENCES",
     "AnyPreference",
     "Blend",
-    "Coverage",
     "Estimates",
+    "EvenCoverage",
     "GapBudget",
     "Pick",
     "Preference",
@@ -131,7 +132,7 @@ class Size(Preference, frozen=True, tag="size"):
         return f"{_chosen(choice)} gives the smallest sets {_where(choice)} {empty}."
 
 
-class Coverage(Preference, frozen=True, tag="coverage"):
+class EvenCoverage(Preference, frozen=True, tag="coverage"):
     """The most even class coverage."""
 
     @classmethod
@@ -219,7 +220,7 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
         if not _LEAST_SIZE <= amount <= _MOST_SIZE:
             raise InputError(
                 f"a size budget must be a number of labels > 0, from {_LEAST_SIZE:g} to {_MOST_SIZE:g}; got "
-                f"{shown(prefer)}. Try 'size<=3'."
+                f"{quoted(prefer)}. Try 'size<=3'."
             )
         return cls(amount)
 
@@ -252,7 +253,7 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
         if amount is None:
             return None
         if not 0 <= amount < 1:
-            raise InputError(f"a gap budget must be a share from 0 to 1; got {shown(prefer)}. Try 'gap<=0.03'.")
+            raise InputError(f"a gap budget must be a share from 0 to 1; got {quoted(prefer)}. Try 'gap<=0.03'.")
         return cls(amount)
 
     def rules(self, estimates: Estimates) -> Sequence[Rule]:
@@ -279,7 +280,7 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
         return [f"{told}: too few to see whether this budget is kept."]
 
 
-AnyPreference = Size | Coverage | Blend | SizeBudget | GapBudget
+AnyPreference = Size | EvenCoverage | Blend | SizeBudget | GapBudget
 """What a file may hold: every preference, told apart by its kind."""
 
 PREFERENCES: tuple[type[Preference], ...] = get_args(AnyPreference)
@@ -295,13 +296,13 @@ def read_preference(prefer: str | float) -> AnyPreference:
     """Read what `prefer=` and `--prefer` take.
 
     >>> read_preference("coverage"), read_preference(0.25).text, read_preference("size <= 3")
-    (Coverage(), '0.25', SizeBudget(amount=3.0))
+    (EvenCoverage(), '0.25', SizeBudget(amount=3.0))
     """
     for kind in PREFERENCES:
         read = kind.read(prefer)
         if read is not None:
             return cast("AnyPreference", read)  # the registry is made from it
-    raise InputError(f"{_HELP}; got {shown(prefer)}.")
+    raise InputError(f"{_HELP}; got {quoted(prefer)}.")
 
 
 def _chosen(choice: "Choice") -> str:

@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.conformal.recipes import Recipe
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.metrics import NoiseFloor, noise_floor_of_counts
-from thermoset.recipes import Recipe
-from thermoset.tuning.curves import Curves, Floats, Rows, in_closed_form, joined
+from thermoset.tuning.closed_form import Curves, Floats, Rows, in_closed_form, joined
 from thermoset.tuning.held_out import by_halves, by_paper, class_gaps, some_rows
 from thermoset.tuning.preference import Preference
 

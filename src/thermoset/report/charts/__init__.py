@@ -8,10 +8,10 @@
 ================  =====================================================================================
 """
 
-from thermoset.report.charts.calibration import confidence, reliability
-from thermoset.report.charts.curves import TRADE_OFF, size_gap, trade_off
+from thermoset.report.charts.over_temperature import TRADE_OFF, size_gap, trade_off
 from thermoset.report.charts.parts import DASHES, SHAPES, Spec, line_names, series_names, stratum_names
-from thermoset.report.charts.sets import HEAT_STRIP_FROM, label_pairs, set_sizes, strata, strip
+from thermoset.report.charts.reliability import confidence, reliability
+from thermoset.report.charts.set_sizes import HEAT_STRIP_FROM, label_pairs, set_sizes, strata, strip
 from thermoset.report.record import Report
 
 __all__ = ["DASHES", "SHAPES", "TRADE_OFF", "all_charts", "line_names", "series_names", "stratum_names"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from thermoset.groupings import GROUPINGS
+from thermoset.conformal.groupings import GROUPINGS
 from thermoset.report.record import Report
 
 __all__ = [

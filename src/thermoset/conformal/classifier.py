@@ -1,0 +1,343 @@
+"""Split conformal prediction: a threshold from held-out rows, sets that keep the promised coverage."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+
+from thermoset.bounds import checked_temperature
+from thermoset.conformal.groupings import Grouping, resolve_grouping
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.general import class_sets, label_scores, score_matrix
+from thermoset.core.groups import NULL_GROUP, group_thresholds, rank_table
+from thermoset.core.levels import Alpha, conformal_rank, rows_needed
+from thermoset.core.prefixes import prefix_sets, prefix_sizes
+from thermoset.core.scores import Score, ScoreLike, resolve
+from thermoset.core.sources import ArrayRows
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import CURRENT_SCHEME, Randomness, checked_ids
+from thermoset.data import Logits, as_logits
+from thermoset.data.fitted import fit_data, predict_data, remember_classes
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.quoting import quoted
+
+__all__ = ["ConformalClassifier", "PooledScores", "Scoring", "fitted_at", "scores", "sets_under", "sizes_under"]
+
+_NAMED = 5  # classes a warning names before it says "and n more"
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How rows were scored when the threshold was found, and so must be scored when it is applied."""
+
+    score: Score
+    temperature: float
+    seed: int | None
+    scheme: int = CURRENT_SCHEME
+
+    @classmethod
+    def of(cls, recipe: Recipe, temperature: Any) -> "Scoring":
+        """As a recipe says, at a temperature."""
+        return cls(recipe.score, checked_temperature(temperature), recipe.seed)
+
+    def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
+        """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""
+        if u is not None and ids is not None:
+            raise InputError("u and ids cannot both be given: with ids, u comes from the seed and the id.")
+        keys = None if ids is None else checked_ids(ids, n_rows)
+        if u is None:
+            return Randomness(self.seed, keys=keys, scheme=self.scheme)
+        return Randomness(given=_checked_u(u, n_rows))
+
+
+@dataclass(frozen=True)
+class PooledScores:
+    """Label scores of the conformal rows, pooled by group of classes; a threshold for any alpha is one look-up.
+
+    `grouping` and `group_of_class` are None for one global threshold. The null group -1 pools the rows of all classes.
+    """
+
+    scores: ScorePairs
+    labels: NDArray[np.int64]
+    grouping: Grouping | None
+    group_of_class: NDArray[np.int64] | None
+    scoring: Scoring
+
+    def thresholds(self, alpha: Alpha) -> ScorePairs:
+        """Order statistic k = ceil((n + 1)(1 - alpha)) of each group: shape (1,), or (C,) by class."""
+        if self.group_of_class is None:
+            value, refine = self.scores.smallest(conformal_rank(len(self.labels), alpha))
+            return ScorePairs(np.array([value]), np.array([refine]))
+        ranks = rank_table(len(self.labels), [alpha])
+        q = group_thresholds(self.scores, self.labels, self.group_of_class, ranks)
+        return ScorePairs(q.value[0], q.refine[0])
+
+    def pool_sizes(self) -> NDArray[np.int64]:
+        """Number of rows behind each threshold: shape (1,), or (C,) by class."""
+        if self.group_of_class is None:
+            return np.array([len(self.labels)])
+        sizes = np.bincount(self.group_of_class[self.labels] - NULL_GROUP, minlength=len(self.group_of_class) + 1)
+        sizes[0] = len(self.labels)  # the null group pools all
+        return sizes[self.group_of_class - NULL_GROUP]
+
+
+class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
+    """Prediction sets with a promised coverage, from logits.
+
+    On exchangeable rows the set holds the true label with probability k/(n + 1), k = ceil((n + 1)(1 - alpha)),
+    at every temperature: exactly for LAC and randomised scores, at least for deterministic ones and for
+    `allow_empty=False`.
+
+    Parameters
+    ----------
+    method : str, Score or function
+        The nonconformity score: "lac", "aps", "raps", "saps", "topk", "margin", an object such as `RAPS(penalty=0.1)`,
+        or a function (probs, rank, u) of your own; see `OwnScore`.
+    alpha : float
+        Miscoverage level; sets hold the truth with probability at least 1 - alpha.
+    temperature : float
+        Logits are divided by this before the softmax.
+    randomized : bool
+        Draw u from the seed and the row's content (exact coverage); False is u = 1 (coverage at least nominal).
+    allow_empty : bool
+        False puts the top label into sets that would be empty.
+    grouping : None, "class" or "cluster"
+        One threshold for all, one for each class, or one for each cluster of classes (Ding et al. 2023).
+    random_state : int
+        Seed of the randomisation.
+
+    Attributes
+    ----------
+    threshold_ : float or ndarray of shape (C,)
+        The threshold(s) as the score's value, for reading. `thresholds_` is the exact form that decides.
+    calibration_ : PooledScores
+        The scores it came from.
+    n_features_in_, class_names_
+        Number and names of the classes.
+
+    Examples
+    --------
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, size=500)
+    >>> logits = rng.normal(size=(500, 4)) + 2 * np.eye(4)[labels]
+    >>> model = ts.ConformalClassifier("aps", alpha=0.1).fit(logits[:300], labels[:300])
+    >>> sets = model.predict_set(logits[300:])
+    >>> sets.shape, bool(ts.metrics.marginal_coverage(sets, labels[300:]) > 0.85)
+    ((200, 4), True)
+    """
+
+    def __init__(
+        self,
+        method: ScoreLike = "raps",
+        alpha: Alpha = 0.1,
+        temperature: float = 1.0,
+        randomized: bool = True,
+        allow_empty: bool = True,
+        grouping: str | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.method = method
+        self.alpha = alpha
+        self.temperature = temperature
+        self.randomized = randomized
+        self.allow_empty = allow_empty
+        self.grouping = grouping
+        self.random_state = random_state
+
+    @classmethod
+    def of(cls, recipe: Recipe, temperature: float = 1.0) -> "ConformalClassifier":
+        """A classifier, not fitted yet, that makes sets by a recipe.
+
+        >>> from thermoset.conformal.recipes import Recipe
+        >>> ConformalClassifier.of(Recipe("lac", alpha=0.2), temperature=1.5)
+        ConformalClassifier(alpha=0.2, method=LAC(), temperature=1.5)
+        """
+        return cls(**recipe.parameters, temperature=temperature)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How sets are made, but for their temperature: the parameters as one record, checked."""
+        return Recipe.of(self)
+
+    def fit(self, logits: Any, labels: Any = None, *, u: Any = None, ids: Any = None) -> "ConformalClassifier":
+        """Find the threshold from labelled rows that nothing else was chosen on.
+
+        `u` (n,) replaces the seeded randomisation by given numbers in [0, 1]. With `ids`, one whole number or text for
+        each row, u comes from the seed and the id alone: a row keeps its set whatever the last bits of its logits.
+        Rows with the same id have the same u.
+        """
+        recipe = self.recipe
+        data = fit_data(self, logits, labels)
+        y = data.require_labels("ConformalClassifier.fit")
+        scoring = Scoring.of(recipe, self.temperature)
+        randomness = scoring.randomness(u, len(data), ids)
+        (pairs,) = label_scores(ArrayRows(data.logits), y, scoring.score, [scoring.temperature], randomness)
+        self._learn(data, pairs, recipe, scoring)
+        self._warn_where_infinite(self.thresholds_, self.alpha)
+        return self
+
+    def predict_set(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+        """Sets as booleans, (n, C): entry [i, y] says whether label y is in the set of row i.
+
+        `u` and `ids`: as in `fit`.
+        """
+        data = predict_data(self, logits)
+        sets: NDArray[np.bool_] = self._sets(data, self.thresholds_[None], u, ids)[0]
+        return sets
+
+    def predict_sets(self, logits: Any, alphas: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+        """Sets for several levels at once, (n_alpha, n, C), nested: a smaller alpha never drops a label."""
+        data = predict_data(self, logits)
+        levels = list(np.atleast_1d(np.asarray(alphas, dtype=object)))
+        if not levels:
+            raise InputError("alphas must name at least one level; got none. Try alphas=[0.05, 0.1].")
+        q = [self.calibration_.thresholds(alpha) for alpha in levels]
+        for alpha, thresholds in zip(levels, q, strict=True):
+            self._warn_where_infinite(thresholds, alpha)
+        return self._sets(data, ScorePairs(np.stack([p.value for p in q]), np.stack([p.refine for p in q])), u, ids)
+
+    def set_sizes(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.int64]:
+        """Number of labels in each row's set, (n,), without forming the sets where the threshold is global."""
+        data, scoring = predict_data(self, logits), self.calibration_.scoring
+        return sizes_under(data, scoring, self.thresholds_, allow_empty=self.allow_empty, u=u, ids=ids)
+
+    def _learn(self, data: Logits, pairs: ScorePairs, recipe: Recipe, scoring: Scoring) -> None:
+        """Find the threshold from the label scores of the rows."""
+        y = data.require_labels("ConformalClassifier.fit")
+        self.calibration_ = _calibration(pairs, y, data.n_classes, recipe, scoring)
+        self.thresholds_ = self.calibration_.thresholds(recipe.alpha)
+        value = self.thresholds_.value
+        self.threshold_ = float(value[0]) if self.calibration_.grouping is None else value
+        remember_classes(self, data.n_classes, data.classes)
+
+    def _sets(self, data: Logits, thresholds: ScorePairs, u: Any, ids: Any) -> NDArray[np.bool_]:
+        return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u, ids=ids)
+
+    def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
+        infinite = np.isposinf(thresholds.value)
+        if infinite.any():
+            pools, needed = self.calibration_.pool_sizes(), rows_needed(alpha)
+            few = np.flatnonzero(infinite & (pools < needed))
+            message = self._too_few(few, pools, alpha, needed) if few.size else self._masked()
+            warnings.warn(message, CoverageWarning, stacklevel=3)
+
+    def _too_few(self, few: NDArray[np.int64], pools: NDArray[np.int64], alpha: Alpha, needed: int) -> str:
+        grouping = self.calibration_.grouping
+        if grouping is None:
+            return (
+                f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {pools[0]}. "
+                f"Every set will hold all {self.n_features_in_} classes: add rows or raise alpha."
+            )
+        names = self.class_names_ or range(self.n_features_in_)
+        named = ", ".join(f"{names[c]!r} ({pools[c]})" for c in few[:_NAMED])
+        more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
+        return (
+            f"alpha={alpha} needs at least {needed} rows of each {grouping.unit} for a finite threshold; too few for "
+            f"{len(few)} of {self.n_features_in_} classes: {named}{more}. Those labels enter every set: "
+            "add rows, raise alpha, or pool more classes (grouping='cluster' or None)."
+        )
+
+    def _masked(self) -> str:
+        masked = np.count_nonzero(np.isposinf(self.calibration_.scores.value))
+        return (
+            f"a threshold is infinite because no finite one reaches a masked class (logit -inf), and {masked} of "
+            f"{len(self.calibration_.labels)} rows have their label on one. Its labels enter every set: unmask the "
+            "classes or drop the rows."
+        )
+
+
+def _calibration(
+    pairs: ScorePairs, labels: NDArray[np.int64], n_classes: int, recipe: Recipe, scoring: Scoring
+) -> PooledScores:
+    """Pool the label scores of the rows as the recipe groups the classes."""
+    grouping = resolve_grouping(recipe.grouping)
+    if grouping is None:
+        return PooledScores(pairs, labels, None, None, scoring)
+    made = grouping.divide(pairs, labels, n_classes, recipe.alpha, recipe.random_state)
+    if made.rows is not None:
+        pairs, labels = pairs[made.rows], labels[made.rows]
+    return PooledScores(pairs, labels, grouping, made.group_of_class, scoring)
+
+
+def fitted_at(
+    model: ConformalClassifier, temperatures: Sequence[float], logits: Any, labels: Any = None
+) -> list[ConformalClassifier]:
+    """Copies of a classifier at other temperatures, fitted on the same rows, which are sorted once for all of them.
+
+    >>> import numpy as np
+    >>> rows, labels = np.log([[0.6, 0.4]] * 19), [0] * 10 + [1] * 9
+    >>> [float(round(one.threshold_, 6)) for one in fitted_at(ConformalClassifier("lac"), [1.0, 0.5], rows, labels)]
+    [0.6, 0.692308]
+    """
+    data = fit_data(model, logits, labels)
+    y, recipe = data.require_labels("fitted_at"), model.recipe
+    at = [Scoring.of(recipe, t) for t in temperatures]
+    copies = [clone(model).set_params(temperature=one.temperature) for one in at]
+    randomness = Randomness(recipe.seed)
+    found = label_scores(ArrayRows(data.logits), y, recipe.score, [one.temperature for one in at], randomness)
+    for copy, pairs, scoring in zip(copies, found, at, strict=True):
+        copy._learn(data, pairs, recipe, scoring)
+        copy._warn_where_infinite(copy.thresholds_, copy.alpha)
+    return copies
+
+
+def sets_under(
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None, ids: Any = None
+) -> NDArray[np.bool_]:
+    """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
+    rows, randomness = ArrayRows(data.logits), scoring.randomness(u, len(data), ids)
+    if thresholds.value.shape[1] == 1 and scoring.score.compiled:
+        q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
+        return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q, int(not allow_empty))
+    sets = class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
+    if not allow_empty:
+        level, row = np.nonzero(~sets.any(axis=2))
+        sets[level, row, data.logits.argmax(axis=1)[row]] = True
+    return sets
+
+
+def sizes_under(
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None, ids: Any = None
+) -> NDArray[np.int64]:
+    """Set sizes (n,) under thresholds (1,) or (C,); the sets are not formed where one threshold serves all classes."""
+    if thresholds.value.shape[0] > 1 or not scoring.score.compiled:
+        sets = sets_under(data, scoring, thresholds[None], allow_empty=allow_empty, u=u, ids=ids)[0]
+        counts: NDArray[np.int64] = sets.sum(axis=1)
+        return counts
+    randomness = scoring.randomness(u, len(data), ids)
+    sizes: NDArray[np.int64] = prefix_sizes(
+        ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds
+    )[0]
+    return sizes if allow_empty else sizes.clip(min=1)
+
+
+def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
+    """Score of every label of every row, (n, C), as the paper's number; `u` is one number or one for each row.
+
+    >>> import numpy as np
+    >>> p = np.array([[0.5, 0.3, 0.2]])  # second label, u = 0.4: 0.5 + 0.4 * 0.3 = 0.62
+    >>> scores("aps", np.log(p), u=0.4).round(12)
+    array([[0.2 , 0.62, 0.88]])
+    """
+    data = as_logits(logits)
+    given = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
+    return score_matrix(
+        ArrayRows(data.logits), resolve(method), checked_temperature(temperature), Randomness(given=given)
+    ).value
+
+
+def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
+    try:
+        given = np.array(u, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"u must be numbers in [0, 1], one a row; got {quoted(u)}.") from None
+    if given.shape != (n_rows,):
+        raise InputError(f"u must have shape ({n_rows},), one number a row; got {given.shape}.")
+    if not np.all((given >= 0) & (given <= 1)):
+        raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
+    return given

@@ -1,0 +1,92 @@
+"""The recipe for sets: everything that decides how they are made, but for the temperature and the rows."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from thermoset.bounds import checked_seed
+from thermoset.conformal.groupings import resolve_grouping
+from thermoset.core.integrated import Law
+from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.scores import Score, ScoreLike, resolve
+
+__all__ = ["Recipe"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How sets are made; checked when it is written down. The fields are parameters of `ConformalClassifier`.
+
+    >>> recipe = Recipe("lac", alpha=0.05, random_state=7)
+    >>> recipe.drawn, recipe.seed  # LAC has no u to draw
+    (False, None)
+    >>> Recipe("aps", random_state=7).seed
+    7
+    """
+
+    method: ScoreLike = "raps"
+    alpha: Alpha = 0.1
+    randomized: bool = True
+    allow_empty: bool = True
+    grouping: str | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sets, before the work; the score and the seed are kept as what they were read as."""
+        exact_level(self.alpha)
+        resolve_grouping(self.grouping)
+        read = {
+            "method": resolve(self.method),
+            "randomized": bool(self.randomized),
+            "allow_empty": bool(self.allow_empty),
+            "random_state": checked_seed(self.random_state),
+        }
+        for name, value in read.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, estimator: Any) -> "Recipe":
+        """The recipe in the parameters of an estimator that makes sets."""
+        return cls(**{field.name: getattr(estimator, field.name) for field in fields(cls)})
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The same as arguments of an estimator."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def score(self) -> Score:
+        """The score that `method` names."""
+        return resolve(self.method)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether u matters."""
+        return self.randomized and self.score.uses_u
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of u; None where u does not matter."""
+        return self.random_state if self.drawn else None
+
+    @property
+    def law(self) -> Law:
+        """The score as kernels take it where u is integrated out; see `closed_form`."""
+        return Law(self.score.formula, self.drawn)
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether u can be integrated out of what sets hold: one threshold for all classes, and a compiled score.
+
+        >>> Recipe("aps").closed_form, Recipe("aps", grouping="class").closed_form, Recipe("margin").closed_form
+        (True, False, False)
+        """
+        return self.grouping is None and self.score.compiled
+
+    @property
+    def exact(self) -> bool:
+        """Whether coverage follows its law exactly; if not, it is at least that.
+
+        >>> Recipe("lac").exact, Recipe("aps", randomized=False).exact, Recipe("lac", allow_empty=False).exact
+        (True, False, False)
+        """
+        return self.allow_empty and (self.randomized or not self.score.uses_u)

@@ -1,0 +1,58 @@
+"""What every estimator here does at its door: read the data, remember its classes, recognise them again."""
+
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from thermoset.data import Logits, as_logits
+from thermoset.errors import InputError
+
+__all__ = [
+    "fit_data",
+    "predict_data",
+    "remember_classes",
+]
+
+
+def fit_data(estimator: Any, logits: Any, labels: Any) -> Logits:
+    """Read labelled rows for `estimator.fit`."""
+    data = as_logits(logits, labels)
+    data.require_labels(f"{type(estimator).__name__}.fit")
+    return data
+
+
+def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+    """Note what was fitted on; the last step of a fit, because it is what makes an estimator count as fitted."""
+    estimator.n_features_in_ = n_classes
+    estimator.class_names_ = classes
+
+
+def predict_data(estimator: Any, logits: Any) -> Logits:
+    """Read rows for a fitted estimator; other classes than it was fitted on are refused."""
+    check_is_fitted(estimator)
+    shape: tuple[int, ...] = getattr(logits, "shape", ())
+    if len(shape) == 2:  # before the door, which would only say that one column is too few
+        _check_width(estimator, shape[1])
+    data = as_logits(logits)
+    _check_width(estimator, data.n_classes)
+    if data.classes is not None and estimator.class_names_ is not None:
+        _check_names(estimator, data.classes)
+    return data
+
+
+def _check_width(estimator: Any, n_classes: int) -> None:
+    name, expected = type(estimator).__name__, estimator.n_features_in_
+    if n_classes != expected:
+        raise InputError(
+            f"X has {n_classes} features, but {name} is expecting {expected} features as input: "
+            "one logit for each class it was fitted on, in the same order."
+        )
+
+
+def _check_names(estimator: Any, classes: tuple[str, ...]) -> None:
+    for column, (given, fitted) in enumerate(zip(classes, estimator.class_names_, strict=True)):
+        if given != fitted:
+            raise InputError(
+                f"class names must be those {type(estimator).__name__} was fitted on, in the same order; "
+                f"column {column} is {given!r} where it had {fitted!r}. Reorder the columns."
+            )

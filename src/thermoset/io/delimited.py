@@ -1,0 +1,391 @@
+"""Csv: a header line, a column for each class named after it, and a column `label`.
+
+A label is the name of a class column or, if no class is called like a whole number, the number of a column
+counted from 0. (With columns 1, 2, 3 the label 1 is the name of the first: no guessing from the values.)
+"""
+
+import csv
+import io
+import math
+import re
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO, NamedTuple, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data import Logits
+from thermoset.data.arrays import column_classes, first_repeated
+from thermoset.errors import FileFormatError, InputError, MissingExtraError
+from thermoset.io.files import LABELS, Ids, Request, RowSource, build, check_size, need, no_ids
+from thermoset.quoting import printable, quoted, reason
+
+__all__ = ["is_whole", "label_column", "open_csv", "read_csv", "write_csv"]
+
+WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
+TEXT_BLOCK = (1 << 14, 1 << 20)  # the least and the most bytes of text in a block of pyarrow, which reads 32 ahead
+BYTE_ORDER_MARK = "\ufeff"
+CELL = 64  # but a block must hold a line, and hardly a number takes more bytes than this
+
+
+class CsvHeader(NamedTuple):
+    """The first line: all columns, which are the label and the id, and the class names if they are names."""
+
+    columns: list[str]
+    label: str | None
+    classes: tuple[str, ...] | None
+    ids: str | None = None
+
+    @property
+    def scores(self) -> list[str]:
+        """The columns that hold numbers."""
+        return [name for name in self.columns if name not in (self.label, self.ids)]
+
+
+class Cells(NamedTuple):
+    """The lines below the header."""
+
+    scores: NDArray[np.float64]
+    labels: list[int] | None
+
+
+class BadLabelError(ValueError):
+    """A label that is neither a class name nor a column number; the text says what is wrong with it."""
+
+
+class NotFastError(Exception):
+    """pyarrow is not there, or met something it does not like."""
+
+
+def read_csv(path: Path, request: Request) -> Logits:
+    """Read with pyarrow if it is there; whatever goes wrong, read again line by line to name the line."""
+    with _text_errors():
+        header = read_header(_first_line(path, request.max_bytes))
+        try:
+            cells = _read_fast(path, header)
+        except NotFastError:
+            cells = _read_lines(path, header, request.max_bytes)
+        try:
+            return build(request, cells.scores, cells.labels, header.classes)
+        except InputError:
+            _read_lines(path, header, request.max_bytes)  # says it with the line, if it is about one cell
+            raise
+
+
+def open_csv(path: Path, request: Request, _: ExitStack) -> RowSource:
+    """Read the header line; the lines below are read in blocks, without their labels."""
+    with _text_errors():
+        header = read_header(_first_line(path, request.max_bytes), request.id_column)
+    shape = None, len(header.scores)
+    ids = None if header.ids is None else Ids(partial(_csv_ids, path, header, request.max_bytes), text=True)
+    return RowSource(shape, header.classes, partial(_csv_blocks, path, header, request.max_bytes), ids)
+
+
+def write_csv(stream: BinaryIO, logits: Logits) -> None:
+    """Write numbers so that they are read back exactly, labels as names if there are any.
+
+    Every float is written as the float64 it equals: 0.1 in float32 is 0.10000000149011612, and a reader that saw
+    "0.1" would get other logits.
+    """
+    plain = [f"logit_{i}" for i in range(logits.n_classes)]
+    columns = plain if logits.classes is None else list(logits.classes)
+    names: list[Any] = list(range(logits.n_classes)) if columns == plain else columns
+    header = ["label", *columns] if logits.labels is not None else columns
+    try:
+        readable = read_header(header).scores == columns
+    except FileFormatError:
+        readable = False
+    if not readable:
+        raise InputError("csv cannot hold these class names (one is 'label', or all are numbers). Save as npz.")
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+    writer = csv.writer(text)
+    writer.writerow(header)
+    labels = [] if logits.labels is None else logits.labels.tolist()
+    for row, scores in enumerate(logits.logits):
+        cells = scores.astype(np.float64).tolist()
+        writer.writerow([names[labels[row]], *cells] if labels else cells)
+    text.flush()
+    text.detach()
+
+
+def read_header(columns: list[str], ids: str | None = None) -> CsvHeader:
+    """Check the first line; `ids` names a column that is no class.
+
+    >>> read_header(["label", "cat", "dog"])
+    CsvHeader(columns=['label', 'cat', 'dog'], label='label', classes=('cat', 'dog'), ids=None)
+    """
+    if not columns:
+        raise FileFormatError("the file has no header line; the first line must name the columns.")
+    if all(map(_is_number, columns)) and not all(map(is_whole, columns)):
+        raise FileFormatError("line 1 holds numbers; the first line must name the columns, one a class and 'label'.")
+    if len(columns) == 1:
+        raise FileFormatError(f"only one column, {quoted(columns[0])}; columns must be separated by commas.")
+    if columns[0].startswith(BYTE_ORDER_MARK):  # beside the one that was taken off: it would hide a label column
+        raise FileFormatError("the file begins with two byte order marks. Save it again as UTF-8.")
+    for place, name in enumerate(columns, 1):
+        if not name.strip():
+            raise FileFormatError(f"column {place} has no name. If it is an index, write the file without it.")
+    if (twice := first_repeated(columns)) is not None:
+        raise FileFormatError(f"two columns are called {quoted(twice)}.")
+    if ids is not None and ids not in columns:
+        raise no_ids(ids, columns)
+    others = [name for name in columns if name != ids]
+    label = label_column(name for name in others if name.strip().lower() in LABELS)
+    return CsvHeader(columns, label, column_classes(name for name in others if name != label), ids)
+
+
+def label_column(found: Iterable[str]) -> str | None:
+    """Return the one column of labels, if there is one.
+
+    >>> label_column(["label"])
+    'label'
+    """
+    names = list(found)
+    if len(names) > 1:
+        raise FileFormatError(f"columns {quoted(names[0])} and {quoted(names[1])} both look like labels. Drop one.")
+    return names[0] if names else None
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number.
+
+    >>> is_whole("12"), is_whole("cat"), is_whole("1.5")
+    (True, False, False)
+    """
+    return WHOLE.fullmatch(text) is not None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+class _Labels:
+    """Reads the label of one cell."""
+
+    def __init__(self, header: CsvHeader) -> None:
+        self.n_classes = len(header.scores)
+        self.index = {name: column for column, name in enumerate(header.classes or ())}
+        self.numbers = not any(map(is_whole, self.index))
+
+    def read(self, text: str) -> int:
+        if text in self.index:
+            return self.index[text]
+        if not text.strip():
+            raise BadLabelError("is missing. Drop rows without a label")
+        if not (self.numbers and is_whole(text)):
+            what = "the name of a class column" if self.index else "a whole number"
+            raise BadLabelError(f"is {quoted(text)}; wanted {what}")
+        number = float(text)  # infinite for hundreds of digits, which is too much as well
+        if not 0 <= number < self.n_classes:
+            hint = ". If labels start at 1, subtract 1" if number == self.n_classes else ""
+            raise BadLabelError(f"is {printable(text.strip(), 40)}; must be in 0..{self.n_classes - 1}{hint}")
+        return int(number)
+
+
+@contextmanager
+def _text_errors() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except csv.Error as error:
+        raise FileFormatError(f"not a readable csv file ({reason(error)}).") from None
+
+
+class _BoundedLines:
+    """The lines of a text; those of one row may together have no more than so many characters.
+
+    Without this a file without line breaks, or with all of them in quotes, would be read as one row.
+    """
+
+    def __init__(self, stream: TextIO, max_bytes: int) -> None:
+        self.stream, self.max_bytes, self.used = stream, max_bytes, 0
+
+    def __iter__(self) -> "_BoundedLines":
+        return self
+
+    def __next__(self) -> str:
+        line = self.stream.readline(min(self.max_bytes, sys.maxsize - 1) + 1)
+        if not line:
+            raise StopIteration
+        self.used += len(line)
+        check_size(self.used, self.max_bytes, "a line")
+        return line
+
+
+def _first_line(path: Path, max_bytes: int) -> list[str]:
+    return next((cells for _, cells in _lines(path, max_bytes)), [])
+
+
+def _lines(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield lines that are not blank, with their numbers."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        text = _BoundedLines(stream, max_bytes)
+        reader = csv.reader(text, strict=True)
+        for cells in reader:
+            text.used = 0
+            if cells:
+                yield reader.line_num, cells
+
+
+def _rows(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield the number, the label (empty if there is none) and the other cells of each line below the header."""
+    n_columns = len(header.columns)
+    place = None if header.label is None else header.columns.index(header.label)
+    others = [i for i, name in enumerate(header.columns) if name not in (header.label, header.ids)]
+    for number, cells in islice(_lines(path, max_bytes), 1, None):
+        if len(cells) != n_columns:
+            raise FileFormatError(f"line {number} has {len(cells)} cells where the header has {n_columns}.")
+        yield number, "" if place is None else cells[place], [cells[i] for i in others]
+
+
+def _csv_ids(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[str]:
+    """The ids, line by line; whoever reads them reads the scores as well, and hears there of lines that do not fit."""
+    place = header.columns.index(header.ids or "")
+    with _text_errors():
+        for number, cells in islice(_lines(path, max_bytes), 1, None):
+            if not cells[place : place + 1] or not cells[place].strip():
+                raise FileFormatError(f"line {number}, column {quoted(header.columns[place])} is empty; wanted an id.")
+            yield cells[place]
+
+
+def _csv_blocks(path: Path, header: CsvHeader, max_bytes: int, rows: int) -> Iterator[NDArray[np.float64]]:
+    """Read with pyarrow as far as it goes, and from there line by line."""
+    done = 0
+    with _text_errors():
+        with suppress(NotFastError):
+            for block in _fast_blocks(path, header, rows):
+                done += len(block)
+                yield block
+            return
+        yield from _line_blocks(path, header, max_bytes, rows, done)
+
+
+def _fast_blocks(path: Path, header: CsvHeader, rows: int) -> Iterator[NDArray[np.float64]]:
+    arrow, reader = _arrow_csv()
+    convert, parse = _arrow_options(arrow, reader, header)
+    n_columns, (least, most) = len(header.columns), TEXT_BLOCK
+    read = reader.ReadOptions(block_size=max(least, n_columns * CELL, min(rows * n_columns * 8, most)))
+    parts: list[NDArray[np.float64]] = []
+    missing = rows
+    try:
+        with reader.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as batches:
+            if batches.schema.names != header.columns:
+                raise NotFastError
+            for batch in batches:
+                scores = _stack(batch, header)
+                while len(scores):
+                    parts.append(scores[:missing])
+                    scores, missing = scores[missing:], missing - len(parts[-1])
+                    if missing == 0:
+                        yield _usual(np.concatenate(parts))
+                        parts, missing = [], rows
+    except arrow.ArrowException:
+        raise NotFastError from None
+    if parts:
+        yield _usual(np.concatenate(parts))
+
+
+def _usual(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Refuse NaN and +inf: the other way of reading knows the line."""
+    with np.errstate(invalid="ignore"):
+        if not (block < np.inf).all():
+            raise NotFastError
+    return block
+
+
+def _line_blocks(path: Path, header: CsvHeader, max_bytes: int, rows: int, done: int) -> Iterator[NDArray[np.float64]]:
+    """Read cell by cell all rows but those that are done."""
+    n_columns = len(header.scores)
+    values = array("d")
+    for number, _, cells in islice(_rows(path, header, max_bytes), done, None):
+        values.extend(_number(text, number, header, i) for i, text in enumerate(cells))
+        if len(values) == rows * n_columns:
+            yield np.asarray(values).reshape(rows, n_columns)
+            values = array("d")
+    if values:
+        yield np.asarray(values).reshape(-1, n_columns)
+
+
+def _read_fast(path: Path, header: CsvHeader) -> Cells:
+    """Read with pyarrow."""
+    arrow, reader = _arrow_csv()
+    convert, parse = _arrow_options(arrow, reader, header)
+    labels = None
+    try:
+        table = reader.read_csv(path, parse_options=parse, convert_options=convert)
+        if table.column_names != header.columns:
+            raise NotFastError
+        if header.label is not None:
+            read = _Labels(header).read
+            unique = table.column(header.label).combine_chunks().dictionary_encode()
+            numbers = np.asarray([read(text) for text in unique.dictionary.to_pylist()], dtype=np.int64)
+            labels = numbers[unique.indices.to_numpy()].tolist()
+    except (arrow.ArrowException, BadLabelError):
+        raise NotFastError from None
+    return Cells(_stack(table, header), labels)
+
+
+def _arrow_csv() -> tuple[ModuleType, ModuleType]:
+    try:
+        return need("pyarrow", "io", "fast csv"), need("pyarrow.csv", "io", "fast csv")
+    except MissingExtraError:
+        raise NotFastError from None
+
+
+def _arrow_options(arrow: ModuleType, reader: ModuleType, header: CsvHeader) -> tuple[Any, Any]:
+    """How to convert cells and to parse lines."""
+    texts = (header.label, header.ids)
+    types = {name: arrow.string() if name in texts else arrow.float64() for name in header.columns}
+    # No text stands for a missing number: an empty cell must fail.
+    convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
+    # Elsewhere a line break in a cell is an error to pyarrow if it cuts the text there, and then not fast.
+    parse = reader.ParseOptions(newlines_in_values=any("\n" in name or "\r" in name for name in header.columns))
+    return convert, parse
+
+
+def _stack(table: Any, header: CsvHeader) -> NDArray[np.float64]:
+    scores = np.empty((table.num_rows, len(header.scores)))
+    places = (place for place, name in enumerate(header.columns) if name not in (header.label, header.ids))
+    for column, place in enumerate(places):
+        scores[:, column] = table.column(place).to_numpy()
+    return scores
+
+
+def _read_lines(path: Path, header: CsvHeader, max_bytes: int) -> Cells:
+    """Read cell by cell; slow, needs nothing, and knows the line of what is wrong."""
+    values, labels, read = array("d"), array("q"), _Labels(header).read
+    for number, label, cells in _rows(path, header, max_bytes):
+        if header.label is not None:
+            try:
+                labels.append(read(label))
+            except BadLabelError as error:
+                raise FileFormatError(f"line {number}, column {quoted(header.label)} {error}.") from None
+        values.extend(_number(text, number, header, i) for i, text in enumerate(cells))
+    scores = np.asarray(values, dtype=np.float64).reshape(-1, len(header.scores))
+    return Cells(scores, None if header.label is None else labels.tolist())
+
+
+def _number(text: str, line: int, header: CsvHeader, place: int) -> float:
+    try:
+        value = float(text)
+        if "_" not in text and not math.isnan(value) and value != math.inf:  # Python reads 1_000, nobody else does
+            return value
+    except ValueError:
+        pass
+    shown = quoted(text) if text.strip() else "empty"
+    raise FileFormatError(
+        f"line {line}, column {quoted(header.scores[place])} is {shown}; wanted a number or -inf. "
+        f"Every column but the label holds the logits of a class."
+    )

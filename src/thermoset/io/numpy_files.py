@@ -1,0 +1,381 @@
+"""NumPy files: npz archives and npy files, read without `numpy.load` and so without a pickle in sight.
+
+A header declares an array's shape and type. Before memory is allocated the declared size is compared with what
+the file can hold and with the limit; then the data is read in chunks, so a file that lies is caught early.
+"""
+
+import math
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO, Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from thermoset.data import Logits
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import (
+    LABELS,
+    NAMES,
+    Ids,
+    Request,
+    RowSource,
+    build,
+    check_shape,
+    check_size,
+    first_of,
+    no_ids,
+    scores_name,
+    write_whole,
+)
+from thermoset.quoting import printable, quoted, reason
+
+__all__ = [
+    "BAD_ARCHIVE",
+    "ArrayHeader",
+    "check_member",
+    "cut",
+    "open_npy",
+    "open_npz",
+    "read_blocks",
+    "read_data",
+    "read_npy",
+    "read_npy_array",
+    "read_npz",
+    "read_npz_arrays",
+    "texts",
+    "write_npy",
+    "write_npz",
+]
+
+CHUNK = 1 << 24
+DEFLATE_LIMIT = 1032  # no deflate stream expands more than this many times
+HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+# A header is a Python literal: what its tokenizer, parser and numpy.dtype raise for nonsense (KeyError: the version).
+BAD_HEADER = (ValueError, TypeError, SyntaxError, KeyError, EOFError, TokenError, RecursionError, MemoryError)
+BAD_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError, OverflowError)
+
+
+class ArrayHeader(NamedTuple):
+    """What a file declares of an array."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the data that must follow."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_npz(path: Path, request: Request) -> Logits:
+    """Read arrays `logits`, `labels` and `classes` of an archive; others are not looked at."""
+
+    def choose(held: Collection[str]) -> list[str | None]:
+        return [scores_name(held, request.probabilities), first_of(LABELS, held), first_of(NAMES, held)]
+
+    scores, labels, classes = read_npz_arrays(path, choose, request.max_bytes)
+    return build(request, scores, labels, None if classes is None else texts(classes))
+
+
+def read_npz_arrays(
+    path: Path, choose: Callable[[Collection[str]], list[str | None]], max_bytes: int
+) -> list[NDArray[Any] | None]:
+    """Read the arrays of an archive that `choose` picks out of the names it holds; None where it picks None."""
+    with _archive_errors(), zipfile.ZipFile(path) as archive:
+        members = _members(archive)
+        names = choose(members)
+        wanted = [members[name] for name in names if name is not None]
+        for info in wanted:
+            check_member(info, path.stat().st_size)
+        check_size(sum(info.file_size for info in wanted), max_bytes, "the archive")
+        return [None if name is None else _read_member(archive, members[name]) for name in names]
+
+
+def open_npz(path: Path, request: Request, stack: ExitStack) -> RowSource:
+    """Open the member with the logits of an archive, to be unpacked in blocks, and read the class names."""
+    with _archive_errors():
+        archive = stack.enter_context(zipfile.ZipFile(path))
+        members = _members(archive)
+        scores, names = members[scores_name(members, request.probabilities)], first_of(NAMES, members)
+        check_member(scores, path.stat().st_size)
+        with archive.open(scores) as stream:
+            header = _member_header(stream, scores)
+        if header.fortran:  # its rows are strewn over the file: all of it or nothing
+            check_size(header.n_bytes, request.max_bytes, f"{scores.filename}, which is in Fortran order,")
+        classes = None
+        if names is not None:
+            check_member(members[names], path.stat().st_size)
+            check_size(members[names].file_size, request.max_bytes, members[names].filename)
+            classes = texts(_read_member(archive, members[names]))
+        ids = None if request.id_column is None else _npz_ids(archive, members, request, header.shape)
+    return RowSource(header.shape, classes, partial(_member_blocks, archive, scores), ids)
+
+
+def _npz_ids(
+    archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], request: Request, shape: tuple[int, ...]
+) -> Ids:
+    """Read the array of ids, whole: within the limit."""
+    name = request.id_column or ""
+    if name not in members:
+        raise no_ids(name, members)
+    check_member(members[name], Path(archive.filename or "").stat().st_size)
+    check_size(members[name].file_size, request.max_bytes, members[name].filename)
+    found = _read_member(archive, members[name])
+    if found.shape != shape[:1] or found.dtype.kind not in "iuUS":
+        raise FileFormatError(
+            f"array {quoted(name)} must hold {shape[0]} ids, whole numbers or text; got {found.dtype}, shape "
+            f"{found.shape}."
+        )
+    ids: list[Any] = texts(found) if found.dtype.kind in "US" else found.tolist()
+    return Ids(lambda: iter(ids), text=not np.can_cast(found.dtype, np.int64))
+
+
+def read_npy(path: Path, request: Request) -> Logits:
+    """Read logits from one file, and labels and class names from its siblings if they exist."""
+    scores = read_npy_array(path, request.max_bytes)
+    labels, classes = siblings(path)
+    return build(
+        request,
+        scores,
+        read_npy_array(labels, request.max_bytes) if request.find_labels and labels.exists() else None,
+        texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
+    )
+
+
+def open_npy(path: Path, request: Request, _: ExitStack) -> RowSource:
+    """Look at the header of a file of logits, and read the class names beside it if they exist."""
+    with path.open("rb") as stream:
+        header = _file_header(stream, path)
+    names = siblings(path)[1]
+    classes = texts(read_npy_array(names, request.max_bytes)) if names.exists() else None
+    return RowSource(header.shape, classes, partial(_file_blocks, path))
+
+
+def siblings(path: Path) -> tuple[Path, Path]:
+    """Name the files of labels and of class names that belong to an npy file of logits.
+
+    >>> [sibling.name for sibling in siblings(Path("val_logits.npy"))]
+    ['val_labels.npy', 'val_classes.npy']
+    >>> [sibling.name for sibling in siblings(Path("val.npy"))]
+    ['val_labels.npy', 'val_classes.npy']
+    """
+    for word in ("logits", "probs", "probabilities"):
+        head, found, tail = path.name.rpartition(word)
+        if found:
+            return path.with_name(f"{head}labels{tail}"), path.with_name(f"{head}classes{tail}")
+    return path.with_name(f"{path.stem}_labels{path.suffix}"), path.with_name(f"{path.stem}_classes{path.suffix}")
+
+
+def read_npy_array(path: Path, max_bytes: int) -> NDArray[Any]:
+    """Read one npy file."""
+    with path.open("rb") as stream:
+        header = _file_header(stream, path)
+        check_size(header.n_bytes, max_bytes, path.name)
+        return read_data(stream, header, path.name)
+
+
+def write_npz(stream: BinaryIO, logits: Logits) -> None:
+    """Write an uncompressed archive: logits hardly compress, and reading is ten times faster."""
+    arrays: dict[str, NDArray[Any]] = {"logits": logits.logits}
+    if logits.labels is not None:
+        arrays["labels"] = logits.labels
+    if logits.classes is not None:
+        arrays["classes"] = np.asarray(logits.classes)
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, array, allow_pickle=False)
+
+
+def write_npy(path: Path, logits: Logits) -> None:
+    """Write logits, and labels and class names beside them; each file is whole or absent, logits come last."""
+    parts = (logits.labels, None if logits.classes is None else np.asarray(logits.classes))
+    beside = siblings(path)
+    for sibling, part in zip(beside, parts, strict=True):
+        if part is None and sibling.exists():
+            raise InputError(f"{sibling.name} exists and would be read with it. Remove it or choose another name.")
+    for target, part in zip((*beside, path), (*parts, logits.logits), strict=True):
+        if part is not None:
+            with write_whole(target) as stream:
+                np.save(stream, part, allow_pickle=False)
+
+
+@contextmanager
+def _archive_errors() -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except BAD_ARCHIVE as error:
+        raise FileFormatError(
+            f"not a readable npz archive, or a truncated one ({reason(error)}). Save it again."
+        ) from None
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+
+
+def check_member(info: zipfile.ZipInfo, file_size: int) -> None:
+    """Compare what the zip directory says with what is possible."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+        raise FileFormatError(f"{info.filename} is encrypted or compressed in a way NumPy does not write.")
+    most = info.compress_size * (DEFLATE_LIMIT if info.compress_type == zipfile.ZIP_DEFLATED else 1)
+    if info.compress_size > file_size or info.file_size > most:
+        raise FileFormatError(
+            f"{info.filename} declares {info.file_size:,} bytes, more than its part of the file ({file_size:,} bytes) "
+            f"can hold: truncated or hostile."
+        )
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(info) as stream:
+        return read_data(stream, _member_header(stream, info), info.filename)
+
+
+def _member_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, rows: int) -> Iterator[NDArray[Any]]:
+    with _archive_errors(), archive.open(info) as stream:
+        header = _member_header(stream, info)
+        if header.fortran:
+            yield from cut(read_data(stream, header, info.filename), rows)
+        else:
+            yield from read_blocks(stream, header, info.filename, rows)
+
+
+def _file_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
+    with path.open("rb") as stream:
+        header = _file_header(stream, path)
+        if header.fortran:
+            yield from _strewn_blocks(stream, header, path.name, rows)
+        else:
+            yield from read_blocks(stream, header, path.name, rows)
+
+
+def _strewn_blocks(stream: IO[bytes], header: ArrayHeader, name: str, rows: int) -> Iterator[NDArray[Any]]:
+    """Read an array in Fortran order, so many rows at a time, from a file one can seek in.
+
+    Not by a map of the file: if another program shortens it meanwhile, touching the map kills the process.
+    """
+    n_rows, n_columns = header.shape
+    size, start = header.dtype.itemsize, stream.tell()
+    for first in range(0, n_rows, rows):
+        end = min(first + rows, n_rows)
+        block = np.empty((end - first, n_columns), dtype=header.dtype)
+        for column in range(n_columns):
+            begin = (column * n_rows + first) * size
+            stream.seek(start + begin)
+            part = _read_bytes(stream, header, name, begin, begin + (end - first) * size)
+            block[:, column] = part.view(header.dtype)
+        yield block
+
+
+def cut(array: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
+    """Cut an array that is in memory into blocks of rows.
+
+    >>> [len(block) for block in cut(np.zeros((3, 2)), 2)]
+    [2, 1]
+    """
+    for first in range(0, len(array), rows):
+        yield np.array(array[first : first + rows], order="C")
+
+
+def _member_header(stream: IO[bytes], info: zipfile.ZipInfo) -> ArrayHeader:
+    header = _read_header(stream, info.filename)
+    _check_declared(header, info.file_size - stream.tell(), info.filename)
+    return header
+
+
+def _file_header(stream: IO[bytes], path: Path) -> ArrayHeader:
+    header = _read_header(stream, path.name)
+    _check_declared(header, path.stat().st_size - stream.tell(), path.name)
+    return header
+
+
+def _read_header(stream: IO[bytes], name: str) -> ArrayHeader:
+    try:
+        header = ArrayHeader(*HEADER_READERS[npy.read_magic(stream)](stream))
+    except BAD_HEADER as error:
+        raise FileFormatError(f"{name} is not a readable npy array ({reason(error)}).") from None
+    if not all(type(size) is int for size in header.shape):  # a header may say True, and NumPy lets it pass
+        raise FileFormatError(f"{name} declares the shape {quoted(header.shape)}; wanted whole numbers.")
+    if header.dtype.hasobject:
+        raise FileFormatError(
+            f"{name} is an object array, which only a pickle can hold and pickles are never read. "
+            f"Save numbers as numbers and names with dtype=str."
+        )
+    if header.dtype.kind not in "fiubcUS" or header.dtype.itemsize == 0 or min(header.shape, default=0) < 0:
+        raise FileFormatError(
+            f"{name} has dtype {printable(str(header.dtype), 100)} and shape {quoted(header.shape)}; "
+            f"wanted numbers or text. Save bfloat16 as float32."
+        )
+    return header
+
+
+def _check_declared(header: ArrayHeader, available: int, name: str) -> None:
+    if header.n_bytes != available:
+        raise FileFormatError(
+            f"{name} declares {quoted(header.n_bytes)} bytes of data (shape {quoted(header.shape)}, {header.dtype}) "
+            f"but {available:,} follow: truncated or hostile. Save it again."
+        )
+    check_shape(header.shape, name)
+
+
+def read_data(stream: IO[bytes], header: ArrayHeader, name: str) -> NDArray[Any]:
+    """Read all of an array."""
+    flat = _read_bytes(stream, header, name, 0, header.n_bytes).view(header.dtype)
+    if header.dtype.kind == "U":
+        _check_text(flat, name)
+    return flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
+
+
+def read_blocks(stream: IO[bytes], header: ArrayHeader, name: str, rows: int) -> Iterator[NDArray[Any]]:
+    """Read an array in C order, so many rows at a time."""
+    n_rows, n_columns = header.shape
+    row_bytes = n_columns * header.dtype.itemsize
+    for first in range(0, n_rows, rows):
+        end = min(first + rows, n_rows)
+        block = _read_bytes(stream, header, name, first * row_bytes, end * row_bytes)
+        yield block.view(header.dtype).reshape(-1, n_columns)
+
+
+def _check_text(flat: NDArray[Any], name: str) -> None:
+    """Refuse four bytes that are no character: NumPy would hand them to Python, which takes them for its own fault."""
+    points = flat.view(flat.dtype.str[0] + "u4")
+    if points.size and points.max() > sys.maxunicode:
+        raise FileFormatError(f"{name} holds bytes that are no text: damaged. Save it again.")
+
+
+def _read_bytes(stream: IO[bytes], header: ArrayHeader, name: str, begin: int, end: int) -> NDArray[np.uint8]:
+    """Read the bytes from `begin` to `end` of an array's data; the stream stands at `begin`."""
+    buffer = np.empty(end - begin, dtype=np.uint8)
+    view, done = buffer.data, 0
+    while done < len(buffer):
+        got = stream.readinto(view[done : done + CHUNK])  # type: ignore[attr-defined]  # binary streams have it
+        if not got:
+            raise FileFormatError(
+                f"{name} ends after {begin + done:,} of {header.n_bytes:,} bytes: truncated. Save it again."
+            )
+        done += got
+    return buffer
+
+
+def texts(classes: NDArray[Any]) -> list[str]:
+    """Read an array of class names.
+
+    >>> texts(np.array([b"cat", b"dog"]))
+    ['cat', 'dog']
+    """
+    if classes.ndim != 1 or classes.dtype.kind not in "US":
+        raise FileFormatError(f"class names must be a 1-D array of text; got {classes.dtype}, shape {classes.shape}.")
+    if classes.dtype.kind == "S":
+        return [name.decode(errors="replace") for name in classes.tolist()]
+    return [str(name) for name in classes.tolist()]

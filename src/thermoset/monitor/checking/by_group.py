@@ -1,0 +1,122 @@
+"""Coverage of each class or cluster, with p-values that are adjusted for looking at many."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
+
+from thermoset.errors import InputError
+from thermoset.metrics import clopper_pearson
+from thermoset.monitor.checking.promise import SIGNIFICANCE
+
+__all__ = ["CoverageTable", "coverage_table", "holm", "yardstick"]
+
+_Floats = NDArray[np.float64]
+_Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CoverageTable:
+    """Coverage of each class, or of each cluster of classes: arrays with one entry for each.
+
+    Attributes
+    ----------
+    index : int array
+        Class, or cluster.
+    rows, hits, coverage, low, high : arrays
+        Rows, how many of their sets hold the label, the share, and its 95% interval (Clopper-Pearson).
+    p_value, p_holm : float arrays
+        Probability of so few hits or fewer, alone and adjusted by `holm` for the number of entries tested.
+    promised : float
+        1 - alpha.
+    law : str
+        Where the p-values come from: "beta-binomial", the law that was promised, or "binomial", the yardstick of
+        coverage 1 - alpha where nothing was promised.
+
+    The share, the interval and the p-values of an entry without rows are NaN; so are p-values of a null cluster.
+    """
+
+    index: _Counts
+    rows: _Counts
+    hits: _Counts
+    coverage: _Floats
+    low: _Floats
+    high: _Floats
+    p_value: _Floats
+    p_holm: _Floats
+    promised: float
+    law: str
+
+    @property
+    def tested(self) -> int:
+        """Number of entries with a p-value."""
+        return int(np.count_nonzero(~np.isnan(self.p_value)))
+
+    @property
+    def under_covered(self) -> _Counts:
+        """Places of the entries below 1 - alpha with `p_holm` below `SIGNIFICANCE`, the clearest first."""
+        found = np.flatnonzero((self.p_holm < SIGNIFICANCE) & (self.coverage < self.promised))
+        return found[np.argsort(self.p_holm[found], kind="stable")]
+
+    def to_json_dicts(self) -> list[dict[str, Any]]:
+        """One dict for each entry, with the names of the arrays as keys; None for NaN."""
+        keys = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
+        columns = ([None if x != x else x for x in getattr(self, key).tolist()] for key in keys)  # noqa: PLR0124 (NaN)
+        return [dict(zip(keys, entry, strict=True)) for entry in zip(*columns, strict=True)]
+
+
+def coverage_table(
+    index: _Counts, rows: _Counts, hits: _Counts, p_value: _Floats, promised: float, law: str
+) -> CoverageTable:
+    """Table of shares and intervals beside p-values that are known.
+
+    >>> counts = np.array([4, 0]), np.array([3, 0])
+    >>> table = coverage_table(np.arange(2), *counts, np.array([0.5, np.nan]), promised=0.9, law="binomial")
+    >>> table.coverage.tolist(), table.p_holm.tolist(), table.tested
+    ([0.75, nan], [0.5, nan], 1)
+    """
+    present, tested = rows > 0, ~np.isnan(p_value)
+    interval = clopper_pearson(hits, rows)
+    adjusted = np.full(len(rows), np.nan)
+    adjusted[tested] = holm(p_value[tested])
+    return CoverageTable(
+        index=index,
+        rows=rows,
+        hits=hits,
+        coverage=np.divide(hits, rows, out=np.full(len(rows), np.nan), where=present),
+        low=np.where(present, interval.low, np.nan),
+        high=np.where(present, interval.high, np.nan),
+        p_value=p_value,
+        p_holm=adjusted,
+        promised=promised,
+        law=law,
+    )
+
+
+def yardstick(rows: _Counts, hits: _Counts, promised: float) -> CoverageTable:
+    """Classes that nothing was promised for, against coverage with probability 1 - alpha by the predictor as it is.
+
+    >>> yardstick(np.array([2, 0]), np.array([0, 0]), 0.5).p_value.tolist()  # two misses: 1/4
+    [0.25, nan]
+    """
+    p_value = np.where(rows > 0, binom.cdf(hits, rows, promised), np.nan)
+    return coverage_table(np.arange(len(rows)), rows, hits, p_value, promised, "binomial")
+
+
+def holm(p_values: ArrayLike) -> _Floats:
+    """Holm's adjusted p-values: below a level a for any true hypothesis with probability a at most (Holm 1979).
+
+    The i-th smallest of m is multiplied by m - i + 1; then none may be below a smaller one's, or above 1.
+
+    >>> holm([0.01, 0.04, 0.03]).round(12).tolist()  # 3 * 0.01, 2 * 0.03, and 0.04 is not below that
+    [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
+        raise InputError(f"p_values must be numbers from 0 to 1, shape (tests,); got {p_values!r}.")
+    order = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return adjusted

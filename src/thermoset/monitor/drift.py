@@ -1,0 +1,175 @@
+"""Have the rows changed? A test that needs no labels: set sizes of a batch against those of the conformal rows.
+
+Set sizes are whole numbers, most of them tied and some of them rare. Each of up to 26 cuts parts them into "at most s
+labels" and "more", a table of two by two. If both samples come from one population, the number of conformal rows
+above the cut is hypergeometric given the margins of the table (Fisher's exact test). The p-value is the smallest of
+the cuts' times their number (Bonferroni). Cuts are placed by the two samples taken together, which the margins fix, so
+the test keeps its level at any number of rows. A chi-squared test keeps it where expected counts are large, and so
+has to merge sizes: it cannot see in ten rows what this test sees, and spends its power on shapes that nested sets do
+not take.
+
+The sizes of conformal rows follow the law of fresh rows only nearly, since the threshold was found on them. One row
+weighs 1/n in it; the tests measure the rate of false alarms of the whole procedure.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import hypergeom
+
+from thermoset.bounds import MOST_HELD
+from thermoset.errors import InputError
+from thermoset.quoting import quoted
+
+__all__ = ["LEVELS", "SIGNIFICANCE", "Drift", "size_drift"]
+
+SIGNIFICANCE = 0.001
+"""A p-value below it is a drift: one false alarm in a thousand batches or fewer."""
+
+LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Shares of all rows near which sizes are cut in two."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How the set sizes of a batch differ from those of the conformal rows.
+
+    Attributes
+    ----------
+    p_value : float
+        Of the test of one law for both; 1 when every set has the same size.
+    cuts : int
+        Places at which sizes were cut in two; the p-value is corrected for looking at so many.
+    size : int
+        The cut with the smallest p-value is between this size and larger ones.
+    share_before, share_after : float
+        Share of conformal rows, and of rows of the batch, whose sets are larger than `size`.
+    mean_before, mean_after : float
+        Mean set sizes.
+    rows_before, rows_after : int
+        Numbers of rows.
+    """
+
+    p_value: float
+    cuts: int
+    size: int
+    share_before: float
+    share_after: float
+    mean_before: float
+    mean_after: float
+    rows_before: int
+    rows_after: int
+
+    @property
+    def test(self) -> str:
+        """Name of the test."""
+        return f"Fisher's exact test at {self.cuts} cut{'' if self.cuts == 1 else 's'}"
+
+    @property
+    def statistic(self) -> float:
+        """Difference of the shares: positive when more sets of the batch are larger than `size`."""
+        return self.share_after - self.share_before
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the p-value is below `SIGNIFICANCE`."""
+        return self.p_value < SIGNIFICANCE
+
+    @property
+    def message(self) -> str:
+        """What was found, in one sentence, and what to do when it is a drift."""
+        means = f"mean {self.mean_after:.3g} against {self.mean_before:.3g}"
+        rows = f"those of the {self.rows_before:,} conformal rows"
+        if not self.drifted:
+            return f"set sizes look like {rows}: {means} ({self.test}, p = {self.p_value:.2g})."
+        labels = f"{self.size} label{'' if self.size == 1 else 's'}"
+        p = f"= {self.p_value:.1g}" if self.p_value else "< 1e-300"
+        return (
+            f"set sizes differ from {rows}: {means}; {self.share_after:.1%} of the sets hold more than {labels} "
+            f"against {self.share_before:.1%} ({self.test}, p {p}). "
+            "Coverage is promised for rows like those: check it on fresh labelled rows, or recalibrate."
+        )
+
+
+def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
+    """Compare two distributions of set sizes: counts[s] is the number of rows whose set holds s labels.
+
+    `reference_counts` are those of the conformal rows under the fitted threshold. The shorter array is filled up
+    with zeros.
+
+    >>> before = [50, 900, 50]  # 900 of 1,000 conformal rows have sets of one label
+    >>> size_drift(before, [1, 18, 1]).drifted
+    False
+    >>> drift = size_drift(before, [0, 2, 18])
+    >>> drift.drifted, drift.mean_before, drift.mean_after
+    (True, 1.0, 1.9)
+    >>> drift.size, drift.share_before, drift.share_after  # sets of more than one label
+    (1, 0.05, 0.9)
+    """
+    before, after = _checked(reference_counts, "reference_counts"), _checked(batch_counts, "batch_counts")
+    sizes = np.arange(max(len(before), len(after)))
+    before, after = (np.pad(counts, (0, len(sizes) - len(counts))) for counts in (before, after))
+    n_before, n_after = int(before.sum()), int(after.sum())
+    above_before, above_after = n_before - np.cumsum(before), n_after - np.cumsum(after)
+    cuts = _cuts(before + after)
+    p_values = _two_sided(above_before[cuts], above_after[cuts], n_before, n_after)
+    # Far apart, several p-values round to 0: the largest difference is then the one to tell.
+    difference = np.abs(above_after / n_after - above_before / n_before)[cuts]
+    # p-values that are equal but for rounding are equal, so that the samples may change places.
+    with np.errstate(divide="ignore"):
+        found = np.lexsort((-difference, np.log(p_values).round(9)))[0]
+    size = int(cuts[found])
+    return Drift(
+        p_value=min(len(cuts) * float(p_values[found]), 1.0),
+        cuts=len(cuts),
+        size=size,
+        share_before=int(above_before[size]) / n_before,
+        share_after=int(above_after[size]) / n_after,
+        mean_before=int(before @ sizes) / n_before,
+        mean_after=int(after @ sizes) / n_after,
+        rows_before=n_before,
+        rows_after=n_after,
+    )
+
+
+def _cuts(pooled: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sizes after which to cut: of those that occur, the two around each of the shares `LEVELS` of all rows.
+
+    Two, since a size may hold most rows by itself: then one cut is before it and one after. If all rows have one
+    size, the cut is after it: nothing lies above, and the p-value is 1.
+    """
+    occurring = np.flatnonzero(pooled)
+    below = np.cumsum(pooled)[occurring]
+    around = np.searchsorted(below, np.array(LEVELS) * below[-1])
+    places = np.unique(np.concatenate([around - 1, around]))
+    inside = (places >= 0) & (places < len(occurring) - 1)
+    return occurring[places[inside]] if inside.any() else occurring[-1:]
+
+
+def _two_sided(
+    above_before: NDArray[np.int64], above_after: NDArray[np.int64], n_before: int, n_after: int
+) -> NDArray[np.float64]:
+    """Twice the smaller tail of the hypergeometric law of `above_before`, given the margins of each cut's table."""
+    margins = (n_before + n_after, above_before + above_after, n_before)
+    tails = hypergeom.cdf(above_before, *margins), hypergeom.sf(above_before - 1, *margins)
+    p_values: NDArray[np.float64] = np.minimum(2 * np.minimum(*tails), 1.0)
+    return p_values
+
+
+def _checked(counts: Any, name: str) -> NDArray[np.int64]:
+    """Numbers of rows by set size, at least one row in all."""
+    wanted = f"{name} must be whole numbers of rows by set size, shape (sizes,), with at least one row"
+    remedy = "Pass np.bincount(set_sizes)."
+    try:
+        array = np.asarray(counts)
+    except ValueError:
+        raise InputError(f"{wanted}; got ragged lists. {remedy}") from None
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"{wanted}; got shape {array.shape} of {array.dtype}. {remedy}")
+    if array.min(initial=0) < 0 or not array.any():
+        raise InputError(f"{wanted}; got {array.sum()} rows, smallest count {array.min(initial=0)}. {remedy}")
+    if sum(array.tolist()) > MOST_HELD:
+        raise InputError(f"{wanted}, and at most {MOST_HELD:,}; got {quoted(sum(array.tolist()))}. {remedy}")
+    return array.astype(np.int64, copy=False)

@@ -1,0 +1,164 @@
+"""What people see: names as one line of text, and for notebooks a small table and a small plot, as HTML."""
+
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Protocol
+
+__all__ = ["PlacedName", "html_curves", "html_sweep", "html_table", "placed_names"]
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
+_DASHES = ("", "7 3", "2 3", "8 3 2 3", "1 4", "4 4")
+_LEFT, _ACROSS, _RIGHT, _UP = 44, 250, 46, 104  # pixels of a plot: numbers, curves, room for a name, height of curves
+_TITLE, _LINE, _LETTER = 16, 13, 6  # pixels of the title, of a line of names, and of a letter at most
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text, escaped.
+
+    >>> html_table(["T"], [["<1>"]])
+    '<table><thead><tr><th>T</th></tr></thead><tbody><tr><td>&lt;1&gt;</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class PlacedName:
+    """Where the name of a marked temperature stands: in which line of text, counted upwards from 1, on which side."""
+
+    name: str
+    temperature: float
+    line: int
+    left: bool
+
+
+def placed_names(marks: Mapping[str, float], across: Callable[[float], float]) -> list[PlacedName]:
+    """Place the names of marked temperatures above a plot, in lines, so that no mark's line runs through a name.
+
+    `across` gives the pixels from the left end of the plot. The first name stands at the left of its mark if there is
+    room, the others at the right; one that would reach the next mark stands above that one's name. Names of equal
+    temperatures stand together.
+
+    >>> marks = {"T = 1": 1.0, "T*": 1.1, "T-hat": 1.2, "T_c": 1.2, "theory": 4.0}
+    >>> [(at.name, at.line, at.left) for at in placed_names(marks, lambda t: 50 * t)]
+    [('theory', 1, False), ('T-hat, T_c', 1, False), ('T*', 2, False), ('T = 1', 1, True)]
+    """
+    together: dict[float, list[str]] = {}
+    for name, t in marks.items():
+        together.setdefault(t, []).append(name)
+    placed: list[PlacedName] = []
+    for t in sorted(together, reverse=True):
+        name = ", ".join(together[t])
+        start, width = across(t), 6 + _LETTER * sum(not unicodedata.combining(c) for c in name)
+        met = [other.line for other in placed if across(other.temperature) < start + width]
+        left = t == min(together) and start > width
+        placed.append(PlacedName(name, t, 1 if left else 1 + max(met, default=0), left))
+    return placed
+
+
+def html_curves(
+    title: str, x: Sequence[float], curves: Mapping[str, Sequence[float]], marks: Mapping[str, float]
+) -> str:
+    """Curves over x as SVG: a legend below, dotted lines at the marks; values that are not finite are left out.
+
+    >>> "<svg" in html_curves("AvgSize", [1.0, 2.0], {"raps": [3.0, 4.0]}, {"T*": 1.5})
+    True
+    """
+    values = [v for curve in curves.values() for v in curve if math.isfinite(v)] or [0.0]
+    low, high = min(values), max(values)
+    span, reach = (high - low) or 1.0, (x[-1] - x[0]) or 1.0
+
+    def across(t: float) -> float:
+        return _ACROSS * (t - x[0]) / reach
+
+    names = placed_names({name: t for name, t in marks.items() if x[0] <= t <= x[-1]}, across)
+    top = _TITLE + _LINE * max((at.line for at in names), default=0) + 6
+    bottom = top + _UP
+    parts = [_text(_LEFT, 12, title), *_frame(top, bottom)]
+    parts += [_text(_LEFT - 4, y + 4, f"{v:.3g}", "end") for y, v in ((top, high), (bottom, low))]
+    parts += [_text(_LEFT + across(t), bottom + 14, f"{t:g}", "middle") for t in (x[0], x[-1])]
+    parts.append(_text(_LEFT + _ACROSS / 2, bottom + 14, "temperature T", "middle"))
+    parts += [_mark(at, _LEFT + across(at.temperature), bottom - _UP, bottom) for at in names]
+    for i, curve in enumerate(curves.values()):
+        points = [
+            (_LEFT + across(t), bottom - _UP * (v - low) / span)
+            for t, v in zip(x, curve, strict=True)
+            if math.isfinite(v)
+        ]
+        drawn = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        parts.append(f'<polyline points="{drawn}" fill="none" stroke-width="2" {_look(i)}/>')
+    sample = '<svg width="24" height="10" aria-hidden="true"><path d="M0 5h24" stroke-width="2" {}/></svg> {}'
+    legend = " &#8194;".join(sample.format(_look(i), escape(name)) for i, name in enumerate(curves))
+    width, height = _LEFT + _ACROSS + _RIGHT, bottom + 18
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    label = escape(f"{title} against temperature: {low:.3g} to {high:.3g}")
+    return (
+        f'<div style="display:inline-block;vertical-align:bottom"><svg {size} role="img" aria-label="{label}">'
+        f"{''.join(parts)}</svg><br><small>{legend}</small></div>"
+    )
+
+
+class SweptCurves(Protocol):
+    """What `html_sweep` shows: a `Sweep`. This module knows neither it nor NumPy, so that `--help` is quick."""
+
+    @property
+    def methods(self) -> tuple[str, ...]: ...
+    @property
+    def temperatures(self) -> Any: ...
+    @property
+    def alphas(self) -> tuple[float, ...]: ...
+    def curve(self, metric: str, method: str, alpha: float | None = None) -> Any: ...
+
+
+def html_sweep(sweep: SweptCurves, titles: Mapping[str, str]) -> str:
+    """Curves of the metrics in `titles` at the first alpha, above them where the last of those metrics is smallest."""
+    t, alpha = sweep.temperatures.tolist(), sweep.alphas[0]
+    rows = []
+    for method in sweep.methods:
+        for level in sweep.alphas:
+            curves = [sweep.curve(metric, method, level).tolist() for metric in titles]
+            best = min(range(len(t)), key=lambda j: (math.isnan(curves[-1][j]), curves[-1][j]))
+            rows.append([method, f"{level:g}", f"{t[best]:g}", *(f"{curve[best]:.3f}" for curve in curves)])
+    plots = [
+        html_curves(
+            f"{title}, alpha = {alpha:g}",
+            t,
+            {method: sweep.curve(metric, method, alpha).tolist() for method in sweep.methods},
+            {"T = 1": 1.0},
+        )
+        for metric, title in titles.items()
+    ]
+    names = list(titles.values())
+    table = html_table(["method", "alpha", f"T with the least {names[-1]}", *names], rows)
+    return f"<div><p>{escape(repr(sweep))}</p>{table}{''.join(plots)}</div>"
+
+
+def _look(i: int) -> str:
+    return f'stroke="{_COLOURS[i % 6]}" stroke-dasharray="{_DASHES[i % 6]}"'
+
+
+def _frame(top: float, bottom: float) -> list[str]:
+    ends = ((_LEFT, top, _LEFT, bottom), (_LEFT, bottom, _LEFT + _ACROSS, bottom))
+    return [
+        f'<line x1="{a}" y1="{b}" x2="{c}" y2="{d}" stroke="currentColor" stroke-opacity="0.4"/>' for a, b, c, d in ends
+    ]
+
+
+def _mark(at: PlacedName, x: float, top: float, bottom: float) -> str:
+    """A dotted line, and its name above the curves."""
+    y = top - 6 - _LINE * (at.line - 1)
+    line = (
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y - 9:.1f}" y2="{bottom}" stroke="currentColor" stroke-opacity="0.6" '
+        'stroke-dasharray="2 3"/>'
+    )
+    return line + (_text(x - 3, y, at.name, "end") if at.left else _text(x + 3, y, at.name))
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="11" fill="currentColor" text-anchor="{anchor}">{escape(text)}</text>'
+    )

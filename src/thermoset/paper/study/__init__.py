@@ -1,0 +1,163 @@
+"""The paper's tables and figures from logits, beside what it prints.
+
+`study` runs the paper's protocol on every file of a folder and writes tables, figures, a page and a document;
+`study_logits` is the same for one set of logits in memory. What the paper prints is data of the package
+(`printed_cells`). Figures need the `plot` extra.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from thermoset.errors import InputError
+from thermoset.io import SUFFIXES, load
+from thermoset.io.files import need
+from thermoset.paper.study.cells import Cell
+from thermoset.paper.study.claims import Claim
+from thermoset.paper.study.comparison import RuleComparison
+from thermoset.paper.study.measure import Measured, Settings
+from thermoset.paper.study.pairs import PairStudy, steps, study_logits
+from thermoset.paper.study.published import PAIRS, Pair, Printed, find_printed, printed_cells, recognise
+from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
+from thermoset.quoting import printable
+
+__all__ = [
+    "PAIRS",
+    "Cell",
+    "Claim",
+    "LowTemperatures",
+    "Measured",
+    "Pair",
+    "PairStudy",
+    "Printed",
+    "RuleComparison",
+    "Settings",
+    "SizeDifferences",
+    "Study",
+    "find_printed",
+    "logits_files",
+    "printed_cells",
+    "recognise",
+    "study",
+    "study_logits",
+]
+
+_LONGEST_NAME = 240  # bytes of a folder's name: file systems allow 255
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What was studied, what was not and why, and the files that tell of it."""
+
+    pairs: tuple[PairStudy, ...]
+    skipped: dict[str, str]
+    files: tuple[Path, ...]
+
+
+def logits_files(folder: Path) -> list[Path]:
+    """Files of a folder that may hold logits, by name; labels and class names beside an npy file are part of it."""
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder} must be a folder with files of logits; it is {'a file' if folder.exists() else 'not there'}."
+        )
+    beside = ("_labels.npy", "_classes.npy")
+    found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    files = [path for path in found if not path.name.endswith(beside)]
+    if not files:
+        raise InputError(f"{folder} holds no file of logits. Wanted: names that end in {', '.join(SUFFIXES)}.")
+    return files
+
+
+def study(
+    folder: str | Path,
+    out: str | Path,
+    settings: Settings | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Study:
+    """Study every file of logits in a folder and write what was found.
+
+    Parameters
+    ----------
+    folder : path
+        Files that `load` reads. Names such as `Cifar100-ResNet50_data.npz` are recognised as pairs of the paper, and
+        what it prints of them stands in the tables; others are studied all the same.
+    out : path
+        Folder for `index.html`, `study.json`, `cells.csv`, `tables/` and `figures/`.
+    settings : Settings
+        The protocol; the paper's if left out.
+    progress : callable
+        Told (done, total) in steps.
+
+    Returns
+    -------
+    Study
+        Files that cannot be studied (no labels, too few rows) are skipped and said so, unless none is left.
+    """
+    need("matplotlib", "plot", "the figures of the study")
+    from thermoset.paper.study import folder as writing  # noqa: PLC0415 (needs the extra)
+
+    asked = settings or Settings()
+    sources = logits_files(Path(folder))
+    names = _names(sources)
+    writing.check_places(Path(out), names.values(), sources)
+    counter = _Counter(progress, len(sources), steps(asked) + 1)
+    studies: list[PairStudy] = []
+    figures: dict[str, bytes] = {}
+    skipped: dict[str, str] = {}
+    for source in sources:
+        try:
+            data = load(source)
+            found = study_logits(data, names[source], asked, tell=counter.tell)
+            figures.update(writing.figure_files(found, data))
+            studies.append(found)
+        except InputError as error:
+            skipped[printable(source.name)] = printable(str(error))
+        counter.next_file()
+    if not studies:
+        raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
+    files = writing.write_files(Path(out), {**figures, **writing.summary_files(studies, figures, skipped)})
+    return Study(tuple(studies), skipped, tuple(files))
+
+
+def _names(sources: Sequence[Path]) -> dict[Path, str]:
+    """What each file is called in texts and in the names of folders, no two alike.
+
+    That is its name without the ending, where this tells it from the others. What cannot be shown is written out, since
+    the name of a file need not be text.
+    """
+    stems = Counter(source.stem for source in sources)
+    names: dict[Path, str] = {}
+    for source in sources:
+        plain = source.stem if stems[source.stem] == 1 and source.stem.strip(".") else source.name
+        name = short = printable(plain).encode()[:_LONGEST_NAME].decode(errors="ignore")
+        for i in itertools.count(2):
+            if name not in names.values():
+                break
+            name = f"{short} ({i})"
+        names[source] = name
+    return names
+
+
+class _Counter:
+    """Counts steps for a progress bar; a file that is skipped has done its own."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, n_files: int, steps_of_file: int) -> None:
+        self._progress, self._n_files, self._steps = progress, n_files, steps_of_file
+        self._files, self._done = 0, 0
+
+    def tell(self, step: str) -> None:  # noqa: ARG002 (a bar shows how far, not what)
+        """One step of a file is done."""
+        self._done += 1
+        self._show()
+
+    def next_file(self) -> None:
+        """All steps of a file are done, or will not be."""
+        self._files, self._done = self._files + 1, 0
+        self._show()
+
+    def _show(self) -> None:
+        if self._progress is not None:
+            self._progress(self._files * self._steps + self._done, self._n_files * self._steps)

@@ -1,0 +1,162 @@
+"""Cells of the tables: a value with its standard error, the printed one beside it, and whether the two agree."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.levels import exact_level
+from thermoset.metrics import coverage_gaps, top_gap
+from thermoset.paper.study.measure import METHODS, Measured, Settings
+from thermoset.paper.study.published import Pair, Printed, find_printed
+from thermoset.sweeping import median_of_means, standard_error
+
+__all__ = ["SHOWN", "Cell", "Place", "averaged_top_gap", "cell_of_trials", "table_cells"]
+
+
+SHOWN = ("avg_size", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap")
+_FAR = 3.0  # standard errors of the difference beyond which two values disagree
+_MEDIAN = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean
+_GROUPS = 10  # of trials, for the jackknife
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table.
+
+    Attributes
+    ----------
+    mode : "exact" or "published"
+        Whose conventions made it.
+    metric, method, at, alpha, cp_percent
+        What it is; `at` is "before" or "after" temperature scaling, or a rule of the comparison.
+    value, standard_error
+        Median of means over the trials; standard error of the mean.
+    trials : int
+        Random splits behind it.
+    printed, source, note
+        The paper's number, its place, and what is known of it.
+    agrees : bool or None
+        Whether the two differ by no more than sampling and rounding explain; None where nothing is printed.
+    """
+
+    mode: str
+    metric: str
+    method: str
+    at: str
+    alpha: float | None
+    cp_percent: int | None
+    value: float
+    standard_error: float
+    trials: int
+    printed: float | None = None
+    source: str = ""
+    note: str = ""
+    agrees: bool | None = None
+
+
+def agree(value: float, error: float, printed: Printed) -> bool:
+    """Whether a value and a printed one, both medians of means over as many trials, differ by chance.
+
+    Allowed are 3 standard errors of the difference of two such medians, and half a unit of the last printed digit.
+    """
+    reach = _FAR * math.sqrt(2) * _MEDIAN * (0.0 if math.isnan(error) else error)
+    return abs(value - printed.value) <= reach + printed.rounding * (1 + 1e-9)
+
+
+class Place(NamedTuple):
+    """What a cell tells: in whose mode which metric of which method, where, at which level and conformal size."""
+
+    mode: str
+    metric: str
+    method: str = ""
+    at: str = ""
+    alpha: float | None = None
+    cp_percent: int | None = None
+
+
+def cell_of_trials(pair: Pair | None, place: Place, values: Floats) -> Cell:
+    """A cell from its values in the trials."""
+    return _beside(pair, place, float(median_of_means(values)), float(standard_error(values)), len(values))
+
+
+def _beside(pair: Pair | None, place: Place, value: float, error: float, trials: int) -> Cell:
+    printed = find_printed(pair, *place[1:])
+    if printed is None:
+        return Cell(*place, value, error, trials)
+    agrees = agree(value, error, printed)
+    return Cell(*place, value, error, trials, printed.value, printed.source, printed.note, agrees)
+
+
+def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> tuple[Cell, ...]:
+    """Tables 1 and 2, those of the appendix, and AvgCovGap, by our conventions and by the published code's."""
+    heads = [
+        _beside(pair, Place("exact", name), value, 0.0, settings.trials)
+        for name, value in (("top1", found.top1), ("top5", found.top5))
+    ]
+    heads += [
+        cell_of_trials(pair, Place("exact", name), values)
+        for name, values in (("temperature_ece", found.trial_ece), ("temperature_nll", found.trial_nll))
+    ]
+    return (*heads, *_exact_cells(found, pair, settings), *_published_cells(found, pair, settings))
+
+
+def _exact_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
+    """Our conventions: empty sets allowed, gaps of each trial, T* of each trial's calibration rows."""
+    for cp in settings.cp_percents:
+        for a, alpha in enumerate(settings.alphas):
+            for at, part in (("before", found.before[cp]), ("after", found.after[cp])):
+                for m, method in enumerate(METHODS[:3]):
+                    for metric in SHOWN:
+                        values = part.of(metric)[m, a]
+                        yield cell_of_trials(pair, Place("exact", metric, method, at, alpha, cp), values)
+
+
+def _published_cells(found: Measured, pair: Pair | None, settings: Settings) -> Iterator[Cell]:
+    """The choices that come closest to the printed tables.
+
+    Sizes of APS count the top label in every set while no coverage does; RAPS multiplies its penalty by u too;
+    MarCovGap is the gap of the mean coverage, TopCovGap that of class coverages averaged over the trials; T* is the
+    printed one.
+    """
+    for cp in settings.cp_percents:
+        for a, alpha in enumerate(settings.alphas):
+            for at, part in (("before", found.before[cp]), ("after", found.printed[cp])):
+                for method, m in (("lac", 0), ("aps", 1), ("raps", 3)):
+                    where = method, at, alpha, cp
+                    values = dict(zip(part.metrics, part.values[m, a], strict=True))
+                    size = values["avg_size"]
+                    if method == "aps":  # the top label fills what would be empty
+                        size = size + values["empty_share"]
+                    yield cell_of_trials(pair, Place("published", "avg_size", *where), size)
+                    margin = _margin_as_published(values["marginal_coverage"], alpha)
+                    yield _beside(pair, Place("published", "marginal_coverage_gap", *where), *margin, len(size))
+                    top = _top_as_published(part.hits[m, a], part.counts, alpha)
+                    yield _beside(pair, Place("published", "top_coverage_gap", *where), *top, len(size))
+
+
+def _margin_as_published(coverage: Floats, alpha: float) -> tuple[float, float]:
+    """MarCovGap and its error."""
+    return abs(float(median_of_means(coverage)) - float(1 - exact_level(alpha))), float(standard_error(coverage))
+
+
+def _top_as_published(hits: Ints, counts: Ints, alpha: float) -> tuple[float, float]:
+    """TopCovGap and its error by the jackknife: the operator is not linear in the trials."""
+    groups = np.array_split(np.arange(len(hits)), min(_GROUPS, len(hits)))
+    value, error = averaged_top_gap(hits, counts, alpha), math.nan
+    if len(groups) > 1:
+        left = [averaged_top_gap(np.delete(hits, g, 0), np.delete(counts, g, 0), alpha) for g in groups]
+        error = math.sqrt((len(left) - 1) * float(np.var(left)))
+    return value, error
+
+
+def averaged_top_gap(hits: Ints, counts: Ints, alpha: float) -> float:
+    """TopCovGap of class coverages pooled over trials, (trials, C): nearer to the printed tables than that of a trial.
+
+    >>> averaged_top_gap(np.array([[3, 4], [1, 4]]), np.array([[4, 4], [4, 4]]), 0.5)  # 4 of 8, and 8 of 8
+    0.5
+    """
+    return float(top_gap(coverage_gaps(hits.sum(axis=0), counts.sum(axis=0), alpha), hits.shape[1]))

@@ -1,0 +1,107 @@
+"""`study.json`: every number and setting of a study."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from thermoset._version import __version__
+from thermoset.paper.study.pairs import PairStudy
+from thermoset.paper.study.row_by_row import SizeDifferences
+from thermoset.sweeping import Sweep, median_of_means, standard_error
+
+__all__ = ["study_json"]
+
+_POINTS = 201  # of a curve over rows
+
+
+def study_json(studies: Sequence[PairStudy], skipped: dict[str, str]) -> str:
+    """The document, with null for what is not a finite number."""
+    whole = {
+        "thermoset": __version__,
+        "settings": asdict(studies[0].settings),
+        "files": [_pair(study) for study in studies],
+        "skipped": skipped,
+    }
+    return json.dumps(_plain(whole), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _pair(study: PairStudy) -> dict[str, Any]:
+    found = study.measured
+    return {
+        "file": study.name,
+        "pair": None if study.pair is None else asdict(study.pair),
+        "rows": study.n_rows,
+        "classes": study.n_classes,
+        "accuracy": {"top1": found.top1, "top5": found.top5},
+        "temperature": {
+            "ece": found.ece,
+            "nll": found.nll,
+            "of_published_mode": found.printed_temperature,
+            "trials_ece": found.trial_ece,
+            "trials_nll": found.trial_nll,
+        },
+        "claims": [asdict(claim) for claim in study.claims],
+        "cells": [asdict(cell) for cell in study.cells],
+        "comparison": [asdict(cell) for cell in study.comparison.cells],
+        "chosen_temperatures": study.comparison.temperatures,
+        "curves": {f"cp_{cp}": _curves(curves) for cp, curves in found.curves.items()},
+        "single_trials": _runs(study.comparison.single_trials),
+        "size_differences": [_differences(one) for one in study.differences],
+        "low_temperatures": {"thermoset": _curves(study.low.ours), "naive": study.low.naive},
+        "quantile_samples": asdict(study.quantiles),
+    }
+
+
+def _curves(curves: Sweep) -> dict[str, Any]:
+    return {
+        "axes": ["method", "temperature", "alpha", "metric"],
+        "methods": curves.methods,
+        "temperatures": curves.temperatures,
+        "alphas": curves.alphas,
+        "metrics": curves.metrics,
+        "trials": curves.trials,
+        "mean": curves.trial_values.mean(axis=-1),
+        "standard_error": standard_error(curves.trial_values),
+        "median_of_means": median_of_means(curves.trial_values),
+    }
+
+
+def _runs(curves: Sweep) -> dict[str, Any]:
+    """The first three trials, value by value."""
+    return {
+        "axes": ["method", "temperature", "alpha", "metric", "run"],
+        "methods": curves.methods,
+        "temperatures": curves.temperatures,
+        "metrics": curves.metrics,
+        "values": curves.trial_values[..., :3],
+    }
+
+
+def _differences(one: SizeDifferences) -> dict[str, Any]:
+    places = np.linspace(0, len(one.mean_sorted) - 1, _POINTS).round().astype(int)
+    return {
+        "method": one.method,
+        "trials": one.trials,
+        "grow": one.grow,
+        "stay": one.stay,
+        "shrink": one.shrink,
+        "share_of_rows": places / len(one.mean_sorted),
+        "mean_sorted": one.mean_sorted[places],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """The same in types that JSON has."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,71 @@
+"""Sets with thresholds by class at T = 1: as they are valid, and as the published code has them."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from thermoset.conformal.groupings import GROUPINGS
+from thermoset.core.counting import Levels
+from thermoset.core.exponentials import Ints
+from thermoset.core.groups import count_class_sets
+from thermoset.core.labels import LabelShares, label_shares
+from thermoset.core.levels import Alpha, conformal_rank
+from thermoset.core.scores import Score, resolve
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.thresholds import Cuts, ScorePairs
+from thermoset.core.trials import Trials, trial_scores
+from thermoset.data import Logits
+from thermoset.metrics import SetCounts
+from thermoset.sweeping import Protocol
+from thermoset.sweeping.grouped import class_thresholds
+from thermoset.sweeping.passes import SweepJob, set_counts
+from thermoset.sweeping.protocol import draw_trials
+
+__all__ = ["KINDS", "count_sets"]
+
+KINDS = (("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"))
+"""The thresholds that are compared: in whose mode, and how classes are grouped, by the paper's names."""
+_GROUPINGS = {"mondrian": "class", "clustered": "cluster"}
+
+
+def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha: Alpha) -> list[SetCounts]:
+    """Find the thresholds of every trial and count what the sets of its evaluation rows hold, for each of `KINDS`."""
+    labels, source, score = data.require_labels("the study"), ArrayRows(data.logits), resolve(method)
+    one = np.ones(1)
+    drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
+    shares = label_shares(RankedRows(source, kept_bytes=0), labels, one)
+    plan = SweepJob((score,), one, (alpha,), False, True, None)
+    found = []
+    for mode, grouping in KINDS:
+        if mode == "published":
+            found.append(_as_published(score, shares.at(0), labels, drawn, alpha))
+        else:
+            kind = GROUPINGS[_GROUPINGS[grouping]]
+            found.append(class_thresholds(shares, labels, plan, kind, drawn, protocol.random_state, lambda: None))
+    cuts = Cuts(*(np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)))  # kinds stand where levels do
+    counted = count_class_sets(source, labels, Levels((score,), one, cuts, 0), drawn)
+    none = np.full(drawn.count, np.nan)  # no cell shows a threshold
+    return [set_counts(counted.at(0, 0, k), drawn.counts, alpha, none) for k in range(len(KINDS))]
+
+
+def _as_published(score: Score, shares: LabelShares, labels: Ints, trials: Trials, alpha: Alpha) -> Cuts:
+    """Thresholds by class of the published code: order statistic k + 1, or the class's largest score if it has fewer.
+
+    The latter promises nothing.
+    """
+    n_classes = trials.counts.shape[1]
+    shape = 1, 1, 1, n_classes, trials.count
+    out = Cuts(np.empty(shape), np.empty(shape))
+    for t in range(trials.count):
+        scores, of_rows = trial_scores(score.formula, shares, trials, t), labels[trials.conformal[t]]
+        for c, (value, refine) in enumerate(_clamped(scores, of_rows, n_classes, alpha)):
+            out.value[..., c, t], out.refine[..., c, t] = value, refine
+    return out
+
+
+def _clamped(scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha) -> Iterator[tuple[float, float]]:
+    for c in range(n_classes):
+        pool = scores[labels == c]
+        n = pool.value.size
+        yield pool.smallest(min(conformal_rank(n, alpha) + 1, n)) if n else (math.inf, math.inf)

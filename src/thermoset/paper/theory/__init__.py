@@ -1,0 +1,75 @@
+"""The theory of temperature scaling and conformal prediction (paper, section 4 and appendix A), executable.
+
+Every quantity is a function of logits (n, C), in any order of classes, and of a temperature; every statement is a check
+that says which rows satisfy its premise and its conclusion. The theory is about the deterministic APS score (u = 1) and
+finite logits.
+
+>>> critical_temperature(100)  # doctest: +ELLIPSIS
+1.370...
+>>> z = [[9.0, 0.0, -1.0], [1.0, 0.5, 0.0]]
+>>> margins(z) > bound(1.5, n_classes=3)
+array([ True, False])
+>>> theorem_4_4(z, 1.5)
+Check(premise holds for 1 of 2, conclusion fails for 0 of those)
+"""
+
+from thermoset.paper.theory.bound import BoundIntervals, bound, bound_share, critical_temperature, temperature_intervals
+from thermoset.paper.theory.entropy import entropy, entropy_slope
+from thermoset.paper.theory.explain import Explanation, MedianRow, explain
+from thermoset.paper.theory.gaps import difference, gap, gap_derivative, last_index, margins
+from thermoset.paper.theory.limits import limit_scores, limit_sizes
+from thermoset.paper.theory.peaks import ClassPeaks, Peak, measured_peak, peaks_by_classes
+from thermoset.paper.theory.propositions import (
+    Check,
+    corollary_4_2,
+    entropy_proposition,
+    gap_proposition,
+    lemma_1,
+    lemma_2,
+    proposition_4_3,
+    theorem_4_1,
+    theorem_4_4,
+)
+from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, score_order
+from thermoset.paper.theory.routes import Routes, routes
+from thermoset.paper.theory.sizes import paper_sizes, row_u
+
+__all__ = [
+    "BoundIntervals",
+    "Check",
+    "ClassPeaks",
+    "Explanation",
+    "MedianRow",
+    "Peak",
+    "QuantileSamples",
+    "Routes",
+    "bound",
+    "bound_share",
+    "corollary_4_2",
+    "critical_temperature",
+    "difference",
+    "entropy",
+    "entropy_proposition",
+    "entropy_slope",
+    "explain",
+    "gap",
+    "gap_derivative",
+    "gap_proposition",
+    "last_index",
+    "lemma_1",
+    "lemma_2",
+    "limit_scores",
+    "limit_sizes",
+    "margins",
+    "measured_peak",
+    "paper_sizes",
+    "peaks_by_classes",
+    "proposition_4_3",
+    "quantile_samples",
+    "routes",
+    "row_u",
+    "score_order",
+    "temperature_intervals",
+    "theorem_4_1",
+    "theorem_4_4",
+]

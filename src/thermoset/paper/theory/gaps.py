@@ -1,0 +1,167 @@
+"""How far temperature moves the mass of the top classes: the gap g, its derivative, the differences d and their signs.
+
+With z sorted in falling order, a cooler temperature s and a hotter one t, and k = 1/s - 1/t > 0, the heads differ by
+
+    head_s(M) - head_t(M) = sum over i <= M < j of p_s(i) p_t(j) (1 - exp(-k (z_i - z_j))),
+
+a sum of terms that are never negative. Split at the logit z_M, 1 - exp(-k (z_i - z_j)) is again a sum of such terms, so
+that two sums over classes do. No difference of nearly equal numbers is ever taken: the gap is right to its last digits
+however small it is, and its sign is exact, which makes theorem 4.1 hold for the computed numbers as well.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thermoset.bounds import checked_temperature
+from thermoset.paper.theory.sorted_rows import (
+    Floats,
+    Ints,
+    checked_places,
+    distances,
+    each_row,
+    finite_logits,
+    log_softmax,
+    log_sum,
+)
+
+__all__ = ["difference", "gap", "gap_derivative", "last_index", "log_gaps", "margins", "slope_logs"]
+
+
+def margins(logits: Any) -> Floats:
+    """Distance of the two largest logits of each row, dz = z_(1) - z_(2).
+
+    >>> margins([[1.0, 9.0, 4.0], [2.0, 2.0, 0.0]])
+    array([5., 0.])
+    """
+    data = finite_logits(logits)
+    out = np.empty(len(data))
+    each_row(data, out, lambda ranked, _: distances(ranked[:, 0], ranked[:, 1], 1.0))
+    return out
+
+
+def gap(logits: Any, temperature: float, m: ArrayLike) -> Floats:
+    """Gap function g(z; T, M): the top-M mass at T = 1 minus that at T (paper, eq. 4). One number a row.
+
+    Not negative for T > 1, not positive for T < 1; zero only for T = 1, M = 0 or C, or equal logits. `m` is a whole
+    number or one for each row.
+
+    >>> import numpy as np
+    >>> z = np.log([[0.64, 0.36]])  # T = 2 takes square roots: 0.8 and 0.6, over their sum
+    >>> gap(z, 2.0, 1).round(12) == np.round(0.64 - 0.8 / 1.4, 12)
+    array([ True])
+    >>> gap(z, 2.0, 2)
+    array([0.])
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    places = checked_places(m, len(data), data.n_classes)
+    sizes = np.exp(log_gaps(data, min(t, 1.0), max(t, 1.0), places))
+    return sizes if t >= 1 else 0.0 - sizes
+
+
+def log_gaps(data: Any, cool: float, hot: float, places: Ints) -> Floats:
+    """Logarithm of head_cool(M) - head_hot(M) for each row; -inf where the two are equal."""
+    out = np.empty(len(data))
+    rate = (hot - cool) / hot / cool
+
+    def work(ranked: Floats, rows: slice) -> Floats:
+        m = places[rows, None]
+        head = np.arange(ranked.shape[1]) < m
+        pivot = np.take_along_axis(ranked, np.maximum(m - 1, 0), axis=1)
+        distance = distances(ranked, pivot, rate)
+        with np.errstate(divide="ignore"):
+            lost = np.log(-np.expm1(-distance))
+        inside = np.where(head, log_softmax(ranked, cool), -np.inf)
+        outside = np.where(head, -np.inf, log_softmax(ranked, hot))
+        one = log_sum(inside + lost) + log_sum(outside)
+        other = log_sum(inside - distance) + log_sum(outside + lost)
+        return np.asarray(np.logaddexp(one, other))
+
+    each_row(data, out, work)
+    return out
+
+
+def gap_derivative(logits: Any, temperature: float, m: ArrayLike) -> Floats:
+    """Derivative of g(z; T, M) in the largest logit z_1, the others held. One number a row; zero for M = C.
+
+    >>> import numpy as np
+    >>> z = np.log([[0.64, 0.36]])  # p = 0.64, and 0.8 / 1.4 at T = 2: p (1 - p) - q (1 - q) / 2
+    >>> gap_derivative(z, 2.0, 1).round(12) == np.round(0.64 * 0.36 - 0.8 * 0.6 / 1.4**2 / 2, 12)
+    array([ True])
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    first, second = slope_logs(data, t, checked_places(m, len(data), data.n_classes))
+    return np.asarray(np.exp(first) - np.exp(second))
+
+
+def slope_logs(data: Any, temperature: float, places: Ints) -> Floats:
+    """Logarithms of the two terms of the derivative: p_1 tail_1(M) and p_T,1 tail_T(M) / T. Shape (2, n)."""
+    out = np.empty((len(data), 2))
+
+    def work(ranked: Floats, rows: slice) -> Floats:
+        tail = np.arange(ranked.shape[1]) >= places[rows, None]
+        terms = []
+        for t in (1.0, temperature):
+            log_p = log_softmax(ranked, t)
+            terms.append(log_p[:, 0] + log_sum(np.where(tail, log_p, -np.inf)) - np.log(t))
+        return np.stack(terms, axis=1)
+
+    each_row(data, out, work)
+    return out.T
+
+
+def difference(logits: Any, temperature: float) -> Floats:
+    """Elementwise difference d(z; T, i) = p_(i) - p_T,(i) of the sorted softmaxes at T = 1 and at T, (n, C).
+
+    >>> import numpy as np
+    >>> d = difference(np.log([[0.64, 0.36]]), 2.0)
+    >>> d.round(12) == np.round([[0.64 - 0.8 / 1.4, 0.36 - 0.6 / 1.4]], 12)
+    array([[ True,  True]])
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    out = np.empty(data.logits.shape)
+    cool, hot = min(t, 1.0), max(t, 1.0)
+
+    def work(ranked: Floats, _: slice) -> Floats:
+        moved: Floats = np.exp(log_softmax(ranked, hot)) * np.expm1(_log_ratio(ranked, cool, hot))
+        return moved if t >= 1 else 0.0 - moved
+
+    each_row(data, out, work)
+    return out
+
+
+def last_index(logits: Any, temperature: float) -> Ints:
+    """Last rank s_T up to which d has the sign of d_1: temperature takes mass from ranks 1 .. s_T (gives, for T < 1).
+
+    From 1 to C - 1; 0 where there is none, which is for equal logits and for T = 1. It never parts equal logits.
+
+    >>> last_index([[5.0, 1.0, 0.0], [2.0, 2.0, 2.0], [3.0, 2.8, 0.0]], 1.5)
+    array([1, 0, 2])
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    out = np.empty(len(data), dtype=np.int64)
+    cool, hot = min(t, 1.0), max(t, 1.0)
+
+    def work(ranked: Floats, _: slice) -> Ints:
+        if cool == hot:
+            return np.zeros(len(ranked), dtype=np.int64)
+        # d_1 and d_C have opposite signs unless all logits are equal: known, where rounding could not tell
+        above = (_log_ratio(ranked, cool, hot) > 0) | (ranked == ranked[:, :1])
+        found: Ints = np.count_nonzero(above & (ranked > ranked[:, -1:]), axis=1).astype(np.int64)
+        return found
+
+    each_row(data, out, work)
+    return out
+
+
+def _log_ratio(ranked: Floats, cool: float, hot: float) -> Floats:
+    """Logarithm of p_cool / p_hot of every class: falls with the rank, equal for equal logits, at most log C.
+
+    It is log(Z_hot / Z_cool) - k (z_1 - z_i), and Z_hot - Z_cool is a sum of terms that are not negative.
+    """
+    top = ranked[:, :1]
+    lost = distances(ranked, top, (hot - cool) / hot / cool)
+    z_cool = np.exp(-distances(ranked, top, 1 / cool)).sum(axis=1, keepdims=True)
+    grown = (np.exp(-distances(ranked, top, 1 / hot)) * -np.expm1(-lost)).sum(axis=1, keepdims=True)
+    return np.asarray(np.log1p(grown / z_cool) - lost)

@@ -1,0 +1,108 @@
+"""Sets of APS and RAPS at the ends of the temperature axis, T -> 0 and T -> infinity, without any softmax.
+
+A limit is again a pair (value, refine): scores that agree in the limit differ by how they get there. The page "Theory"
+derives both. Cold: value is the limit of the score; where that is 1 (plus the penalty), the mass that is left is
+e**(-refine / T) to leading order. Hot: the score is value + refine / T, and smaller terms.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thermoset.bounds import checked_seed
+from thermoset.core.levels import Alpha, conformal_rank
+from thermoset.core.masses import Shares
+from thermoset.core.scores import APS, RAPS, Score, resolve, score_value
+from thermoset.core.thresholds import ScorePairs
+from thermoset.data import Logits
+from thermoset.errors import InputError
+from thermoset.paper.theory.sizes import checked_u, row_u
+from thermoset.paper.theory.sorted_rows import Floats, Ints, each_row, finite_logits, label_ranks
+
+__all__ = ["Limit", "limit_scores", "limit_sizes"]
+
+Limit = Literal["cold", "hot"]
+
+
+def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: ArrayLike = 1.0) -> ScorePairs:
+    """Score of every rank as T -> 0 ("cold") or T -> infinity ("hot"): pairs (n, C), best class first.
+
+    >>> cold = limit_scores([[5.0, 3.0, 0.0]], "cold", u=0.25)
+    >>> cold.value, cold.refine  # the top class by u, the others by their distance to it
+    (array([[0.25, 1.  , 1.  ]]), array([[0., 2., 5.]]))
+    >>> limit_scores([[5.0, 3.0, 0.0, 0.0]], "hot", u=0.5).value  # (L - 1 + u) / C
+    array([[0.125, 0.375, 0.625, 0.875]])
+    """
+    data, score = finite_logits(logits), resolve(method)
+    given = checked_u(u, len(data))
+    if limit not in ("cold", "hot"):
+        raise InputError(f"limit must be 'cold' (T -> 0) or 'hot' (T -> infinity); got {limit!r}.")
+    if not isinstance(score, APS | RAPS):
+        raise InputError(f"limits are those of APS and RAPS; got {score!r}.")
+    one = _cold if limit == "cold" else _hot
+    pairs = np.empty((len(data), 2, data.n_classes))
+    each_row(data, pairs, lambda ranked, rows: one(ranked, given[rows, None]))
+    return ScorePairs(pairs[:, 0] + _penalty(score, given, data.n_classes), pairs[:, 1])
+
+
+def limit_sizes(
+    conformal: Logits,
+    fresh: Any,
+    limit: Limit,
+    *,
+    method: str | Score = "aps",
+    alpha: Alpha = 0.1,
+    randomized: bool = True,
+    random_state: int = 0,
+) -> Ints:
+    """Set sizes of `ConformalClassifier` in a limit of the temperature: labelled `conformal` rows give the threshold.
+
+    Fresh rows that meet the threshold exactly in both numbers of the pair count as inside.
+
+    >>> rows = Logits([[5.0, 3.0, 0.0]] * 9, labels=[1] * 9)  # every label 2 below the top
+    >>> limit_sizes(rows, [[9.0, 7.5, 6.5], [9.0, 1.0, 0.0]], "cold")
+    array([2, 1])
+    """
+    rows = finite_logits(conformal)
+    labels = rows.require_labels("limit_sizes")
+    new, seed = finite_logits(fresh), checked_seed(random_state)
+    u, u_new = ((row_u(part, seed) if randomized else np.ones(len(part))) for part in (rows, new))
+    place = np.arange(len(rows)), label_ranks(rows, labels) - 1
+    own = limit_scores(rows, limit, method=method, u=u)
+    q = ScorePairs(own.value[place], own.refine[place]).smallest(conformal_rank(len(rows), alpha))
+    scores = limit_scores(new, limit, method=method, u=u_new)
+    inside = (scores.value < q[0]) | ((scores.value == q[0]) & (scores.refine <= q[1]))
+    sizes: Ints = inside.sum(axis=1)
+    return sizes
+
+
+def _cold(ranked: Floats, u: Floats) -> Floats:
+    """T -> 0: the classes at the top share the mass; what a lower rank leaves vanishes like its largest term."""
+    n_classes, top = ranked.shape[1], ranked[:, :1]
+    rank = np.arange(1, n_classes + 1)
+    tied = np.count_nonzero(ranked == top, axis=1)[:, None]
+    share = (rank - 1 + u) / tied
+    shares_top = share < 1
+    # The largest class not wholly counted: the label's own, or the next one if u = 1; none after the last.
+    beyond = np.pad(ranked[:, 1:], ((0, 0), (0, 1)), constant_values=-np.inf)
+    fall = top - np.where(u < 1, ranked, beyond)
+    return np.stack([np.where(shares_top, share, 1.0), np.where(shares_top, 0.0, fall)], axis=1)
+
+
+def _hot(ranked: Floats, u: Floats) -> Floats:
+    """T -> infinity: every class has 1/C, and (z - mean z) / (C T) more."""
+    n_classes = ranked.shape[1]
+    tilt = (ranked - ranked.mean(axis=1, keepdims=True)) / n_classes
+    above = np.cumsum(tilt, axis=1) - tilt
+    share = (np.arange(n_classes) + u) / n_classes
+    return np.stack([share, above + u * tilt], axis=1)
+
+
+def _penalty(score: Score, u: Floats, n_classes: int) -> Floats:
+    """What RAPS adds at each rank, whatever the temperature: its score where no mass is above. Affine in u."""
+    at, nothing_above = np.empty((2, n_classes)), Shares(0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+    for end, row in enumerate(at):
+        for rank in range(1, n_classes + 1):
+            row[rank - 1] = score_value(score.formula, rank, nothing_above, float(end))
+    return np.asarray(at[0] + u[:, None] * (at[1] - at[0]))

@@ -1,0 +1,293 @@
+"""The statements of the paper's section 4 and appendix A as checks on rows of logits.
+
+Each says for every row whether the premise holds and whether the conclusion does. Rows that satisfy the premise and not
+the conclusion would refute the statement as it stands here; what had to be changed for it to be true (finite logits,
+M < C, no equal logits, <= for <) is on the page "Theory". Numbers are compared as logarithms, so that masses of
+e**-200000 do not pass for zero.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thermoset.bounds import checked_temperature
+from thermoset.conformal import ConformalClassifier
+from thermoset.core.levels import Alpha
+from thermoset.core.scores import Score
+from thermoset.core.thresholds import ScorePairs
+from thermoset.data import Logits
+from thermoset.errors import InputError
+from thermoset.paper.theory.bound import bound
+from thermoset.paper.theory.entropy import log_entropy_slopes
+from thermoset.paper.theory.gaps import difference, gap, last_index, log_gaps, margins, slope_logs
+from thermoset.paper.theory.sizes import as_threshold, checked_u, paper_sizes
+from thermoset.paper.theory.sorted_rows import (
+    Bools,
+    Floats,
+    Ints,
+    checked_places,
+    distances,
+    each_row,
+    finite_logits,
+    log_softmax,
+    log_sum,
+)
+
+__all__ = [
+    "Check",
+    "corollary_4_2",
+    "entropy_proposition",
+    "gap_proposition",
+    "lemma_1",
+    "lemma_2",
+    "proposition_4_3",
+    "theorem_4_1",
+    "theorem_4_4",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """What a statement says of each row: whether its premise holds, and whether its conclusion does."""
+
+    premise: Bools
+    conclusion: Bools
+
+    @property
+    def explained(self) -> Ints:
+        """Rows that satisfy premise and conclusion."""
+        return np.flatnonzero(self.premise & self.conclusion)
+
+    @property
+    def violations(self) -> Ints:
+        """Rows that satisfy the premise and not the conclusion: none, if the statement is true."""
+        return np.flatnonzero(self.premise & ~self.conclusion)
+
+    @property
+    def silent(self) -> Ints:
+        """Rows of which the statement says nothing: the premise fails."""
+        return np.flatnonzero(~self.premise)
+
+    def __repr__(self) -> str:
+        return (
+            f"Check(premise holds for {np.count_nonzero(self.premise)} of {len(self.premise)}, "
+            f"conclusion fails for {len(self.violations)} of those)"
+        )
+
+
+def theorem_4_1(logits: Any, cool: float, hot: float, m: ArrayLike) -> Check:
+    """Theorem 4.1: the mass of the top M classes is larger at the cooler temperature.
+
+    Strictly, if M < C (and M > 0) and the logits are not all equal, which is the premise.
+
+    >>> theorem_4_1([[2.0, 1.0, 0.0], [1.0, 1.0, 1.0]], 0.5, 2.0, 2)
+    Check(premise holds for 1 of 2, conclusion fails for 0 of those)
+    """
+    data = finite_logits(logits)
+    low, high = checked_temperature(cool), checked_temperature(hot)
+    if low >= high:
+        raise InputError(f"cool must be below hot; got {cool!r} and {hot!r}. Swap them.")
+    places = checked_places(m, len(data), data.n_classes)
+    premise = _unequal(data) & (places > 0) & (places < data.n_classes)
+    return Check(premise, log_gaps(data, low, high, places) > -np.inf)
+
+
+def corollary_4_2(
+    logits: Any,
+    labels: Any,
+    temperatures: ArrayLike,
+    *,
+    method: str | Score = "aps",
+    alpha: Alpha = 0.1,
+    randomized: bool = False,
+) -> Check:
+    """Corollary 4.2: thresholds of APS and RAPS do not rise with T. One entry for each step of the temperatures.
+
+    It holds for randomised scores too, if u is kept: the score is a mean of two partial sums, weighted by u.
+
+    >>> import numpy as np
+    >>> z = np.random.default_rng(0).normal(size=(50, 5))
+    >>> corollary_4_2(z, np.arange(50) % 5, [0.5, 1, 2, 4], method="raps")
+    Check(premise holds for 3 of 3, conclusion fails for 0 of those)
+    """
+    data = finite_logits(logits, labels)
+    found = np.atleast_1d(np.asarray(temperatures, dtype=np.float64)).tolist()
+    if sorted(set(found)) != found:
+        raise InputError(f"temperatures must rise; got {temperatures!r}.")
+    q = []
+    for t in found:
+        model = ConformalClassifier(method, alpha, t, randomized=randomized).fit(data)
+        q.append((float(model.thresholds_.value[0]), float(model.thresholds_.refine[0])))
+    falls = np.array([after <= before for before, after in pairwise(q)], dtype=np.bool_)
+    return Check(np.ones_like(falls), falls)
+
+
+def proposition_4_3(
+    logits: Any, temperature: float, q: float | ScorePairs, q_t: float | ScorePairs, *, u: ArrayLike = 1.0
+) -> Check:
+    """Proposition 4.3: where a row's own gap reaches that of the thresholds, its APS set does not shrink.
+
+    For T > 1: g(z; T, L - 1) >= q - q_T implies L_T >= L. For T < 1: g(z; T, L_T - 1) <= q - q_T implies L_T <= L.
+    `q` and `q_t` are the thresholds at 1 and at T, numbers or `thresholds_` of fitted classifiers. With u < 1 scores
+    are those of the randomised APS, of which the same is true. The premise must hold by more than scores are rounded.
+
+    >>> import numpy as np
+    >>> z = np.log([[0.64, 0.18, 0.18], [0.5, 0.3, 0.2]])
+    >>> proposition_4_3(z, 2.0, 0.9, 0.83)  # g(2) is 0.077 in the first row, 0.063 in the second
+    Check(premise holds for 1 of 2, conclusion fails for 0 of those)
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    if t == 1:
+        raise InputError("proposition 4.3 compares T with 1; got T = 1.")
+    given = checked_u(u, len(data))
+    before, after = paper_sizes(data, 1.0, q, u=given), paper_sizes(data, t, q_t, u=given)
+    wanted = _log_threshold_gap(t, q, q_t)
+    first, second = (before, after) if t > 1 else (after, before)
+    needed = np.logaddexp(wanted, _log_roundings(data, t, first - 1, given))
+    reached = _log_score_gaps(data, t, first - 1, given) >= needed
+    return Check((first > 1) & reached, second >= first)
+
+
+def theorem_4_4(logits: Any, temperature: float, m: ArrayLike = 1) -> Check:
+    """Theorem 4.4: with a margin above b(T), g falls (T < 1: rises) as the largest logit grows, for every M < C.
+
+    The sign at M = 1 decides: it is the last to turn. So the default checks all M at once.
+
+    >>> theorem_4_4([[9.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 1.5)
+    Check(premise holds for 1 of 2, conclusion fails for 0 of those)
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    places = checked_places(m, len(data), data.n_classes)
+    if places.min() < 1 or places.max() >= data.n_classes:
+        raise InputError(f"m must lie from 1 to {data.n_classes - 1}: the gap of all classes is 0 always; got {m!r}.")
+    first, second = slope_logs(data, t, places)
+    return Check(margins(data) > bound(t, data.n_classes), first < second if t > 1 else first > second)
+
+
+def entropy_proposition(logits: Any, temperature: float) -> Check:
+    """Entropy grows strictly with T unless all logits are equal: its slope, Var(z) / T^3, is positive.
+
+    >>> entropy_proposition([[2.0, 1.0], [1.0, 1.0]], 0.7)
+    Check(premise holds for 1 of 2, conclusion fails for 0 of those)
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    return Check(_unequal(data), log_entropy_slopes(data, t) > -np.inf)
+
+
+def lemma_1(logits: Any, temperature: float) -> Check:
+    """First lemma: the sign of d changes once, after rank s_T. There is no s_T for equal logits.
+
+    For T > 1, d > 0 up to s_T, d <= 0 right after it, and d stays negative once it is; for T < 1 the other way round.
+
+    >>> lemma_1([[5.0, 1.0, 0.0], [2.0, 2.0, 2.0]], 1.5)
+    Check(premise holds for 1 of 2, conclusion fails for 0 of those)
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    d = difference(data, t) * (1 if t > 1 else -1)
+    last = last_index(data, t)
+    head = np.arange(data.n_classes) < last[:, None]
+    signs = np.where(head, d >= 0, d <= 0)  # >= for masses that underflow
+    turned = np.all((d[:, 1:] <= 0) | (d[:, :-1] >= 0), axis=1)
+    return Check(last > 0, signs.all(axis=1) & turned)
+
+
+def lemma_2(logits: Any, temperature: float, m: ArrayLike, other: ArrayLike) -> Check:
+    """Second lemma: |g(z; T, M) - g(z; T, L)| <= |g(z; T, s_T)| for M, L from 1 to C. With equality at L = s_T, M = C.
+
+    >>> lemma_2([[5.0, 1.0, 0.0]], 1.5, 1, 3)
+    Check(premise holds for 1 of 1, conclusion fails for 0 of those)
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    last = last_index(data, t)
+    apart = np.abs(gap(data, t, m) - gap(data, t, other))
+    return Check(last > 0, apart <= np.abs(gap(data, t, last)))
+
+
+def gap_proposition(logits: Any, temperature: float, m: ArrayLike, other: ArrayLike) -> Check:
+    """Appendix: if s_T = 1, |g(z; T, M) - g(z; T, L)| < w / (w + 1), w = (C - 1) exp(-dz / max(T, 1)).
+
+    >>> gap_proposition([[5.0, 1.0, 0.0], [3.0, 2.8, 0.0]], 1.5, 1, 2)
+    Check(premise holds for 1 of 2, conclusion fails for 0 of those)
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    # The bound exceeds |g(1)| by a number that may be far below its last digit; so add up by how much.
+    inside = np.abs(gap(data, t, 1)) - np.abs(gap(data, t, m) - gap(data, t, other))
+    with np.errstate(divide="ignore"):
+        enough = (inside > 0) | (np.log(np.abs(inside)) < _log_room(data, min(t, 1.0), max(t, 1.0)))
+    return Check(last_index(data, t) == 1, enough)
+
+
+def _unequal(data: Logits) -> Bools:
+    out = np.empty(len(data), dtype=np.bool_)
+    each_row(data, out, lambda ranked, _: ranked[:, 0] > ranked[:, -1])
+    return out
+
+
+def _log_room(data: Logits, cool: float, hot: float) -> Floats:
+    """Logarithm of w / (w + 1) - |g(1)|, which is the mass behind the top class when cool, and what a flat tail adds.
+
+    With v the weight of the classes behind the top one when hot, |g(1)| is v / (v + 1) less the mass when cool. w is at
+    least v: it has z_2 in place of every z_j.
+    """
+    out = np.empty(len(data))
+
+    def work(ranked: Floats, _: slice) -> Floats:
+        log_v = -distances(ranked[:, 1:], ranked[:, :1], 1 / hot)
+        log_w = np.log(ranked.shape[1] - 1) + log_v[:, 0]
+        added = log_sum(_log_subtract(log_v[:, :1], log_v))
+        added -= np.logaddexp(log_w, 0.0) + np.logaddexp(log_sum(log_v), 0.0)
+        return np.asarray(np.logaddexp(added, log_sum(log_softmax(ranked, cool)[:, 1:])))
+
+    each_row(data, out, work)
+    return out
+
+
+def _log_subtract(larger: Floats, smaller: Floats) -> Floats:
+    """Logarithm of exp(larger) - exp(smaller); -inf where they are equal."""
+    same = larger == smaller
+    with np.errstate(divide="ignore"):
+        rest = np.log(-np.expm1(np.where(same, 0.0, smaller - np.where(same, 0.0, larger))))
+    return np.where(same, -np.inf, larger + rest)
+
+
+def _log_threshold_gap(t: float, q: float | ScorePairs, q_t: float | ScorePairs) -> Floats:
+    """Logarithm of |q - q_T|, from what is left to 1: thresholds close to 1 differ there."""
+    one, other = as_threshold(q, "q"), as_threshold(q_t, "q_t")
+    cool, hot = (one, other) if t > 1 else (other, one)
+    if hot.log_left < cool.log_left:
+        raise InputError(
+            f"thresholds fall as T grows (corollary 4.2); got q = {one.value} and q_t = {other.value} for T = {t}. "
+            "Take both from the same rows."
+        )
+    return _log_subtract(np.asarray(hot.log_left), np.asarray(cool.log_left))
+
+
+def _log_roundings(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
+    """Logarithm of what rounding may move the score at a rank by: (C + W + 45) 2^-48 of the mass it leaves."""
+    out = np.empty(len(data))
+    cool, hot = min(t, 1.0), max(t, 1.0)
+
+    def work(ranked: Floats, rows: slice) -> Floats:
+        rank = np.arange(1, ranked.shape[1] + 1)
+        m = places[rows, None]
+        with np.errstate(divide="ignore"):
+            part = np.where(rank > m, 0.0, np.where(rank == m, np.log1p(-u[rows, None]), -np.inf))
+        widest = distances(ranked[:, -1], ranked[:, 0], 1 / cool)
+        return np.asarray(np.log((ranked.shape[1] + widest + 45) * 2.0**-48) + log_sum(log_softmax(ranked, hot) + part))
+
+    each_row(data, out, work)
+    return out
+
+
+def _log_score_gaps(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
+    """Logarithm of what temperature moves the score at a rank: (1 - u) |g(rank - 1)| + u |g(rank)|."""
+    cool, hot = min(t, 1.0), max(t, 1.0)
+    own = log_gaps(data, cool, hot, places)
+    if np.all(u == 1):  # the other term weighs nothing
+        return own
+    above = log_gaps(data, cool, hot, np.maximum(places - 1, 0))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(np.log1p(-u) + above, np.log(u) + own))

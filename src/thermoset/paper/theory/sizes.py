@@ -1,0 +1,94 @@
+"""Set sizes as the paper's section 4 counts them, L = min{l : the score of rank l >= q}, for one row or ten thousand.
+
+The score of rank l is the mass of the first l ranks (u = 1), or that of the first l - 1 and the part u of the l-th. So
+L is one more than the number of labels with a score below q. Scores and thresholds are compared as the classifier
+does, by pairs that still differ where the numbers round to 1.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thermoset.bounds import checked_seed, checked_temperature, real_number
+from thermoset.core.pool import for_blocks
+from thermoset.core.prefixes import prefix_sizes
+from thermoset.core.scores import APS
+from thermoset.core.sources import ArrayRows, Block, ranked
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
+from thermoset.errors import InputError
+from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits
+from thermoset.quoting import quoted
+
+__all__ = ["Threshold", "as_threshold", "checked_u", "paper_sizes", "row_u"]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold q of APS: below which pair a score is below it, and the logarithm of 1 - q."""
+
+    value: float
+    below: tuple[float, float]
+    log_left: float
+
+
+def as_threshold(q: Any, name: str = "q") -> Threshold:
+    """Read a threshold: a number in (0, 1], or the pair a fitted classifier keeps in `thresholds_`."""
+    if isinstance(q, ScorePairs):
+        value, refine = float(q.value[0]), float(q.refine[0])
+        if value == np.inf:
+            raise InputError(f"{name} is infinite: too few rows for alpha. Add rows or raise alpha.")
+    else:
+        value = real_number(q, name, 5e-324, 1, "a threshold of APS, in (0, 1]", "Pass thresholds_ of a classifier.")
+        with np.errstate(divide="ignore"):
+            refine = -float(np.log1p(-value))
+    return Threshold(value, (value, float(np.nextafter(refine, -np.inf))), -refine)
+
+
+def paper_sizes(logits: Any, temperature: float, q: float | ScorePairs, *, u: ArrayLike = 1.0) -> Ints:
+    """Size L of each row's APS set in the paper's sense: the first rank whose score reaches the threshold q.
+
+    Without ties it is one more than the number of labels in the set {score <= q}. With u < 1 the last score is below
+    1, and L is C + 1 where even that is below q. `q` is a number or `thresholds_` of a fitted classifier, which is
+    exact where the number has been rounded.
+
+    >>> import numpy as np
+    >>> z = np.log([[0.5, 0.25, 0.125, 0.125]])  # scores 0.5, 0.75, 0.875, 1
+    >>> [int(paper_sizes(z, 1.0, q)[0]) for q in (0.25, 0.5, 0.51, 0.8, 1.0)]
+    [1, 1, 2, 3, 4]
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    threshold, given = as_threshold(q), checked_u(u, len(data))
+    below = ScorePairs(*(np.array([part]) for part in threshold.below))
+    sizes: Ints = 1 + prefix_sizes(ArrayRows(data.logits), APS(), t, Randomness(given=given), below)[0]
+    return sizes
+
+
+def row_u(logits: Any, random_state: int = 0) -> Floats:
+    """Each row's u as `ConformalClassifier` draws it: a hash of the seed and the row's content.
+
+    >>> u = row_u([[3.0, 1.0], [1.0, 3.0], [2.0, 0.5]])
+    >>> bool(u[0] == u[1]), bool(u[0] == u[2])
+    (True, False)
+    """
+    data = finite_logits(logits)
+    out, source = np.empty(len(data)), Randomness(seed=checked_seed(random_state))
+
+    def fill(block: Block, rows: slice) -> None:
+        out[rows] = source.block(ranked(block), rows)
+
+    for_blocks(ArrayRows(data.logits), fill)
+    return out
+
+
+def checked_u(u: ArrayLike, n_rows: int) -> Floats:
+    """Read u: one number in [0, 1], or one for each row."""
+    try:
+        given = np.asarray(u, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"u must be a number in [0, 1] or one for each of {n_rows} rows; got {quoted(u)}.") from None
+    if given.shape not in ((), (n_rows,)) or not np.all((given >= 0) & (given <= 1)):
+        raise InputError(f"u must be a number in [0, 1] or one for each of {n_rows} rows; got shape {given.shape}.")
+    return np.broadcast_to(given, (n_rows,)).copy()

@@ -1,0 +1,238 @@
+"""Figures of the theory: the bound, margins and last indices by score, shares of rows, critical temperatures."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from numpy.typing import NDArray
+
+from thermoset.metrics import METRICS
+from thermoset.paper.theory import (
+    ClassPeaks,
+    Explanation,
+    bound,
+    bound_share,
+    critical_temperature,
+    last_index,
+    margins,
+    score_order,
+)
+from thermoset.plots.curve_figures import COLOURS, INK, figure, mark_temperatures, plot_sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from thermoset.data import Logits
+
+__all__ = [
+    "bound_figure",
+    "critical_figure",
+    "last_index_figure",
+    "margins_figure",
+    "plot_bound",
+    "plot_bound_share",
+    "plot_by_score",
+    "plot_critical",
+    "share_figure",
+]
+
+_PAPER_CLASSES = (10, 100, 1000)
+_STYLES = ("-", "--", "-.", ":")
+_RUN = 101  # rows of a running median
+
+
+def plot_bound(n_classes: Sequence[int], *, ax: "Axes", hottest: float = 5.0) -> "Axes":
+    """The bound b(T) against T for some numbers of classes; dots are its minima, the critical temperatures.
+
+    >>> _, (ax,) = figure(1)
+    >>> plot_bound([10, 1000], ax=ax).get_legend_handles_labels()[1]
+    ['C = 10', 'C = 1,000']
+    """
+    cool, hot = np.linspace(0.02, 0.995, 400), np.linspace(1.005, hottest, 800)
+    for i, c in enumerate(n_classes):
+        style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": _STYLES[i % len(_STYLES)]}
+        ax.plot(cool, bound(cool, c), linewidth=1.8, label=f"C = {c:,}", **style)
+        ax.plot(hot, bound(hot, c), linewidth=1.8, **style)
+        best = critical_temperature(c)
+        if best < hottest:
+            ax.plot(best, bound(best, c), marker="o", markersize=5, color=style["color"])
+    ax.axvline(1.0, color=INK, linewidth=0.8, linestyle=":")
+    top = 1.6 * max(float(bound(critical_temperature(c), c)) for c in n_classes)
+    ax.set(xlabel="temperature T", ylabel="bound b(T) on the margin", xlim=(0, hottest), ylim=(0, top))
+    return ax
+
+
+def plot_by_score(
+    values: NDArray[Any], *, ax: "Axes", ylabel: str, quantile: float, colour: str = COLOURS[0]
+) -> "Axes":
+    """A number of each row, rows in the order of their score: dots, a running median, and where the threshold falls.
+
+    >>> _, (ax,) = figure(1)
+    >>> plot_by_score(np.arange(5.0), ax=ax, ylabel="margin", quantile=0.9).get_ylabel()
+    'margin'
+    """
+    rank = np.arange(1, len(values) + 1)
+    ax.plot(rank, values, ".", markersize=1.5, color=colour, alpha=0.35, rasterized=True)
+    if len(values) >= 2 * _RUN:
+        window = np.lib.stride_tricks.sliding_window_view(values, _RUN)
+        middle = rank[_RUN // 2 : len(rank) - _RUN // 2]
+        ax.plot(middle, np.median(window, axis=1), color=INK, linewidth=1.4, label=f"median of {_RUN} rows")
+    ax.axvline(quantile * len(values), color=INK, linewidth=0.8, linestyle=":")
+    ax.annotate(
+        f"{quantile:g} quantile", (quantile * len(values), 1.0), xycoords=("data", "axes fraction"), xytext=(-3, -1),
+        textcoords="offset points", ha="right", va="top", color=INK, fontsize="small",
+    )  # fmt: skip
+    ax.set(xlabel="rows by rising APS score (u = 1)", ylabel=ylabel)
+    return ax
+
+
+def plot_bound_share(
+    temperatures: NDArray[np.float64], share: NDArray[np.float64], *, ax: "Axes", marks: Mapping[str, float]
+) -> "Axes":
+    """Share of rows whose margin is above b(T), against T.
+
+    >>> _, (ax,) = figure(1)
+    >>> plot_bound_share(np.array([0.5, 2.0]), np.array([0.9, 0.1]), ax=ax, marks={"T = 1": 1.0}).texts[0].get_text()
+    'T = 1'
+    """
+    ax.plot(temperatures, share, color=COLOURS[2], linewidth=1.8)
+    mark_temperatures(ax, marks)
+    ax.set(xlabel="temperature T", ylabel="rows with a margin above b(T)", ylim=(0, 1.02))
+    return ax
+
+
+def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mapping[str, float]) -> "Axes":
+    """Critical temperature against the number of classes: the theory's curve, and what subsets of the classes show.
+
+    >>> sizes, none = np.array([5, 10]), np.zeros((2, 1), dtype=bool)
+    >>> found = ClassPeaks(sizes, critical_temperature(sizes), measured=np.array([[1.9], [1.7]]), at_edge=none)
+    >>> _, (ax,) = figure(1)
+    >>> plot_critical(found, ax=ax, n_classes=20, peaks={"APS": 1.6}).get_xlabel()
+    'classes C'
+    """
+    sizes = np.unique(np.geomspace(2, max(1000, n_classes), 300).round().astype(int))
+    ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory, from C alone")
+    kinds = (False, COLOURS[0], "measured, subsets of the classes"), (True, "white", "at an edge of the grid")
+    for edge, face, name in kinds:
+        size, repeat = np.nonzero(found.at_edge == edge)
+        if size.size:
+            ax.plot(
+                found.n_classes[size], found.measured[size, repeat], "o", color=COLOURS[0], markersize=4.5,
+                markerfacecolor=face, label=name,
+            )  # fmt: skip
+    for marker, colour, (name, temperature) in zip("sD^", COLOURS[1:], peaks.items(), strict=False):
+        ax.plot(n_classes, temperature, marker, color=colour, markersize=6, label=f"measured, {name}")
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.set(xlabel="classes C", ylabel="critical temperature")
+    ax.set_ylim(bottom=0.9)
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def bound_figure(n_classes: int | None = None) -> Figure:
+    """The bound b(T) for 10, 100 and 1000 classes, and for the user's number if it is another.
+
+    >>> len(bound_figure(209).axes[0].get_legend().get_texts())
+    4
+    """
+    made, (ax,) = figure(1)
+    own = () if n_classes is None or n_classes in _PAPER_CLASSES else (n_classes,)
+    plot_bound(sorted({*_PAPER_CLASSES, *own}), ax=ax)
+    ax.set_title("Dots: critical temperatures", loc="left", fontsize="small")
+    ax.legend(frameon=False, loc="lower right")
+    return made
+
+
+def margins_figure(data: "Logits", temperature: float, alpha: float) -> Figure:
+    """Margins of labelled rows in the order of their APS score, without and with temperature scaling.
+
+    >>> import thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 300)
+    >>> data = ts.Logits(3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> [ax.get_title(loc="left") for ax in margins_figure(data, 1.5, alpha=0.1).axes]
+    ['scores at T = 1', 'scores at T = 1.5']
+    """
+    made, panels = figure(2)
+    found = margins(data)
+    for ax, t, colour in zip(panels, (1.0, temperature), COLOURS, strict=False):
+        ordered = found[score_order(data, temperature=t)]
+        plot_by_score(ordered, ax=ax, ylabel="margin $\\Delta z$", quantile=1 - alpha, colour=colour)
+        ax.set_title(f"scores at T = {t:.4g}", loc="left")
+    _legend(panels[0], "upper left")
+    return made
+
+
+def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float] = (0.5, 1.5)) -> Figure:
+    """Last index s_T of labelled rows in the order of their APS score at T = 1.
+
+    >>> import thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 300)
+    >>> data = ts.Logits(3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> len(last_index_figure(data, alpha=0.1, temperatures=[0.5, 1.0, 2.0]).axes)
+    3
+    """
+    made, panels = figure(len(temperatures))
+    order = score_order(data)
+    for ax, t, colour in zip(panels, temperatures, COLOURS, strict=False):
+        found = last_index(data, t)[order]
+        plot_by_score(found, ax=ax, ylabel="last index $s_T$", quantile=1 - alpha, colour=colour)
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_title(f"T = {t:g}: $s_T$ = 1 for {np.mean(found == 1):.0%} of the rows", loc="left")
+    _legend(panels[0], "center right")
+    return made
+
+
+def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explanation | None = None) -> Figure:
+    """Share of rows above the bound, beside the measured mean set sizes, with the critical temperatures of both.
+
+    >>> import thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 300)
+    >>> data = ts.Logits(3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> [ax.get_ylabel() for ax in share_figure(data, (0.5, 5.0)).axes]
+    ['rows with a margin above b(T)']
+    """
+    critical = critical_temperature(data.n_classes)
+    theory = {"theory": critical} if ends[0] < critical < ends[1] else {}
+    grid = np.linspace(*ends, 500)
+    share = bound_share(data, grid)
+    if explanation is None:
+        made, (ax,) = figure(1)
+        plot_bound_share(grid, share, ax=ax, marks=theory)
+        return made
+    made, (left, right) = figure(2)
+    peak = explanation.peaks["aps"]
+    found = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
+    marks = dict(sorted(found.items(), key=lambda mark: mark[1]))  # the first is named on its left
+    plot_bound_share(grid, share, ax=left, marks=marks)
+    plot_sweep(explanation.curves, "avg_size", ax=right, ylabel=f"{METRICS['avg_size'].title} (u drawn)", marks=marks)
+    right.legend(frameon=False, loc="center right")
+    return made
+
+
+def critical_figure(found: ClassPeaks, explanation: Explanation) -> Figure:
+    """Critical temperatures: the theory's curve over C, these data's peaks, and those of subsets of their classes.
+
+    >>> from thermoset.paper.theory import explain, peaks_by_classes
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 20, size=1000)
+    >>> logits, grid = 3 * (rng.normal(size=(1000, 20)) + 3 * np.eye(20)[labels]), [0.5, 1, 2, 4]
+    >>> found = peaks_by_classes(logits, labels, [5], temperatures=grid, repeats=1, trials=2)
+    >>> critical_figure(found, explain(logits, labels, temperatures=grid, trials=2)).axes[0].get_ylabel()
+    'critical temperature'
+    """
+    made, (ax,) = figure(1)
+    peaks = {name.upper(): explanation.peaks[name].temperature for name in ("aps", "raps")}
+    plot_critical(found, ax=ax, n_classes=explanation.n_classes, peaks=peaks)
+    return made
+
+
+def _legend(ax: "Axes", place: Literal["upper left", "center right"]) -> None:
+    """A legend, if there is something to explain: few rows have no running median."""
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, loc=place)

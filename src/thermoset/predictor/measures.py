@@ -1,0 +1,105 @@
+"""What a predictor is measured to do when it is made, with intervals: the numbers an artifact carries."""
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.calibration import TemperatureScaler, confidence_and_loss
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.levels import Alpha, conformal_rank
+from thermoset.data import Logits
+from thermoset.errors import BoundWarning
+from thermoset.metrics import conformal_coverage_distribution, reliability_from_confidence
+from thermoset.predictor.artifact import Measure
+from thermoset.tuning import Choice
+
+__all__ = ["coverage_measures", "measure"]
+
+_RESAMPLES = 200  # of rows, for the error of ECE
+_NORMAL = 1.96
+
+
+def measure(
+    calibration: Logits,
+    scaler: TemperatureScaler,
+    choice: Choice,
+    pool_sizes: Sequence[int],
+    recipe: Recipe,
+) -> tuple[Measure, ...]:
+    """Calibration before and after T*, cross-fitted; size, class gap and coverage of the sets."""
+    before, after = confidence_and_loss(calibration, 1.0), _cross_fitted(calibration, scaler, recipe.random_state)
+    correct = calibration.logits.argmax(axis=1) == calibration.require_labels("measuring")
+    at = choice.outlook
+    return (
+        *(_nll(name, loss) for name, (_, loss) in (("nll_before", before), ("nll_after", after))),
+        *(
+            _ece(name, confidence, correct, scaler.n_bins, recipe.random_state)
+            for name, (confidence, _) in (("ece_before", before), ("ece_after", after))
+        ),
+        *coverage_measures(pool_sizes, recipe.alpha),
+        _within("avg_size", at.size, at.size_error),
+        Measure(name="empty_share", value=at.empty_share, low=None, high=None),
+        _within("top_coverage_gap", at.top_gap, at.top_gap_error),
+    )
+
+
+Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _cross_fitted(data: Logits, scaler: TemperatureScaler, random_state: int) -> Pair:
+    """Confidence and loss of each row with a temperature from the other half of the rows: no row judges itself."""
+    rows = np.random.default_rng((random_state, 2)).permutation(len(data))
+    halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    confidence, loss = np.empty(len(data)), np.empty(len(data))
+    for fitted_on, judged in (halves, halves[::-1]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BoundWarning)  # said of all rows already, if it is so
+            other = TemperatureScaler(scaler.objective, scaler.n_bins).fit(data.take(fitted_on))
+        confidence[judged], loss[judged] = confidence_and_loss(data.take(judged), other.temperature_)
+    return confidence, loss
+
+
+def _nll(name: str, loss: NDArray[np.float64]) -> Measure:
+    return _within(name, float(loss.mean()), float(loss.std(ddof=1) / np.sqrt(len(loss))))
+
+
+def _ece(
+    name: str, confidence: NDArray[np.float64], correct: NDArray[np.bool_], n_bins: int, random_state: int
+) -> Measure:
+    rng = np.random.default_rng((random_state, 3))
+    resampled = np.empty(_RESAMPLES)
+    for i in range(_RESAMPLES):
+        rows = rng.integers(len(confidence), size=len(confidence))
+        resampled[i] = reliability_from_confidence(confidence[rows], correct[rows], n_bins).ece
+    value = reliability_from_confidence(confidence, correct, n_bins).ece
+    made = _within(name, value, float(resampled.std(ddof=1)))
+    return Measure(name=name, value=made.value, low=max(made.low or 0.0, 0.0), high=made.high)
+
+
+def coverage_measures(pool_sizes: Sequence[int], alpha: Alpha) -> list[Measure]:
+    """Mean and central 95% of the coverage of one fitted predictor, by the exact law; none for thresholds by class.
+
+    >>> [made] = coverage_measures([999], 0.1)  # k = 900 of n + 1 = 1000
+    >>> made.value, round(made.low, 3), round(made.high, 3)
+    (0.9, 0.881, 0.918)
+    """
+    if len(pool_sizes) > 1:
+        return []
+    n = pool_sizes[0]
+    k = conformal_rank(n, alpha)
+    if k > n:
+        return [Measure(name="coverage", value=1.0, low=1.0, high=1.0)]
+    low, high = conformal_coverage_distribution(n, alpha).ppf([0.025, 0.975])
+    return [Measure(name="coverage", value=k / (n + 1), low=float(low), high=float(high))]
+
+
+def _within(name: str, value: float, error: float | None) -> Measure:
+    reach = None if error is None else _NORMAL * error
+    return Measure(
+        name=name,
+        value=value,
+        low=None if reach is None else value - reach,
+        high=None if reach is None else value + reach,
+    )

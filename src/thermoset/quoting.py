@@ -1,0 +1,64 @@
+"""What a message shows of the words of a file or a user: on one line, nothing a terminal would obey, not too long."""
+
+import math
+import re
+import reprlib
+import unicodedata
+
+__all__ = ["printable", "quoted", "reason"]
+
+MOST = 80
+"""Characters shown of a name, a cell or a value; longer ones lose their middle."""
+
+
+class _Short(reprlib.Repr):
+    """`repr` that stops early: of a list doubled sixty times over it shows the first few, and visits no more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother = 2, MOST, MOST
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxarray = 4
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
+        text = f"{x}" if x.bit_length() < 4096 else f"a number of some {math.ceil(x.bit_length() * 0.30103)} digits"
+        return text if len(text) <= MOST else f"{text[:38]}...{text[-38:]}"
+
+
+_SHORT = _Short()
+_OVERRIDES = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+
+
+def quoted(value: object) -> str:
+    r"""Show a value as Python writes it, without control characters, shortened.
+
+    >>> print(quoted("cat\n\x1b[31m"), quoted("x" * 1000)[-5:], quoted([[["deep"]]]))
+    'cat\n\x1b[31m' xxxx' [[[...]]]
+    """
+    return re.sub(r"\s*\n\s*", " ", _SHORT.repr(value))  # an array is written on several lines
+
+
+def printable(text: str, most: int | None = None) -> str:
+    r"""Text with what cannot be shown, or changes what is beside it, written as escapes; cut if longer than `most`.
+
+    That is control characters, ends of lines, bytes of no character, and overrides of the direction of writing.
+
+    >>> print(printable("a\nb\x1b[31m"), printable("x" * 100, most=8))
+    a\nb\x1b[31m xxxxx...
+    """
+    line = text if most is None else text[: most + 1]
+    if not line.isprintable():
+        line = "".join(char.encode("unicode_escape").decode() if _is_hidden(char) else char for char in line)
+    return line if most is None or len(line) <= most else f"{line[: most - 3]}..."
+
+
+def _is_hidden(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(char) in _OVERRIDES
+
+
+def reason(error: object) -> str:
+    r"""What another library says (why something failed, what a type is called), in one line.
+
+    >>> reason(ValueError("bad\n  value"))
+    'bad value'
+    """
+    return printable(" ".join(str(error).split()), 160)

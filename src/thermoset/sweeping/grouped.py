@@ -1,0 +1,98 @@
+"""A sweep with thresholds by class or cluster: every row is sorted once for all temperatures, levels and trials."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from thermoset.conformal.groupings import Division, Grouping
+from thermoset.core.counting import Levels
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.groups import count_class_sets, group_thresholds, rank_table
+from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.pool import run_all
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.thresholds import Cuts, ScorePairs
+from thermoset.core.trials import Trials, trial_scores
+from thermoset.data import Logits
+from thermoset.sweeping.passes import BUDGET_BYTES, SweepJob, SweptValues, Ticks, fill_counted, set_counts
+from thermoset.sweeping.protocol import Protocol, draw_trials
+
+__all__ = ["class_thresholds", "divided_thresholds", "mean_finite", "run_by_class"]
+
+
+def run_by_class(
+    data: Logits,
+    plan: SweepJob,
+    grouping: Grouping,
+    trials: int,
+    protocol: Protocol,
+    progress: Callable[[int, int], None] | None,
+) -> SweptValues:
+    """Measure sets with thresholds by group; `threshold` is the mean of the finite thresholds of the classes."""
+    labels = data.require_labels("sweep")
+    source = ArrayRows(data.logits)
+    rows = RankedRows(source, kept_bytes=0)
+    drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
+    values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
+    # thresholds with their refinements, and counts of misses for each of two threads
+    bytes_of_one = 28 * len(plan.scores) * len(plan.alphas) * data.n_classes * trials
+    step = max(1, BUDGET_BYTES // (len(data) * SharesByTemperature.BYTES + bytes_of_one))
+    turns = [slice(start, start + step) for start in range(0, len(plan.temperatures), step)]
+    tick = Ticks(len(plan.temperatures) + len(turns), progress)
+    for turn in turns:
+        temperatures = plan.temperatures[turn]
+        shares = label_shares(rows, labels, temperatures, n_jobs=plan.n_jobs)
+        cuts = class_thresholds(shares, labels, plan, grouping, drawn, protocol.random_state, tick)
+        levels = Levels(plan.scores, temperatures, cuts, int(not plan.allow_empty))
+        counted = count_class_sets(source, labels, levels, drawn, n_jobs=plan.n_jobs)
+        tick()
+        some = values[:, turn]
+        for m, j, a in np.ndindex(some.shape[:3]):
+            threshold = np.array([mean_finite(one) for one in cuts.value[m, j, a].T])
+            counts = set_counts(counted.at(m, j, a), drawn.counts, plan.alphas[a], threshold)
+            fill_counted(some[m, j, a], plan.metrics, counts)
+    return SweptValues(values, drawn.counts)
+
+
+def class_thresholds(
+    shares: SharesByTemperature,
+    labels: Ints,
+    plan: SweepJob,
+    grouping: Grouping,
+    trials: Trials,
+    seed: int,
+    tick: Callable[[], None],
+) -> Cuts:
+    """Thresholds of every class, for each score, temperature, level and trial: (scores, T, alphas, C, trials)."""
+    n_classes, n_temperatures = trials.counts.shape[1], len(shares.all.top)
+    shape = len(plan.scores), n_temperatures, len(plan.alphas), n_classes, trials.count
+    out = Cuts(np.empty(shape), np.empty(shape))
+    ranks = rank_table(trials.conformal.shape[1], plan.alphas)
+
+    def work(j: int) -> None:
+        at = shares.at(j)
+        for m, score in enumerate(plan.scores):
+            for t in range(trials.count):
+                found, of_rows = trial_scores(score.formula, at, trials, t), labels[trials.conformal[t]]
+                for a, alpha in enumerate(plan.alphas):
+                    made = grouping.divide(found, of_rows, n_classes, alpha, seed)
+                    q = divided_thresholds(found, of_rows, made, ranks[a : a + 1])
+                    out.value[m, j, a, :, t], out.refine[m, j, a, :, t] = q.value, q.refine
+
+    run_all([partial(work, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs, progress=tick)
+    return out
+
+
+def divided_thresholds(scores: ScorePairs, labels: Ints, made: Division, ranks: Ints) -> ScorePairs:
+    """Thresholds of every class, (C,), from label scores and a division of the classes; `ranks` of one level."""
+    some, kept = (scores, labels) if made.rows is None else (scores[made.rows], labels[made.rows])
+    q = group_thresholds(some, kept, made.group_of_class, ranks)
+    return ScorePairs(q.value[0], q.refine[0])
+
+
+def mean_finite(thresholds: Floats) -> float:
+    """Mean of the finite thresholds, infinite where there is none."""
+    finite = thresholds[np.isfinite(thresholds)]
+    return float(finite.mean()) if finite.size else math.inf

@@ -1,0 +1,64 @@
+"""The paper's claims on the bundled glyphs: 209 classes, about eight conformal rows a class, T* above 1."""
+
+import numpy as np
+import pytest
+
+from thermoset.datasets import load_glyphs
+from thermoset.metrics import swept_metrics
+from thermoset.paper.study import RuleComparison, Settings
+from thermoset.paper.study.appendices import calibration_curves, least_gap
+from thermoset.paper.study.claims import check_claims
+from thermoset.paper.study.comparison import _by_class
+from thermoset.paper.study.measure import measure
+from thermoset.sweeping import measure_trials
+
+SETTINGS = Settings(trials=30, alphas=(0.1,), cp_percents=(10,))
+METRICS = [metric.name for metric in swept_metrics()]
+SIZE, GAP = METRICS.index("avg_size"), METRICS.index("top_coverage_gap")
+
+
+@pytest.fixture(scope="module")
+def glyphs():
+    return load_glyphs().logits
+
+
+@pytest.fixture(scope="module")
+def found(glyphs):
+    return measure(glyphs, SETTINGS, None, lambda _: None)
+
+
+def test_scaling_enlarges_adaptive_sets_evens_classes_and_leaves_lac(found):
+    assert np.all(found.trial_ece > 1)
+    before, after = found.before[10].values[:, 0], found.after[10].values[:, 0]
+    for m in (1, 2):
+        assert np.all(after[m, SIZE] > before[m, SIZE]), "in every trial"
+        assert after[m, GAP].mean() < before[m, GAP].mean()
+    moved = after[:, SIZE].mean(axis=-1) / before[:, SIZE].mean(axis=-1) - 1
+    assert abs(moved[0]) < 0.1 < moved[1]
+
+
+def test_thresholds_fall_and_sizes_rise_to_a_peak_and_fall(found):
+    curves = found.curves[10]
+    for method in ("aps", "raps"):
+        assert np.all(np.diff(curves.of_trials("threshold", method), axis=0) < 0)
+        sizes = curves.curve("avg_size", method)
+        peak = int(sizes.argmax())
+        assert 0 < peak < len(sizes) - 1
+        assert curves.temperatures[peak] > 1
+        assert np.all(np.diff(sizes[: peak - 2]) > 0)
+        assert np.all(np.diff(sizes[peak + 2 :]) < 0)
+
+
+def test_the_study_says_that_the_claims_hold(found):
+    claims = check_claims(found, RuleComparison((), {}, found.curves[10]), SETTINGS)
+    assert len(claims) == 9
+    assert all(claim.holds for claim in claims), claims
+
+
+def test_t_hat_beats_mondrian_on_both_metrics(glyphs):
+    chosen = least_gap(calibration_curves(glyphs, SETTINGS, 10, ("raps",), 0.1), "raps")
+    hat = measure_trials(glyphs, chosen, ("raps",), (0.1,), SETTINGS.protocol(10)).values[0, 0].mean(axis=-1)
+    by_class = {(c.mode, c.at, c.metric): c.value for c in _by_class(glyphs, None, SETTINGS, [10])}
+    for mode in ("exact", "published"):
+        assert hat[SIZE] < by_class[mode, "mondrian", "avg_size"]
+        assert hat[GAP] < by_class[mode, "mondrian", "top_coverage_gap"]

@@ -1,0 +1,253 @@
+"""The folder a study leaves, and the command."""
+
+import csv
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from parts import require
+from thermoset.cli import main
+from thermoset.paper.study import Settings, _names, logits_files, recognise, study, study_logits
+from thermoset.paper.study.printouts import PrintedTable, _printed_probs
+
+require("matplotlib", "plot")
+from thermoset.paper.study.figures import drawn_figures  # noqa: E402 (needs the extra)
+
+SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
+FIGURES = {
+    "bound", "curves", "differences", "last-index", "low-temperatures", "margins", "reliability", "single-trials",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("logits")
+    logits, labels = generated(600, 6, signal=0.5)
+    ts.save(made / "cifar10_resnet50.npz", ts.Logits(logits, labels))
+    ts.save(made / "mine.npz", ts.Logits(logits[:500], labels[:500]))
+    ts.save(made / "unlabelled.npz", ts.Logits(logits))
+    (made / "README.md").write_text("no logits")
+    return made
+
+
+@pytest.fixture(scope="module")
+def done(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "new"
+    told = []
+    found = study(folder, out, SETTINGS, progress=lambda *told_of: told.append(told_of))
+    return found, out, told
+
+
+def test_every_file_is_studied_and_what_cannot_be_is_named(done):
+    found, _, _ = done
+    assert [pair.title for pair in found.pairs] == ["CIFAR-10, ResNet50", "mine"]
+    assert list(found.skipped) == ["unlabelled.npz"]
+    assert "labels" in found.skipped["unlabelled.npz"]
+
+
+def test_progress_ends_where_it_said_it_would(done):
+    _, _, told = done
+    steps = [step for step, _ in told]
+    assert steps == sorted(steps)
+    assert len({total for _, total in told}) == 1
+    assert told[-1][0] == told[-1][1]
+
+
+def test_figures_are_png_and_pdf(done):
+    _, out, _ = done
+    for name in ("cifar10_resnet50", "mine"):
+        files = list((out / "figures" / name).iterdir())
+        assert {path.stem for path in files} == FIGURES
+        assert len(files) == 2 * len(FIGURES)
+        assert all(path.read_bytes().startswith({".png": b"\x89PNG", ".pdf": b"%PDF"}[path.suffix]) for path in files)
+
+
+def test_figures_show_what_was_measured(done, folder):
+    found = done[0].pairs[1]
+    data = ts.load(folder / "mine.npz")
+    parts = found.measured, found.differences, found.low, found.comparison.single_trials, found.settings
+    drawn = {name: draw().axes for name, draw in drawn_figures(data, *parts).items()}
+    curves = drawn["curves"]
+    names = ["AvgSize", "TopCovGap", "AvgCovGap", "threshold $\\hat{q}$"]
+    assert [ax.get_ylabel() for ax in curves] == [name for name in names for _ in range(6)]
+    assert [ax.get_title(loc="left") for ax in curves[:6]] == [
+        f"alpha = {alpha:g}, CP {cp}%" for alpha in (0.1, 0.05) for cp in (5, 10, 20)
+    ]
+    for i, metric in enumerate(("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")):
+        heights = [line.get_ydata() for line in curves[6 * i + 1].get_lines()]
+        for method in ("lac", "aps", "raps"):
+            want = found.measured.curves[10].curve(metric, method, 0.1)
+            assert any(len(y) == len(want) and np.allclose(y, want) for y in heights), (metric, method)
+    assert [ax.get_title(loc="left") for ax in drawn["single-trials"]] == [
+        f"Run {t}" for t in (1, 2, 3) for _ in range(3)
+    ]
+    labels = {line.get_label() for line in drawn["low-temperatures"][0].get_lines()}
+    assert labels == {"plain float32", "plain float64", "thermoset"}
+    for ax, one in zip(drawn["differences"], found.differences, strict=True):
+        assert ax.get_title(loc="left").startswith(one.method.upper())
+        np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), one.mean_sorted)
+
+
+def test_the_comparison_has_every_rule(done):
+    for study_of in done[0].pairs:
+        for cp in (10, 20):
+            rules = {(cell.mode, cell.at) for cell in study_of.comparison.cells if cell.cp_percent == cp}
+            budget = next(at for _, at in rules if at.startswith("choose size<="))
+            exact = {"T = 1", "T*", "t_hat", "conf_ts", "mondrian", "clustered", "choose coverage", "choose gap<=0.03"}
+            assert {at for mode, at in rules if mode == "exact"} == {*exact, budget}
+            assert {at for mode, at in rules if mode == "published"} == {"t_hat", "mondrian"}
+
+
+def test_quantile_samples_stand_beside_the_printed_ones():
+    printed = _printed_probs(SimpleNamespace(pair=recognise("cifar10_resnet34")), "T=0.5")  # appendix B.6
+    assert printed == "9.9998e-01 1.1870e-05 4.1955e-06 2.0069e-06 1.9213e-06"
+    assert _printed_probs(SimpleNamespace(pair=None), "T=0.5") == ""
+
+
+def test_tables_come_as_csv_markdown_and_latex_with_the_printed_numbers(done):
+    found, out, _ = done
+    with (out / "tables" / "sizes-alpha-0.1-cp-10.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    assert [(line["file"], line["mode"]) for line in lines] == [
+        ("CIFAR-10, ResNet50", "exact"), ("CIFAR-10, ResNet50", "published"), ("mine", "exact"), ("mine", "published"),
+    ]  # fmt: skip
+    assert "[1.04" in lines[0]["APS"], "Table 1 prints 1.04"
+    assert "[" not in lines[2]["APS"], "nothing is printed of other files"
+    (cell,) = [
+        c for c in found.pairs[1].cells
+        if (c.mode, c.metric, c.method, c.at, c.alpha, c.cp_percent) == ("exact", "avg_size", "aps", "before", 0.1, 10)
+    ]  # fmt: skip
+    assert lines[2]["APS"] == f"{cell.value:.2f} ± {cell.standard_error:.2f}"
+    for path in (out / "tables").glob("*.md"):
+        counts = {line.count("|") for line in path.read_text().splitlines() if line.startswith("|")}
+        assert len(counts) == 1, path.name
+        latex = path.with_suffix(".tex").read_text()
+        assert not re.search(r"(?<!\\)[%_]|[^\x00-\x7f]", latex), path.name
+        assert path.with_suffix(".csv").exists()
+    assert "†" in (out / "tables" / "sizes-alpha-0.1-cp-20.md").read_text(), "a row that repeats another is marked"
+
+
+def test_the_document_holds_every_cell_and_setting(done):
+    found, out, _ = done
+    document = json.loads((out / "study.json").read_text())
+    assert document["settings"]["trials"] == 4
+    assert document["skipped"].keys() == {"unlabelled.npz"}
+    for stored, pair in zip(document["files"], found.pairs, strict=True):
+        assert [cell["value"] for cell in stored["cells"]] == [cell.value for cell in pair.cells]
+        shape = np.array(stored["curves"]["cp_10"]["mean"], dtype=float).shape
+        assert shape == (3, 5, 2, 7)
+    with (out / "cells.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == sum(len(pair.cells) + len(pair.comparison.cells) for pair in found.pairs)
+
+
+def test_the_page_shows_all_and_asks_nobody(done):
+    _, out, _ = done
+    page = (out / "index.html").read_text()
+    assert page.count("<img ") == 2 * len(FIGURES)
+    assert page.count("<table ") == len(list((out / "tables").glob("*.md")))
+    assert "Not studied: unlabelled.npz" in page
+    assert not re.search(r"(src|href)='?https?:", page)
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_the_threads(folder, tmp_path, monkeypatch):
+    one = tmp_path / "one"
+    one.mkdir()
+    (one / "mine.npz").write_bytes((folder / "mine.npz").read_bytes())
+    few = replace(SETTINGS, cp_percents=(10,), trials=2)
+    written = []
+    for threads in "12":
+        monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
+        written.append(study(one, tmp_path / threads, few).files)
+    first, second = written
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name
+
+
+@pytest.mark.parametrize(("make", "message"), [(False, "not there"), (True, "holds no file of logits")])
+def test_a_folder_without_logits_is_refused(tmp_path, make, message):
+    folder = tmp_path / "none"
+    if make:
+        folder.mkdir()
+    with pytest.raises(ts.InputError, match=message):
+        logits_files(folder)
+
+
+def test_labels_beside_an_npy_file_are_part_of_it(tmp_path):
+    ts.save(tmp_path / "val.npy", ts.Logits(*generated(50, 3, signal=0.5)))
+    assert [path.name for path in logits_files(tmp_path)] == ["val.npy"]
+
+
+def test_a_folder_whose_files_are_all_unusable_is_refused(tmp_path):
+    ts.save(tmp_path / "val.npz", ts.Logits(generated(50, 3, signal=0.5)[0]))
+    with pytest.raises(ts.InputError, match="no file could be studied"):
+        study(tmp_path, tmp_path / "out", SETTINGS)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("rows", [20, 100, 350, 359])
+def test_a_file_with_too_few_rows_is_refused_in_words(rows):
+    with pytest.raises(ts.InputError, match=r"has \d+ rows, of which 10% .* the study needs 36"):
+        study_logits(ts.Logits(*generated(rows, 3, signal=0.5)), "small", SETTINGS)
+
+
+def test_the_command_says_what_it_found_and_where_it_is(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["thermoset", "study", str(folder), "--out", str(tmp_path / "o"), "--trials", "2", "--seed", "5"]
+    )
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    assert not ended.value.code, told.err
+    assert "CIFAR-10, ResNet50" in told.out
+    assert "Not studied: unlabelled.npz" in told.out
+    assert str(tmp_path / "o" / "index.html") in told.out
+    document = json.loads((tmp_path / "o" / "study.json").read_text())
+    assert (document["settings"]["trials"], document["settings"]["random_state"]) == (2, 5)
+
+
+def test_the_command_refuses_a_folder_that_is_not_there_before_it_makes_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["thermoset", "study", str(tmp_path / "no"), "--out", str(tmp_path / "o")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "must be a folder" in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["val.csv", "val.npz", "other.npz"], ["val.csv", "val.npz", "other"]),  # the ending tells them apart
+        (["val.csv", "val.csv.npz", "val.npz"], ["val.csv", "val.csv (2)", "val.npz"]),
+        (["a\udcff.npz", "a\\udcff.npz"], ["a\\udcff", "a\\udcff (2)"]),  # not UTF-8; and what that is written as
+        (["two\nlines.npz"], ["two\\nlines"]),
+        (["...npz", "..npz"], ["...npz", "..npz"]),  # no folder is called .. but the one above
+        (["\udcff" * 250 + ".npz"], ["\\udcff" * 40]),  # a folder of that name: 240 bytes
+    ],
+)
+def test_every_file_has_a_name_of_its_own_that_can_be_shown(files, names):
+    found = _names([Path(name) for name in files])
+    assert list(found.values()) == names
+
+
+def test_names_break_no_table():
+    lines = tuple((name, "5.15 [5.31]") for name in ("[x]", "=1+1", "@a", "-a", "a|b", "[a](b)", "<b>", "a"))
+    table = PrintedTable("t", "Sizes", ("file", "LAC"), lines)
+    cells = [line[0] for line in csv.reader(table.csv().splitlines())]
+    assert cells == ["file", "[x]", "'=1+1", "'@a", "'-a", "a|b", "[a](b)", "<b>", "a"]
+    assert r"{}[x] & 5.15 [5.31] \\" in table.latex().splitlines(), "not an optional argument of the row above"
+    assert [line for line in table.markdown().splitlines() if line.startswith("| ")][5:8] == [
+        r"| a\|b | 5.15 [5.31] |",
+        r"| [a]\(b) | 5.15 [5.31] |",
+        r"| \<b> | 5.15 [5.31] |",
+    ]

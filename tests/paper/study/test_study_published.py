@@ -1,0 +1,75 @@
+"""The paper's numbers as data, and names of files."""
+
+import pytest
+
+from thermoset.paper.study import PAIRS, Pair, find_printed, printed_cells, recognise
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    [
+        ("Cifar100-ResNet50_data.npz", Pair("CIFAR-100", "ResNet50")),
+        ("cifar100_resnet50.npz", Pair("CIFAR-100", "ResNet50")),
+        ("CIFAR-10-resnet34", Pair("CIFAR-10", "ResNet34")),
+        ("Cifar100-DenseNet121_data.npz", Pair("CIFAR-100", "DenseNet121")),
+        ("ImageNet-ViT_data.npz", Pair("ImageNet", "ViT-B/16")),
+        ("imagenet_vit_b16.parquet", Pair("ImageNet", "ViT-B/16")),
+        ("imagenet-resnet152.npz", Pair("ImageNet", "ResNet152")),
+    ],
+)
+def test_names_of_the_papers_pairs_are_recognised(name, pair):
+    assert recognise(name) == pair
+
+
+@pytest.mark.parametrize("name", ["cifar100_densenet_bc100_overconfident", "imagenet5k_efficientnet_lite0", "val", ""])
+def test_other_names_are_not(name):
+    assert recognise(name) is None
+
+
+def test_every_pair_has_every_cell_of_the_tables():
+    tables = [(0.1, 5), (0.1, 10), (0.1, 20), (0.05, 10)]
+    for pair in PAIRS:
+        assert find_printed(pair, "top1") is not None
+        assert find_printed(pair, "temperature_nll") is not None
+        for alpha, cp in tables:
+            for metric in ("avg_size", "marginal_coverage_gap", "top_coverage_gap"):
+                for at in ("before", "after"):
+                    for method in ("lac", "aps", "raps"):
+                        assert find_printed(pair, metric, method, at, alpha, cp) is not None
+    assert len({(c.pair, c.metric, c.method, c.at, c.alpha, c.cp_percent) for c in printed_cells()}) == len(
+        printed_cells()
+    )
+
+
+def test_percent_become_fractions_and_keep_their_rounding():
+    cell = find_printed(Pair("CIFAR-100", "ResNet50"), "top_coverage_gap", "aps", "after", 0.1, 10)
+    assert cell.value == pytest.approx(0.09)
+    assert cell.rounding == pytest.approx(0.0005)
+    zero = find_printed(Pair("CIFAR-100", "ResNet50"), "marginal_coverage_gap", "aps", "before", 0.1, 10)
+    assert (zero.value, zero.rounding) == (0.0, pytest.approx(0.0005))
+
+
+def test_cells_that_cannot_be_reproduced_say_so():
+    wanted = [
+        (Pair("CIFAR-100", "ResNet50"), "avg_size", "lac", "after", 0.05, 10),
+        (Pair("CIFAR-100", "ResNet50"), "avg_size", "lac", "before", 0.05, 10),
+        (Pair("CIFAR-100", "ResNet50"), "avg_size", "raps", "before", 0.05, 10),
+        (Pair("CIFAR-10", "ResNet34"), "avg_size", "aps", "after", 0.05, 10),
+        (Pair("CIFAR-10", "ResNet50"), "avg_size", "lac", "before", 0.1, 20),
+        (Pair("CIFAR-100", "ResNet50"), "temperature_nll"),
+        (Pair("CIFAR-100", "ResNet50"), "avg_size", "raps", "t_hat", 0.1, 10),
+    ]
+    assert not any(find_printed(*cell).reproducible for cell in wanted)
+    assert find_printed(Pair("CIFAR-100", "ResNet50"), "avg_size", "aps", "after", 0.1, 10).reproducible
+
+
+def test_rows_that_repeat_those_of_ten_percent_are_found():
+    for cell in printed_cells():
+        if cell.metric == "avg_size" and cell.at in ("before", "after") and cell.cp_percent in (5, 20):
+            row = [
+                find_printed(cell.pair, "avg_size", m, at, 0.1, cp).value
+                for cp in (cell.cp_percent, 10)
+                for m in ("lac", "aps", "raps")
+                for at in ("before", "after")
+            ]
+            assert (row[:6] == row[6:]) == ("repeats" in cell.note)

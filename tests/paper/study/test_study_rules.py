@@ -1,0 +1,129 @@
+"""ConfTS, naive scores and curves of single trials against the plainest composition."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from thermoset.conformal import scores
+from thermoset.paper.study import Settings, study_logits
+from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
+from thermoset.paper.study.cells import SHOWN
+from thermoset.paper.study.comparison import _by_class, _our_choices
+from thermoset.paper.study.measure import calibrated_temperatures, measure
+from thermoset.paper.study.row_by_row import _naive_scores, _naive_softmax, size_differences
+from thermoset.sweeping import draw_trial
+
+SETTINGS = Settings(trials=4, cp_percents=(10, 20), temperatures="0.5,1,2,4")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return ts.Logits(*generated(700, 8, signal=0.5))
+
+
+def test_plain_aps_scores_are_those_of_the_score(data):
+    grid = np.array([0.5, 2.0])
+    rows = np.arange(len(data))
+    for j, temperature in enumerate(grid):
+        want = scores("aps", data.logits, temperature=temperature, u=1.0)[rows, data.labels]
+        np.testing.assert_allclose(plain_aps_scores(data, grid)[j], want, atol=1e-12)
+
+
+def test_conf_ts_finds_the_temperature_whose_scores_lie_nearest_to_the_threshold():
+    rng = np.random.default_rng(0)
+    spread = np.array([0.3, 0.1, 0.02, 0.2])
+    values = 0.5 + spread[:, None] * rng.uniform(-1, 1, size=(4, 200))
+    assert conf_ts(values, np.arange(200), np.array([0.5, 1.0, 1.5, 2.0]), 0.1, 7) == 1.5
+
+
+def test_naive_scores_are_the_scores_where_nothing_underflows(data):
+    u = np.random.default_rng(1).random(len(data))
+    for got, method in zip(
+        _naive_scores(_naive_softmax(data.logits, 1.5, "float64"), u), ("lac", "aps", "raps"), strict=True
+    ):
+        np.testing.assert_allclose(got, scores(method, data.logits, temperature=1.5, u=u), atol=1e-12)
+
+
+def test_curves_of_single_trials_take_thresholds_from_conformal_and_metrics_from_calibration_rows(data):
+    curves = calibration_curves(data, SETTINGS, 20, ("raps",), 0.1)
+    for t in range(SETTINGS.trials):
+        drawn = draw_trial(len(data), t, SETTINGS.protocol(20))
+        for j, temperature in enumerate(curves.temperatures):
+            model = ts.ConformalClassifier("raps", 0.1, float(temperature))
+            model.fit(data.take(drawn.conformal), u=drawn.u[drawn.conformal])
+            part = data.take(drawn.calibration)
+            sets = model.predict_set(part, u=drawn.u[drawn.calibration])
+            assert curves.of_trials("avg_size", "raps")[j, t] == ts.metrics.avg_size(sets)
+            gap = ts.metrics.top_coverage_gap(sets, part.labels, 0.1)
+            assert curves.of_trials("top_coverage_gap", "raps")[j, t] == gap
+
+
+def test_t_hat_of_appendix_c_is_the_least_gap_below_2_95(data):
+    curves = calibration_curves(data, SETTINGS, 20, ("raps",), 0.1)
+    gaps = curves.of_trials("top_coverage_gap", "raps")
+    for t, chosen in enumerate(least_gap(curves, "raps")):
+        assert chosen in (0.5, 1.0, 2.0)
+        assert gaps[curves.temperatures.tolist().index(chosen), t] == gaps[:3, t].min()
+
+
+def test_t_star_of_trials_is_as_good_as_a_fit_of_its_own(data):
+    nll, ece = calibrated_temperatures(data, SETTINGS, 1.0)
+    for t in range(SETTINGS.trials):
+        part = data.take(draw_trial(len(data), t, SETTINGS.protocol(10)).calibration)
+        assert nll[t] == ts.TemperatureScaler().fit(part).temperature_
+        fitted = ts.TemperatureScaler("ece", n_bins=10).fit(part)
+        probs = ts.calibration.probabilities(part, ece[t])
+        # a scan in steps of half a percent: what it misses is a small part of the error
+        assert ts.metrics.expected_calibration_error(probs, part.labels, 10) <= fitted.loss_ + 0.01
+
+
+def test_nothing_moves_where_the_temperature_is_one(data):
+    found = size_differences(data, "aps", np.ones(3), SETTINGS, 10, 0.1)
+    assert (found.grow, found.stay, found.shrink) == (0, 1, 0)
+    assert not found.mean_sorted.any()
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.BudgetWarning")
+def test_our_choices_are_those_of_choose(data):
+    found = measure(data, SETTINGS, None, lambda _: None)
+    chosen = _our_choices(data, found, SETTINGS, {"coverage": 3, "size<=1.5": 3, "gap<=0.03": 2})
+    assert [len(temperatures) for temperatures in chosen.values()] == [3, 3, 2]
+    for prefer, temperatures in chosen.items():
+        for t, got in enumerate(temperatures):
+            part = data.take(draw_trial(len(data), t, SETTINGS.protocol(10)).calibration)
+            recipe = ts.Recipe("raps", 0.1, random_state=t)
+            choice = ts.tuning.choose(part, recipe, prefer=prefer, calibrated=found.trial_nll[t])
+            assert got == choice.temperature
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")
+@pytest.mark.parametrize("tied", [False, True])
+def test_sets_by_class_are_those_of_the_classifier(data, tied):
+    data = ts.Logits(np.round(data.logits / 4), data.labels) if tied else data
+    cells = {(c.mode, c.at, c.metric): c for c in _by_class(data, None, SETTINGS, [20])}
+    for kind, grouping in (("mondrian", "class"), ("clustered", "cluster")):
+        values = []
+        for t in range(SETTINGS.trials):
+            drawn = draw_trial(len(data), t, SETTINGS.protocol(20))
+            model = ts.ConformalClassifier("raps", 0.1, grouping=grouping)
+            model.fit(data.take(drawn.conformal), u=drawn.u[drawn.conformal])
+            part = data.take(drawn.evaluation)
+            sets = model.predict_set(part, u=drawn.u[drawn.evaluation])
+            of_sets = {
+                "avg_size": ts.metrics.avg_size(sets),
+                "marginal_coverage_gap": ts.metrics.marginal_coverage_gap(sets, part.labels, 0.1),
+                "top_coverage_gap": ts.metrics.top_coverage_gap(sets, part.labels, 0.1),
+                "avg_coverage_gap": ts.metrics.avg_coverage_gap(sets, part.labels, 0.1),
+            }
+            values.append([of_sets[metric] for metric in SHOWN])
+        for metric, mean in zip(SHOWN, np.array(values).T, strict=True):
+            assert cells["exact", kind, metric].value == pytest.approx(ts.sweeping.median_of_means(mean), abs=1e-12)
+
+
+def test_sizes_that_the_papers_comparison_does_not_have_leave_it_out(data):
+    found = study_logits(data, "mine", replace(SETTINGS, cp_percents=(5,)))
+    assert not found.comparison.cells
+    assert {cell.cp_percent for cell in found.cells} == {None, 5}

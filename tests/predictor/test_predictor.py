@@ -1,0 +1,283 @@
+"""Two temperatures in one predictor: parts agree with the estimators they are made of, and files keep them."""
+
+import subprocess
+import sys
+import tracemalloc
+
+import msgspec
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import thermoset as ts
+from law import generated
+from thermoset.calibration import probabilities
+from thermoset.errors import InputError
+from thermoset.predictor import Answers
+from thermoset.tuning import choose
+
+
+@pytest.fixture(scope="module")
+def data():
+    logits, labels = generated(1200, 6, signal=0.0, seed=0)
+    return ts.Logits(logits, labels, classes=list("abcdef"))
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    logits, labels = generated(500, 6, signal=0.0, seed=1)
+    return ts.Logits(logits, labels, classes=list("abcdef"))
+
+
+@pytest.fixture(scope="module")
+def predictor(data):
+    return ts.TwoTemperaturePredictor(random_state=3).fit(data)
+
+
+def test_it_is_made_of_the_estimators(predictor, data, fresh):
+    calibration, conformal = data.split(0.5, random_state=3)
+    scaler = ts.TemperatureScaler().fit(calibration)
+    choice = choose(calibration, ts.Recipe(random_state=3), calibrated=scaler.temperature_, n_conformal=len(conformal))
+    sets = ts.ConformalClassifier("raps", 0.1, choice.temperature, random_state=3).fit(conformal)
+    assert predictor.temperature_ == scaler.temperature_
+    assert predictor.choice_ == choice
+    assert predictor.temperature_sets_ == choice.temperature
+    assert predictor.threshold_ == sets.threshold_
+    np.testing.assert_array_equal(predictor.predict_proba(fresh), scaler.predict_proba(fresh))
+    np.testing.assert_array_equal(predictor.predict_set(fresh), sets.predict_set(fresh))
+    np.testing.assert_array_equal(predictor.set_sizes(fresh), sets.set_sizes(fresh))
+    np.testing.assert_array_equal(predictor.predict(fresh), fresh.logits.argmax(axis=1))
+    sizes = np.bincount(sets.set_sizes(conformal))
+    assert predictor.artifact_.sizes == tuple(sizes.tolist())
+
+
+def test_records_have_names(predictor, fresh):
+    records = predictor.predict_records(fresh)
+    probs, sets = predictor.predict_proba(fresh), predictor.predict_set(fresh)
+    assert len(records) == len(fresh)
+    for i in (0, 7, 499):
+        assert records[i].label == "abcdef"[probs[i].argmax()]
+        assert records[i].confidence == probs[i].max()
+        assert records[i].set == tuple("abcdef"[y] for y in np.flatnonzero(sets[i]))
+
+
+def test_records_without_names_have_numbers(data):
+    plain = ts.TwoTemperaturePredictor().fit(data.logits, data.labels)
+    record = plain.predict_records(data.logits[:1])[0]
+    assert isinstance(record.label, int)
+    assert all(isinstance(label, int) for label in record.set)
+
+
+def test_confidence_is_that_of_the_probabilities_to_the_bit(predictor, fresh):
+    found, probs = predictor.answers(fresh), predictor.predict_proba(fresh)
+    np.testing.assert_array_equal(found.labels, probs.argmax(axis=1))
+    np.testing.assert_array_equal(found.confidence, probs[np.arange(len(fresh)), found.labels])
+    np.testing.assert_array_equal(found.sets, predictor.predict_set(fresh))
+
+
+def test_answers_form_no_probabilities(predictor, fresh, monkeypatch):
+    """One number a row is asked for: a softmax of all classes is as large as the logits."""
+
+    def refused(*_):
+        raise AssertionError("a whole softmax")
+
+    monkeypatch.setattr("thermoset.predictor.estimator.probabilities", refused)
+    monkeypatch.setattr("thermoset.calibration.softmax", refused)
+    assert len(predictor.answers(fresh).confidence) == len(fresh)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500])
+def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch):
+    """Empty sets, full ones, first and last rows; each row's set by itself."""
+    sets = np.random.default_rng(0).random((500, 6)) < np.linspace(0, 1, 500)[:, None]
+    found = Answers(np.arange(500) % 6, np.linspace(0.1, 0.9, 500), sets)
+    monkeypatch.setattr(predictor, "answers", lambda _, **__: Answers(*(part[:rows] for part in found)))
+    records = predictor.predict_records(fresh)
+    assert len(records) == rows
+    for i, record in enumerate(records):
+        assert record == ("abcdef"[i % 6], found.confidence[i], tuple("abcdef"[y] for y in np.flatnonzero(sets[i])))
+        assert type(record.confidence) is float
+
+
+def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
+    """A row of 20,000 classes with two labels in its set: a list of its booleans alone would take 160 kB."""
+    many, rows = 20_000, 50
+    logits = np.zeros((rows, many))
+    sets = np.zeros((rows, many), dtype=bool)
+    sets[:, [3, 70]] = True
+    predictor = ts.TwoTemperaturePredictor().fit(*generated(300, 3))
+    predictor.artifact_ = msgspec.structs.replace(predictor.artifact_, n_classes=many)
+    monkeypatch.setattr(predictor, "answers", lambda _, **__: Answers(np.full(rows, 3), np.full(rows, 0.5), sets))
+    tracemalloc.start()
+    try:
+        records = predictor.predict_records(logits)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert records == [(3, 0.5, (3, 70))] * rows
+    assert peak < 100_000
+
+
+def test_fit_is_fit_split_on_its_own_split(predictor, data):
+    calibration, conformal = data.split(0.5, random_state=3)
+    again = ts.TwoTemperaturePredictor(random_state=3).fit_split(calibration, conformal)
+    assert again.artifact_ == predictor.artifact_
+
+
+def test_groups_stay_on_one_side(data):
+    groups = np.arange(len(data)) // 10
+    predictor = ts.TwoTemperaturePredictor().fit(data, groups=groups)
+    calibration, conformal = data.split(0.5, random_state=0, groups=groups)
+    by_hand = ts.TwoTemperaturePredictor().fit_split(calibration, conformal)
+    assert predictor.artifact_ == by_hand.artifact_
+    assert predictor.artifact_.provenance.calibration_rows % 10 == 0
+
+
+def test_a_new_process_predicts_the_same_bits(predictor, fresh, tmp_path):
+    predictor.save(tmp_path / "p.json")
+    np.save(tmp_path / "fresh.npy", fresh.logits)
+    program = (
+        "import sys, numpy as np, thermoset as ts\n"
+        "folder = sys.argv[1]\n"
+        "p = ts.TwoTemperaturePredictor.load(folder + '/p.json')\n"
+        "z = np.load(folder + '/fresh.npy')\n"
+        "np.savez(folder + '/out.npz', probs=p.predict_proba(z), sets=p.predict_set(z), sizes=p.set_sizes(z))\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, capture_output=True)
+    with np.load(tmp_path / "out.npz") as out:
+        np.testing.assert_array_equal(out["probs"], predictor.predict_proba(fresh))
+        np.testing.assert_array_equal(out["sets"], predictor.predict_set(fresh))
+        np.testing.assert_array_equal(out["sizes"], predictor.set_sizes(fresh))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"method": "lac"},
+        {"method": "saps", "alpha": "0.2"},
+        {"randomized": False},
+        {"allow_empty": False, "prefer": "size"},
+        {"grouping": "class", "prefer": "size", "alpha": 0.2},
+        {"grouping": "cluster", "prefer": "size", "alpha": 0.2},
+        {"prefer": 0.3, "objective": "ece"},
+        {"selection": "paper"},
+        {"method": ts.RAPS(penalty=0.2, k_reg=1)},
+    ],
+)
+def test_every_kind_survives_the_file(data, fresh, tmp_path, arguments):
+    made = ts.TwoTemperaturePredictor(**arguments).fit(data)
+    made.save(tmp_path / "p.json")
+    read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
+    np.testing.assert_array_equal(read.predict_set(fresh), made.predict_set(fresh))
+    np.testing.assert_array_equal(read.predict_proba(fresh), made.predict_proba(fresh))
+    np.testing.assert_array_equal(read.threshold_, made.threshold_)
+    assert read.choice_ == made.choice_
+    assert read.promise.exact == made.promise.exact
+    read.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "p.json").read_bytes()
+    # What was loaded can be fitted again with the same parameters.
+    refitted = clone(read).set_params(method=made.method).fit(data)
+    assert refitted.threshold_ == pytest.approx(made.threshold_, abs=0)
+
+
+def test_recalibrating_renews_the_threshold_alone(predictor, fresh, tmp_path):
+    predictor.save(tmp_path / "p.json")
+    renewed = ts.TwoTemperaturePredictor.load(tmp_path / "p.json").recalibrate(fresh)
+    sets = ts.ConformalClassifier("raps", 0.1, predictor.temperature_sets_, random_state=3).fit(fresh)
+    assert renewed.threshold_ == sets.threshold_
+    assert (renewed.temperature_, renewed.temperature_sets_) == (predictor.temperature_, predictor.temperature_sets_)
+    provenance = renewed.artifact_.provenance
+    assert (provenance.conformal_rows, provenance.recalibrated) == (500, True)
+    assert provenance.calibration_sha256 == predictor.artifact_.provenance.calibration_sha256
+    assert provenance.conformal_sha256 != predictor.artifact_.provenance.conformal_sha256
+    assert sum(renewed.artifact_.sizes) == 500
+    low, high = next((m.low, m.high) for m in renewed.artifact_.measures if m.name == "coverage")
+    assert high - low > next(m.high - m.low for m in predictor.artifact_.measures if m.name == "coverage")
+
+
+def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):
+    predictor = ts.TwoTemperaturePredictor().fit(data)
+    before = predictor.predict_set(fresh)
+    predictor.set_params(method="lac", alpha=0.5, allow_empty=False, randomized=False, random_state=9)
+    np.testing.assert_array_equal(predictor.predict_set(fresh), before)
+    again = predictor.recalibrate(data.take(np.arange(600)))
+    assert again.artifact_.method.name == "raps"
+    assert again.artifact_.seed == 0
+
+
+def test_other_classes_are_refused(predictor, fresh):
+    with pytest.raises(InputError, match="class names must be those"):
+        predictor.predict_set(ts.Logits(fresh.logits, classes=list("abcdfe")))
+    with pytest.raises(InputError, match="class names must be those"):
+        predictor.predict_proba(ts.Logits(fresh.logits, classes=list("uvwxyz")))
+    with pytest.raises(InputError, match="X has 5 features"):
+        predictor.predict(fresh.logits[:, :5])
+    with pytest.raises(InputError, match="class names must be those"):
+        predictor.recalibrate(ts.Logits(fresh.logits, fresh.labels, classes=list("bacdef")))
+
+
+def test_check_passes_on_exchangeable_rows_and_not_on_shuffled_labels(predictor, fresh):
+    assert predictor.check(fresh).ok
+    wrong = predictor.check(fresh.logits, (fresh.labels + 1) % 6)
+    assert not wrong.ok
+    assert "Coverage is" in wrong.broken[0]
+
+
+def test_measures_are_what_they_say(predictor, data):
+    calibration, conformal = data.split(0.5, random_state=3)
+    measures = {m.name: m for m in predictor.artifact_.measures}
+    probs = probabilities(calibration, 1.0)
+    assert measures["nll_before"].value == pytest.approx(
+        ts.metrics.negative_log_likelihood(probs, calibration.labels), rel=1e-12
+    )
+    assert measures["ece_before"].value == pytest.approx(
+        ts.metrics.expected_calibration_error(probs, calibration.labels), rel=1e-9
+    )
+    assert measures["nll_after"].value < measures["nll_before"].value
+    assert measures["ece_after"].value < measures["ece_before"].value
+    # k/(n + 1) with n = 600: ceil(601 * 0.9) = 541
+    assert measures["coverage"].value == pytest.approx(541 / 601, abs=1e-15)
+    assert measures["avg_size"].value == predictor.choice_.outlook.size
+    for measure in measures.values():
+        if measure.low is not None:
+            assert measure.low <= measure.value <= measure.high
+    assert len(conformal) == 600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"prefer": "tiny"}, "prefer must be"),
+        ({"objective": "brier"}, "objective must be 'nll' or 'ece'"),
+        ({"method": "apps"}, "method must be"),
+        ({"alpha": 0}, "alpha must be"),
+        ({"calibration_fraction": 2}, "calibration_fraction must be"),
+        ({"random_state": None}, "random_state must be"),
+        ({"selection": "best"}, "selection must be"),
+        ({"grouping": "both"}, "grouping must be"),
+    ],
+)
+def test_bad_parameters(data, arguments, said):
+    with pytest.raises(InputError, match=said):
+        ts.TwoTemperaturePredictor(**arguments).fit(data)
+
+
+def test_bad_splits(data):
+    predictor = ts.TwoTemperaturePredictor()
+    with pytest.raises(InputError, match="calibration must be Logits; got ndarray"):
+        predictor.fit_split(data.logits, data)
+    with pytest.raises(InputError, match="labels"):
+        predictor.fit_split(data, ts.Logits(data.logits))
+    with pytest.raises(InputError, match="same classes in the same order"):
+        predictor.fit_split(data, ts.Logits(data.logits[:, :5], data.labels % 5))
+    with pytest.raises(InputError, match="needs at least 18 calibration rows; got 10"):
+        predictor.fit(data.take(np.arange(20)))
+    with pytest.raises(InputError, match="nothing to save"):
+        predictor.save("never.json")
+
+
+def test_too_few_conformal_rows_warn_and_keep_the_promise(data, fresh):
+    with pytest.warns(ts.CoverageWarning, match="needs at least 9 rows for a finite threshold; got 5"):
+        predictor = ts.TwoTemperaturePredictor().fit_split(data, fresh.take(np.arange(5)))
+    assert predictor.predict_set(fresh).all()
+    assert predictor.artifact_.thresholds.value == ("inf",)
