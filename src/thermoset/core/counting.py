@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import kernel, part
 from thermoset.core.exponentials import Counts, Floats, Ints
 from thermoset.core.labels import SharesByTemperature
 from thermoset.core.masses import (
@@ -127,7 +127,7 @@ class Buffers(NamedTuple):
     inside: Floats  # ranks that are inside in all trials: (scores, alphas, n_rows)
 
 
-@leaf_kernel
+@part
 def exact_size(row: WeightedRow, masses: RowMasses, formula: Formula, cut: Cut, u: float) -> int:
     """Set size by the classifier's arithmetic: sets are small, so gallop from the top, then bisect."""
     n_classes = int(row.weight.shape[0])
@@ -144,7 +144,7 @@ def exact_size(row: WeightedRow, masses: RowMasses, formula: Formula, cut: Cut, 
     return inside
 
 
-@leaf_kernel
+@part
 def _count_few(prefix: Prefix, opening: Opening, line: Line, sign: float) -> bool:
     """Count the open ranks that are inside, rank by rank, all trials at once; whether a comparison was close.
 
@@ -160,7 +160,7 @@ def _count_few(prefix: Prefix, opening: Opening, line: Line, sign: float) -> boo
     return near
 
 
-@leaf_kernel
+@part
 def _count_many(prefix: Prefix, opening: Opening, line: Line, sign: float) -> bool:
     """The same when many ranks are open: thresholds in rising order walk along the ranks, and each meets one."""
     start, end, close, stop, r, near = prefix.start, prefix.end, line.close, opening.stop, opening.first, False
@@ -176,7 +176,7 @@ def _count_many(prefix: Prefix, opening: Opening, line: Line, sign: float) -> bo
     return near
 
 
-@leaf_kernel
+@part
 def _matters(prefix: Prefix, opening: Opening, line: Line) -> bool:
     """Whether a close comparison belongs to a trial that evaluates this row; a threshold's own row never does."""
     for r in range(opening.first, opening.stop):
@@ -188,18 +188,18 @@ def _matters(prefix: Prefix, opening: Opening, line: Line) -> bool:
     return False
 
 
-@leaf_kernel
+@part
 def _affine(prefix: Prefix, r: int, stop: int) -> tuple[float, float]:
     """The score at place r, as start and slope in u; beyond the open ranks it is outside whatever u is."""
     return (prefix.start[r], prefix.end[r] - prefix.start[r]) if r < stop else (np.inf, 0.0)
 
 
-@leaf_kernel
+@part
 def _count_outside(prefix: Prefix, opening: Opening, line: Line) -> None:
     """Count empty sets, and the trials in which the label is outside."""
     u, seen, cut = line.u, line.seen, line.cut
     if opening.first == 0:
-        start, slope = _affine(prefix, 0, opening.stop)
+        start, slope = _affine(prefix, opening.first, opening.stop)
         empty = line.size if line.least > 0 else line.empty  # the top label joins a set that would be empty
         for t in range(u.shape[0]):
             empty[t] += seen[t] if start + u[t] * slope - cut[t] >= 0.0 else 0.0
@@ -210,7 +210,7 @@ def _count_outside(prefix: Prefix, opening: Opening, line: Line) -> None:
             missed[t] += np.int32(seen[t] if start + u[t] * slope - cut[t] >= 0.0 else 0.0)
 
 
-@leaf_kernel
+@part
 def _count_walked(prefix: Prefix, opening: Opening, line: Line) -> bool:
     """Count a row by what the walk found, but for the ranks that are inside in all trials; whether that is sure."""
     few = opening.stop - opening.first <= FEW
@@ -225,14 +225,14 @@ def _count_walked(prefix: Prefix, opening: Opening, line: Line) -> bool:
     return True
 
 
-@leaf_kernel
+@part
 def _shares_of_rank(row: WeightedRow, masses: RowMasses, rank: int) -> Shares:
     """Shares of the label at a rank; of the last one where there are fewer."""
     p = max(row.weight.shape[0] - rank, row.masked)
     return shares_at(row, p, masses_at(masses, p))
 
 
-@leaf_kernel
+@part
 def _count_exact(row: WeightedRow, masses: RowMasses, formula: Formula, line: Line) -> None:
     """Count a row by the classifier's arithmetic.
 
@@ -257,7 +257,7 @@ def _count_exact(row: WeightedRow, masses: RowMasses, formula: Formula, line: Li
             line.missed[t] += size < line.rank
 
 
-@leaf_kernel
+@part
 def _add_inside(inside: Floats, seen: Floats, j: int, size: Floats) -> None:
     """Add the ranks that are inside in all trials, (scores, alphas, n_rows), for those that evaluate the row."""
     for m in range(inside.shape[0]):
@@ -269,7 +269,7 @@ def _add_inside(inside: Floats, seen: Floats, j: int, size: Floats) -> None:
                     total[t] += ranks * of_row[t]
 
 
-@leaf_kernel
+@part
 def _line_of(rows: LabelledBlock, draws: BlockDraws, cuts: SortedCuts, tally: Tally, at: Place, close: float) -> Line:
     m, j, a, i = at.m, at.j, at.a, at.i
     return Line(
@@ -278,7 +278,7 @@ def _line_of(rows: LabelledBlock, draws: BlockDraws, cuts: SortedCuts, tally: Ta
     )  # fmt: skip
 
 
-@leaf_kernel
+@part
 def _count_rows(
     rows: LabelledBlock, at: AtTemperatures, scores: Formulas, block: BlockCuts, tally: Tally, room: Buffers
 ) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import kernel, part
 from thermoset.core.counting import Counted, Levels, Tally, total_of
 from thermoset.core.exponentials import Bools, Counts, Floats, Ints
 from thermoset.core.levels import Alpha, exact_level
@@ -61,7 +61,7 @@ class UnrankedBlock(NamedTuple):
     u: Floats
 
 
-@leaf_kernel
+@part
 def _position(ranked: Floats, row: Floats, label: int) -> int:
     """Where a label stands in its ranked row; of equal logits the lower label index ranks higher."""
     value, low, high = row[label], 0, ranked.shape[0]
@@ -80,7 +80,7 @@ def _position(ranked: Floats, row: Floats, label: int) -> int:
     return position
 
 
-@leaf_kernel
+@part
 def _linear_shares(row: WeightedRow, masses: RowMasses, position: int) -> Shares:
     """Shares without their logs, which cost most."""
     total = 1.0 + masses.below[masses.below.shape[0] - 1]
@@ -88,7 +88,7 @@ def _linear_shares(row: WeightedRow, masses: RowMasses, position: int) -> Shares
     return Shares(low, row.weight[position] / total, tail, 1.0 / total, 0.0, 0.0, 0.0)
 
 
-@leaf_kernel
+@part
 def _reach(row: WeightedRow, masses: RowMasses, formula: Formula, u: float, largest: float) -> int:
     """How many ranks have a value of at most `largest`: gallop from the top, then bisect."""
     n_classes = row.weight.shape[0]
@@ -129,7 +129,7 @@ def _fill_sets(
                     inside[label] = _enters(row, masses, formula, p, u, cut)
 
 
-@leaf_kernel
+@part
 def _enters(row: WeightedRow, masses: RowMasses, formula: Formula, position: int, u: float, cut: Cut) -> bool:
     """Whether the label at a position is inside; values nearly always decide, without logarithms."""
     rank = row.weight.shape[0] - position
@@ -220,7 +220,7 @@ def _fill_thresholds(rows: GroupedRows, ranks: Ints, out: Cuts) -> None:
             for i in range(n):
                 scratch[i] = rows.value[first + i]
             q = select(scratch, n, k)
-            below, ties = 0, 0
+            below, ties = 0, np.int64(0)
             for i in range(first, stop):
                 below += rows.value[i] < q
                 if rows.value[i] == q:
@@ -300,7 +300,7 @@ class ClassLine(NamedTuple):
     hit: Bools
 
 
-@leaf_kernel
+@part
 def _ask_trials(
     row: WeightedRow, masses: RowMasses, formula: Formula, position: int, label: int, line: ClassLine
 ) -> None:
@@ -317,7 +317,7 @@ def _ask_trials(
             hit[t] = lets_in(Cut(cut[t], line.refine[label, t]), formula, rank, full, u[t])
 
 
-@leaf_kernel
+@part
 def _fill_line(row: WeightedRow, masses: RowMasses, formula: Formula, order: Ints, line: ClassLine) -> None:
     """Add the labels with finite thresholds to the sizes of one row's sets."""
     n_classes, everywhere = row.weight.shape[0], 0
@@ -336,7 +336,7 @@ def _fill_line(row: WeightedRow, masses: RowMasses, formula: Formula, order: Int
         line.size[t] += everywhere
 
 
-@leaf_kernel
+@part
 def _fill_hits(
     row: WeightedRow, masses: RowMasses, formula: Formula, position: int, label: int, line: ClassLine
 ) -> None:

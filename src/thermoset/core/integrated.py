@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import allocating_part, kernel, leaf_kernel, part
 from thermoset.core.counting import exact_size
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.labels import LabelShares, SharesByTemperature, label_at
@@ -75,7 +75,7 @@ class Intervals(NamedTuple):
     slope: Floats
 
 
-@leaf_kernel
+@part
 def share_inside(interval: Interval, q: float) -> float:
     """Share of u in [0, 1] with start + u slope <= q."""
     if interval.slope <= 0.0:
@@ -83,14 +83,14 @@ def share_inside(interval: Interval, q: float) -> float:
     return min(max((q - interval.start) / interval.slope, 0.0), 1.0)
 
 
-@leaf_kernel
+@part
 def _is_flat(interval: Interval, q: float) -> bool:
     """Whether the score meets q where it is too flat for its values to tell the share of u inside."""
     start, slope = interval
     return slope < _STEEP and start - _CLOSE <= q <= start + slope + _CLOSE
 
 
-@leaf_kernel
+@part
 def _share_by_pairs(formula: Formula, rank: int, shares: Shares, cut: Cut) -> float:
     """Share of u that lets the label in, by bisection over the pairs: right where values are all alike."""
     if lets_in(cut, formula, rank, shares, 1.0):
@@ -107,7 +107,7 @@ def _share_by_pairs(formula: Formula, rank: int, shares: Shares, cut: Cut) -> fl
     return inside
 
 
-@leaf_kernel
+@part
 def _label_share(law: Law, rank: int, shares: Shares, interval: Interval, cut: Cut) -> float:
     """Share of u that lets a label in."""
     if cut.value == np.inf:
@@ -119,7 +119,7 @@ def _label_share(law: Law, rank: int, shares: Shares, interval: Interval, cut: C
     return 1.0 if lets_in(cut, law.formula, rank, shares, 1.0) else 0.0
 
 
-@kernel
+@allocating_part
 def _intervals(law: Law, labels: LabelShares) -> Intervals:
     """Scores of the labels over u."""
     n = labels.rank.shape[0]
@@ -132,7 +132,7 @@ def _intervals(law: Law, labels: LabelShares) -> Intervals:
     return Intervals(start, slope)
 
 
-@leaf_kernel
+@part
 def _solve_value(found: Intervals, low: float, high: float, target: float, scratch: Intervals) -> float:
     """The value between low and high that lets in `target` rows."""
     sure, n = 0.0, found.start.shape[0]
@@ -159,7 +159,7 @@ def _solve_value(found: Intervals, low: float, high: float, target: float, scrat
     return high
 
 
-@kernel
+@allocating_part
 def _solve_refine(law: Law, labels: LabelShares, found: Intervals, q: float, target: float) -> float:
     """Where values are too close to tell apart, the threshold's second number that lets in `target` rows."""
     low, high, sure, n = np.inf, -np.inf, 0.0, 0
@@ -196,7 +196,7 @@ def _solve_refine(law: Law, labels: LabelShares, found: Intervals, q: float, tar
     return high
 
 
-@leaf_kernel
+@part
 def _row_share(law: Law, labels: LabelShares, found: Intervals, i: int, cut: Cut) -> float:
     interval = Interval(found.start[i], found.slope[i])
     return _label_share(law, labels.rank[i], label_at(labels, i), interval, cut)
@@ -234,7 +234,7 @@ def expected_hits(law: Law, labels: LabelShares, cuts: Cuts, keep_top: bool, out
                 out[a, i] = _row_share(law, labels, found, i, cut)
 
 
-@leaf_kernel
+@part
 def _walked_means(law: Law, prefix: Prefix, opening: Opening, cuts: Floats, out: Floats) -> bool:
     """Expected sizes from the scores of the open ranks; returns whether one is too flat to tell."""
     flat = False
@@ -248,7 +248,7 @@ def _walked_means(law: Law, prefix: Prefix, opening: Opening, cuts: Floats, out:
     return flat
 
 
-@leaf_kernel
+@part
 def _exact_mean(row: WeightedRow, masses: RowMasses, law: Law, cut: Cut) -> float:
     """Expected size of one row's set by the classifier's arithmetic; at most one label depends on u."""
     n_classes = row.weight.shape[0]
@@ -268,6 +268,15 @@ class WalkedRows(NamedTuple):
     top: Floats
 
 
+@part
+def _ends(values: Floats) -> tuple[float, float]:
+    """The least and the largest; NumPy's own take half a second each to compile."""
+    least, most = values[0], values[0]
+    for value in values[1:]:
+        least, most = min(least, value), max(most, value)
+    return least, most
+
+
 @kernel
 def _fill_sizes(rows: WalkedRows, law: Law, cuts: Cuts, out: Floats) -> None:
     """Set sizes averaged over u: thresholds (T, K), out (T, K, n_rows)."""
@@ -280,10 +289,11 @@ def _fill_sizes(rows: WalkedRows, law: Law, cuts: Cuts, out: Floats) -> None:
         fill_falling(rows.ranked[i], falling)
         for j in range(rows.temperature.shape[0]):
             q = cuts.value[j]
-            flat = masked > 0 or q.max() == np.inf
+            least, most = _ends(q)
+            flat = masked > 0 or most == np.inf
             if not flat:
                 row = FallingRow(falling, 1.0 / rows.temperature[j], rows.top[j, i])
-                opening = open_ranks(row, law.formula, q.min() - close, q.max() + close, prefix, int(np.int64(0)))
+                opening = open_ranks(row, law.formula, least - close, most + close, prefix, int(np.int64(0)))
                 flat = _walked_means(law, prefix, opening, q, mine)
             if flat:
                 weigh(gaps, rows.temperature[j], weight)

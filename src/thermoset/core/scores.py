@@ -30,7 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from thermoset.bounds import real_number
-from thermoset.core.compiling import leaf_kernel
+from thermoset.core.compiling import part
 from thermoset.core.exponentials import Floats, Ints, log_add
 from thermoset.core.masses import Shares
 from thermoset.core.plain import SortedRows, margin
@@ -66,20 +66,20 @@ _CODES = range(5)
 _LAC, _APS, _RAPS, _SAPS, _TOPK = _CODES
 
 
-@leaf_kernel
+@part
 def _lac(low: float, own: float, tail: float) -> float:
     """Score 1 - p_y, never as one minus something near one."""
     return 1.0 - own if own <= 0.5 else low + tail
 
 
-@leaf_kernel
+@part
 def _aps(low: float, own: float, tail: float, u: float) -> float:
     """Score sum_{i<L} p_(i) + u p_(L) (paper, section 2.2; randomised as in Romano et al. 2020)."""
     inside, outside = low + u * own, tail + (1.0 - u) * own
     return inside if inside <= outside else 1.0 - outside
 
 
-@leaf_kernel
+@part
 def _raps_penalty(rank: int, u: float, penalty: float, k_reg: float, randomize: float) -> float:
     """Penalty (L - k_reg)_+ that RAPS adds to APS; the published code multiplies its last step by u."""
     excess = max(rank - k_reg, 0.0)
@@ -88,7 +88,7 @@ def _raps_penalty(rank: int, u: float, penalty: float, k_reg: float, randomize: 
     return penalty * excess
 
 
-@leaf_kernel
+@part
 def _saps(rank: int, top: float, u: float, weight: float) -> float:
     """Score u p_(1) for the top class, else p_(1) + (L - 2 + u) weight (Huang et al. 2024)."""
     return u * top if rank == 1 else top + (rank - 2.0 + u) * weight
@@ -113,20 +113,20 @@ class Formulas(NamedTuple):
     step: Floats
 
 
-@leaf_kernel
+@part
 def formula_at(formulas: Formulas, m: int) -> Formula:
     """One of several."""
     given = formulas.parameters[m]
     return Formula(formulas.code[m], (given[0], given[1], given[2]), formulas.step[m])
 
 
-@leaf_kernel
+@part
 def rounding(formula: Formula, n_classes: int) -> float:
     """What bounds the rounding error of a value made of sums of `n_classes` shares and steps."""
     return 4e-16 * (n_classes + 64) * (1.0 + formula.step * n_classes)
 
 
-@leaf_kernel
+@part
 def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
     """Value of the score of the label at `rank`; its logs are not looked at."""
     if formula.code == _LAC:
@@ -142,7 +142,7 @@ def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
     return share + _raps_penalty(rank, u, penalty, k_reg, randomize)
 
 
-@leaf_kernel
+@part
 def score_refine(formula: Formula, shares: Shares, u: float) -> float:
     """What orders labels of equal value: rises with the score, and resolves shares that underflow."""
     if formula.code == _LAC:  # log-odds of the others' mass: values near 0 saturate too, where the others underflow
@@ -152,13 +152,13 @@ def score_refine(formula: Formula, shares: Shares, u: float) -> float:
     return -log_add(shares.log_tail, shares.log_own + math.log1p(-u)) if u < 1.0 else -shares.log_tail
 
 
-@leaf_kernel
+@part
 def label_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
     """Value of a label that may be masked: a masked class is beyond every finite threshold."""
     return np.inf if shares.log_own == -np.inf else score_value(formula, rank, shares, u)
 
 
-@leaf_kernel
+@part
 def label_refine(formula: Formula, shares: Shares, u: float) -> float:
     """Refinement of a label that may be masked."""
     return np.inf if shares.log_own == -np.inf else score_refine(formula, shares, u)
@@ -171,7 +171,7 @@ class Cut(NamedTuple):
     refine: float
 
 
-@leaf_kernel
+@part
 def lets_in(cut: Cut, formula: Formula, rank: int, shares: Shares, u: float) -> bool:
     """Whether the label's score, as a pair, is at most the threshold; logarithms are taken only where values tie."""
     value = label_value(formula, rank, shares, u)

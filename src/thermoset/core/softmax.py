@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import MOST_NEGATIVE, Floats, Ints, exp
 from thermoset.core.masses import mass_below
 
@@ -24,7 +24,7 @@ class Moments(NamedTuple):
     curvature: Floats
 
 
-@leaf_kernel
+@part
 def _top(row: Floats) -> float:
     top = row[0]
     for j in range(1, row.shape[0]):
@@ -32,7 +32,7 @@ def _top(row: Floats) -> float:
     return float(top)
 
 
-@leaf_kernel
+@part
 def _weights(row: Floats, inverse: float, weight: Floats) -> float:
     """Fill exp((z - max z) / T) for one unsorted row; return the sum."""
     top = _top(row)

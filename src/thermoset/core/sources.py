@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thermoset.core.exponentials import Floats, Ints
 
-__all__ = ["ArrayRows", "Block", "RankedRows", "Source", "block_rows", "ranked", "widened"]
+__all__ = ["ArrayRows", "Block", "RankedRows", "Source", "block_rows", "numbered", "ranked", "widened"]
 
 Block = NDArray[np.floating[Any]]
 
@@ -77,8 +77,16 @@ def block_rows(n_classes: int) -> int:
 
 
 def widened(block: Block) -> Floats:
-    """The rows as contiguous float64, the one type that kernels are compiled for; narrower floats widen exactly."""
-    return np.ascontiguousarray(block, dtype=np.float64)
+    """The rows as contiguous float64 that may be written to: the one type that kernels are compiled for.
+
+    Narrower floats widen exactly.
+    """
+    return np.require(block, np.float64, ("C", "W"))
+
+
+def numbered(labels: Ints) -> Ints:
+    """Labels as the one type that kernels are compiled for."""
+    return np.require(labels, np.int64, ("C", "W"))
 
 
 def ranked(block: Block) -> Floats:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.labels import LabelShares, SharesByTemperature, label_at
 from thermoset.core.levels import Alpha, conformal_rank
@@ -66,7 +66,7 @@ class Trials:
         )
 
 
-@leaf_kernel
+@part
 def draw(draws: Draws, t: int, row: int) -> float:
     """U of a row in trial t."""
     return trial_uniform(draws.keys[t], row) if draws.drawn else 1.0
@@ -90,7 +90,7 @@ def select_thresholds(
     low, high = np.empty(ks.shape[0]), np.empty(ks.shape[0])
     for t in range(conformal.shape[0]):
         for j in range(n):
-            i = conformal[t, j]
+            i = np.int64(conformal[t, j])
             u[j] = draw(draws, t, i)
             values[j] = label_value(formula, labels.rank[i], label_at(labels, i), u[j])
         for a in range(ks.shape[0]):
@@ -103,11 +103,11 @@ def select_thresholds(
                 low[a] = select_near(values, max(k - reach, 1), np.inf, -np.inf, scratch)
                 high[a] = select_near(values, min(k + reach, n), np.inf, -np.inf, scratch)
             q = select_near(values, k, low[a], high[a], scratch)
-            below, ties = 0, 0
+            below, ties = 0, np.int64(0)
             for j in range(n):
                 below += values[j] < q
                 if values[j] == q:
-                    scratch[ties] = label_refine(formula, label_at(labels, conformal[t, j]), u[j])
+                    scratch[ties] = label_refine(formula, label_at(labels, np.int64(conformal[t, j])), u[j])
                     ties += 1
             out.value[a, t] = q
             out.refine[a, t] = select(scratch, ties, k - below)
