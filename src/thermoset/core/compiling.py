@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numba
 from numba import njit
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompileResult, Compiler
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.serialize import dumps
 
 from thermoset.errors import CacheWarning
@@ -32,7 +32,12 @@ __all__ = ["allocating_part", "cache_folder", "kernel", "leaf_kernel", "part"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PACKAGE = Path(__file__).parent
-_MARKS = b"@kernel\n", b"@leaf_kernel\n", b"@part\n", b"@allocating_part\n"  # a source file with such a line in it holds kernels
+_MARKS = (
+    b"@kernel\n",
+    b"@leaf_kernel\n",
+    b"@part\n",
+    b"@allocating_part\n",
+)  # a source file with such a line in it holds kernels
 _CHECKSUM = hashlib.sha256().digest_size
 _KEPT_FOLDERS = 4  # of earlier sources, for those who go back and forth between them
 
@@ -73,7 +78,7 @@ def _compiled(function: _F, *, counts_references: bool) -> _F:
     with _jit_enabled():
         dispatcher = njit(nogil=True, error_model="numpy", _nrt=counts_references)(function)
     dispatcher._cache = _Kept(function)
-    return _always_compiled(dispatcher)
+    return _always_compiled(dispatcher)  # type: ignore[no-any-return]
 
 
 def _compiled_part(function: _F, *, counts_references: bool) -> _F:
@@ -91,7 +96,7 @@ def _compiled_part(function: _F, *, counts_references: bool) -> _F:
 
     dispatcher.add_overload = add_overload
     dispatcher._compile_for_args = lambda *_, **__: alone  # what a call from Python goes to
-    return _always_compiled(dispatcher)
+    return _always_compiled(dispatcher)  # type: ignore[no-any-return]
 
 
 def _always_compiled(dispatcher: Any) -> Any:
@@ -121,7 +126,7 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalize_dynamic_globals()
         self._finalized = True
 
-    def get_pointer_to_function(self, name: str) -> int:
+    def get_pointer_to_function(self, name: str) -> int:  # noqa: ARG002
         """There is none."""
         return 0
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from thermoset.core.compiling import kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.formulas import Cut, Formula, lets_in, score_value
 from thermoset.core.masses import Masses, Shares, WeightedRow, mass_above, mass_below, rank_gaps, shares_at, weigh
 from thermoset.core.pool import for_blocks
-from thermoset.core.scores import Cut, Formula, Score, lets_in, score_value
+from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ranked
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.uniforms import Randomness

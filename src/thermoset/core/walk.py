@@ -11,8 +11,8 @@ import numpy as np
 
 from thermoset.core.compiling import allocating_part, part
 from thermoset.core.exponentials import MOST_NEGATIVE, Floats, exp
+from thermoset.core.formulas import Formula, score_value
 from thermoset.core.masses import Shares
-from thermoset.core.scores import Formula, score_value
 
 __all__ = ["FEW", "FallingRow", "Opening", "Prefix", "fill_falling", "open_ranks", "prefix_of"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.core.labels import label_scores
+from thermoset.core.label_shares import label_scores
 from thermoset.core.levels import Alpha
 from thermoset.core.scores import APS
 from thermoset.core.sources import ArrayRows

@@ -8,9 +8,10 @@ import numpy as np
 
 from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.formulas import Formula, label_refine, label_value
 from thermoset.core.masses import Shares, WeightedRow, masses_around, rank_gaps, shares_at, weigh
 from thermoset.core.pool import for_blocks
-from thermoset.core.scores import Formula, Score, label_refine, label_value
+from thermoset.core.scores import Score
 from thermoset.core.sources import Block, RankedRows, Source, numbered, widened
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
@@ -117,8 +118,8 @@ def label_shares(
     def work(block: Block, place: slice) -> None:
         some = _empty_shares(len(temperatures), place.stop - place.start)
         _fill_shares(widened(block), rows.rank(place, block), own[place], temperatures, some)
-        for whole, part_of_it in zip(out, some, strict=True):
-            whole[..., place] = part_of_it
+        for whole, filled in zip(out, some, strict=True):
+            whole[..., place] = filled
 
     for_blocks(rows.source, work, n_jobs=n_jobs, progress=progress)
     return SharesByTemperature(out)
