@@ -75,7 +75,7 @@ def select(values: Floats, n: int, k: int) -> float:
 @part
 def select_near(values: Floats, k: int, low: float, high: float, scratch: Floats) -> float:
     """The k-th smallest value, left in place; quick when it lies in [low, high]."""
-    below, within = 0, 0
+    below, within = 0, int(np.int64(0))
     for j in range(values.shape[0]):
         v = values[j]
         below += v < low
