@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from thermoset.bounds import checked_temperature
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax
-from thermoset.core.sources import ArrayRows, Block, widened
+from thermoset.core.sources import ArrayRows, Block, numbered, widened
 from thermoset.data import Logits, as_logits
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
 from thermoset.errors import BoundWarning, InputError
@@ -65,10 +65,11 @@ class _Moments:
 
 
 def _moments(data: Logits, labels: NDArray[np.int64], inverse: float) -> _Moments:
+    own = numbered(labels)
     loss, slope, curvature = np.empty((3, len(data)))
 
     def work(block: Block, rows: slice) -> None:
-        row_moments(widened(block), labels[rows], inverse, Moments(loss[rows], slope[rows], curvature[rows]))
+        row_moments(widened(block), own[rows], inverse, Moments(loss[rows], slope[rows], curvature[rows]))
 
     for_blocks(ArrayRows(data.logits), work)
     return _Moments(float(loss.mean()), float(slope.mean()), float(curvature.mean()), float(np.abs(slope).mean()))
@@ -198,7 +199,7 @@ def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.fl
     >>> float(confidence[0]), round(float(loss[0]), 12)  # -log(1/2)
     (0.5, 0.69314718056)
     """
-    labels = data.require_labels("calibration")
+    labels = numbered(data.require_labels("calibration"))
     at = np.array([checked_temperature(temperature)])
     confidence = np.empty((1, len(data)))
     loss, slope, curvature = np.empty((3, len(data)))

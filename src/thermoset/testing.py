@@ -9,10 +9,9 @@ import numpy as np
 from thermoset.conformal import ConformalClassifier
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.general import label_scores, score_matrix
-from thermoset.core.groups import ascending
 from thermoset.core.levels import conformal_rank
 from thermoset.core.scores import Score, ScoreLike, resolve
-from thermoset.core.sources import ArrayRows
+from thermoset.core.sources import ArrayRows, ascending
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError

@@ -113,7 +113,7 @@ def test_only_the_latest_earlier_sources_are_kept(tmp_path):
 
 
 def holds_kernels(path):
-    return any(mark in path.read_text() for mark in ("@kernel\n", "@leaf_kernel\n"))
+    return any(mark in path.read_text() for mark in ("@kernel\n", "@leaf_kernel\n", "@part\n", "@allocating_part\n"))
 
 
 def test_kernels_stand_in_the_core_alone():

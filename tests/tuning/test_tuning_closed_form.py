@@ -11,7 +11,7 @@ import thermoset as ts
 from law import generated
 from on_arrays import class_gaps, in_closed_form, label_scores, prefix_sizes
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
-from thermoset.core.labels import label_shares
+from thermoset.core.label_shares import label_shares
 from thermoset.core.scores import SCORES
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.thresholds import Cuts, ScorePairs

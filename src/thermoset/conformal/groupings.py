@@ -88,9 +88,11 @@ def cluster_classes(
     features = np.array([np.quantile(ranks[labels == c], _LEVELS, method="inverted_cdf") for c in common])
     n_clusters = min(n_clusters, len(np.unique(features, axis=0)))
     from sklearn.cluster import KMeans  # noqa: PLC0415 - a second to import, for those who cluster
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
     kmeans = KMeans(n_clusters, n_init=10, random_state=random_state % 2**32)
-    cluster[common] = kmeans.fit(features, sample_weight=np.sqrt(counts[common])).labels_
+    with threadpool_limits(1, user_api="openmp"):  # for so few points threads wait longer for each other than they work
+        cluster[common] = kmeans.fit(features, sample_weight=np.sqrt(counts[common])).labels_
     return cluster
 
 

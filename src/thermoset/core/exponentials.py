@@ -8,7 +8,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from thermoset.core.compiling import leaf_kernel
+from thermoset.core.compiling import part
 
 __all__ = ["MOST_NEGATIVE", "Bools", "Counts", "Floats", "Ints", "as_bits", "exp", "log_add"]
 
@@ -70,7 +70,7 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = map(
 )
 
 
-@leaf_kernel
+@part
 def exp(x: float) -> float:
     """e**x for x <= 0 to within one unit in the last place; 0 below e**-708.
 
@@ -94,7 +94,7 @@ def exp(x: float) -> float:
     return _as_float(as_bits(p) + (as_bits(shifted) << 52)) if x >= -708.0 else 0.0
 
 
-@leaf_kernel
+@part
 def log_add(a: float, b: float) -> float:
     """log(e**a + e**b) without overflow; -inf is an empty term."""
     high, low = max(a, b), min(a, b)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thermoset.core import groups, labels
+from thermoset.core import class_sets as by_class
+from thermoset.core import label_shares
 from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.groups import ascending
 from thermoset.core.plain import SortedRows, sorted_rows
 from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score
-from thermoset.core.sources import Block, Source
+from thermoset.core.sources import Block, Source, ascending
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
@@ -28,7 +28,7 @@ def label_scores(
 ) -> list[ScorePairs]:
     """Score of each row's own label at every temperature; rows are sorted once for all of them."""
     if score.compiled:
-        return labels.label_scores(source, own, score, temperatures, randomness)
+        return label_shares.label_scores(source, own, score, temperatures, randomness)
     found = [ScorePairs(np.empty(source.n_rows), np.empty(source.n_rows)) for _ in temperatures]
 
     def work(block: Block, place: slice) -> None:
@@ -46,7 +46,7 @@ def label_scores(
 def score_matrix(source: Source, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
     """Score of every label of every row, (n_rows, C), in label order."""
     if score.compiled:
-        return groups.score_matrix(source, score, temperature, randomness)
+        return by_class.score_matrix(source, score, temperature, randomness)
     found = ScorePairs(np.empty((source.n_rows, source.n_classes)), np.empty((source.n_rows, source.n_classes)))
 
     def work(block: Block, place: slice) -> None:
@@ -65,7 +65,7 @@ def class_sets(
     For plain scores also under thresholds (n_thresholds, 1) for all classes: their sets are no prefixes of the ranking.
     """
     if score.compiled:
-        return groups.class_sets(source, score, temperature, randomness, thresholds)
+        return by_class.class_sets(source, score, temperature, randomness, thresholds)
     sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
 
     def work(block: Block, place: slice) -> None:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
-from thermoset.core.counting import exact_size
+from thermoset.core.compiling import allocating_part, kernel, leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.labels import LabelShares, SharesByTemperature, label_at
+from thermoset.core.formulas import Cut, Formula, label_refine, label_value, lets_in, rounding
+from thermoset.core.label_shares import LabelShares, SharesByTemperature, label_at
 from thermoset.core.masses import (
     RowMasses,
     Shares,
@@ -26,16 +26,16 @@ from thermoset.core.masses import (
     weigh,
 )
 from thermoset.core.pool import PerThread, for_blocks
-from thermoset.core.scores import Cut, Formula, label_refine, label_value, lets_in, rounding
 from thermoset.core.sources import Block, RankedRows
+from thermoset.core.tallies import exact_size
 from thermoset.core.thresholds import Cuts
 from thermoset.core.trials import Trials
 from thermoset.core.walk import FallingRow, Opening, Prefix, fill_falling, open_ranks, prefix_of
 
 __all__ = [
     "FIXED_POINT",
-    "Interval",
     "Law",
+    "ScoreSpan",
     "expected_hits",
     "expected_misses",
     "expected_sizes",
@@ -61,36 +61,36 @@ class Law(NamedTuple):
     drawn: bool
 
 
-class Interval(NamedTuple):
+class ScoreSpan(NamedTuple):
     """A label's score over u: its value at u = 0, and how much it rises to u = 1."""
 
     start: float
     slope: float
 
 
-class Intervals(NamedTuple):
+class ScoreSpans(NamedTuple):
     """The same for many labels."""
 
     start: Floats
     slope: Floats
 
 
-@leaf_kernel
-def share_inside(interval: Interval, q: float) -> float:
+@part
+def share_inside(interval: ScoreSpan, q: float) -> float:
     """Share of u in [0, 1] with start + u slope <= q."""
     if interval.slope <= 0.0:
         return 1.0 if interval.start <= q else 0.0
     return min(max((q - interval.start) / interval.slope, 0.0), 1.0)
 
 
-@leaf_kernel
-def _is_flat(interval: Interval, q: float) -> bool:
+@part
+def _is_flat(interval: ScoreSpan, q: float) -> bool:
     """Whether the score meets q where it is too flat for its values to tell the share of u inside."""
     start, slope = interval
     return slope < _STEEP and start - _CLOSE <= q <= start + slope + _CLOSE
 
 
-@leaf_kernel
+@part
 def _share_by_pairs(formula: Formula, rank: int, shares: Shares, cut: Cut) -> float:
     """Share of u that lets the label in, by bisection over the pairs: right where values are all alike."""
     if lets_in(cut, formula, rank, shares, 1.0):
@@ -107,8 +107,8 @@ def _share_by_pairs(formula: Formula, rank: int, shares: Shares, cut: Cut) -> fl
     return inside
 
 
-@leaf_kernel
-def _label_share(law: Law, rank: int, shares: Shares, interval: Interval, cut: Cut) -> float:
+@part
+def _label_share(law: Law, rank: int, shares: Shares, interval: ScoreSpan, cut: Cut) -> float:
     """Share of u that lets a label in."""
     if cut.value == np.inf:
         return 1.0
@@ -119,8 +119,8 @@ def _label_share(law: Law, rank: int, shares: Shares, interval: Interval, cut: C
     return 1.0 if lets_in(cut, law.formula, rank, shares, 1.0) else 0.0
 
 
-@kernel
-def _intervals(law: Law, labels: LabelShares) -> Intervals:
+@allocating_part
+def _score_spans(law: Law, labels: LabelShares) -> ScoreSpans:
     """Scores of the labels over u."""
     n = labels.rank.shape[0]
     start, slope = np.empty(n), np.empty(n)
@@ -129,11 +129,11 @@ def _intervals(law: Law, labels: LabelShares) -> Intervals:
         end = label_value(law.formula, labels.rank[i], shares, 1.0)
         start[i] = label_value(law.formula, labels.rank[i], shares, 0.0) if law.drawn else end
         slope[i] = end - start[i] if end < np.inf else 0.0
-    return Intervals(start, slope)
+    return ScoreSpans(start, slope)
 
 
-@leaf_kernel
-def _solve_value(found: Intervals, low: float, high: float, target: float, scratch: Intervals) -> float:
+@part
+def _solve_value(found: ScoreSpans, low: float, high: float, target: float, scratch: ScoreSpans) -> float:
     """The value between low and high that lets in `target` rows."""
     sure, n = 0.0, found.start.shape[0]
     for i in range(n):
@@ -142,7 +142,7 @@ def _solve_value(found: Intervals, low: float, high: float, target: float, scrat
         for _ in range(4):
             middle, total = (low + high) / 2, sure
             for i in range(n):
-                total += share_inside(Interval(scratch.start[i], scratch.slope[i]), middle)
+                total += share_inside(ScoreSpan(scratch.start[i], scratch.slope[i]), middle)
             if total < target:
                 low = middle
             else:
@@ -159,13 +159,13 @@ def _solve_value(found: Intervals, low: float, high: float, target: float, scrat
     return high
 
 
-@kernel
-def _solve_refine(law: Law, labels: LabelShares, found: Intervals, q: float, target: float) -> float:
+@allocating_part
+def _solve_refine(law: Law, labels: LabelShares, found: ScoreSpans, q: float, target: float) -> float:
     """Where values are too close to tell apart, the threshold's second number that lets in `target` rows."""
     low, high, sure, n = np.inf, -np.inf, 0.0, 0
     open_rows = np.empty(labels.rank.shape[0], dtype=np.int64)
     for i in range(labels.rank.shape[0]):
-        interval = Interval(found.start[i], found.slope[i])
+        interval = ScoreSpan(found.start[i], found.slope[i])
         if _is_flat(interval, q):
             open_rows[n] = i
             n += 1
@@ -196,17 +196,17 @@ def _solve_refine(law: Law, labels: LabelShares, found: Intervals, q: float, tar
     return high
 
 
-@leaf_kernel
-def _row_share(law: Law, labels: LabelShares, found: Intervals, i: int, cut: Cut) -> float:
-    interval = Interval(found.start[i], found.slope[i])
+@part
+def _row_share(law: Law, labels: LabelShares, found: ScoreSpans, i: int, cut: Cut) -> float:
+    interval = ScoreSpan(found.start[i], found.slope[i])
     return _label_share(law, labels.rank[i], label_at(labels, i), interval, cut)
 
 
 @kernel
 def solve_thresholds(law: Law, labels: LabelShares, targets: Floats, out: Cuts) -> None:
     """The thresholds that let in `targets` rows at one temperature, by bisection; +inf where there are fewer."""
-    found, n = _intervals(law, labels), labels.rank.shape[0]
-    scratch = Intervals(np.empty(n), np.empty(n))
+    found, n = _score_spans(law, labels), labels.rank.shape[0]
+    scratch = ScoreSpans(np.empty(n), np.empty(n))
     bottom, top, finite = np.inf, -np.inf, 0
     for i in range(n):
         if found.start[i] < np.inf:
@@ -224,7 +224,7 @@ def solve_thresholds(law: Law, labels: LabelShares, targets: Floats, out: Cuts) 
 @kernel
 def expected_hits(law: Law, labels: LabelShares, cuts: Cuts, keep_top: bool, out: Floats) -> None:
     """Probability over u that each row's label is in its set, for each threshold: out (n_thresholds, n)."""
-    found = _intervals(law, labels)
+    found = _score_spans(law, labels)
     for a in range(cuts.value.shape[0]):
         cut = Cut(cuts.value[a], cuts.refine[a])
         for i in range(labels.rank.shape[0]):
@@ -234,7 +234,7 @@ def expected_hits(law: Law, labels: LabelShares, cuts: Cuts, keep_top: bool, out
                 out[a, i] = _row_share(law, labels, found, i, cut)
 
 
-@leaf_kernel
+@part
 def _walked_means(law: Law, prefix: Prefix, opening: Opening, cuts: Floats, out: Floats) -> bool:
     """Expected sizes from the scores of the open ranks; returns whether one is too flat to tell."""
     flat = False
@@ -242,13 +242,13 @@ def _walked_means(law: Law, prefix: Prefix, opening: Opening, cuts: Floats, out:
         out[k] = opening.first
         for r in range(opening.first, opening.stop):
             start = prefix.start[r] if law.drawn else prefix.end[r]
-            interval = Interval(start, prefix.end[r] - start)
+            interval = ScoreSpan(start, prefix.end[r] - start)
             flat |= _is_flat(interval, cuts[k])
             out[k] += share_inside(interval, cuts[k])
     return flat
 
 
-@leaf_kernel
+@part
 def _exact_mean(row: WeightedRow, masses: RowMasses, law: Law, cut: Cut) -> float:
     """Expected size of one row's set by the classifier's arithmetic; at most one label depends on u."""
     n_classes = row.weight.shape[0]
@@ -268,6 +268,15 @@ class WalkedRows(NamedTuple):
     top: Floats
 
 
+@part
+def _ends(values: Floats) -> tuple[float, float]:
+    """The least and the largest; NumPy's own take half a second each to compile."""
+    least, most = values[0], values[0]
+    for value in values[1:]:
+        least, most = min(least, value), max(most, value)
+    return least, most
+
+
 @kernel
 def _fill_sizes(rows: WalkedRows, law: Law, cuts: Cuts, out: Floats) -> None:
     """Set sizes averaged over u: thresholds (T, K), out (T, K, n_rows)."""
@@ -280,10 +289,11 @@ def _fill_sizes(rows: WalkedRows, law: Law, cuts: Cuts, out: Floats) -> None:
         fill_falling(rows.ranked[i], falling)
         for j in range(rows.temperature.shape[0]):
             q = cuts.value[j]
-            flat = masked > 0 or q.max() == np.inf
+            least, most = _ends(q)
+            flat = masked > 0 or most == np.inf
             if not flat:
                 row = FallingRow(falling, 1.0 / rows.temperature[j], rows.top[j, i])
-                opening = open_ranks(row, law.formula, q.min() - close, q.max() + close, prefix, int(np.int64(0)))
+                opening = open_ranks(row, law.formula, least - close, most + close, prefix, int(np.int64(0)))
                 flat = _walked_means(law, prefix, opening, q, mine)
             if flat:
                 weigh(gaps, rows.temperature[j], weight)
@@ -355,8 +365,8 @@ def expected_totals(
 
     def consume(sizes: Floats, place: slice) -> None:
         found = sizes.reshape(*shape, -1)
-        for total, part in zip(totals.mine(), (found, np.maximum(1.0 - found, 0.0)), strict=True):
-            fixed = (part * FIXED_POINT + 0.5).astype(np.int64)
+        for total, mean in zip(totals.mine(), (found, np.maximum(1.0 - found, 0.0)), strict=True):
+            fixed = (mean * FIXED_POINT + 0.5).astype(np.int64)
             np.add(total, np.where(trials.evaluation[place].T, fixed, 0).sum(axis=-1), out=total)
 
     expected_sizes(rows, shares, temperatures, law, flat, consume, n_jobs=n_jobs)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import allocating_part, part
 from thermoset.core.exponentials import MOST_NEGATIVE, Floats, exp
 
 __all__ = [
@@ -76,7 +76,7 @@ class Shares(NamedTuple):
     log_rest: float
 
 
-@leaf_kernel
+@part
 def count_masked(ranked: Floats) -> int:
     """How many classes of a ranked row are masked."""
     masked = 0
@@ -85,7 +85,7 @@ def count_masked(ranked: Floats) -> int:
     return masked
 
 
-@leaf_kernel
+@part
 def rank_gaps(ranked: Floats, gaps: Floats) -> int:
     """Fill z - max z for a ranked row; return how many classes are masked."""
     top = ranked[ranked.shape[0] - 1]
@@ -94,7 +94,7 @@ def rank_gaps(ranked: Floats, gaps: Floats) -> int:
     return count_masked(ranked)
 
 
-@leaf_kernel
+@part
 def weigh(gaps: Floats, temperature: float, weight: Floats) -> None:
     """Fill the weights of a row whose gaps are known; the two arrays must not share memory.
 
@@ -105,19 +105,19 @@ def weigh(gaps: Floats, temperature: float, weight: Floats) -> None:
         weight[p] = exp(max(gaps[p] * inverse, MOST_NEGATIVE))
 
 
-@kernel
+@allocating_part
 def row_masses(n_classes: int) -> RowMasses:
     """Buffers for the masses of a row."""
     return RowMasses(np.empty(n_classes), np.empty(n_classes))
 
 
-@leaf_kernel
+@part
 def log_weight(row: WeightedRow, position: int) -> float:
     """Log of a weight: (z - max z) / T, or -inf for a masked class."""
     return -np.inf if position < row.masked else max(row.gaps[position] * row.inverse, MOST_NEGATIVE)
 
 
-@leaf_kernel
+@part
 def masses_below(weight: Floats, first: int, second: int) -> tuple[float, float]:
     """Sums of the weights before `first` and before `second` >= `first`, in one walk.
 
@@ -144,13 +144,13 @@ def masses_below(weight: Floats, first: int, second: int) -> tuple[float, float]
     return sums
 
 
-@leaf_kernel
+@part
 def mass_below(weight: Floats, position: int) -> float:
     """Sum of the weights before `position`, in the lanes of `masses_below`."""
     return masses_below(weight, position, position)[0]
 
 
-@leaf_kernel
+@part
 def mass_above(weight: Floats, position: int) -> float:
     """Sum of weights after `position`, from the last one down, in the lanes of `masses_below`."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -171,14 +171,14 @@ def mass_above(weight: Floats, position: int) -> float:
     return total
 
 
-@leaf_kernel
+@part
 def masses_around(weight: Floats, position: int) -> Masses:
     """Masses around one position of a row."""
     below, rest = masses_below(weight, position, weight.shape[0] - 1)
     return Masses(mass_above(weight, position), below, rest)
 
 
-@leaf_kernel
+@part
 def fill_masses(row: WeightedRow, out: RowMasses) -> None:
     """`mass_above` and `mass_below` of every position, to the same bit, in one walk each way."""
     weight, above, below = row.weight, out.above, out.below
@@ -209,13 +209,13 @@ def fill_masses(row: WeightedRow, out: RowMasses) -> None:
         total += weight[last - p]
 
 
-@leaf_kernel
+@part
 def masses_at(masses: RowMasses, position: int) -> Masses:
     """Masses around one position of a row whose masses are filled."""
     return Masses(masses.above[position], masses.below[position], masses.below[masses.below.shape[0] - 1])
 
 
-@leaf_kernel
+@part
 def log_mass_below(row: WeightedRow, position: int, below: float) -> float:
     """Log of the total weight ranked below `position`; `below` is the same total in linear scale.
 
@@ -233,7 +233,7 @@ def log_mass_below(row: WeightedRow, position: int, below: float) -> float:
     return largest + math.log(total)
 
 
-@leaf_kernel
+@part
 def shares_at(row: WeightedRow, position: int, masses: Masses) -> Shares:
     """Shares of the label at `position`, with the masses around it."""
     total, log_total = 1.0 + masses.rest, math.log1p(masses.rest)  # the top class weighs 1

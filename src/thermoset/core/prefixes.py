@@ -7,11 +7,12 @@ comparing logits with the last one inside; no argsort is needed.
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.formulas import Cut, Formula, lets_in, score_value
 from thermoset.core.masses import Masses, Shares, WeightedRow, mass_above, mass_below, rank_gaps, shares_at, weigh
 from thermoset.core.pool import for_blocks
-from thermoset.core.scores import Cut, Formula, Score, lets_in, score_value
+from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ranked
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.uniforms import Randomness
@@ -21,7 +22,7 @@ __all__ = ["prefix_sets", "prefix_sizes"]
 _GUESS_RANKS = 64  # sets are mostly smaller than this
 
 
-@leaf_kernel
+@part
 def _guess_last(row: WeightedRow, rest: float, formula: Formula, u: float, q: float) -> int:
     """The last rank inside as a quick walk from the top finds it, right but for rounding; 0 where it gives up."""
     n_classes, total, low = row.weight.shape[0], 1.0 + rest, 0.0
@@ -35,7 +36,7 @@ def _guess_last(row: WeightedRow, rest: float, formula: Formula, u: float, q: fl
     return 0
 
 
-@leaf_kernel
+@part
 def _prefix_size(row: WeightedRow, rest: float, formula: Formula, u: float, cut: Cut) -> int:
     """How many ranks are inside."""
     n_classes = int(row.weight.shape[0])

@@ -1,38 +1,34 @@
 """Nonconformity scores: how badly a label fits a row of logits. Higher is worse.
 
-A score is a *pair* (value, refine) ordered lexicographically. `value` is the paper's number. Near 1 (and near
-1 + penalty for RAPS) float64 cannot tell values apart any more, and ties there cost coverage at low temperatures;
-`refine`, made of the log of the mass that is left, still can. Formulas are written in
-
-    rank    L, 1 for the top class
-    low     share of the row's mass on ranks 1 .. L-1
-    own     share of the label itself
-    tail    share of ranks L+1 .. C
-    top     share of the top class; the others together have `rest`
-    u       the row's uniform number; 1 makes the score deterministic
-
-To add a compiled score: write its value, its refinement and its record here, give it a code, a branch in
-`score_value` and `score_refine` and a line in `SCORES`; the contract tests collect it. The record must state its
-`step`, the most that one rank adds to the value by itself: bounds of rounding errors rest on it. Within a row the pair
-must not fall as the rank grows: sets are prefixes. For the sweep the value must also be affine in u, and over all u a
-rank's values must not reach into the next rank's: at most one label of a row depends on u.
+To add a compiled score: write its value and its refinement in `core.formulas`, with a code and a branch in
+`score_value`, `fill_values` and `score_refine`, and its record here, with a line in `SCORES`; the contract tests
+collect it. The record must state its `step`, the most that one rank adds to the value by itself: bounds of rounding
+errors rest on it. Within a row the pair must not fall as the rank grows: sets are prefixes. For the sweep the value
+must also be affine in u, and over all u a rank's values must not reach into the next rank's: at most one label of a row
+depends on u.
 
 A plain score is NumPy on sorted rows, promises none of this, and takes the general path (`core.general`), which is
 slower: derive from `PlainScore`, or give `method=` a function.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from thermoset.bounds import real_number
-from thermoset.core.compiling import leaf_kernel
-from thermoset.core.exponentials import Floats, Ints, log_add
-from thermoset.core.masses import Shares
+from thermoset.core.formulas import (
+    CODE_APS,
+    CODE_LAC,
+    CODE_RAPS,
+    CODE_SAPS,
+    CODE_TOPK,
+    CODES,
+    Formula,
+    Formulas,
+)
 from thermoset.core.plain import SortedRows, margin
 from thermoset.errors import InputError
 
@@ -42,142 +38,15 @@ __all__ = [
     "RAPS",
     "SAPS",
     "SCORES",
-    "Cut",
-    "Formula",
-    "Formulas",
     "Margin",
     "OwnScore",
     "PlainScore",
     "Score",
     "ScoreLike",
     "TopK",
-    "formula_at",
     "formulas",
-    "label_refine",
-    "label_value",
-    "lets_in",
     "resolve",
-    "rounding",
-    "score_refine",
-    "score_value",
 ]
-
-_CODES = range(5)
-_LAC, _APS, _RAPS, _SAPS, _TOPK = _CODES
-
-
-@leaf_kernel
-def _lac(low: float, own: float, tail: float) -> float:
-    """Score 1 - p_y, never as one minus something near one."""
-    return 1.0 - own if own <= 0.5 else low + tail
-
-
-@leaf_kernel
-def _aps(low: float, own: float, tail: float, u: float) -> float:
-    """Score sum_{i<L} p_(i) + u p_(L) (paper, section 2.2; randomised as in Romano et al. 2020)."""
-    inside, outside = low + u * own, tail + (1.0 - u) * own
-    return inside if inside <= outside else 1.0 - outside
-
-
-@leaf_kernel
-def _raps_penalty(rank: int, u: float, penalty: float, k_reg: float, randomize: float) -> float:
-    """Penalty (L - k_reg)_+ that RAPS adds to APS; the published code multiplies its last step by u."""
-    excess = max(rank - k_reg, 0.0)
-    if excess > 0.0:
-        excess -= randomize * (1.0 - u)
-    return penalty * excess
-
-
-@leaf_kernel
-def _saps(rank: int, top: float, u: float, weight: float) -> float:
-    """Score u p_(1) for the top class, else p_(1) + (L - 2 + u) weight (Huang et al. 2024)."""
-    return u * top if rank == 1 else top + (rank - 2.0 + u) * weight
-
-
-class Formula(NamedTuple):
-    """A score as kernels know it: which branch, its parameters, and the most that a rank adds to the value by itself.
-
-    The step bounds the rounding error of a value: it is not larger than that of C steps and a sum of C shares.
-    """
-
-    code: int
-    parameters: tuple[float, float, float]
-    step: float
-
-
-class Formulas(NamedTuple):
-    """Several scores: codes (m,), parameters (m, 3), steps (m,)."""
-
-    code: Ints
-    parameters: Floats
-    step: Floats
-
-
-@leaf_kernel
-def formula_at(formulas: Formulas, m: int) -> Formula:
-    """One of several."""
-    given = formulas.parameters[m]
-    return Formula(formulas.code[m], (given[0], given[1], given[2]), formulas.step[m])
-
-
-@leaf_kernel
-def rounding(formula: Formula, n_classes: int) -> float:
-    """What bounds the rounding error of a value made of sums of `n_classes` shares and steps."""
-    return 4e-16 * (n_classes + 64) * (1.0 + formula.step * n_classes)
-
-
-@leaf_kernel
-def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
-    """Value of the score of the label at `rank`; its logs are not looked at."""
-    if formula.code == _LAC:
-        return _lac(shares.low, shares.own, shares.tail)
-    if formula.code == _SAPS:
-        return _saps(rank, shares.top, u, formula.parameters[0])
-    if formula.code == _TOPK:
-        return rank + u
-    share = _aps(shares.low, shares.own, shares.tail, u)
-    if formula.code == _APS:
-        return share
-    penalty, k_reg, randomize = formula.parameters
-    return share + _raps_penalty(rank, u, penalty, k_reg, randomize)
-
-
-@leaf_kernel
-def score_refine(formula: Formula, shares: Shares, u: float) -> float:
-    """What orders labels of equal value: rises with the score, and resolves shares that underflow."""
-    if formula.code == _LAC:  # log-odds of the others' mass: values near 0 saturate too, where the others underflow
-        return (math.log1p(-shares.own) if shares.own <= 0.5 else shares.log_tail) - shares.log_own
-    if formula.code in (_SAPS, _TOPK):  # the same in all of a row: it only tells rows apart that have the same u
-        return -shares.log_rest
-    return -log_add(shares.log_tail, shares.log_own + math.log1p(-u)) if u < 1.0 else -shares.log_tail
-
-
-@leaf_kernel
-def label_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
-    """Value of a label that may be masked: a masked class is beyond every finite threshold."""
-    return np.inf if shares.log_own == -np.inf else score_value(formula, rank, shares, u)
-
-
-@leaf_kernel
-def label_refine(formula: Formula, shares: Shares, u: float) -> float:
-    """Refinement of a label that may be masked."""
-    return np.inf if shares.log_own == -np.inf else score_refine(formula, shares, u)
-
-
-class Cut(NamedTuple):
-    """A threshold, as the pair that scores are compared with."""
-
-    value: float
-    refine: float
-
-
-@leaf_kernel
-def lets_in(cut: Cut, formula: Formula, rank: int, shares: Shares, u: float) -> bool:
-    """Whether the label's score, as a pair, is at most the threshold; logarithms are taken only where values tie."""
-    value = label_value(formula, rank, shares, u)
-    if value == cut.value:
-        return label_refine(formula, shares, u) <= cut.refine
-    return value < cut.value
 
 
 @dataclass(frozen=True)
@@ -209,7 +78,7 @@ class Score:
             known = ", ".join(repr(name) for name, score in SCORES.items() if score.compiled)
             raise InputError(f"score {self.name!r} is not compiled, and this needs a score that is: {known}.")
         code = getattr(self, "code", -1)
-        if code not in _CODES:
+        if code not in CODES:
             raise InputError(
                 f"{type(self).__name__} has the code {code!r}, which no formula has. Use a score of SCORES."
             )
@@ -239,7 +108,7 @@ class LAC(Score):
     """
 
     name: ClassVar[str] = "lac"
-    code: ClassVar[int] = _LAC
+    code: ClassVar[int] = CODE_LAC
     uses_u: ClassVar[bool] = False
 
 
@@ -252,7 +121,7 @@ class APS(Score):
     """
 
     name: ClassVar[str] = "aps"
-    code: ClassVar[int] = _APS
+    code: ClassVar[int] = CODE_APS
 
 
 _LARGEST = 1e9  # of a parameter: beyond every number of classes, and times that still far from where floats end
@@ -278,7 +147,7 @@ class RAPS(Score):
     """
 
     name: ClassVar[str] = "raps"
-    code: ClassVar[int] = _RAPS
+    code: ClassVar[int] = CODE_RAPS
     penalty: float = 0.01
     k_reg: int = 5
     randomize_penalty: bool = False
@@ -309,7 +178,7 @@ class SAPS(Score):
     """
 
     name: ClassVar[str] = "saps"
-    code: ClassVar[int] = _SAPS
+    code: ClassVar[int] = CODE_SAPS
     weight: float = 0.2
 
     def __post_init__(self) -> None:
@@ -335,7 +204,7 @@ class TopK(Score):
     """
 
     name: ClassVar[str] = "topk"
-    code: ClassVar[int] = _TOPK
+    code: ClassVar[int] = CODE_TOPK
 
     @property
     def step(self) -> float:

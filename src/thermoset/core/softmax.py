@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import MOST_NEGATIVE, Floats, Ints, exp
 from thermoset.core.masses import mass_below
 
@@ -24,18 +24,24 @@ class Moments(NamedTuple):
     curvature: Floats
 
 
-@leaf_kernel
+@part
 def _top(row: Floats) -> float:
-    top = row[0]
-    for j in range(1, row.shape[0]):
-        top = max(top, row[j])
-    return float(top)
+    """The largest, in four lanes: one would wait for each comparison before it begins the next."""
+    n = row.shape[0]
+    a, b, c, d = row[0], row[0], row[0], row[0]
+    for j in range(0, n // 4 * 4, 4):
+        a = max(a, row[j])
+        b = max(b, row[j + 1])
+        c = max(c, row[j + 2])
+        d = max(d, row[j + 3])
+    for j in range(n // 4 * 4, n):
+        a = max(a, row[j])
+    return float(max(a, b, c, d))
 
 
-@leaf_kernel
-def _weights(row: Floats, inverse: float, weight: Floats) -> float:
+@part
+def _weights(row: Floats, top: float, inverse: float, weight: Floats) -> float:
     """Fill exp((z - max z) / T) for one unsorted row; return the sum."""
-    top = _top(row)
     for j in range(row.shape[0]):
         weight[j] = exp(max((row[j] - top) * inverse, MOST_NEGATIVE))
     return mass_below(weight, weight.shape[0])
@@ -46,7 +52,7 @@ def softmax(rows: Floats, temperature: float, out: Floats) -> None:
     """Probabilities of unsorted rows at a temperature."""
     for i in range(rows.shape[0]):
         probs = out[i]
-        total = _weights(rows[i], 1.0 / temperature, probs)
+        total = _weights(rows[i], _top(rows[i]), 1.0 / temperature, probs)
         for j in range(rows.shape[1]):
             probs[j] /= total
 
@@ -56,8 +62,9 @@ def confidences(rows: Floats, temperatures: Floats, out: Floats) -> None:
     """Top probability of each unsorted row at each temperature: out (n_temperatures, n_rows)."""
     weight = np.empty(rows.shape[1])
     for i in range(rows.shape[0]):
+        top = _top(rows[i])
         for t in range(temperatures.shape[0]):
-            out[t, i] = 1.0 / _weights(rows[i], 1.0 / temperatures[t], weight)
+            out[t, i] = 1.0 / _weights(rows[i], top, 1.0 / temperatures[t], weight)
 
 
 @kernel

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thermoset.core.exponentials import Floats, Ints
 
-__all__ = ["ArrayRows", "Block", "RankedRows", "Source", "block_rows", "ranked", "widened"]
+__all__ = ["ArrayRows", "Block", "RankedRows", "Source", "ascending", "block_rows", "numbered", "ranked", "widened"]
 
 Block = NDArray[np.floating[Any]]
 
@@ -77,13 +77,32 @@ def block_rows(n_classes: int) -> int:
 
 
 def widened(block: Block) -> Floats:
-    """The rows as contiguous float64, the one type that kernels are compiled for; narrower floats widen exactly."""
-    return np.ascontiguousarray(block, dtype=np.float64)
+    """The rows as contiguous float64 that may be written to: the one type that kernels are compiled for.
+
+    Narrower floats widen exactly.
+    """
+    return np.require(block, np.float64, ("C", "W"))
+
+
+def numbered(labels: Ints) -> Ints:
+    """Labels as the one type that kernels are compiled for."""
+    return np.require(labels, np.int64, ("C", "W"))
 
 
 def ranked(block: Block) -> Floats:
     """The rows sorted ascending, in their own type (which is faster), then as float64."""
     return widened(np.sort(block, axis=1))
+
+
+def ascending(block: Block) -> tuple[Floats, Ints]:
+    """Rows in ascending order, and the label at each place: position p is rank C - p, and ties rank by label index."""
+    order = np.argsort(block, axis=1)
+    rising = np.take_along_axis(block, order, axis=1)
+    # The quick sort leaves ties in any order. Rows that have some are sorted again: mirrored, stably, much slower.
+    tied = np.flatnonzero((rising[:, 1:] == rising[:, :-1]).any(axis=1))
+    order[tied] = block.shape[1] - 1 - np.argsort(block[tied, ::-1], axis=1, kind="stable")
+    rising[tied] = np.take_along_axis(block[tied], order[tied], axis=1)
+    return widened(rising), order
 
 
 class RankedRows:

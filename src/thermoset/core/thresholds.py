@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.compiling import leaf_kernel
+from thermoset.core.compiling import part
 from thermoset.core.exponentials import Floats
 
 __all__ = ["Cuts", "ScorePairs", "select", "select_near"]
@@ -45,7 +45,7 @@ class ScorePairs:
         return float(value), float(tied[k - 1 - np.count_nonzero(self.value < value)])
 
 
-@leaf_kernel
+@part
 def select(values: Floats, n: int, k: int) -> float:
     """The k-th smallest of the first n values, counting from 1; reorders them (Hoare 1961).
 
@@ -72,10 +72,10 @@ def select(values: Floats, n: int, k: int) -> float:
     return float(values[place])
 
 
-@leaf_kernel
+@part
 def select_near(values: Floats, k: int, low: float, high: float, scratch: Floats) -> float:
     """The k-th smallest value, left in place; quick when it lies in [low, high]."""
-    below, within = 0, 0
+    below, within = 0, int(np.int64(0))
     for j in range(values.shape[0]):
         v = values[j]
         below += v < low

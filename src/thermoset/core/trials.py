@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.labels import LabelShares, SharesByTemperature, label_at
+from thermoset.core.formulas import Formula, label_refine, label_value
+from thermoset.core.label_shares import LabelShares, SharesByTemperature, label_at
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.pool import run_all
-from thermoset.core.scores import Formula, Score, label_refine, label_value
+from thermoset.core.scores import Score
 from thermoset.core.thresholds import Cuts, ScorePairs, select, select_near
 from thermoset.core.uniforms import Keys, trial_uniform, trial_uniforms
 
@@ -66,7 +67,7 @@ class Trials:
         )
 
 
-@leaf_kernel
+@part
 def draw(draws: Draws, t: int, row: int) -> float:
     """U of a row in trial t."""
     return trial_uniform(draws.keys[t], row) if draws.drawn else 1.0
@@ -90,7 +91,7 @@ def select_thresholds(
     low, high = np.empty(ks.shape[0]), np.empty(ks.shape[0])
     for t in range(conformal.shape[0]):
         for j in range(n):
-            i = conformal[t, j]
+            i = int(np.int64(conformal[t, j]))
             u[j] = draw(draws, t, i)
             values[j] = label_value(formula, labels.rank[i], label_at(labels, i), u[j])
         for a in range(ks.shape[0]):
@@ -103,11 +104,11 @@ def select_thresholds(
                 low[a] = select_near(values, max(k - reach, 1), np.inf, -np.inf, scratch)
                 high[a] = select_near(values, min(k + reach, n), np.inf, -np.inf, scratch)
             q = select_near(values, k, low[a], high[a], scratch)
-            below, ties = 0, 0
+            below, ties = 0, int(np.int64(0))
             for j in range(n):
                 below += values[j] < q
                 if values[j] == q:
-                    scratch[ties] = label_refine(formula, label_at(labels, conformal[t, j]), u[j])
+                    scratch[ties] = label_refine(formula, label_at(labels, int(np.int64(conformal[t, j]))), u[j])
                     ties += 1
             out.value[a, t] = q
             out.refine[a, t] = select(scratch, ties, k - below)

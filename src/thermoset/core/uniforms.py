@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.compiling import leaf_kernel
+from thermoset.core.compiling import leaf_kernel, part
 from thermoset.core.exponentials import Floats, Ints, as_bits
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
@@ -35,7 +35,7 @@ _WIDEST = 2.0**30  # larger gaps count as this one: the key stays a whole number
 _KEYS = 3
 
 
-@leaf_kernel
+@part
 def _mix(x: np.uint64) -> np.uint64:
     """Finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection in which every bit moves every bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -43,19 +43,19 @@ def _mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@leaf_kernel
+@part
 def _chained(state: np.uint64, key: np.uint64) -> np.uint64:
     """The next state of a chain that takes in one key after the other."""
     return _mix((state ^ key) + _GOLDEN)
 
 
-@leaf_kernel
+@part
 def _unit(state: np.uint64) -> float:
     """A number in (0, 1) from the top 52 bits, never 0 or 1."""
     return (np.float64(state >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-@leaf_kernel
+@part
 def _gap_key(ranked: Floats, place: int) -> np.uint64:
     """One more than floor(157 gap + 0.309) of the class `place` ranks below the top; 0 if it is masked or missing."""
     top = ranked.shape[0] - 1
@@ -103,7 +103,7 @@ def _trial_keys(numbers: Ints, seed: np.uint64, out: Keys) -> None:
         out[t] = _chained(_chained(np.uint64(2), seed), np.uint64(numbers[t]))
 
 
-@leaf_kernel
+@part
 def trial_uniform(key: np.uint64, row: int) -> float:
     """U of a row in the trial that has this key."""
     return _unit(_chained(key, np.uint64(row)))

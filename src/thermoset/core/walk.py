@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import allocating_part, part
 from thermoset.core.exponentials import MOST_NEGATIVE, Floats, exp
+from thermoset.core.formulas import Formula, score_value
 from thermoset.core.masses import Shares
-from thermoset.core.scores import Formula, score_value
 
 __all__ = ["FEW", "FallingRow", "Opening", "Prefix", "fill_falling", "open_ranks", "prefix_of"]
 
@@ -48,14 +48,14 @@ class Opening(NamedTuple):
     filled: int
 
 
-@kernel
+@allocating_part
 def prefix_of(n_classes: int) -> Prefix:
     """Buffers for the walk along a row."""
     start, end = np.empty(n_classes + 1), np.empty(n_classes + 1)
     return Prefix(np.empty(n_classes), np.zeros(n_classes + 1), start, end)
 
 
-@leaf_kernel
+@part
 def fill_falling(ranked: Floats, falling: Floats) -> None:
     """The row from the top down."""
     n_classes = ranked.shape[0]
@@ -63,7 +63,7 @@ def fill_falling(ranked: Floats, falling: Floats) -> None:
         falling[p] = ranked[n_classes - 1 - p]
 
 
-@leaf_kernel
+@part
 def _extend(row: FallingRow, prefix: Prefix, filled: int) -> int:
     """Compute shares of the next chunk of ranks and the sums above them."""
     logits, inverse, top = row
@@ -80,13 +80,13 @@ def _extend(row: FallingRow, prefix: Prefix, filled: int) -> int:
     return stop
 
 
-@leaf_kernel
+@part
 def _shares(low: float, own: float, beyond: float, top: float) -> Shares:
     """Shares as a walk knows them: sums above and beyond a rank, no logs."""
     return Shares(low, own, max(1.0 - beyond, 0.0), top, 0.0, 0.0, 0.0)
 
 
-@leaf_kernel
+@part
 def _skip_inside(row: FallingRow, formula: Formula, bound: float, prefix: Prefix, filled: int) -> tuple[int, int]:
     """Whole chunks of ranks that are inside for every threshold and u need no look at their ranks."""
     inside, n_classes, top = 0, row.logits.shape[0], row.top
@@ -101,7 +101,7 @@ def _skip_inside(row: FallingRow, formula: Formula, bound: float, prefix: Prefix
     return inside, filled
 
 
-@leaf_kernel
+@part
 def _score_chunk(row: FallingRow, formula: Formula, first: int, stop: int, prefix: Prefix) -> None:
     """Scores at u = 0 and u = 1 of ranks first + 1 .. stop."""
     share, above, beyond = prefix.own[first:stop], prefix.low[first:stop], prefix.low[first + 1 : stop + 1]
@@ -112,7 +112,7 @@ def _score_chunk(row: FallingRow, formula: Formula, first: int, stop: int, prefi
         end[k] = score_value(formula, first + k + 1, shares, 1.0)
 
 
-@leaf_kernel
+@part
 def open_ranks(row: FallingRow, formula: Formula, least: float, most: float, prefix: Prefix, filled: int) -> Opening:
     """Walk along a row for thresholds from `least` to `most`; `filled` places of the prefix are known already."""
     n_classes, top = row.logits.shape[0], row.top

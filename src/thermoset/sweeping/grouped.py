@@ -7,10 +7,11 @@ from functools import partial
 import numpy as np
 
 from thermoset.conformal.groupings import Division, Grouping
+from thermoset.core.class_counting import count_class_sets
 from thermoset.core.counting import Levels
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.groups import count_class_sets, group_thresholds, rank_table
-from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.groups import ClassThresholds, group_thresholds, rank_table
+from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.pool import run_all
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.thresholds import Cuts, ScorePairs
@@ -69,6 +70,16 @@ def class_thresholds(
     n_classes, n_temperatures = trials.counts.shape[1], len(shares.all.top)
     shape = len(plan.scores), n_temperatures, len(plan.alphas), n_classes, trials.count
     out = Cuts(np.empty(shape), np.empty(shape))
+    if grouping.each_class:  # whatever the scores: nothing to find out trial by trial
+        fixed = ClassThresholds(trials, labels, plan.alphas)
+
+        def at_once(j: int) -> None:
+            at = shares.at(j)
+            for m, score in enumerate(plan.scores):
+                fixed.fill(score, at, Cuts(out.value[m, j], out.refine[m, j]))
+
+        run_all([partial(at_once, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs, progress=tick)
+        return out
     ranks = rank_table(trials.conformal.shape[1], plan.alphas)
 
     def work(j: int) -> None:

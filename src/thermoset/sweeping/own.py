@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from thermoset.core.counting import Levels, Part, count_sets
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha
 from thermoset.core.scores import Score, resolve
 from thermoset.core.sources import ArrayRows, RankedRows

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
-from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.pool import run_all
 from thermoset.core.sources import RankedRows

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.counting import Levels, Part, count_sets
-from thermoset.core.labels import SharesByTemperature, label_shares
+from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import rows_needed
 from thermoset.core.sources import RankedRows
 from thermoset.core.trials import Draws, trial_thresholds

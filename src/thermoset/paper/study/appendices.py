@@ -3,7 +3,7 @@
 import numpy as np
 
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.labels import label_shares
+from thermoset.core.label_shares import label_shares
 from thermoset.core.levels import conformal_rank
 from thermoset.core.scores import resolve
 from thermoset.core.sources import ArrayRows, RankedRows

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from thermoset.conformal.groupings import GROUPINGS
+from thermoset.core.class_counting import count_class_sets
 from thermoset.core.counting import Levels
 from thermoset.core.exponentials import Ints
-from thermoset.core.groups import count_class_sets
-from thermoset.core.labels import LabelShares, label_shares
+from thermoset.core.label_shares import LabelShares, label_shares
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.scores import Score, resolve
 from thermoset.core.sources import ArrayRows, RankedRows

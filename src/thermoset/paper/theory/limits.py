@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.bounds import checked_seed
+from thermoset.core.formulas import score_value
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.masses import Shares
-from thermoset.core.scores import APS, RAPS, Score, resolve, score_value
+from thermoset.core.scores import APS, RAPS, Score, resolve
 from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
 from thermoset.errors import InputError

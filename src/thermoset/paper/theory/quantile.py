@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.bounds import checked_temperature
-from thermoset.core.labels import label_scores
+from thermoset.core.label_shares import label_scores
 from thermoset.core.levels import Alpha
 from thermoset.core.scores import APS
 from thermoset.core.sources import ArrayRows

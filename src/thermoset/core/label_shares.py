@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel
+from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.formulas import Formula, label_refine, label_value
 from thermoset.core.masses import Shares, WeightedRow, masses_around, rank_gaps, shares_at, weigh
 from thermoset.core.pool import for_blocks
-from thermoset.core.scores import Formula, Score, label_refine, label_value
-from thermoset.core.sources import Block, RankedRows, Source, widened
+from thermoset.core.scores import Score
+from thermoset.core.sources import Block, RankedRows, Source, numbered, widened
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 
@@ -53,7 +54,7 @@ class SharesByTemperature:
         return np.ascontiguousarray(self.all.top[:, rows])
 
 
-@leaf_kernel
+@part
 def rank_of(row: Floats, label: int) -> int:
     """Rank of a label in its unsorted row; ties go to the lower label index."""
     own, rank = row[label], 1
@@ -62,7 +63,7 @@ def rank_of(row: Floats, label: int) -> int:
     return rank
 
 
-@leaf_kernel
+@part
 def label_at(labels: LabelShares, i: int) -> Shares:
     """Shares around the label of row i, at the one temperature that `labels` hold."""
     return Shares(
@@ -98,6 +99,11 @@ def _fill_shares(rows: Floats, ranked: Floats, labels: Ints, temperatures: Float
             out.log_rest[t, i] = shares.log_rest
 
 
+def _empty_shares(n_temperatures: int, n_rows: int) -> LabelShares:
+    shares = np.empty((len(Shares._fields), n_temperatures, n_rows))
+    return LabelShares(np.empty(n_rows, dtype=np.int64), *shares)
+
+
 def label_shares(
     rows: RankedRows,
     labels: Ints,
@@ -107,12 +113,13 @@ def label_shares(
     progress: Callable[[], None] | None = None,
 ) -> SharesByTemperature:
     """Sort every row once and find the shares around its label at every temperature."""
-    n = rows.source.n_rows
-    out = LabelShares(np.empty(n, dtype=np.int64), *(np.empty((len(temperatures), n)) for _ in Shares._fields))
+    own, out = numbered(labels), _empty_shares(len(temperatures), rows.source.n_rows)
 
     def work(block: Block, place: slice) -> None:
-        some = LabelShares(out.rank[place], *(field[:, place] for field in out[1:]))
-        _fill_shares(widened(block), rows.rank(place, block), labels[place], temperatures, some)
+        some = _empty_shares(len(temperatures), place.stop - place.start)
+        _fill_shares(widened(block), rows.rank(place, block), own[place], temperatures, some)
+        for whole, filled in zip(out, some, strict=True):
+            whole[..., place] = filled
 
     for_blocks(rows.source, work, n_jobs=n_jobs, progress=progress)
     return SharesByTemperature(out)
@@ -131,13 +138,12 @@ def label_scores(
 ) -> list[ScorePairs]:
     """Score of each row's own label at every temperature; rows are sorted once for all of them."""
     found = [ScorePairs(np.empty(source.n_rows), np.empty(source.n_rows)) for _ in temperatures]
-    at = np.array(temperatures, dtype=np.float64)
+    at, own = np.array(temperatures, dtype=np.float64), numbered(labels)
     rows = RankedRows(source, kept_bytes=0)
 
     def work(block: Block, place: slice) -> None:
-        n, ranked = place.stop - place.start, rows.rank(place, block)
-        some = LabelShares(np.empty(n, dtype=np.int64), *(np.empty((len(at), n)) for _ in Shares._fields))
-        _fill_shares(widened(block), ranked, labels[place], at, some)
+        ranked, some = rows.rank(place, block), _empty_shares(len(at), place.stop - place.start)
+        _fill_shares(widened(block), ranked, own[place], at, some)
         u = randomness.block(ranked, place)
         for j, pairs in enumerate(found):
             _fill_scores(SharesByTemperature(some).at(j), score.formula, u, pairs.value[place], pairs.refine[place])
