@@ -32,6 +32,7 @@ from thermoset.paper.theory.propositions import (
 )
 from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, score_order
 from thermoset.paper.theory.routes import Routes, routes
+from thermoset.paper.theory.sharp import sharp_bound, sharp_share, sharp_theorem, sign_share
 from thermoset.paper.theory.sizes import paper_sizes, row_u
 
 __all__ = [
@@ -69,6 +70,10 @@ __all__ = [
     "routes",
     "row_u",
     "score_order",
+    "sharp_bound",
+    "sharp_share",
+    "sharp_theorem",
+    "sign_share",
     "temperature_intervals",
     "theorem_4_1",
     "theorem_4_4",
