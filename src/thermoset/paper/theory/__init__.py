@@ -14,6 +14,7 @@ Check(premise holds for 1 of 2, conclusion fails for 0 of those)
 """
 
 from thermoset.paper.theory.bound import BoundIntervals, bound, bound_share, critical_temperature, temperature_intervals
+from thermoset.paper.theory.class_coverage import ClassCoverage, RankLimit, class_coverage, rank_limit
 from thermoset.paper.theory.entropy import entropy, entropy_slope
 from thermoset.paper.theory.explain import Explanation, MedianRow, explain
 from thermoset.paper.theory.gaps import difference, gap, gap_derivative, last_index, margins
@@ -34,18 +35,23 @@ from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, s
 from thermoset.paper.theory.routes import Routes, routes
 from thermoset.paper.theory.sharp import sharp_bound, sharp_share, sharp_theorem, sign_share
 from thermoset.paper.theory.sizes import paper_sizes, row_u
+from thermoset.paper.theory.slopes import SizeSlopes, size_slopes
 
 __all__ = [
     "BoundIntervals",
     "Check",
+    "ClassCoverage",
     "ClassPeaks",
     "Explanation",
     "MedianRow",
     "Peak",
     "QuantileSamples",
+    "RankLimit",
     "Routes",
+    "SizeSlopes",
     "bound",
     "bound_share",
+    "class_coverage",
     "corollary_4_2",
     "critical_temperature",
     "difference",
@@ -67,6 +73,7 @@ __all__ = [
     "peaks_by_classes",
     "proposition_4_3",
     "quantile_samples",
+    "rank_limit",
     "routes",
     "row_u",
     "score_order",
@@ -74,6 +81,7 @@ __all__ = [
     "sharp_share",
     "sharp_theorem",
     "sign_share",
+    "size_slopes",
     "temperature_intervals",
     "theorem_4_1",
     "theorem_4_4",
