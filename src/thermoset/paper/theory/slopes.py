@@ -141,9 +141,9 @@ def size_slopes(
     >>> z = 3 * (rng.normal(size=(2000, 20)) + 3 * np.eye(20)[y])
     >>> found = size_slopes(z, y, [1, 2, 3, 4])
     >>> found.direct.round(2), found.through_threshold.round(2)
-    (array([1.22, 1.94, 1.14, 0.48]), array([-0.42, -1.37, -1.3 , -0.62]))
+    (array([1.61, 1.87, 1.21, 0.75]), array([-0.99, -1.65, -1.36, -0.91]))
     >>> found.peaks.round(1)
-    array([2.8])
+    array([2.6])
     """
     rows = population(logits, labels, method, alpha)
     found = []
@@ -205,9 +205,12 @@ def _boundary(rows: Population, t: float, left: float) -> tuple[Floats, Floats, 
     out = np.empty((len(rows.data), 3))
 
     def work(ranked: Floats, _: slice) -> Floats:
-        part, speed, density = _ranks(ranked, t, rows.penalty).meet(left)
-        total = density.sum(axis=1)  # of one rank at most: intervals of a row do not overlap
-        return np.stack([part.sum(axis=1), (speed * (density > 0)).sum(axis=1), total], axis=1)
+        every = _ranks(ranked, t, rows.penalty)
+        # Intervals of a row do not overlap: ranks before the one that the threshold meets are inside, others outside.
+        inside = np.count_nonzero(every.room - every.width >= left, axis=1)[:, None]
+        at = np.minimum(inside, ranked.shape[1] - 1)
+        part, speed, density = _Ranks(*(np.take_along_axis(one, at, axis=1) for one in every)).meet(left)
+        return np.hstack([at + part, speed, density])
 
     each_row(rows.data, out, work)
     return out[:, 0], out[:, 1], out[:, 2]
