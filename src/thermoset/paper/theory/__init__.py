@@ -2,7 +2,7 @@
 
 Every quantity is a function of logits (n, C), in any order of classes, and of a temperature; every statement is a check
 that says which rows satisfy its premise and its conclusion. The theory is about the deterministic APS score (u = 1) and
-finite logits.
+finite logits. What it leaves open is here too: the sharp bound, what moves sizes with u integrated out, class coverage.
 
 >>> critical_temperature(100)  # doctest: +ELLIPSIS
 1.370...
@@ -16,7 +16,7 @@ Check(premise holds for 1 of 2, conclusion fails for 0 of those)
 from thermoset.paper.theory.bound import BoundIntervals, bound, bound_share, critical_temperature, temperature_intervals
 from thermoset.paper.theory.class_coverage import ClassCoverage, RankLimit, class_coverage, rank_limit
 from thermoset.paper.theory.entropy import entropy, entropy_slope
-from thermoset.paper.theory.explain import Explanation, MedianRow, explain
+from thermoset.paper.theory.explain import Explanation, TypicalRows, explain
 from thermoset.paper.theory.gaps import difference, gap, gap_derivative, last_index, margins
 from thermoset.paper.theory.limits import limit_scores, limit_sizes
 from thermoset.paper.theory.peaks import ClassPeaks, Peak, measured_peak, peaks_by_classes
@@ -43,12 +43,12 @@ __all__ = [
     "ClassCoverage",
     "ClassPeaks",
     "Explanation",
-    "MedianRow",
     "Peak",
     "QuantileSamples",
     "RankLimit",
     "Routes",
     "SizeSlopes",
+    "TypicalRows",
     "bound",
     "bound_share",
     "class_coverage",

@@ -53,7 +53,8 @@ class ClassCoverage:
         Zero where the gap is least: classes that are covered too little gain as much as those covered too much.
         """
         above = self.coverage - (1 - self.alpha)
-        return np.asarray(np.nanmean(above * self.slope, axis=1) / self.gap)
+        with np.errstate(invalid="ignore"):  # a gap of 0 has no derivative: NaN
+            return np.asarray(np.nanmean(above * self.slope, axis=1) / self.gap)
 
 
 def class_coverage(
