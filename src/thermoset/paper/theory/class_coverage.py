@@ -81,9 +81,9 @@ def class_coverage(
     array([ 0.05, -0.01, -0.04])
     """
     rows = population(logits, labels, method, alpha)
-    counts = np.bincount(rows.labels, minlength=rows.data.n_classes)
+    counts = np.bincount(rows.labels, minlength=rows.ranked.shape[1])
     grid = [checked_temperature(t) for t in temperatures]
-    found = np.empty((2, len(grid), rows.data.n_classes))
+    found = np.empty((2, len(grid), len(counts)))
     for j, t in enumerate(grid):
         moves = label_moves(rows, t)
         found[:, j] = [_class_means(one, rows.labels, counts) for one in (moves.inside, moves.slopes)]

@@ -20,20 +20,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from thermoset.bounds import checked_temperature
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.scores import APS, RAPS, Score, resolve
-from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.paper.theory.bound import last_where
 from thermoset.paper.theory.limits import penalties
-from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, distances, each_row, finite_logits, label_ranks
+from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, distances, each_ranked, finite_logits, label_ranks
 
 __all__ = ["LabelMoves", "SizeSlopes", "label_moves", "population", "size_slopes"]
 
-_TINY, _LARGEST = float(np.finfo(float).tiny), float(np.finfo(float).max)
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +156,9 @@ def size_slopes(
 
 
 class Population(NamedTuple):
-    """Labelled rows, the ranks of their labels, what the score adds at each rank at u = 0 and u = 1, and the level."""
+    """Logits in falling order, labels and their ranks, what the score adds at a rank at u = 0 and u = 1, the level."""
 
-    data: Logits
+    ranked: NDArray[Any]
     labels: Ints
     ranks: Ints
     penalty: Floats
@@ -172,18 +171,19 @@ def population(logits: Any, labels: Any, method: str | Score, alpha: Alpha) -> P
     own = data.require_labels("the derivative in T")
     if not isinstance(score, APS | RAPS):
         raise InputError(f"derivatives in T are those of APS and RAPS; got {score!r}.")
-    return Population(data, own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha)))
+    ranked = -np.sort(-data.logits, axis=1)
+    return Population(ranked, own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha)))
 
 
 def label_moves(rows: Population, temperature: float) -> LabelMoves:
     """Where the rows' labels are relative to the threshold that covers 1 - alpha of them, and how they move."""
-    out = np.empty((len(rows.data), 4))
+    out = np.empty((len(rows.ranked), 4))
 
     def work(ranked: Floats, place: slice) -> Floats:
         at = rows.ranks[place, None] - 1
         return np.hstack([np.take_along_axis(one, at, axis=1) for one in _ranks(ranked, temperature, rows.penalty)])
 
-    each_row(rows.data, out, work)
+    each_ranked(rows.ranked, out, work)
     labels = _Ranks(*out.T)
     left = _solved(labels, (1 - rows.alpha) * len(out), float(rows.penalty.max()))
     return LabelMoves(left, *labels.meet(left))
@@ -202,7 +202,7 @@ def _ranks(ranked: Floats, t: float, penalty: Floats) -> _Ranks:
 
 def _boundary(rows: Population, t: float, left: float) -> tuple[Floats, Floats, Floats]:
     """Expected size of each row's set, and speed and density of its class at the threshold."""
-    out = np.empty((len(rows.data), 3))
+    out = np.empty((len(rows.ranked), 3))
 
     def work(ranked: Floats, _: slice) -> Floats:
         every = _ranks(ranked, t, rows.penalty)
@@ -212,7 +212,7 @@ def _boundary(rows: Population, t: float, left: float) -> tuple[Floats, Floats, 
         part, speed, density = _Ranks(*(np.take_along_axis(one, at, axis=1) for one in every)).meet(left)
         return np.hstack([at + part, speed, density])
 
-    each_row(rows.data, out, work)
+    each_ranked(rows.ranked, out, work)
     return out[:, 0], out[:, 1], out[:, 2]
 
 
