@@ -53,7 +53,7 @@ def test_on_labelled_logits_it_tells_what_the_library_finds_and_draws_it(run, va
     assert all((made / name).read_bytes().startswith(b"\x89PNG") for name in PICTURES)
     found = theory.explain(ts.load(val), temperatures=np.arange(1, 11) / 2, trials=4, random_state=3)
     assert done.stdout.startswith("900 rows, 12 classes; T* from 90 rows, thresholds from 90, 720 judged; alpha 0.1\n")
-    assert f"{theory.critical_temperature(12):.3f}" in line_of(done, "theory, from C alone")
+    assert f"{theory.critical_temperature(12):.3f}" in line_of(done, "theory: minimum of b(T)")
     assert f"{found.peaks['raps'].size:.2f}" in line_of(done, "measured, RAPS").split()
     assert f"{found.peaks['aps, u = 1'].size:.2f}" in line_of(done, "measured, APS with u = 1").split()
     assert f"From T = 1 to T* = {found.temperature:.4g}" in done.stdout

@@ -186,7 +186,7 @@ def _show_critical(console: "Console", found: "Explanation", subsets: "ClassPeak
     at_edge = any(peak.at_edge for peak in found.peaks.values())
     table = _table("critical temperature", "T", "T / T*", f"{METRICS['avg_size'].title} there")
     table.caption = "≤ or ≥: at an edge of the grid" if at_edge else None
-    table.add_row("theory, from C alone", f"{found.critical:.3f}", "", "")
+    table.add_row("theory: minimum of b(T)", f"{found.critical:.3f}", "", "")
     for name, peak in found.peaks.items():
         ratio = peak.temperature / found.temperature
         table.add_row(names[name], _place(peak), f"{ratio:.2f}", f"{peak.size:.2f}")
@@ -260,7 +260,9 @@ def _show_slopes(console: "Console", found: "Explanation") -> None:
     console.print("What moves the sizes of APS sets: scores fall as T grows, and so does the threshold")
     console.print(table)
     if len(slopes.peaks):
-        console.print(f"The two cancel at T = {', '.join(f'{peak:.2f}' for peak in slopes.peaks)}: there sizes peak.")
+        console.print(
+            f"The two cancel at T = {', '.join(f'{peak:.2f}' for peak in slopes.peaks)}: there AvgSize peaks."
+        )
 
 
 def _show_silence(console: "Console", found: "Explanation") -> None:
@@ -277,8 +279,8 @@ def _show_silence(console: "Console", found: "Explanation") -> None:
     against = ~found.drawn.claimed
     if against.any():
         lines.append(
-            "With u drawn its premise fails, that scores grow with margins. "
-            f"{found.drawn.claimed.mean():.1%} of the rows still do as it says; of the others, "
+            "Its premise, that scores grow with margins, is one about u = 1. With u drawn "
+            f"{found.drawn.claimed.mean():.1%} of the rows do as it says; of the others, "
             f"{found.drawn.only_label.sum() / against.sum():.0%} have one label at one of the temperatures and none at "
             "the other."
         )

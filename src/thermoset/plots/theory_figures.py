@@ -175,7 +175,7 @@ def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mappi
     'classes C'
     """
     sizes = np.unique(np.geomspace(2, max(1000, n_classes), 300).round().astype(int))
-    ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory, from C alone")
+    ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory: minimum of b(T), from C alone")
     kinds = (False, COLOURS[0], "measured, subsets of the classes"), (True, "white", "at an edge of the grid")
     for edge, face, name in kinds:
         size, repeat = np.nonzero(found.at_edge == edge)
@@ -260,7 +260,7 @@ def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explana
     ['share of rows']
     """
     critical = critical_temperature(data.n_classes)
-    theory = {"theory": critical} if ends[0] < critical < ends[1] else {}
+    theory = {"minimum of b": critical} if ends[0] < critical < ends[1] else {}
     made, panels = figure(1 if explanation is None else 2)
     marks = theory
     if explanation is not None:

@@ -92,7 +92,7 @@ def test_shares_stand_beside_the_measured_sizes_with_both_critical_temperatures(
     assert named(right)["APS"].get_ydata().tolist() == explanation.curves.curve("avg_size", "aps").tolist()
     assert not explanation.peaks["aps"].at_edge
     marks = {text.get_text(): text.xy[0] for text in right.texts}
-    assert marks == {"theory": explanation.critical, "APS peak": explanation.peaks["aps"].temperature}
+    assert marks == {"minimum of b": explanation.critical, "APS peak": explanation.peaks["aps"].temperature}
     assert {text.get_text() for text in left.texts} == set(marks)
     made.draw_without_rendering()
 
@@ -106,7 +106,7 @@ def test_a_peak_at_the_edge_and_a_critical_temperature_beyond_it_are_not_marked(
 
 def test_without_labels_there_is_the_share_alone(data):
     (ax,) = plots.share_figure(data, (0.5, 5.0)).axes
-    assert [text.get_text() for text in ax.texts] == ["theory"]
+    assert [text.get_text() for text in ax.texts] == ["minimum of b"]
 
 
 def test_the_terms_of_the_slope_and_the_class_gap_with_its_limit(explanation):
@@ -138,7 +138,7 @@ def test_critical_temperatures_of_theory_data_and_subsets(data, explanation):
     )
     (ax,) = plots.critical_figure(subsets, explanation).axes
     lines = named(ax)
-    curve = lines["theory, from C alone"]
+    curve = lines["theory: minimum of b(T), from C alone"]
     assert curve.get_ydata().tolist() == theory.critical_temperature(curve.get_xdata()).tolist()
     assert lines["measured, subsets of the classes"].get_xydata().tolist() == [[3, 4.0], [5, 3.0], [5, 2.0]]
     assert lines["at an edge of the grid"].get_xydata().tolist() == [[3, 5.0]]
@@ -149,4 +149,4 @@ def test_no_subsets_is_no_obstacle(data, explanation):
     nothing = theory.peaks_by_classes(data.take(range(20)), temperatures=[1.0])
     made = plots.critical_figure(nothing, explanation)
     made.draw_without_rendering()
-    assert list(named(made.axes[0])) == ["theory, from C alone", "measured, APS", "measured, RAPS"]
+    assert list(named(made.axes[0])) == ["theory: minimum of b(T), from C alone", "measured, APS", "measured, RAPS"]
