@@ -17,7 +17,7 @@ from thermoset.paper.theory.peaks import Peak, measured_peak, size_sweep
 from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, score_order
 from thermoset.paper.theory.routes import Routes, routes
 from thermoset.paper.theory.slopes import SizeSlopes, size_slopes
-from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, finite_logits
+from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, distances, finite_logits
 from thermoset.sweeping import Sweep
 
 __all__ = ["Explanation", "TypicalRows", "explain"]
@@ -183,8 +183,8 @@ def _measured(
 
 def _slope_grid(data: Logits, temperatures: Floats) -> list[float]:
     """At most 25 temperatures of the grid, its ends among them, at which no label's probability underflows."""
-    own = data.logits[np.arange(len(data)), data.require_labels("explain")]
-    deepest = float((data.logits.max(axis=1).astype(np.float64) - own).max())
+    own = data.logits[np.arange(len(data)), data.require_labels("explain")].astype(np.float64)
+    deepest = float(distances(own, data.logits.max(axis=1).astype(np.float64), 1.0).max())
     able = temperatures[temperatures * _DEEPEST >= deepest]
     places = np.linspace(0, len(able) - 1, min(len(able), _SLOPES)).round().astype(int)
     found: list[float] = able[places].tolist()
