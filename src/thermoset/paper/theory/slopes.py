@@ -75,7 +75,10 @@ class SizeSlopes:
 
     @property
     def peaks(self) -> Floats:
-        """Temperatures where growth turns to shrinkage: the two speeds cross, found by a line between neighbours."""
+        """Temperatures where growth turns to shrinkage: the two speeds cross, found by a line between neighbours.
+
+        Sizes of finitely many rows have kinks: a fine grid may show several turns around a flat top.
+        """
         t, s = self.temperature, self.slope
         turns = np.flatnonzero((s[:-1] > 0) & (s[1:] <= 0))
         return np.asarray(t[turns] + (t[turns + 1] - t[turns]) * s[turns] / (s[turns] - s[turns + 1]))
