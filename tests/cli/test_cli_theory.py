@@ -9,7 +9,7 @@ from parts import require
 from thermoset import theory
 
 require("matplotlib", "plot")
-PICTURES = ["bound.png", "critical.png", "last-index.png", "margins.png", "share.png"]
+PICTURES = ["bound.png", "critical.png", "last-index.png", "margins.png", "share.png", "slopes.png"]
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ def test_without_a_file_it_tells_the_bound(run, tmp_path):
     done = run("--classes", 37)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in (tmp_path / "theory-output").iterdir()] == ["bound.png"]
-    assert line_of(done, "100 ").split()[:3] == ["100", "1.3702", "6.296"]
+    sharp = [f"{theory.sharp_bound(t, 100):.3f}" for t in (theory.critical_temperature(100), 1.0)]
+    assert line_of(done, "100 ").split()[:5] == ["100", "1.3702", "6.296", *sharp]
+    assert "belongs to the proof" in done.stdout
     assert line_of(done, "100 ").endswith("T ≤ 0.8364 and 1.2522 ≤ T ≤ 2.3358 ")
     assert f"{theory.critical_temperature(37):.4f}" in line_of(done, "37 ")
     assert line_of(done, "1,000 ").endswith("T ≤ 0.8364 ")
@@ -51,18 +53,25 @@ def test_on_labelled_logits_it_tells_what_the_library_finds_and_draws_it(run, va
     assert all((made / name).read_bytes().startswith(b"\x89PNG") for name in PICTURES)
     found = theory.explain(ts.load(val), temperatures=np.arange(1, 11) / 2, trials=4, random_state=3)
     assert done.stdout.startswith("900 rows, 12 classes; T* from 90 rows, thresholds from 90, 720 judged; alpha 0.1\n")
-    assert f"{theory.critical_temperature(12):.3f}" in line_of(done, "theory, from C alone")
+    assert f"{theory.critical_temperature(12):.3f}" in line_of(done, "theory: minimum of b(T)")
     assert f"{found.peaks['raps'].size:.2f}" in line_of(done, "measured, RAPS").split()
     assert f"{found.peaks['aps, u = 1'].size:.2f}" in line_of(done, "measured, APS with u = 1").split()
     assert f"From T = 1 to T* = {found.temperature:.4g}" in done.stdout
     bound = line_of(done, "bound: margin above")
     assert f"{found.fixed.by_bound.mean():.1%}, {found.fixed.claimed[found.fixed.by_bound].mean():.0%} true" in bound
+    sharp = line_of(done, "sharp bound: margin above")
+    assert f"{found.fixed.by_sharp.mean():.1%}, {found.fixed.claimed[found.fixed.by_sharp].mean():.0%} true" in sharp
     assert f"{found.drawn.by_proposition.mean():.1%}, 100% true" in line_of(done, "proposition 4.3")
     assert f"{found.fixed.claimed.mean():.1%}" in line_of(done, "counted: do not")
-    assert f"margin {found.median.margin:.3f}" in line_of(done, "Median row by score")
+    typical = f"{len(found.typical.rows)} rows around the median score: margins {found.typical.margin[1]:.2f}"
+    assert typical in done.stdout
+    at = found.slopes.temperature.tolist().index(3.5)
+    numbers = [found.slopes.direct[at], found.slopes.through_threshold[at], found.slopes.slope[at]]
+    assert line_of(done, "3.5 ").split()[2:] == [*(f"{x:+.2f}" for x in numbers), f"{found.classes.gap[at]:.4f}"]
+    assert line_of(done, "infinity").split() == ["infinity", f"{found.limit.size:.2f}", f"{found.limit.gap:.4f}"]
     silent = 1 - found.fixed.by_bound.mean()
     assert f"- {silent:.1%} of the rows have a margin of at most b(T*)" in done.stdout
-    assert done.stdout.count("Wrote ") == 5
+    assert done.stdout.count("Wrote ") == 6
 
 
 @pytest.mark.parametrize(("t", "says"), [(0.3, "rows whose sets do not grow"), (1.4, "rows whose sets do not shrink")])
@@ -73,10 +82,8 @@ def test_both_directions(run, val, t, says):
     assert "≤ or ≥: at an edge of the grid" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("margin", "says"), [(20.0, "is explained by the bound"), (0.5, "is not explained by the bound")]
-)
-def test_the_verdict_on_the_median_row(run, tmp_path, margin, says):
+@pytest.mark.parametrize(("margin", "share"), [(20.0, "100%"), (0.5, "0%")])
+def test_the_verdict_on_rows_around_the_median(run, tmp_path, margin, share):
     # all rows have one margin and their label on top: scores differ by what is behind the second class
     rng = np.random.default_rng(0)
     z = np.sort(rng.uniform(-8, 0, size=(400, 5)), axis=1)[:, ::-1] - 1.0
@@ -84,7 +91,11 @@ def test_the_verdict_on_the_median_row(run, tmp_path, margin, says):
     np.savez(tmp_path / "made.npz", logits=z, labels=np.zeros(400, dtype=int))
     done = run(tmp_path / "made.npz", "--temperature", 1.5, "--temperatures", "1,2,3", "--trials", 2)
     assert done.returncode == 0, done.stderr
-    assert f"growth {says}" in done.stdout
+    found = line_of(done, "33 rows around the median score")
+    assert (
+        f"margins {margin:.2f} (quartiles {margin:.2f} and {margin:.2f}); {share} above b(T*), {share} above b*"
+        in found
+    )
 
 
 def test_logits_without_labels_have_margins_alone(run, val, tmp_path):
@@ -93,7 +104,9 @@ def test_logits_without_labels_have_margins_alone(run, val, tmp_path):
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (tmp_path / "theory-output").iterdir()) == ["bound.png", "share.png"]
     share = theory.bound_share(ts.load(val), [1.3])[0]
-    assert line_of(done, "1.300").split() == ["1.300", f"{theory.bound(1.3, 12):.3f}", f"{share:.1%}"]
+    sharp = theory.sharp_share(ts.load(val), [1.3])[0]
+    numbers = [f"{theory.bound(1.3, 12):.3f}", f"{share:.1%}", f"{theory.sharp_bound(1.3, 12):.3f}", f"{sharp:.1%}"]
+    assert line_of(done, "1.300").split() == ["1.300", *numbers]
     assert "need labels" in done.stdout
 
 

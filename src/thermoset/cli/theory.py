@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["theory"]
 
-_FIGURES = ("bound", "margins", "last-index", "share", "critical")  # that may be drawn
+_FIGURES = ("bound", "margins", "last-index", "share", "slopes", "critical")  # that may be drawn
 _MARGIN = 8.0  # of the paper's typical row, in section 4
 
 
@@ -95,14 +95,15 @@ def _drawn(figures: "Mapping[str, Figure]", out: Path) -> list[Path]:
 def _figures(
     data: "Logits", ends: tuple[float, float], found: "Explanation", subsets: "ClassPeaks"
 ) -> "Mapping[str, Figure]":
-    from thermoset.plots import bound_figure, critical_figure, last_index_figure, margins_figure, share_figure
+    from thermoset import plots
 
     return {
-        "bound": bound_figure(data.n_classes),
-        "margins": margins_figure(data, found.temperature, found.alpha),
-        "last-index": last_index_figure(data, found.alpha),
-        "share": share_figure(data, ends, found),
-        "critical": critical_figure(subsets, found),
+        "bound": plots.bound_figure(data.n_classes),
+        "margins": plots.margins_figure(data, found.temperature, found.alpha),
+        "last-index": plots.last_index_figure(data, found.alpha),
+        "share": plots.share_figure(data, ends, found),
+        "slopes": plots.slopes_figure(found),
+        "critical": plots.critical_figure(subsets, found),
     }
 
 
@@ -118,18 +119,24 @@ def _table(*columns: str) -> "Table":
 
 
 def _bound_alone(console: "Console", classes: int | None, out: Path) -> None:
-    """Without a file: the bound, its minimum and the temperatures of a typical margin."""
-    from thermoset.paper.theory import bound, critical_temperature, temperature_intervals
+    """Without a file: both bounds, the minimum of the paper's and the temperatures of a typical margin."""
+    from thermoset.paper.theory import bound, critical_temperature, sharp_bound, temperature_intervals
     from thermoset.plots import bound_figure
 
     wanted = sorted({10, 100, 1000, *([] if classes is None else [classes])})
-    table = _table("classes", "critical T", "b there", f"a margin of {_MARGIN:g} is above b(T) for")
+    table = _table(
+        "classes", "critical T", "b there", "b* there", "b* at T = 1", f"a margin of {_MARGIN:g} is above b(T) for"
+    )
     for c in wanted:
         best = critical_temperature(c)
-        table.add_row(f"{c:,}", f"{best:.4f}", f"{bound(best, c):.3f}", _spoken(temperature_intervals(_MARGIN, c)))
+        numbers = [f"{x:.3f}" for x in (bound(best, c), sharp_bound(best, c), sharp_bound(1.0, c))]
+        table.add_row(f"{c:,}", f"{best:.4f}", *numbers, _spoken(temperature_intervals(_MARGIN, c)))
     files = _drawn({"bound": bound_figure(classes)}, out)
-    console.print("The bound b(T) on the margin, and the temperature above 1 where it is smallest")
+    console.print(
+        "The paper's bound b(T) on the margin, the temperature above 1 where it is smallest, and the sharp b*(T)"
+    )
     console.print(table)
+    console.print("b* rises with T and has no minimum: the critical temperature belongs to the proof of b.")
     name_files(console, files)
 
 
@@ -139,14 +146,16 @@ def _unlabelled(
     """Logits without labels have margins, and no thresholds."""
     from statistics import median
 
-    from thermoset.paper.theory import bound, bound_share, critical_temperature, margins
+    from thermoset.paper.theory import bound, bound_share, critical_temperature, margins, sharp_bound, sharp_share
     from thermoset.plots import bound_figure, share_figure
 
     best = critical_temperature(data.n_classes)
-    table = _table("T", "b(T)", "rows above")
+    table = _table("T", "b(T)", "rows above", "b*(T), sharp", "rows above")
     for t in sorted({0.5, best, 2.0, *([] if temperature is None else [temperature])}):
-        share = float(bound_share(data, [t])[0])
-        table.add_row(f"{t:.3f}", f"{bound(t, data.n_classes):.3f}", f"{share:.1%}")
+        cells = []
+        for limit, share in ((bound, bound_share), (sharp_bound, sharp_share)):
+            cells += [f"{limit(t, data.n_classes):.3f}", f"{float(share(data, [t])[0]):.1%}"]
+        table.add_row(f"{t:.3f}", *cells)
     middle = median(margins(data).tolist())
     files = _drawn({"bound": bound_figure(data.n_classes), "share": share_figure(data, ends)}, out)
     console.print(f"{len(data):,} rows, {data.n_classes:,} classes, no labels; median margin {middle:.3f}")
@@ -164,7 +173,8 @@ def _show(console: "Console", found: "Explanation", subsets: "ClassPeaks") -> No
     )
     _show_critical(console, found, subsets)
     _show_routes(console, found)
-    _show_median(console, found)
+    _show_typical(console, found)
+    _show_slopes(console, found)
     _show_silence(console, found)
     _show_samples(console, found)
 
@@ -176,7 +186,7 @@ def _show_critical(console: "Console", found: "Explanation", subsets: "ClassPeak
     at_edge = any(peak.at_edge for peak in found.peaks.values())
     table = _table("critical temperature", "T", "T / T*", f"{METRICS['avg_size'].title} there")
     table.caption = "≤ or ≥: at an edge of the grid" if at_edge else None
-    table.add_row("theory, from C alone", f"{found.critical:.3f}", "", "")
+    table.add_row("theory: minimum of b(T)", f"{found.critical:.3f}", "", "")
     for name, peak in found.peaks.items():
         ratio = peak.temperature / found.temperature
         table.add_row(names[name], _place(peak), f"{ratio:.2f}", f"{peak.size:.2f}")
@@ -200,6 +210,7 @@ def _show_routes(console: "Console", found: "Explanation") -> None:
     routes = (found.fixed, found.drawn)
     for name, rows in (
         (f"bound: margin above b(T*) = {found.fixed.bound:.3f}", [one.by_bound for one in routes]),
+        (f"sharp bound: margin above b*(T*) = {found.fixed.sharp:.3f}", [one.by_sharp for one in routes]),
         ("proposition 4.3", [one.by_proposition for one in routes]),
         ("L = 1, trivially" if t > 1 else "L_T = 1, trivially", [one.trivial for one in routes]),
     ):
@@ -217,23 +228,41 @@ def _share_and_truth(rows: "NDArray[np.bool_]", routes: "Routes") -> str:
     return f"{rows.mean():.1%}, {routes.claimed[rows].mean():.0%} true" if rows.any() else "no row"
 
 
-def _show_median(console: "Console", found: "Explanation") -> None:
-    """Whether the step of the paper's typical row is explained, and what its sets do."""
-    median, growth = found.median, "growth" if found.temperature > 1 else "shrinkage"
-    limit = f"b(T*) = {found.fixed.bound:.3f}"
-    if median.by_bound and median.claimed:
-        verdict = f"above {limit}: [bold]{growth} is explained[/] by the bound"
-    elif median.by_bound:
-        verdict = f"above {limit}: the bound predicts {growth}, [bold]which does not happen[/]"
-    else:
-        verdict = f"not above {limit}: [bold]{growth} is not explained[/] by the bound"
-    proposition = "explains it" if median.by_proposition else "says nothing"
-    sizes = [(int(one.before[median.row]), int(one.after[median.row])) for one in (found.fixed, found.drawn)]
+def _show_typical(console: "Console", found: "Explanation") -> None:
+    """Whether the step of the paper's typical rows is explained, and what their sets do."""
+    rows = found.typical
+    low, middle, high = rows.margin
+    claim = "do not shrink" if found.temperature > 1 else "do not grow"
     console.print(
-        f"Median row by score: margin {median.margin:.3f}, {verdict}; proposition 4.3 {proposition}. Its L goes from "
-        f"{sizes[0][0]} to {sizes[0][1]} with u = 1, from {sizes[1][0]} to {sizes[1][1]} with u drawn. "
-        f"Its margin is above b(T) for {_spoken(median.intervals)}."
+        f"{len(rows.rows):,} rows around the median score: margins {middle:.2f} (quartiles {low:.2f} and {high:.2f}); "
+        f"{rows.by_bound:.0%} above b(T*), {rows.by_sharp:.0%} above b*(T*). "
+        f"Proposition 4.3 decides {rows.by_proposition:.0%}; with u = 1 the sets of {rows.claimed:.0%} {claim}. "
+        f"The median of their margins is above b(T) for {_spoken(rows.intervals)}."
     )
+
+
+def _show_slopes(console: "Console", found: "Explanation") -> None:
+    """What moves sizes with u integrated out, and where class coverage goes."""
+    slopes, classes = found.slopes, found.classes
+    n = len(slopes.temperature)
+    if not n:
+        return
+    picked = sorted({round(k * (n - 1) / 7) for k in range(8)})
+    table = _table("T", "AvgSize", "scores fall", "threshold falls", "together", "class gap")
+    table.caption = (
+        "change of AvgSize per unit of T, u integrated out, all rows; class gap: root mean square over classes"
+    )
+    for i in picked:
+        both = (slopes.direct[i], slopes.through_threshold[i], slopes.slope[i])
+        cells = [f"{slopes.size[i]:.2f}", *(f"{x:+.2f}" for x in both), f"{classes.gap[i]:.4f}"]
+        table.add_row(f"{slopes.temperature[i]:g}", *cells)
+    table.add_row("infinity", f"{found.limit.size:.2f}", "", "", "", f"{found.limit.gap:.4f}")
+    console.print("What moves the sizes of APS sets: scores fall as T grows, and so does the threshold")
+    console.print(table)
+    if len(slopes.peaks):
+        console.print(
+            f"The two cancel at T = {', '.join(f'{peak:.2f}' for peak in slopes.peaks)}: there AvgSize peaks."
+        )
 
 
 def _show_silence(console: "Console", found: "Explanation") -> None:
@@ -247,16 +276,21 @@ def _show_silence(console: "Console", found: "Explanation") -> None:
             f"{wrong:.1%} have one above it and do the opposite with u = 1: from the bound to sizes it takes two "
             "assumptions, that one row sets both thresholds and that rows differ by their largest logit."
         )
-    peak = found.peaks["aps"]
-    low, high = sorted((found.critical, peak.temperature))
-    if peak.at_edge:
+    against = ~found.drawn.claimed
+    if against.any():
+        lines.append(
+            "Its premise, that scores grow with margins, is one about u = 1. With u drawn "
+            f"{found.drawn.claimed.mean():.1%} of the rows do as it says; of the others, "
+            f"{found.drawn.only_label.sum() / against.sum():.0%} have one label at one of the temperatures and none at "
+            "the other."
+        )
+    if found.peaks["aps"].at_edge:
         lines.append("Sizes of APS are largest at an edge of the grid: no critical temperature to compare with.")
-    elif peak.temperature > found.critical:
-        lines.append(f"From T = {low:.3g} to {high:.3g} sets still grow, while fewer rows are above the bound.")
-    else:
-        lines.append(f"From T = {low:.3g} to {high:.3g} sets shrink already, while more rows are above the bound.")
-    lines.append("The measured temperature moves with the scale of the logits, the theory's with C alone.")
-    lines.append("LAC, the coverage of classes, and by how much sets grow are outside of it.")
+    lines.append(
+        "The critical temperature is the minimum of b(T) and belongs to its proof: the sharp b*(T) has no minimum, and "
+        "the share of rows above it only falls as T grows. The measured peak moves with the scale of the logits, too."
+    )
+    lines.append("LAC, and by how much sets grow, are outside of it.")
     console.print("\n[bold]Where the theory is silent[/]")
     for line in lines:
         console.print(Padding(f"- {line}", (0, 0, 0, 2), expand=False))

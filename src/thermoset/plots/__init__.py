@@ -27,8 +27,11 @@ from thermoset.plots.theory_figures import (
     plot_bound,
     plot_bound_share,
     plot_by_score,
+    plot_class_gap,
     plot_critical,
+    plot_size_slopes,
     share_figure,
+    slopes_figure,
 )
 
 __all__ = [
@@ -44,6 +47,7 @@ __all__ = [
     "plot_by_score",
     "plot_choice",
     "plot_class_coverage",
+    "plot_class_gap",
     "plot_confidence",
     "plot_critical",
     "plot_label_pairs",
@@ -52,8 +56,10 @@ __all__ = [
     "plot_reliability",
     "plot_set_sizes",
     "plot_size_gap",
+    "plot_size_slopes",
     "plot_strata",
     "plot_sweep",
     "share_figure",
+    "slopes_figure",
     "sweep_figure",
 ]

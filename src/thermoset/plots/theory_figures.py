@@ -1,4 +1,4 @@
-"""Figures of the theory: the bound, margins and last indices by score, shares of rows, critical temperatures."""
+"""Figures of the theory: the bounds, margins and last indices by score, shares of rows, what moves sizes, peaks."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,14 +10,20 @@ from numpy.typing import NDArray
 
 from thermoset.metrics import METRICS
 from thermoset.paper.theory import (
+    ClassCoverage,
     ClassPeaks,
     Explanation,
+    RankLimit,
+    SizeSlopes,
     bound,
     bound_share,
     critical_temperature,
     last_index,
     margins,
     score_order,
+    sharp_bound,
+    sharp_share,
+    sign_share,
 )
 from thermoset.plots.curve_figures import COLOURS, INK, figure, mark_temperatures, plot_sweep
 
@@ -34,33 +40,41 @@ __all__ = [
     "plot_bound",
     "plot_bound_share",
     "plot_by_score",
+    "plot_class_gap",
     "plot_critical",
+    "plot_size_slopes",
     "share_figure",
+    "slopes_figure",
 ]
 
 _PAPER_CLASSES = (10, 100, 1000)
-_STYLES = ("-", "--", "-.", ":")
+_ROOM = 1.12  # above the highest curve, for the names of marks
+_SIGNS = 40  # temperatures at which signs are counted
 _RUN = 101  # rows of a running median
 
 
 def plot_bound(n_classes: Sequence[int], *, ax: "Axes", hottest: float = 5.0) -> "Axes":
-    """The bound b(T) against T for some numbers of classes; dots are its minima, the critical temperatures.
+    """The sharp bound b*(T) and the paper's b(T), dashed, against T for some numbers of classes; dots are minima of b.
 
     >>> _, (ax,) = figure(1)
     >>> plot_bound([10, 1000], ax=ax).get_legend_handles_labels()[1]
-    ['C = 10', 'C = 1,000']
+    ['C = 10', 'C = 1,000', 'b*(T), sharp', "b(T), the paper's"]
     """
     cool, hot = np.linspace(0.02, 0.995, 400), np.linspace(1.005, hottest, 800)
+    grid = np.linspace(0.02, hottest, 500)
     for i, c in enumerate(n_classes):
-        style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": _STYLES[i % len(_STYLES)]}
-        ax.plot(cool, bound(cool, c), linewidth=1.8, label=f"C = {c:,}", **style)
-        ax.plot(hot, bound(hot, c), linewidth=1.8, **style)
+        colour = COLOURS[i % len(COLOURS)]
+        ax.plot(grid, sharp_bound(grid, c), linewidth=2.0, color=colour, label=f"C = {c:,}")
+        for side in (cool, hot):
+            ax.plot(side, bound(side, c), linewidth=1.1, linestyle="--", color=colour)
         best = critical_temperature(c)
         if best < hottest:
-            ax.plot(best, bound(best, c), marker="o", markersize=5, color=style["color"])
+            ax.plot(best, bound(best, c), marker="o", markersize=4.5, color=colour)
+    ax.plot([], [], color=INK, linewidth=2.0, label="b*(T), sharp")
+    ax.plot([], [], color=INK, linewidth=1.1, linestyle="--", label="b(T), the paper's")
     ax.axvline(1.0, color=INK, linewidth=0.8, linestyle=":")
     top = 1.6 * max(float(bound(critical_temperature(c), c)) for c in n_classes)
-    ax.set(xlabel="temperature T", ylabel="bound b(T) on the margin", xlim=(0, hottest), ylim=(0, top))
+    ax.set(xlabel="temperature T", ylabel="bound on the margin", xlim=(0, hottest), ylim=(0, top))
     return ax
 
 
@@ -88,18 +102,66 @@ def plot_by_score(
     return ax
 
 
-def plot_bound_share(
-    temperatures: NDArray[np.float64], share: NDArray[np.float64], *, ax: "Axes", marks: Mapping[str, float]
-) -> "Axes":
-    """Share of rows whose margin is above b(T), against T.
+def plot_bound_share(data: "Logits", ends: tuple[float, float], *, ax: "Axes", marks: Mapping[str, float]) -> "Axes":
+    """Shares of rows against T: above b(T), above the sharp b*(T), and those whose derivative has the sign.
 
+    >>> import thermoset as ts
+    >>> z = 4 * np.random.default_rng(0).normal(size=(50, 5))
     >>> _, (ax,) = figure(1)
-    >>> plot_bound_share(np.array([0.5, 2.0]), np.array([0.9, 0.1]), ax=ax, marks={"T = 1": 1.0}).texts[0].get_text()
-    'T = 1'
+    >>> plot_bound_share(ts.Logits(z), (0.5, 4.0), ax=ax, marks={"T = 1": 1.0}).get_legend_handles_labels()[1]
+    ['derivative has the sign', 'margin above b*(T), sharp', "margin above b(T), the paper's"]
     """
-    ax.plot(temperatures, share, color=COLOURS[2], linewidth=1.8)
+    grid = np.linspace(*ends, 500)
+    few = np.linspace(*ends, _SIGNS)
+    few = few[few != 1]
+    ax.plot(few, sign_share(data, few), color=COLOURS[0], linewidth=1.6, label="derivative has the sign")
+    ax.plot(grid, sharp_share(data, grid), color=COLOURS[2], linewidth=2.0, label="margin above b*(T), sharp")
+    ax.plot(
+        grid, bound_share(data, grid), color=COLOURS[2], linewidth=1.1, linestyle="--",
+        label="margin above b(T), the paper's",
+    )  # fmt: skip
     mark_temperatures(ax, marks)
-    ax.set(xlabel="temperature T", ylabel="rows with a margin above b(T)", ylim=(0, 1.02))
+    ax.set(xlabel="temperature T", ylabel="share of rows", ylim=(0, 1.02))
+    return ax
+
+
+def plot_size_slopes(found: SizeSlopes, *, ax: "Axes") -> "Axes":
+    """The two terms of the derivative of the mean set size, as sizes; where they cross the size peaks.
+
+    >>> from thermoset.paper.theory import size_slopes
+    >>> z, y = 4 * np.random.default_rng(0).normal(size=(50, 5)), np.arange(50) % 5
+    >>> _, (ax,) = figure(1)
+    >>> plot_size_slopes(size_slopes(z, y, [1, 2, 3]), ax=ax).get_legend_handles_labels()[1]
+    ['scores fall: sets grow', 'threshold falls: sets shrink']
+    """
+    t = found.temperature
+    ax.plot(t, found.direct, color=COLOURS[0], linewidth=2.0, label="scores fall: sets grow")
+    ax.plot(
+        t, -found.through_threshold, color=COLOURS[1], linewidth=2.0, linestyle="--",
+        label="threshold falls: sets shrink",
+    )  # fmt: skip
+    mark_temperatures(ax, {f"T = {peak:.2g}": float(peak) for peak in found.peaks[:1]})
+    largest = float(np.max([found.direct, -found.through_threshold], initial=0.0))
+    ax.set(xlabel="temperature T", ylabel="change of AvgSize per unit of T", ylim=(0, _ROOM * largest or 1))
+    return ax
+
+
+def plot_class_gap(found: ClassCoverage, limit: RankLimit, *, ax: "Axes") -> "Axes":
+    """Root mean square gap of class coverage against T, and where it ends as T grows.
+
+    >>> from thermoset.paper.theory import class_coverage, rank_limit
+    >>> z, y = 4 * np.random.default_rng(0).normal(size=(50, 5)), np.arange(50) % 5
+    >>> _, (ax,) = figure(1)
+    >>> plot_class_gap(class_coverage(z, y, [1, 2, 3]), rank_limit(z, y), ax=ax).get_ylabel()
+    'class gap (root mean square)'
+    """
+    ax.plot(found.temperature, found.gap, color=COLOURS[3], linewidth=2.0, label="APS")
+    ax.axhline(limit.gap, color=INK, linewidth=1.1, linestyle="--", label="limit for high T, from ranks alone")
+    best = int(np.argmin([*found.gap, np.inf]))
+    if 0 < best < len(found.gap) - 1:
+        mark_temperatures(ax, {f"T = {found.temperature[best]:.2g}": float(found.temperature[best])})
+    largest = max(*found.gap.tolist(), limit.gap, 0.0)
+    ax.set(xlabel="temperature T", ylabel="class gap (root mean square)", ylim=(0, _ROOM * largest or 1))
     return ax
 
 
@@ -113,7 +175,7 @@ def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mappi
     'classes C'
     """
     sizes = np.unique(np.geomspace(2, max(1000, n_classes), 300).round().astype(int))
-    ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory, from C alone")
+    ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory: minimum of b(T), from C alone")
     kinds = (False, COLOURS[0], "measured, subsets of the classes"), (True, "white", "at an edge of the grid")
     for edge, face, name in kinds:
         size, repeat = np.nonzero(found.at_edge == edge)
@@ -133,16 +195,16 @@ def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mappi
 
 
 def bound_figure(n_classes: int | None = None) -> Figure:
-    """The bound b(T) for 10, 100 and 1000 classes, and for the user's number if it is another.
+    """Both bounds for 10, 100 and 1000 classes, and for the user's number if it is another.
 
     >>> len(bound_figure(209).axes[0].get_legend().get_texts())
-    4
+    6
     """
     made, (ax,) = figure(1)
     own = () if n_classes is None or n_classes in _PAPER_CLASSES else (n_classes,)
     plot_bound(sorted({*_PAPER_CLASSES, *own}), ax=ax)
-    ax.set_title("Dots: critical temperatures", loc="left", fontsize="small")
-    ax.legend(frameon=False, loc="lower right")
+    ax.set_title("Dots: minima of b, which the sharp bound does not have", loc="left", fontsize="small")
+    ax.legend(frameon=False, loc="lower right", fontsize="small", ncols=2)
     return made
 
 
@@ -188,30 +250,47 @@ def last_index_figure(data: "Logits", alpha: float, temperatures: Sequence[float
 
 
 def share_figure(data: "Logits", ends: tuple[float, float], explanation: Explanation | None = None) -> Figure:
-    """Share of rows above the bound, beside the measured mean set sizes, with the critical temperatures of both.
+    """Shares of rows that the bounds speak for, beside the measured mean set sizes, with the temperatures of both.
 
     >>> import thermoset as ts
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 4, 300)
     >>> data = ts.Logits(3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]), labels)
     >>> [ax.get_ylabel() for ax in share_figure(data, (0.5, 5.0)).axes]
-    ['rows with a margin above b(T)']
+    ['share of rows']
     """
     critical = critical_temperature(data.n_classes)
-    theory = {"theory": critical} if ends[0] < critical < ends[1] else {}
-    grid = np.linspace(*ends, 500)
-    share = bound_share(data, grid)
-    if explanation is None:
-        made, (ax,) = figure(1)
-        plot_bound_share(grid, share, ax=ax, marks=theory)
-        return made
+    theory = {"minimum of b": critical} if ends[0] < critical < ends[1] else {}
+    made, panels = figure(1 if explanation is None else 2)
+    marks = theory
+    if explanation is not None:
+        peak = explanation.peaks["aps"]
+        found = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
+        marks = dict(sorted(found.items(), key=lambda mark: mark[1]))  # the first is named on its left
+        title = f"{METRICS['avg_size'].title} (u drawn)"
+        plot_sweep(explanation.curves, "avg_size", ax=panels[1], ylabel=title, marks=marks)
+        panels[1].legend(frameon=False, loc="center right")
+    plot_bound_share(data, ends, ax=panels[0], marks=marks)
+    _legend_above(panels[0])
+    return made
+
+
+def slopes_figure(explanation: Explanation) -> Figure:
+    """What moves mean set sizes, with u integrated out, and how evenly classes are covered on the way.
+
+    >>> from thermoset.paper.theory import explain
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 20, size=1000)
+    >>> logits = 3 * (rng.normal(size=(1000, 20)) + 3 * np.eye(20)[labels])
+    >>> made = slopes_figure(explain(logits, labels, temperatures=[0.5, 1, 2, 4], trials=2))
+    >>> [ax.get_xlabel() for ax in made.axes]
+    ['temperature T', 'temperature T']
+    """
     made, (left, right) = figure(2)
-    peak = explanation.peaks["aps"]
-    found = {**theory, **({} if peak.at_edge else {"APS peak": peak.temperature})}
-    marks = dict(sorted(found.items(), key=lambda mark: mark[1]))  # the first is named on its left
-    plot_bound_share(grid, share, ax=left, marks=marks)
-    plot_sweep(explanation.curves, "avg_size", ax=right, ylabel=f"{METRICS['avg_size'].title} (u drawn)", marks=marks)
-    right.legend(frameon=False, loc="center right")
+    plot_size_slopes(explanation.slopes, ax=left)
+    plot_class_gap(explanation.classes, explanation.limit, ax=right)
+    for ax in (left, right):
+        _legend_above(ax)
     return made
 
 
@@ -230,6 +309,11 @@ def critical_figure(found: ClassPeaks, explanation: Explanation) -> Figure:
     peaks = {name.upper(): explanation.peaks[name].temperature for name in ("aps", "raps")}
     plot_critical(found, ax=ax, n_classes=explanation.n_classes, peaks=peaks)
     return made
+
+
+def _legend_above(ax: "Axes") -> None:
+    """A legend over the panel, where it covers nothing."""
+    ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
 
 
 def _legend(ax: "Axes", place: Literal["upper left", "center right"]) -> None:

@@ -130,6 +130,12 @@ def bound(temperature, n_classes):
     return max(t / (t - 1) * mp.log(4 * t), t / (t + 1) * mp.log(4 * t * (c - 1) ** 2))
 
 
+def sharp_excess(margin, temperature, n_classes):
+    """The equation of the sharp bound for a flat tail, left side minus right side."""
+    d, t, c = mp.mpf(margin), mp.mpf(temperature), n_classes
+    return d * (1 - 1 / t) + 2 * mp.log(1 + (c - 1) * mp.exp(-d)) - 2 * mp.log(1 + (c - 1) * mp.exp(-d / t)) - mp.log(t)
+
+
 def entropy(z, temperature):
     """Entropy of softmax(z / T) above log k, its limit for T -> 0: k classes equal the top one."""
     w, k = weights(z, temperature), z.count(z[0])

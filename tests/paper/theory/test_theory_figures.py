@@ -30,9 +30,14 @@ def named(ax):
 def test_the_bound_is_drawn_for_the_papers_classes_and_the_users(own, want):
     made = plots.bound_figure(own)
     (ax,) = made.axes
-    assert list(named(ax)) == [f"C = {c:,}" for c in want]
-    for line, c in zip(named(ax).values(), want, strict=True):
-        assert np.array_equal(line.get_ydata(), theory.bound(line.get_xdata(), c))
+    assert list(named(ax)) == [*(f"C = {c:,}" for c in want), "b*(T), sharp", "b(T), the paper's"]
+    papers = [line for line in ax.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    for i, c in enumerate(want):
+        line = named(ax)[f"C = {c:,}"]
+        assert np.array_equal(line.get_ydata(), theory.sharp_bound(line.get_xdata(), c))
+        for side in papers[2 * i : 2 * i + 2]:
+            assert np.array_equal(side.get_ydata(), theory.bound(side.get_xdata(), c))
+            assert side.get_color() == line.get_color()
     dots = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "o"]
     best = [theory.critical_temperature(c) for c in want]
     assert dots == [[t, theory.bound(t, c)] for t, c in zip(best, want, strict=True)]
@@ -77,12 +82,17 @@ def test_few_rows_have_no_running_median(data):
 def test_shares_stand_beside_the_measured_sizes_with_both_critical_temperatures(data, explanation):
     made = plots.share_figure(data, (0.5, 32.0), explanation)
     left, right = made.axes
-    curve = left.lines[0]
-    assert curve.get_ydata().tolist() == theory.bound_share(data, curve.get_xdata()).tolist()
+    for name, share in (
+        ("derivative has the sign", theory.sign_share),
+        ("margin above b*(T), sharp", theory.sharp_share),
+        ("margin above b(T), the paper's", theory.bound_share),
+    ):
+        curve = named(left)[name]
+        assert curve.get_ydata().tolist() == share(data, curve.get_xdata()).tolist()
     assert named(right)["APS"].get_ydata().tolist() == explanation.curves.curve("avg_size", "aps").tolist()
     assert not explanation.peaks["aps"].at_edge
     marks = {text.get_text(): text.xy[0] for text in right.texts}
-    assert marks == {"theory": explanation.critical, "APS peak": explanation.peaks["aps"].temperature}
+    assert marks == {"minimum of b": explanation.critical, "APS peak": explanation.peaks["aps"].temperature}
     assert {text.get_text() for text in left.texts} == set(marks)
     made.draw_without_rendering()
 
@@ -96,7 +106,27 @@ def test_a_peak_at_the_edge_and_a_critical_temperature_beyond_it_are_not_marked(
 
 def test_without_labels_there_is_the_share_alone(data):
     (ax,) = plots.share_figure(data, (0.5, 5.0)).axes
-    assert [text.get_text() for text in ax.texts] == ["theory"]
+    assert [text.get_text() for text in ax.texts] == ["minimum of b"]
+
+
+def test_the_terms_of_the_slope_and_the_class_gap_with_its_limit(explanation):
+    made = plots.slopes_figure(explanation)
+    left, right = made.axes
+    slopes, classes = explanation.slopes, explanation.classes
+    assert named(left)["scores fall: sets grow"].get_ydata().tolist() == slopes.direct.tolist()
+    shrinking = named(left)["threshold falls: sets shrink"].get_ydata()
+    assert shrinking.tolist() == (-slopes.through_threshold).tolist()
+    assert [text.xy[0] for text in left.texts] == slopes.peaks[:1].tolist()
+    assert named(right)["APS"].get_ydata().tolist() == classes.gap.tolist()
+    assert named(right)["limit for high T, from ranks alone"].get_ydata()[0] == explanation.limit.gap
+    made.draw_without_rendering()
+
+
+def test_no_slopes_are_drawn_where_probabilities_underflow(data):
+    far = Logits(1e5 * data.logits, data.labels)
+    made = plots.slopes_figure(theory.explain(far, temperature=2.0, temperatures=[1.0, 2.0], trials=2))
+    made.draw_without_rendering()
+    assert not made.axes[0].texts
 
 
 def test_critical_temperatures_of_theory_data_and_subsets(data, explanation):
@@ -108,7 +138,7 @@ def test_critical_temperatures_of_theory_data_and_subsets(data, explanation):
     )
     (ax,) = plots.critical_figure(subsets, explanation).axes
     lines = named(ax)
-    curve = lines["theory, from C alone"]
+    curve = lines["theory: minimum of b(T), from C alone"]
     assert curve.get_ydata().tolist() == theory.critical_temperature(curve.get_xdata()).tolist()
     assert lines["measured, subsets of the classes"].get_xydata().tolist() == [[3, 4.0], [5, 3.0], [5, 2.0]]
     assert lines["at an edge of the grid"].get_xydata().tolist() == [[3, 5.0]]
@@ -119,4 +149,4 @@ def test_no_subsets_is_no_obstacle(data, explanation):
     nothing = theory.peaks_by_classes(data.take(range(20)), temperatures=[1.0])
     made = plots.critical_figure(nothing, explanation)
     made.draw_without_rendering()
-    assert list(named(made.axes[0])) == ["theory, from C alone", "measured, APS", "measured, RAPS"]
+    assert list(named(made.axes[0])) == ["theory: minimum of b(T), from C alone", "measured, APS", "measured, RAPS"]

@@ -71,12 +71,18 @@ def test_an_explanation_is_its_parts():
     assert np.array_equal(found.fixed.after, want.after)
     assert np.array_equal(found.fixed.by_bound, want.by_bound)
     assert found.drawn.randomized
-    middle = found.median
-    order = theory.score_order(fresh)
-    assert middle.row == order[299], "as many rows before it as after, but for one"
-    assert middle.margin == theory.margins(fresh)[middle.row]
-    assert middle.by_bound == bool(want.by_bound[middle.row])
-    assert middle.claimed == bool(want.claimed[middle.row])
+    assert found.fixed.sharp == theory.sharp_bound(found.temperature, 10)
+    typical, order = found.typical, theory.score_order(fresh)
+    assert typical.rows.tolist() == order[269:330].tolist(), (
+        "the middle tenth, as many rows before it as after but for one"
+    )
+    assert typical.margin.tolist() == np.quantile(theory.margins(fresh)[typical.rows], [0.25, 0.5, 0.75]).tolist()
+    for name in ("by_bound", "by_sharp", "by_proposition", "claimed"):
+        assert getattr(typical, name) == getattr(want, name)[typical.rows].mean()
+    slopes = theory.size_slopes(data, temperatures=GRID)
+    assert found.slopes.slope.tolist() == slopes.slope.tolist()
+    assert found.classes.gap.tolist() == theory.class_coverage(data, temperatures=GRID).gap.tolist()
+    assert found.limit.size == theory.rank_limit(data).size
     curves = sweep(data, None, GRID, ["aps", "raps"], [0.1], 6, "0.2", 0.3, 3)
     assert np.array_equal(found.curves.trial_values, curves.trial_values)
     assert found.peaks["raps"].temperature == theory.measured_peak(curves, "raps").temperature
@@ -105,3 +111,34 @@ def test_a_given_temperature_takes_the_place_of_the_fitted_one():
         theory.explain(z, labels, alpha=0.001)
     with pytest.raises(InputError, match="needs labels"):
         theory.explain(z)
+
+
+def test_derivatives_are_taken_at_few_temperatures_and_not_where_probabilities_underflow():
+    z, labels = generated(300, 4, signal=-0.5)
+    found = theory.explain(z, labels, temperatures=np.linspace(0.5, 5, 91), trials=2)
+    assert len(found.slopes.temperature) == len(found.classes.temperature) == 25
+    assert (found.slopes.temperature[0], found.slopes.temperature[-1]) == (0.5, 5.0)
+    for scale in (1e5, 1e306):
+        far = theory.explain(scale * z, labels, temperature=2.0, temperatures=[0.5, 1.0, 2.0], trials=2)
+        assert not len(far.slopes.temperature)
+        assert not len(far.slopes.peaks)
+        assert far.classes.gap.shape == (0,)
+
+
+def test_rows_against_the_claim_with_u_drawn_lose_their_only_label():
+    # every label is on top. Heat lowers p_1 and the scores u p_1 of unsure rows, and with them the threshold; sure rows
+    # keep theirs, so that u alone decides, and those with u between the two thresholds are empty when hot
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(2000, 5))
+    z[:, 0] = z[:, 1:].max(axis=1) + np.where(np.arange(2000) < 1000, 200.0, 3.0)
+    data = Logits(z, np.zeros(2000, dtype=int))
+    rows, fresh = data.split(0.2)
+    found = theory.routes(rows, fresh, 4.0, randomized=True)
+    against = ~found.claimed
+    assert against.any()
+    assert found.only_label.tolist() == against.tolist()
+    assert set(found.sizes_before[against].tolist()) == {1}
+    assert set(found.sizes_after[against].tolist()) == {0}
+    cool = theory.routes(rows, fresh, 0.5, randomized=True)
+    assert np.all(cool.before[cool.only_label] == 1)
+    assert np.all(cool.after[cool.only_label] == 2)

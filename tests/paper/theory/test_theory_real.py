@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conftest import REAL
-from thermoset import Logits, sweep, theory
+from thermoset import Logits, TemperatureScaler, sweep, theory
 from thermoset.conformal import scores
 from thermoset.sweeping import temperature_grid
 
@@ -21,6 +21,8 @@ def test_no_row_refutes_a_statement(real, name):
             theory.theorem_4_1(z, min(t, 1), max(t, 1), m),
             theory.theorem_4_4(z, t),
             theory.theorem_4_4(z, t, m),
+            theory.sharp_theorem(z, t),
+            theory.sharp_theorem(z, t, m),
             theory.entropy_proposition(z, t),
             theory.lemma_1(z, t),
             theory.lemma_2(z, t, m, other),
@@ -49,6 +51,17 @@ def test_proposition_4_3_proves_only_what_happens(real, name):
             found = theory.routes(conformal, fresh, t, randomized=randomized)
             assert len(found.proposition.explained) > 0.05 * len(fresh)
             assert not len(found.proposition.violations)
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if not name.startswith("imagenet")])
+def test_with_u_drawn_most_rows_follow_and_the_others_mostly_lose_their_only_label(real, name):
+    calibration, conformal, fresh = Logits(*real(name)).split(0.1, 0.1)
+    t = TemperatureScaler().fit(calibration).temperature_
+    found = theory.routes(conformal, fresh, t, randomized=True)
+    assert found.claimed.mean() > 0.9
+    assert found.only_label.sum() > 0.5 * np.count_nonzero(~found.claimed)
+    larger = found.before > 2
+    assert found.claimed[larger].mean() > 0.9
 
 
 def test_rows_that_grow_stay_and_shrink_are_as_many_as_others_counted(real, expected):

@@ -2,7 +2,7 @@
 
 Every quantity is a function of logits (n, C), in any order of classes, and of a temperature; every statement is a check
 that says which rows satisfy its premise and its conclusion. The theory is about the deterministic APS score (u = 1) and
-finite logits.
+finite logits. What it leaves open is here too: the sharp bound, what moves sizes with u integrated out, class coverage.
 
 >>> critical_temperature(100)  # doctest: +ELLIPSIS
 1.370...
@@ -14,8 +14,9 @@ Check(premise holds for 1 of 2, conclusion fails for 0 of those)
 """
 
 from thermoset.paper.theory.bound import BoundIntervals, bound, bound_share, critical_temperature, temperature_intervals
+from thermoset.paper.theory.class_coverage import ClassCoverage, RankLimit, class_coverage, rank_limit
 from thermoset.paper.theory.entropy import entropy, entropy_slope
-from thermoset.paper.theory.explain import Explanation, MedianRow, explain
+from thermoset.paper.theory.explain import Explanation, TypicalRows, explain
 from thermoset.paper.theory.gaps import difference, gap, gap_derivative, last_index, margins
 from thermoset.paper.theory.limits import limit_scores, limit_sizes
 from thermoset.paper.theory.peaks import ClassPeaks, Peak, measured_peak, peaks_by_classes
@@ -32,19 +33,25 @@ from thermoset.paper.theory.propositions import (
 )
 from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, score_order
 from thermoset.paper.theory.routes import Routes, routes
+from thermoset.paper.theory.sharp import sharp_bound, sharp_share, sharp_theorem, sign_share
 from thermoset.paper.theory.sizes import paper_sizes, row_u
+from thermoset.paper.theory.slopes import SizeSlopes, size_slopes
 
 __all__ = [
     "BoundIntervals",
     "Check",
+    "ClassCoverage",
     "ClassPeaks",
     "Explanation",
-    "MedianRow",
     "Peak",
     "QuantileSamples",
+    "RankLimit",
     "Routes",
+    "SizeSlopes",
+    "TypicalRows",
     "bound",
     "bound_share",
+    "class_coverage",
     "corollary_4_2",
     "critical_temperature",
     "difference",
@@ -66,9 +73,15 @@ __all__ = [
     "peaks_by_classes",
     "proposition_4_3",
     "quantile_samples",
+    "rank_limit",
     "routes",
     "row_u",
     "score_order",
+    "sharp_bound",
+    "sharp_share",
+    "sharp_theorem",
+    "sign_share",
+    "size_slopes",
     "temperature_intervals",
     "theorem_4_1",
     "theorem_4_4",

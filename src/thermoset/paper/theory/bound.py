@@ -7,6 +7,7 @@ Both branches of the paper's eq. 6 are one formula: with h = ln 4 + |ln T|,
 It rises from 0 to infinity on (0, 1), falls from infinity to its minimum at the critical temperature, and rises again.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -16,10 +17,21 @@ from scipy.special import lambertw
 
 from thermoset.errors import InputError
 from thermoset.paper.theory.gaps import margins
-from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits
+from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, finite_logits
 from thermoset.quoting import quoted
 
-__all__ = ["BoundIntervals", "bound", "bound_share", "critical_temperature", "temperature_intervals"]
+__all__ = [
+    "BoundIntervals",
+    "bound",
+    "bound_share",
+    "checked_classes",
+    "checked_temperatures",
+    "critical_temperature",
+    "last_where",
+    "plain",
+    "share_above",
+    "temperature_intervals",
+]
 
 _MOST_CLASSES = 2**62  # what fits 64 bits, with room
 
@@ -39,11 +51,11 @@ def bound(temperature: ArrayLike, n_classes: ArrayLike) -> Floats | float:
     >>> bound([0.5, 1.0, 1.5], 100).round(3)
     array([3.757,   inf, 6.589])
     """
-    t, c = _checked_temperatures(temperature), _checked_classes(n_classes)
+    t, c = checked_temperatures(temperature), checked_classes(n_classes)
     h = np.log(4.0) + np.abs(np.log(t))
     with np.errstate(divide="ignore", over="ignore"):
         largest = np.maximum(h * (t / np.abs(t - 1)), (h + 2 * np.log(c - 1.0)) * (t / (t + 1)))
-    return _plain(largest)
+    return plain(largest)
 
 
 @overload
@@ -60,8 +72,8 @@ def critical_temperature(n_classes: ArrayLike) -> Floats | float:
     >>> critical_temperature([2, 3, 4, 10, 100, 1000]).round(4)
     array([3.6926, 3.6926, 3.3669, 1.9302, 1.3702, 1.2308])
     """
-    a = np.maximum(np.log(_checked_classes(n_classes) - 1.0), 1.0)
-    return _plain(-lambertw(-a * np.exp(-a) / 4, k=-1).real / a)
+    a = np.maximum(np.log(checked_classes(n_classes) - 1.0), 1.0)
+    return plain(-lambertw(-a * np.exp(-a) / 4, k=-1).real / a)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +106,15 @@ def temperature_intervals(margin: ArrayLike, n_classes: int) -> BoundIntervals:
     best = critical_temperature(n_classes)
     cold, warm = given > bound(coldest, n_classes), given > bound(best, n_classes)
     always = given > bound(hottest, n_classes)
+
+    def edge(inside: float, outside: float) -> Floats:
+        ends = (np.full(given.shape, end) for end in (inside, outside))
+        return last_where(lambda t: given > bound(t, n_classes), *ends)
+
     return BoundIntervals(
-        cool_to=np.where(cold, _edge(given, n_classes, coldest, 1.0), np.nan),
-        hot_from=np.where(warm, _edge(given, n_classes, best, 1.0), np.nan),
-        hot_to=np.where(warm, np.where(always, np.inf, _edge(given, n_classes, best, hottest)), np.nan),
+        cool_to=np.where(cold, edge(coldest, 1.0), np.nan),
+        hot_from=np.where(warm, edge(best, 1.0), np.nan),
+        hot_to=np.where(warm, np.where(always, np.inf, edge(best, hottest)), np.nan),
     )
 
 
@@ -108,31 +125,35 @@ def bound_share(logits: Any, temperatures: ArrayLike) -> Floats:
     array([0.5, 0. , 0.5])
     """
     data = finite_logits(logits)
-    limits = bound(_checked_temperatures(temperatures), data.n_classes)
-    found = np.sort(margins(data))
-    return np.asarray(1 - np.searchsorted(found, limits, side="right") / len(data))
+    return share_above(margins(data), bound(checked_temperatures(temperatures), data.n_classes))
 
 
-def _edge(margin: Floats, n_classes: int, inside: float, outside: float) -> Floats:
-    """Last number from `inside` towards `outside` at which the margin is above b.
+def share_above(margin: Floats, limits: Floats) -> Floats:
+    """Share of margins above each limit."""
+    return np.asarray(1 - np.searchsorted(np.sort(margin), limits, side="right") / len(margin))
+
+
+def last_where(holds: Callable[[Floats], Bools], inside: Floats, outside: Floats) -> Floats:
+    """Last numbers from `inside` towards `outside`, both positive, at which `holds`; it turns once between the two.
 
     Bisection of the numbers' bit patterns, which are ordered as positive floats are: 64 steps reach neighbours.
     """
-    near: Ints = np.full(margin.shape, inside).view(np.int64)
-    far: Ints = np.full(margin.shape, outside).view(np.int64)
+    near: Ints = np.array(inside, dtype=np.float64).view(np.int64)
+    far: Ints = np.array(outside, dtype=np.float64).view(np.int64)
     for _ in range(64):
         middle = near + (far - near) // 2
-        above = margin > bound(middle.view(np.float64), n_classes)
-        near, far = np.where(above, middle, near), np.where(above, far, middle)
+        good = holds(np.asarray(middle).view(np.float64))
+        near, far = np.where(good, middle, near), np.where(good, far, middle)
     return np.asarray(near).view(np.float64)
 
 
-def _plain(values: Any) -> Floats | float:
+def plain(values: Any) -> Floats | float:
     """A number for numbers, an array for arrays."""
     return float(values) if np.ndim(values) == 0 else np.asarray(values)
 
 
-def _checked_temperatures(temperature: ArrayLike) -> Floats:
+def checked_temperatures(temperature: ArrayLike) -> Floats:
+    """Read temperatures, of any number."""
     try:
         found = np.asarray(temperature, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -142,7 +163,8 @@ def _checked_temperatures(temperature: ArrayLike) -> Floats:
     return found
 
 
-def _checked_classes(n_classes: ArrayLike) -> Ints:
+def checked_classes(n_classes: ArrayLike) -> Ints:
+    """Read numbers of classes."""
     found = np.asarray(n_classes)
     if found.dtype.kind not in "iu" or not np.all((found >= 2) & (found <= _MOST_CLASSES)):
         raise InputError(f"n_classes must be a whole number >= 2, up to 2**62; got {quoted(n_classes)}.")

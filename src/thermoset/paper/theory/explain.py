@@ -4,34 +4,52 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from thermoset.bounds import checked_temperature
 from thermoset.calibration import TemperatureScaler
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.paper.theory.bound import BoundIntervals, critical_temperature, temperature_intervals
+from thermoset.paper.theory.class_coverage import ClassCoverage, RankLimit, class_coverage, rank_limit
 from thermoset.paper.theory.peaks import Peak, measured_peak, size_sweep
 from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, score_order
 from thermoset.paper.theory.routes import Routes, routes
-from thermoset.paper.theory.sorted_rows import Ints, checked_rank, finite_logits
+from thermoset.paper.theory.slopes import SizeSlopes, size_slopes
+from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, distances, finite_logits
 from thermoset.sweeping import Sweep
 
-__all__ = ["Explanation", "MedianRow", "explain"]
+__all__ = ["Explanation", "TypicalRows", "explain"]
+
+_SLOPES = 25  # temperatures at which derivatives are taken
+_DEEPEST = 650.0  # (z_1 - z_y) / T whose exponential is still an ordinary number
 
 
 @dataclass(frozen=True, eq=False)
-class MedianRow:
-    """The evaluation row whose deterministic APS score at T = 1 is the median: the paper's typical sample.
+class TypicalRows:
+    """The evaluation rows in the middle tenth by deterministic APS score at T = 1: the paper's typical samples.
 
-    `by_bound` and `by_proposition` say which route explains what its set does from 1 to T*, `claimed` whether its L did
-    so; `intervals` are the temperatures at which its margin is above the bound.
+    Neighbours by score differ much in their margins, so one row, the median, would be decided by chance.
+
+    Attributes
+    ----------
+    rows : (k,)
+        Their numbers, by rising score.
+    margin : (3,)
+        Lower quartile, median and upper quartile of their margins.
+    by_bound, by_sharp, by_proposition, claimed : float
+        Share of them that each route speaks for, and for which the claim is true, from 1 to T* with u = 1.
+    intervals : BoundIntervals
+        The temperatures at which their median margin is above b(T).
     """
 
-    row: int
-    margin: float
-    by_bound: bool
-    by_proposition: bool
-    claimed: bool
+    rows: Ints
+    margin: Floats
+    by_bound: float
+    by_sharp: float
+    by_proposition: float
+    claimed: float
     intervals: BoundIntervals
 
 
@@ -46,12 +64,19 @@ class Explanation:
     n_classes, alpha, temperature
         C, the level, and T*.
     critical : float
-        The critical temperature of the theory, from C alone.
+        The critical temperature of the theory, from C alone: the minimum of the proof's bound b(T).
     peaks : mapping
         Where mean set sizes peak, by name: "aps" and "raps" (u drawn), "aps, u = 1".
     drawn, fixed : Routes
         What the three routes say of the step from 1 to T*, with u drawn and with u = 1.
-    median : MedianRow
+    typical : TypicalRows
+    slopes : SizeSlopes
+        What moves the mean size of APS sets, at up to 25 temperatures of the grid; all rows are the population. Not at
+        temperatures so low that probabilities of labels underflow.
+    classes : ClassCoverage
+        Class coverage of APS sets at the same temperatures.
+    limit : RankLimit
+        Where size and class coverage end as T grows.
     samples : QuantileSamples
         The quantile samples of the threshold rows at T = 0.5, 1, T* and 2.
     curves : Sweep
@@ -66,7 +91,10 @@ class Explanation:
     peaks: Mapping[str, Peak]
     drawn: Routes
     fixed: Routes
-    median: MedianRow
+    typical: TypicalRows
+    slopes: SizeSlopes
+    classes: ClassCoverage
+    limit: RankLimit
     samples: QuantileSamples
     curves: Sweep
 
@@ -96,6 +124,8 @@ def explain(
     >>> found = explain(logits, labels, temperatures=[0.5, 1, 2, 3, 4, 8], trials=20)
     >>> round(found.critical, 2), found.peaks["aps"].temperature
     (1.64, 3.0)
+    >>> found.slopes.peaks.round(1)  # where scores fall as fast as the threshold
+    array([2.6])
     >>> len(found.fixed.proposition.violations), len(found.drawn.proposition.violations)
     (0, 0)
     """
@@ -122,6 +152,7 @@ def explain(
         "random_state": random_state,
     }
     curves, peaks = _measured(data, protocol, progress or (lambda _done, _total: None))
+    grid = _slope_grid(data, curves.temperatures)
     return Explanation(
         n_rows=(len(calibration), len(conformal), len(fresh)),
         n_classes=data.n_classes,
@@ -131,7 +162,10 @@ def explain(
         peaks=peaks,
         drawn=drawn,
         fixed=fixed,
-        median=_median_row(score_order(fresh), fixed, data.n_classes),
+        typical=_typical_rows(score_order(fresh), fixed, data.n_classes),
+        slopes=size_slopes(data, temperatures=grid, alpha=alpha),
+        classes=class_coverage(data, temperatures=grid, alpha=alpha),
+        limit=rank_limit(data, alpha=alpha),
         samples=quantile_samples(conformal, temperatures=sorted({0.5, 1.0, t, 2.0}), alpha=alpha),
         curves=curves,
     )
@@ -147,14 +181,27 @@ def _measured(
     return curves, {**peaks, "aps, u = 1": measured_peak(plain)}
 
 
-def _median_row(order: Ints, fixed: Routes, n_classes: int) -> MedianRow:
-    row = int(order[(len(order) - 1) // 2])
-    margin = float(fixed.margin[row])
-    return MedianRow(
-        row=row,
-        margin=margin,
-        by_bound=bool(fixed.by_bound[row]),
-        by_proposition=bool(fixed.by_proposition[row]),
-        claimed=bool(fixed.claimed[row]),
-        intervals=temperature_intervals(margin, n_classes),
+def _slope_grid(data: Logits, temperatures: Floats) -> list[float]:
+    """At most 25 temperatures of the grid, its ends among them, at which no label's probability underflows."""
+    own = data.logits[np.arange(len(data)), data.require_labels("explain")].astype(np.float64)
+    deepest = float(distances(own, data.logits.max(axis=1).astype(np.float64), 1.0).max())
+    able = temperatures[temperatures * _DEEPEST >= deepest]
+    places = np.linspace(0, len(able) - 1, min(len(able), _SLOPES)).round().astype(int)
+    found: list[float] = able[places].tolist()
+    return found
+
+
+def _typical_rows(order: Ints, fixed: Routes, n_classes: int) -> TypicalRows:
+    half = max(len(order) // 20, 1)
+    middle = (len(order) - 1) // 2
+    rows = order[max(middle - half, 0) : middle + half + 1]
+    quartiles = np.quantile(fixed.margin[rows], [0.25, 0.5, 0.75])
+    return TypicalRows(
+        rows=rows,
+        margin=quartiles,
+        by_bound=float(fixed.by_bound[rows].mean()),
+        by_sharp=float(fixed.by_sharp[rows].mean()),
+        by_proposition=float(fixed.by_proposition[rows].mean()),
+        claimed=float(fixed.claimed[rows].mean()),
+        intervals=temperature_intervals(float(quartiles[1]), n_classes),
     )

@@ -21,7 +21,7 @@ from thermoset.errors import InputError
 from thermoset.paper.theory.sizes import checked_u, row_u
 from thermoset.paper.theory.sorted_rows import Floats, Ints, each_row, finite_logits, label_ranks
 
-__all__ = ["Limit", "limit_scores", "limit_sizes"]
+__all__ = ["Limit", "limit_scores", "limit_sizes", "penalties"]
 
 Limit = Literal["cold", "hot"]
 
@@ -44,7 +44,8 @@ def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: A
     one = _cold if limit == "cold" else _hot
     pairs = np.empty((len(data), 2, data.n_classes))
     each_row(data, pairs, lambda ranked, rows: one(ranked, given[rows, None]))
-    return ScorePairs(pairs[:, 0] + _penalty(score, given, data.n_classes), pairs[:, 1])
+    at = penalties(score, data.n_classes)
+    return ScorePairs(pairs[:, 0] + at[0] + given[:, None] * (at[1] - at[0]), pairs[:, 1])
 
 
 def limit_sizes(
@@ -100,10 +101,10 @@ def _hot(ranked: Floats, u: Floats) -> Floats:
     return np.stack([share, above + u * tilt], axis=1)
 
 
-def _penalty(score: Score, u: Floats, n_classes: int) -> Floats:
-    """What RAPS adds at each rank, whatever the temperature: its score where no mass is above. Affine in u."""
+def penalties(score: Score, n_classes: int) -> Floats:
+    """What RAPS adds at each rank whatever the temperature, at u = 0 and at u = 1, (2, C); affine in u between."""
     at, nothing_above = np.empty((2, n_classes)), Shares(0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
     for end, row in enumerate(at):
         for rank in range(1, n_classes + 1):
             row[rank - 1] = score_value(score.formula, rank, nothing_above, float(end))
-    return np.asarray(at[0] + u[:, None] * (at[1] - at[0]))
+    return at

@@ -39,6 +39,7 @@ from thermoset.paper.theory.sorted_rows import (
 __all__ = [
     "Check",
     "corollary_4_2",
+    "derivative_has_sign",
     "entropy_proposition",
     "gap_proposition",
     "lemma_1",
@@ -160,11 +161,16 @@ def theorem_4_4(logits: Any, temperature: float, m: ArrayLike = 1) -> Check:
     Check(premise holds for 1 of 2, conclusion fails for 0 of those)
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
+    return Check(margins(data) > bound(t, data.n_classes), derivative_has_sign(data, t, m))
+
+
+def derivative_has_sign(data: Logits, temperature: float, m: ArrayLike) -> Bools:
+    """Whether g falls (T < 1: rises) as the largest logit grows, in each row: what theorem 4.4 concludes."""
     places = checked_places(m, len(data), data.n_classes)
     if places.min() < 1 or places.max() >= data.n_classes:
         raise InputError(f"m must lie from 1 to {data.n_classes - 1}: the gap of all classes is 0 always; got {m!r}.")
-    first, second = slope_logs(data, t, places)
-    return Check(margins(data) > bound(t, data.n_classes), first < second if t > 1 else first > second)
+    first, second = slope_logs(data, temperature, places)
+    return np.asarray(first < second if temperature > 1 else first > second)
 
 
 def entropy_proposition(logits: Any, temperature: float) -> Check:

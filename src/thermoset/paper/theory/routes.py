@@ -1,8 +1,8 @@
 """Three ways from theory to set sizes, row by row: the bound, proposition 4.3, and counting.
 
-The bound needs nothing but a row's margin, and two assumptions beside it: that one row sets both thresholds, and that
-rows differ by their largest logit. The proposition needs the two thresholds and assumes nothing. Counting is what
-happens.
+The bound, b(T) or the sharp b*(T), needs nothing but a row's margin, and two assumptions beside it: that one row sets
+both thresholds, and that rows differ by their largest logit. The proposition needs the two thresholds and assumes
+nothing. Counting is what happens.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from thermoset.errors import InputError
 from thermoset.paper.theory.bound import bound
 from thermoset.paper.theory.gaps import margins
 from thermoset.paper.theory.propositions import Check, proposition_4_3
+from thermoset.paper.theory.sharp import sharp_bound
 from thermoset.paper.theory.sizes import paper_sizes, row_u
 from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, checked_rank, finite_logits
 
@@ -34,8 +35,8 @@ class Routes:
         T, and whether u is drawn (else u = 1).
     thresholds : (2,)
         The thresholds at 1 and at T.
-    margin, bound : arrays (n,), float
-        The rows' dz, and the number b(T) it must exceed.
+    margin, bound, sharp : array (n,), float, float
+        The rows' dz, the number b(T) it must exceed by the paper, and b*(T), which is enough.
     before, after : (n,)
         L at 1 and at T, in the paper's sense.
     sizes_before, sizes_after : (n,)
@@ -49,6 +50,7 @@ class Routes:
     thresholds: Floats
     margin: Floats
     bound: float
+    sharp: float
     before: Ints
     after: Ints
     sizes_before: Ints
@@ -72,6 +74,11 @@ class Routes:
         return self.margin > self.bound
 
     @property
+    def by_sharp(self) -> Bools:
+        """Rows whose margin is above b*(T): the derivative has the sign, the two assumptions are still needed."""
+        return self.margin > self.sharp
+
+    @property
     def by_proposition(self) -> Bools:
         """Rows that satisfy the premise of proposition 4.3."""
         return self.proposition.premise
@@ -79,7 +86,17 @@ class Routes:
     @property
     def trivial(self) -> Bools:
         """Rows for which the claim could not fail: L = 1 (for T < 1, L_T = 1)."""
-        return np.equal(self.before if self.temperature > 1 else self.after, 1)
+        return np.equal(self._larger, 1)
+
+    @property
+    def only_label(self) -> Bools:
+        """Rows against the claim whose set is of one label at one temperature and empty at the other."""
+        return ~self.claimed & np.equal(self._larger, 2)
+
+    @property
+    def _larger(self) -> Ints:
+        """L where the claim says that it is not the larger one."""
+        return self.before if self.temperature > 1 else self.after
 
 
 def routes(
@@ -122,6 +139,7 @@ def routes(
         thresholds=np.array([float(one.value[0]) for one in q]),
         margin=margins(new),
         bound=bound(t, new.n_classes),
+        sharp=sharp_bound(t, new.n_classes),
         before=counted[0],
         after=counted[1],
         sizes_before=real[0],

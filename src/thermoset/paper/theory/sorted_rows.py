@@ -24,6 +24,7 @@ __all__ = [
     "checked_places",
     "checked_rank",
     "distances",
+    "each_ranked",
     "each_row",
     "finite_logits",
     "label_ranks",
@@ -59,6 +60,15 @@ def each_row(data: Logits, out: NDArray[Any], work: Callable[[Floats, slice], ND
         out[rows] = work(ranked, rows)
 
     for_blocks(ArrayRows(data.logits), fill)
+
+
+def each_ranked(ranked: NDArray[Any], out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
+    """The same for rows that are in falling order already: who comes back at other temperatures sorts them once."""
+
+    def fill(block: Block, rows: slice) -> None:
+        out[rows] = work(block.astype(np.float64), rows)
+
+    for_blocks(ArrayRows(ranked), fill)
 
 
 def checked_places(m: ArrayLike, n_rows: int, n_classes: int, name: str = "m") -> Ints:

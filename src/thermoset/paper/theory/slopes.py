@@ -1,0 +1,232 @@
+"""How fast expected set sizes change with T, and why: scores fall, and the threshold falls with them.
+
+With u integrated out, the label at rank r of a row has its score uniform on an interval that starts at the mass above
+it (plus the penalty of RAPS) and is `width` long, and the probability f that it is inside is the part of the interval
+below q. At the point of the interval that q meets, the score falls with T at the speed
+
+    v = -d/dT (head(r - 1) + f p_r) = [ sum over i < r of p_i (z_i - mean z) + f p_r (z_r - mean z) ] / T^2  >=  0,
+
+the mean taken under softmax(z / T). So f changes at the rate (v + dq/dT) / width. Keeping the coverage of the rows'
+own labels gives the speed of the threshold, and the derivative of the expected size follows:
+
+    -dq/dT    = mean of v over own labels that q meets, weighted by 1 / width
+    d size/dT = (mean over rows of 1 / width at the rank that q meets) (mean of v there, weighted alike, + dq/dT).
+
+Masses are kept as what is left to 1: a threshold of 1 - 1e-40 is an ordinary one at low temperatures.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thermoset.bounds import checked_temperature
+from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.scores import APS, RAPS, Score, resolve
+from thermoset.errors import InputError
+from thermoset.paper.theory.bound import last_where
+from thermoset.paper.theory.limits import penalties
+from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, distances, each_ranked, finite_logits, label_ranks
+
+__all__ = ["LabelMoves", "SizeSlopes", "label_moves", "population", "size_slopes"]
+
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class SizeSlopes:
+    """Expected sizes and their derivative in T, one entry for each temperature; u is integrated out.
+
+    Attributes
+    ----------
+    temperature, threshold, size
+        T, the threshold at which 1 - alpha of the rows' labels are inside, and the mean size of the sets there.
+    density
+        Classes for each unit of score at the threshold, mean over rows: by how much sizes would grow if it rose.
+    fall_of_scores
+        Speed at which the scores of classes at the threshold fall as T grows, mean over those classes.
+    fall_of_threshold
+        Speed at which the threshold falls: the same mean over the rows' own labels alone.
+    """
+
+    temperature: Floats
+    threshold: Floats
+    size: Floats
+    density: Floats
+    fall_of_scores: Floats
+    fall_of_threshold: Floats
+
+    @property
+    def direct(self) -> Floats:
+        """Derivative of the size at a threshold that stays: never negative, since scores fall."""
+        return self.density * self.fall_of_scores
+
+    @property
+    def through_threshold(self) -> Floats:
+        """Derivative of the size by the movement of the threshold alone: never positive."""
+        return -self.density * self.fall_of_threshold
+
+    @property
+    def slope(self) -> Floats:
+        """Derivative of the size in T: the sum of both."""
+        return self.density * (self.fall_of_scores - self.fall_of_threshold)
+
+    @property
+    def peaks(self) -> Floats:
+        """Temperatures where growth turns to shrinkage: the two speeds cross, found by a line between neighbours.
+
+        Sizes of finitely many rows have kinks: a fine grid may show several turns around a flat top.
+        """
+        t, s = self.temperature, self.slope
+        turns = np.flatnonzero((s[:-1] > 0) & (s[1:] <= 0))
+        return np.asarray(t[turns] + (t[turns + 1] - t[turns]) * s[turns] / (s[turns] - s[turns + 1]))
+
+
+class LabelMoves(NamedTuple):
+    """Rows' own labels at one temperature.
+
+    left: 1 - q. inside: probability over u to be in the set. speed: v where the threshold meets the label's interval.
+    density: 1 / width of that interval, 0 for labels that are inside or outside whatever u is.
+    """
+
+    left: float
+    inside: Floats
+    speed: Floats
+    density: Floats
+
+    @property
+    def fall_of_threshold(self) -> float:
+        """Speed at which the threshold must fall for the coverage to stay."""
+        return float(np.average(self.speed, weights=self.density)) if self.density.any() else 0.0
+
+    @property
+    def slopes(self) -> Floats:
+        """Derivative in T of the probability of each label to be in its set; they sum to 0."""
+        return self.density * (self.speed - self.fall_of_threshold)
+
+
+class _Ranks(NamedTuple):
+    """Places in rows: what is left to 1 above the rank less the penalty, the width there, and the speeds around it."""
+
+    room: Floats
+    width: Floats
+    speed_above: Floats
+    own_speed: Floats
+
+    def meet(self, left: float) -> tuple[Floats, Floats, Floats]:
+        """Part of the interval below the threshold, the speed where it meets it, and the density of labels there."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            part = np.clip((self.room - left) / self.width, 0.0, 1.0)
+            part = np.where(self.width > 0, part, self.room > left)
+            density = np.where((part > 0) & (part < 1), 1 / self.width, 0.0)
+        return part, self.speed_above + part * self.own_speed, density
+
+
+def size_slopes(
+    logits: Any,
+    labels: Any = None,
+    temperatures: Iterable[float] = (1.0,),
+    *,
+    method: str | Score = "aps",
+    alpha: Alpha = 0.1,
+) -> SizeSlopes:
+    """Derivative in T of the expected size of APS or RAPS sets that keep their coverage, in closed form.
+
+    The rows are the population: the threshold is the one at which 1 - alpha of their labels are inside, on average over
+    u. `direct` and `through_threshold` are what a falling score and a falling threshold do to sizes; where they cross,
+    sizes peak.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 20, size=2000)
+    >>> z = 3 * (rng.normal(size=(2000, 20)) + 3 * np.eye(20)[y])
+    >>> found = size_slopes(z, y, [1, 2, 3, 4])
+    >>> found.direct.round(2), found.through_threshold.round(2)
+    (array([1.61, 1.87, 1.21, 0.75]), array([-0.99, -1.65, -1.36, -0.91]))
+    >>> found.peaks.round(1)
+    array([2.6])
+    """
+    rows = population(logits, labels, method, alpha)
+    found = []
+    for t in map(checked_temperature, temperatures):
+        own = label_moves(rows, t)
+        size, speed, density = _boundary(rows, t, own.left)
+        total = density.sum()
+        fall = float((speed * density).sum() / total) if total else 0.0
+        found.append((t, 1 - own.left, size.mean(), density.mean(), fall, own.fall_of_threshold))
+    return SizeSlopes(*np.array(found, dtype=np.float64).reshape(-1, 6).T)
+
+
+class Population(NamedTuple):
+    """Logits in falling order, labels and their ranks, what the score adds at a rank at u = 0 and u = 1, the level."""
+
+    ranked: NDArray[Any]
+    labels: Ints
+    ranks: Ints
+    penalty: Floats
+    alpha: float
+
+
+def population(logits: Any, labels: Any, method: str | Score, alpha: Alpha) -> Population:
+    """Read what derivatives start from."""
+    data, score = finite_logits(logits, labels), resolve(method)
+    own = data.require_labels("the derivative in T")
+    if not isinstance(score, APS | RAPS):
+        raise InputError(f"derivatives in T are those of APS and RAPS; got {score!r}.")
+    ranked = -np.sort(-data.logits, axis=1)
+    return Population(ranked, own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha)))
+
+
+def label_moves(rows: Population, temperature: float) -> LabelMoves:
+    """Where the rows' labels are relative to the threshold that covers 1 - alpha of them, and how they move."""
+    out = np.empty((len(rows.ranked), 4))
+
+    def work(ranked: Floats, place: slice) -> Floats:
+        at = rows.ranks[place, None] - 1
+        return np.hstack([np.take_along_axis(one, at, axis=1) for one in _ranks(ranked, temperature, rows.penalty)])
+
+    each_ranked(rows.ranked, out, work)
+    labels = _Ranks(*out.T)
+    left = _solved(labels, (1 - rows.alpha) * len(out), float(rows.penalty.max()))
+    return LabelMoves(left, *labels.meet(left))
+
+
+def _ranks(ranked: Floats, t: float, penalty: Floats) -> _Ranks:
+    """The same for all ranks of rows in falling order, each (n, C)."""
+    fall = distances(ranked, ranked[:, :1], 1.0)
+    weight = np.exp(-distances(ranked, ranked[:, :1], 1 / t))
+    p = weight / weight.sum(axis=1, keepdims=True)
+    own = p * ((p * fall).sum(axis=1, keepdims=True) - fall) / t**2
+    # Sums from the last rank on: what is left, and minus what has been lost, of the ranks from this one on.
+    room, lost = (np.cumsum(part[:, ::-1], axis=1)[:, ::-1] for part in (p, own))
+    return _Ranks(room - penalty[0], p + (penalty[1] - penalty[0]), np.maximum(-lost, 0.0), own)
+
+
+def _boundary(rows: Population, t: float, left: float) -> tuple[Floats, Floats, Floats]:
+    """Expected size of each row's set, and speed and density of its class at the threshold."""
+    out = np.empty((len(rows.ranked), 3))
+
+    def work(ranked: Floats, _: slice) -> Floats:
+        every = _ranks(ranked, t, rows.penalty)
+        # Intervals of a row do not overlap: ranks before the one that the threshold meets are inside, others outside.
+        inside = np.count_nonzero(every.room - every.width >= left, axis=1)[:, None]
+        at = np.minimum(inside, ranked.shape[1] - 1)
+        part, speed, density = _Ranks(*(np.take_along_axis(one, at, axis=1) for one in every)).meet(left)
+        return np.hstack([at + part, speed, density])
+
+    each_ranked(rows.ranked, out, work)
+    return out[:, 0], out[:, 1], out[:, 2]
+
+
+def _solved(labels: _Ranks, target: float, most: float) -> float:
+    """The 1 - q at which `target` labels are inside; below 0 where the penalty lifts the threshold above 1."""
+
+    def enough(left: ArrayLike) -> Bools:
+        return np.array(labels.meet(float(np.asarray(left)))[0].sum() >= target)
+
+    if enough(_TINY):
+        return float(last_where(enough, np.asarray(_TINY), np.asarray(1.0)))
+    if most == 0:
+        raise InputError("probabilities at the threshold are below 1e-300: no derivative there. Take a higher T.")
+    return -float(last_where(lambda over: ~enough(-over), np.asarray(_TINY), np.asarray(2.0 * most + 1)))
