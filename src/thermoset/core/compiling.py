@@ -63,7 +63,7 @@ def part(function: _F) -> _F:
     """Compile a short loop as a part of the kernels that call it, without counting references.
 
     Numba would optimise every function, turn it into machine code and wrap it for Python, and then do the first two
-    again for each function that calls it: three quarters of the time that compiling took. A part is only handed on to
+    again for each function that calls it, which was about half of the time. A part is only handed on to
     the kernels, which are optimised as a whole. Called from Python it becomes a kernel of its own.
     """
     return _compiled_part(function, counts_references=False)
