@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from matplotlib.lines import Line2D
@@ -28,6 +28,7 @@ from thermoset.sweeping import Sweep, standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
 __all__ = ["captions", "drawn_figures"]
@@ -131,15 +132,15 @@ def _note(made: "Figure", text: str) -> None:
 
 def _reliability(found: Measured) -> "Figure":
     """Diagrams above, rows in the bins below them; both as an average trial has them."""
-    made, panels = figure(4, columns=2, heights=(1.0, 0.38), panel=(4.4, 3.6))
+    made, panels = figure(4, columns=2, heights=(1.0, 0.42), panel=(3.8, 3.2))
     titles = "T = 1", f"T* (mean {found.trial_ece.mean():.3f})"
     trials = min(len(found.trial_ece), 100)
     for above, below, title, table in zip(panels[:2], panels[2:], titles, found.reliability, strict=True):
         plot_reliability(table, ax=above, title=title).legend_ = None  # one legend, outside
         above.set_xlabel("")
         plot_confidence(replace(table, count=np.rint(table.count / trials).astype(np.int64)), ax=below)
-        if len(table.count) <= _FEW_BINS:
-            below.bar_label(below.containers[0], fmt="{:,.0f}", fontsize="xx-small", padding=1)
+        for bars in below.containers if len(table.count) <= _FEW_BINS else ():
+            below.bar_label(cast("BarContainer", bars), fmt="{:,.0f}", fontsize="x-small", padding=1)
     _same_height(panels[2:], 0.12)
     handles, labels = panels[0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)

@@ -42,7 +42,8 @@ td, th { border-bottom: 1px solid var(--line); padding: .25rem .55rem; text-alig
 th { color: var(--dim); font-weight: 600; vertical-align: bottom; white-space: normal; }
 td { font-variant-numeric: tabular-nums; } tr:nth-child(even) td { background: var(--band); }
 tr td.off { background: var(--off); } .printed { color: var(--dim); }
-table.words td { white-space: normal; min-width: 5.5rem; } table.words td:nth-last-child(2) { min-width: 9rem; }
+table.words td { white-space: normal; min-width: 5.5rem; } table.words td:first-child { min-width: 11rem; }
+table.words td:nth-last-child(2) { min-width: 9rem; }
 main summary { cursor: pointer; color: var(--link); margin-top: .8rem; }
 .figures { display: grid; gap: 1rem 1.4rem; grid-template-columns: minmax(0, 1fr); }
 .figures.narrow { grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
@@ -138,7 +139,4 @@ def _folded(section: Section) -> str:
 
 def _figure(content: bytes, caption: str) -> str:
     shown, encoded = html.escape(caption, quote=True), base64.b64encode(content).decode()
-    return (
-        f"<figure><img alt='{shown}' src='data:image/png;base64,{encoded}'>"
-        f"<figcaption>{shown}</figcaption></figure>"
-    )
+    return f"<figure><img alt='{shown}' src='data:image/png;base64,{encoded}'><figcaption>{shown}</figcaption></figure>"

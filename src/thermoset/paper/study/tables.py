@@ -188,7 +188,7 @@ def _agreement(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
         for study in studies
         for one in study.agreement
     )  # fmt: skip
-    head = ("file", "metric", "cells that agree", "with the scores swapped", "agreement")
+    head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement tells")
     return (PrintedTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
 
 
