@@ -85,7 +85,8 @@ _CLAIMS = (
 )
 _AGREEMENT = (
     "Rows 'published', metric by metric. The last columns tell what agreement is worth: how many cells would agree if "
-    "the scores were mistaken for one another. Any valid sets have a MarCovGap near 0, whatever the method."
+    "the scores were mistaken for one another. "
+    f"Any valid sets have a {METRICS['marginal_coverage_gap'].title} near 0, whatever the method."
 )
 _CALIBRATION = (
     "T* is fitted on each trial's calibration rows, and reliability is shown on the rows that it has not seen. The "
@@ -123,8 +124,8 @@ def _overview(studies: Sequence[PairStudy]) -> PrintedTable:
         )  # fmt: skip
     head = (
         "file", "rows x classes", "T*", f"{METRICS['avg_size'].title} of APS, T = 1 to T*",
-        f"{METRICS['top_coverage_gap'].title} of APS, T = 1 to T*", "printed sizes that agree",
-        "printed TopCovGaps that agree", "claims of the paper, all settings",
+        f"{METRICS['top_coverage_gap'].title} of APS, T = 1 to T*", f"printed {METRICS['avg_size'].title} that agree",
+        f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, all settings",
     )  # fmt: skip
     return PrintedTable("overview", f"Files (alpha {alpha:g}, CP {cp}%)", head, tuple(lines))
 
