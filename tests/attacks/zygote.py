@@ -41,8 +41,8 @@ def warmed() -> None:
     found = thermoset.paper.study.study_logits(data, "val", few)
     thermoset.paper.study.study_logits = lambda _, name, *__, **___: dataclasses.replace(found, name=name)
     drawn = np.random.default_rng(0).bytes(100_000)
-    folder = thermoset.paper.study.folder
-    names = [f"{name}.{suffix}" for name in folder.CAPTIONS for suffix in ("png", "pdf")]
+    folder, captions = thermoset.paper.study.folder, thermoset.paper.study.figures.captions
+    names = [f"{name}.{suffix}" for name in captions(few) for suffix in ("png", "pdf")]
     folder.figure_files = lambda study, _: {f"figures/{study.name}/{name}": drawn for name in names}
     Figure.savefig = lambda _, stream, **__: stream.write(drawn)
     sys.modules["thermoset.cli.report"]._page = lambda *_: drawn

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import Quiet, Seed, told_warnings
+from thermoset.cli.options import Quiet, Seed, parts, told_warnings
 from thermoset.cli.progress import ProgressBar
 from thermoset.quoting import printable
 
 if TYPE_CHECKING:
-    from thermoset.paper.study import Study
+    from thermoset.paper.study import PairStudy, Settings, Study
 
 __all__ = ["study"]
 
@@ -18,19 +18,41 @@ __all__ = ["study"]
 def study(
     folder: Annotated[Path, typer.Argument(help="Folder with files of labelled logits.")],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and the page.")] = Path("study-output"),
+    alpha: Annotated[str, typer.Option(help="Miscoverage levels, with commas.")] = "0.1,0.05",
+    cp: Annotated[str, typer.Option(help="Rows that set thresholds, in percent, with commas.")] = "5,10,20",
+    temperatures: Annotated[str, typer.Option(help="start:stop:step, or numbers with commas.")] = "0.3:5:0.1",
     trials: Annotated[int, typer.Option(min=2, help="Random splits.")] = 100,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
     """Study a folder of logits: every table and figure of the paper, with the printed numbers beside."""
     from thermoset.io.files import need
-    from thermoset.paper.study import Settings
     from thermoset.paper.study import study as run
 
     need("matplotlib", "plot", "the figures")
+    asked = _settings(alpha, cp, temperatures, trials, seed)
     with ProgressBar(quiet, "Studying") as bar, told_warnings():
-        found = run(folder, out, Settings(trials=trials, random_state=seed), progress=bar.tell)
+        found = run(folder, out, asked, progress=bar.tell)
     _show(found, out)
+
+
+def _settings(alpha: str, cp: str, temperatures: str, trials: int, seed: int) -> "Settings":
+    """What was asked for, refused in one line before the work if it makes no sense."""
+    from thermoset.core.levels import exact_level
+    from thermoset.errors import InputError
+    from thermoset.paper.study import Settings
+    from thermoset.quoting import quoted
+
+    percents = parts(cp)
+    if not percents or not all(text.isascii() and text.isdigit() and len(text) < 3 for text in percents):
+        raise InputError(f"--cp must be whole numbers of percent, with commas; got {quoted(cp)}. Try 5,10,20.")
+    return Settings(
+        trials=trials,
+        random_state=seed,
+        alphas=tuple(float(exact_level(level)) for level in parts(alpha)),
+        cp_percents=tuple(map(int, percents)),
+        temperatures=temperatures,
+    )
 
 
 def _show(found: "Study", out: Path) -> None:
@@ -41,35 +63,46 @@ def _show(found: "Study", out: Path) -> None:
 
     from thermoset.metrics import METRICS
 
+    size, gap = (METRICS[name].title for name in ("avg_size", "top_coverage_gap"))
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("file", overflow="fold")  # a long name wraps, numbers do not
     for column in (
         "T* (ECE)",
-        f"{METRICS['avg_size'].title} APS\nT = 1, T*",
-        f"{METRICS['top_coverage_gap'].title}\nT = 1, T*",
-        "printed cells\nthat agree",
-        "claims\nthat hold",
+        f"{size} APS\nT = 1, T*",
+        f"{gap}\nT = 1, T*",
+        f"printed {size}\nthat agree",
+        f"printed {gap}\nthat agree",
+        "claims: hold,\nopen, do not",
     ):
         table.add_column(column, justify="right", no_wrap=True)
     for pair in found.pairs:
-        at = {
-            (cell.metric, cell.at): cell.value
-            for cell in pair.cells
-            if (cell.mode, cell.method, cell.alpha, cell.cp_percent) == ("exact", "aps", 0.1, 10)
-        }
-        agree, printed = pair.agreement
-        claims = [claim.holds for claim in pair.claims]
-        table.add_row(
-            Text(pair.title),
-            f"{pair.measured.ece:.3f}",
-            f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
-            f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
-            f"{agree} of {printed}" if printed else "-",
-            f"{claims.count(True)} of {len(claims)}",
-        )
+        table.add_row(Text(pair.title), *_line(pair))
     console.print(table)
+    for claim in found.claims:
+        verdict = {True: "holds", False: "does not hold", None: "is open"}[claim.holds]
+        console.print(Text(f"{claim.text}: {verdict}. {claim.found}"), soft_wrap=True)
     for name, reason in found.skipped.items():
         console.print(Text(f"Not studied: {name} ({reason})"), soft_wrap=True)
     written, begin = printable(str(out)), printable(str(out / "index.html"))
     console.print(Text(f"Wrote {len(found.files)} files to {written}; begin with {begin}"), soft_wrap=True)
+
+
+def _line(pair: "PairStudy") -> list[str]:
+    """A file in a line of the table."""
+    alpha, cp = pair.settings.main
+    at = {
+        (cell.metric, cell.at): cell.value
+        for cell in pair.cells
+        if (cell.mode, cell.method, cell.alpha, cell.cp_percent) == ("exact", "aps", alpha, cp)
+    }
+    agree = {one.metric: f"{one.agree} of {one.printed}" for one in pair.agreement}
+    claims = [claim.holds for claim in pair.claims]
+    return [
+        f"{pair.measured.ece:.3f}",
+        f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
+        f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
+        agree.get("avg_size", "-"),
+        agree.get("top_coverage_gap", "-"),
+        f"{claims.count(True)}, {claims.count(None)}, {claims.count(False)}",
+    ]

@@ -8,6 +8,7 @@ from thermoset.plots.curve_figures import (
     plot_noise_floor,
     plot_reliability,
     plot_sweep,
+    score_looks,
     sweep_figure,
 )
 from thermoset.plots.set_figures import (
@@ -59,6 +60,7 @@ __all__ = [
     "plot_size_slopes",
     "plot_strata",
     "plot_sweep",
+    "score_looks",
     "share_figure",
     "slopes_figure",
     "sweep_figure",

@@ -32,12 +32,14 @@ __all__ = [
     "plot_noise_floor",
     "plot_reliability",
     "plot_sweep",
+    "score_looks",
     "sweep_figure",
 ]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito: told apart by colour-blind readers
 _MORE_COLOURS = (*COLOURS, "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_OWN_LOOKS = ("lac", "aps", "raps", "saps")  # scores whose colour and marker are theirs alone
 _ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
     "-",
     (0, (5, 2)),
@@ -50,22 +52,48 @@ _PANEL = 250  # points that a panel is wide, about
 _SWEEP_PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
 
 
-def figure(n_panels: int, columns: int | None = None) -> tuple[Figure, list["Axes"]]:
+def figure(
+    n_panels: int,
+    columns: int | None = None,
+    *,
+    panel: tuple[float, float] = (4.6, 3.9),
+    heights: Sequence[float] | None = None,
+) -> tuple[Figure, list["Axes"]]:
     """Make panels in the project's style, in one row or in `columns`, without touching pyplot's global state.
+
+    `panel` is the size of one in inches; `heights` are those of the rows of panels, in parts of it.
 
     >>> made, panels = figure(3, columns=2)
     >>> len(made.axes), len(panels)
     (3, 3)
     """
     across = columns or n_panels
-    down = -(-n_panels // across)
-    made = Figure(figsize=(4.6 * across, 3.9 * down), layout="constrained")
-    panels = [made.add_subplot(down, across, i + 1) for i in range(n_panels)]
+    parts = [1.0] * -(-n_panels // across) if heights is None else list(heights)
+    made = Figure(figsize=(panel[0] * across, panel[1] * sum(parts)), layout="constrained")
+    grid = made.add_gridspec(len(parts), across, height_ratios=parts)
+    panels = [made.add_subplot(grid[i // across, i % across]) for i in range(n_panels)]
     for ax in panels:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color=_GRID, linewidth=0.6)
         ax.set_axisbelow(True)
     return made, panels
+
+
+def score_looks(methods: Sequence[str]) -> list[tuple[str, str]]:
+    """Colour and marker of each score: the same in every figure, whatever else is drawn beside it.
+
+    Variants of a score (another penalty) that stand in the same figure take what the others leave.
+
+    >>> score_looks(["aps"]) == score_looks(["lac", "aps", "raps"])[1:2]
+    True
+    """
+    known = [name.partition("(")[0].removesuffix("_published") for name in methods]
+    wanted = [_OWN_LOOKS.index(name) if name in _OWN_LOOKS else None for name in known]
+    places: list[int] = []
+    for place in wanted:
+        free = (i for i in range(len(_MORE_COLOURS)) if i not in places and i not in wanted)
+        places.append(place if place is not None and place not in places else next(free, len(places)))
+    return [(_MORE_COLOURS[i % len(_MORE_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in places]
 
 
 def plot_reliability(table: ReliabilityTable, *, ax: "Axes", title: str) -> "Axes":
@@ -123,8 +151,7 @@ def plot_sweep(
     'AvgSize'
     """
     t = sweep.temperatures
-    for i, method in enumerate(sweep.methods):
-        colour, marker = (cycle[i % len(cycle)] for cycle in (_MORE_COLOURS, _MARKERS))
+    for i, (method, (colour, marker)) in enumerate(zip(sweep.methods, score_looks(sweep.methods), strict=True)):
         for a, alpha in enumerate(sweep.alphas):
             values = sweep.of_trials(metric, method, alpha)
             mean, error = values.mean(axis=-1), standard_error(values)

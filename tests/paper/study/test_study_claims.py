@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import thermoset as ts
 from law import generated
-from thermoset.paper.study import Claim, RuleComparison, Settings
+from thermoset.paper.study import RuleComparison, Settings, SizeDifferences
 from thermoset.paper.study.cells import Cell
-from thermoset.paper.study.claims import check_claims
+from thermoset.paper.study.claims import Peak, check_claims, compare_peaks, peaks_of
 from thermoset.paper.study.measure import measure
 
-SETTINGS = Settings(trials=12, alphas=(0.1,), cp_percents=(10,), temperatures="0.3:5:0.5")
+SETTINGS = Settings(trials=12, alphas=(0.1, 0.2), cp_percents=(10,), temperatures="0.3:9.3:0.5")  # sizes peak at 4
+FEW = "With few rows of a class (below 20), T-hat beats Mondrian thresholds on size and TopCovGap"
 
 
 @pytest.fixture(scope="module")
@@ -21,41 +23,53 @@ def measured():
     return {scale: measure(ts.Logits(scale * logits, labels), SETTINGS, None, lambda _: None) for scale in (1.0, 0.5)}
 
 
-def claims_of(found, cells=()):
-    return check_claims(found, RuleComparison(cells, {}, found.curves[10]), SETTINGS)
+def claims_of(found, cells=(), differences=()):
+    return check_claims(found, RuleComparison(cells, {}, found.curves[10]), differences, SETTINGS)
 
 
-def told(claims):
-    return {claim.text: claim.holds for claim in claims}
+def told(claims, alpha=0.1):
+    return {claim.text: claim.holds for claim in claims if claim.alpha in (alpha, None)}
+
+
+def changed(found, metric, method, values):
+    """The same, with other values of a metric of a method at alpha = 0.1, in the curves."""
+    curves = found.curves[10]
+    all_values = curves.trial_values.copy()
+    all_values[curves.methods.index(method), :, 0, curves.metrics.index(metric)] = values
+    return replace(found, curves={10: replace(curves, trial_values=all_values)})
 
 
 def test_an_overconfident_network_does_what_the_paper_says(measured):
     claims = told(claims_of(measured[1.0]))
-    alike = {f"Where T* > 1, TS lowers the TopCovGap of {method}" for method in ("APS", "RAPS")}
-    assert {text for text, holds in claims.items() if holds is None} == alike, "classes drawn alike: chance alone"
-    assert all(holds for text, holds in claims.items() if text not in alike), claims
-    assert len(claims) == 9
+    for method in ("APS", "RAPS"):
+        assert claims[f"Where T* > 1, TS enlarges the sets of {method}"] is True
+        assert claims[f"The threshold of {method} falls as T rises"] is True
+        assert claims[f"AvgSize of {method} rises to a peak at T_c and then falls"] is True
+        assert claims[f"Where T* > 1, TS lowers the TopCovGap of {method}"] is None, "classes drawn alike: chance alone"
+    assert claims["TS moves the sets of LAC little (less than 0.5 times as much as those of APS)"] is True
+
+
+def test_every_level_is_looked_at(measured):
+    claims = claims_of(measured[1.0])
+    assert {(claim.alpha, claim.cp_percent) for claim in claims} == {(None, None), (0.1, 10), (0.2, 10)}
+    assert told(claims).keys() == told(claims, 0.2).keys()
 
 
 def test_where_t_star_is_below_1_sets_shrink_and_class_gaps_are_not_spoken_of(measured):
     claims = told(claims_of(measured[0.5]))
     assert claims["Where T* < 1, TS shrinks the sets of APS"] is True
     assert claims["Where T* < 1, TS shrinks the sets of RAPS"] is True
-    assert not any("TopCovGap" in text for text in claims)
+    assert not any("TS lowers the TopCovGap" in text or "few sets" in text for text in claims)
 
 
 def test_a_claim_that_does_not_hold_is_said_not_to(measured):
     found = measured[1.0]
     turned = told(claims_of(replace(found, before=found.after, after=found.before)))
     assert turned["Where T* > 1, TS enlarges the sets of APS"] is False
-    curves = found.curves[10]
-    rising = replace(curves, trial_values=curves.trial_values[:, ::-1])
-    upside_down = told(claims_of(replace(found, curves={10: rising})))
+    rising = found.curves[10].of_trials("threshold", "aps", 0.1)[::-1]
+    upside_down = told(claims_of(changed(found, "threshold", "aps", rising)))
     assert upside_down["The threshold of APS falls as T rises"] is False
-    cold = replace(curves, temperatures=curves.temperatures[:2], trial_values=curves.trial_values[:, :2])
-    assert (
-        told(claims_of(replace(found, curves={10: cold})))["AvgSize of APS rises to a peak at T_c and falls"] is False
-    )
+    assert upside_down["The threshold of RAPS falls as T rises"] is True
 
 
 def test_what_does_not_move_is_open(measured):
@@ -64,8 +78,76 @@ def test_what_does_not_move_is_open(measured):
     assert still["Where T* > 1, TS enlarges the sets of APS"] is None
 
 
-@pytest.mark.parametrize(("size", "gap", "holds"), [(3.0, 0.1, True), (5.0, 0.1, False), (3.0, 0.3, False)])
-def test_t_hat_must_beat_mondrian_on_both_metrics(measured, size, gap, holds):
+def test_a_size_that_falls_before_it_rises_is_a_counterexample_and_names_it(measured):
+    found = measured[1.0]
+    sizes = found.curves[10].of_trials("avg_size", "aps", 0.1).copy()
+    text = "AvgSize of APS rises to a peak at T_c and then falls"
+    sizes[0] = sizes[1] + 0.5  # in every trial
+    (claim,) = [c for c in claims_of(changed(found, "avg_size", "aps", sizes)) if (c.text, c.alpha) == (text, 0.1)]
+    assert claim.holds is False
+    mean = sizes.mean(axis=1)
+    assert f"but it falls from {mean[0]:.2f} at T = 0.3 to {mean[1]:.2f} at T = 0.8" in claim.found
+    only_up = np.cumsum(np.abs(sizes), axis=0)
+    assert told(claims_of(changed(found, "avg_size", "aps", only_up)))[text] is False
+
+
+def test_a_class_gap_falls_and_then_rises_or_does_not(measured):
+    found, text = measured[1.0], "TopCovGap of RAPS falls to a minimum and then rises"
+    t = found.curves[10].temperatures[:, None]
+    valley = 0.1 + 0.01 * (t - 2) ** 2 + 1e-4 * np.random.default_rng(0).normal(size=(len(t), SETTINGS.trials))
+    assert told(claims_of(changed(found, "top_coverage_gap", "raps", valley)))[text] is True
+    assert told(claims_of(changed(found, "top_coverage_gap", "raps", -valley)))[text] is False
+
+
+def test_gaps_that_mirror_each_other(measured):
+    found, text = measured[1.0], "AvgCovGap of APS mirrors its TopCovGap (correlation over T above 0.9)"
+    top = found.curves[10].of_trials("top_coverage_gap", "aps", 0.1)
+    assert told(claims_of(changed(found, "avg_coverage_gap", "aps", 0.3 * top)))[text] is True
+    assert told(claims_of(changed(found, "avg_coverage_gap", "aps", 1 - top)))[text] is False
+
+
+@pytest.mark.parametrize(("ratio", "holds"), [(1.0, True), (0.95, True), (0.8, False), (1.2, False)])
+def test_temperatures_by_nll_and_ece(measured, ratio, holds):
+    found = measured[1.0]
+    noise = 1 + 1e-3 * np.random.default_rng(0).normal(size=SETTINGS.trials)
+    claim = claims_of(replace(found, trial_nll=ratio * noise * found.trial_ece))[0]
+    assert claim.text == "T* by NLL is close to T* by ECE (within 10%)"
+    assert claim.holds is holds
+
+
+def test_lac_is_smaller_but_less_even(measured):
+    found, text = measured[1.0], "LAC has smaller sets than APS and a larger TopCovGap"
+
+    def with_lac(size, gap):
+        parts = []
+        for part in (found.before[10], found.after[10]):
+            values = part.values.copy()
+            for name, factor in (("avg_size", size), ("top_coverage_gap", gap)):
+                m = part.metrics.index(name)
+                values[0, :, m] = factor * values[1, :, m]
+            parts.append(replace(part, values=values))
+        return told(claims_of(replace(found, before={10: parts[0]}, after={10: parts[1]})))[text]
+
+    assert with_lac(0.8, 1.2) is True
+    assert with_lac(0.8, 0.8) is False
+    assert with_lac(1.2, 1.2) is False
+    assert with_lac(1.0, 1.2) is None
+
+
+@pytest.mark.parametrize(
+    ("grow", "shrink", "holds"), [(0.3, 0.05, True), (0.3, 0.2, False), (0.02, 0.05, False), (0.3, 0.1, None)]
+)
+def test_few_sets_shrink(measured, grow, shrink, holds):
+    wobble = 0.01 * np.array([-1, 1] * 6)
+    shares = np.array([grow + wobble, 1 - grow - shrink - 2 * wobble, shrink + wobble])
+    claims = told(claims_of(measured[1.0], differences=[SizeDifferences("aps", np.zeros(5), shares)]))
+    assert claims["From T = 1 to T*, few sets of APS shrink (below 10%, and fewer than grow)"] is holds
+
+
+@pytest.mark.parametrize(
+    ("size", "gap", "holds"), [(3.0, 0.1, True), (5.0, 0.1, False), (3.0, 0.3, False), (3.0, 0.19, None)]
+)
+def test_t_hat_must_beat_mondrian_on_both_metrics_beyond_error(measured, size, gap, holds):
     def cell(at, metric, value):
         return Cell("exact", metric, "raps", at, 0.1, 10, value, 0.01, 12)
 
@@ -75,6 +157,34 @@ def test_t_hat_must_beat_mondrian_on_both_metrics(measured, size, gap, holds):
     )  # fmt: skip
     found = measured[1.0]
     last = claims_of(found, cells)[-1]
-    assert last == Claim(last.text, "Appendix D", f"AvgSize {size:.2f} and 4.00, TopCovGap {gap:.3f} and 0.200", holds)
+    assert (last.text, last.source, last.holds) == (FEW, "Appendix D", holds)
+    assert last.found == f"AvgSize {size:.2f} and 4.00, TopCovGap {gap:.3f} and 0.200; 18 rows of a class"
     ten_times = replace(found.before[10], counts=10 * found.before[10].counts)
     assert last.source not in {claim.source for claim in claims_of(replace(found, before={10: ten_times}), cells)}
+
+
+def test_peaks_are_those_of_the_trials(measured):
+    curves = measured[1.0].curves[10]
+    for peak in peaks_of("mine", 20, measured[1.0], SETTINGS):
+        at = curves.temperatures[curves.of_trials("avg_size", peak.method, 0.1).argmax(axis=0)]
+        assert peak == Peak("mine", 20, peak.method, at.mean(), at.std(ddof=1) / np.sqrt(12))
+
+
+@pytest.mark.parametrize(
+    ("peaks", "holds"),
+    [
+        ([(10, 4.0), (100, 2.0), (1000, 1.5)], True),
+        ([(10, 4.0), (100, 2.0), (1000, 2.5)], False),
+        ([(10, 2.0), (100, 2.01)], None),
+        ([(100, 2.0), (100, 3.0), (10, 4.0)], True),  # as many classes: nothing is said of those two
+    ],
+)
+def test_the_peak_falls_with_the_number_of_classes(peaks, holds):
+    made = [Peak(f"file {i}", n, "aps", t, 0.05) for i, (n, t) in enumerate(peaks)]
+    (claim,) = compare_peaks(made, SETTINGS)
+    assert claim.holds is holds
+    assert ("file 2 is above file 1" in claim.found) == (holds is False)
+
+
+def test_one_file_says_nothing_of_the_number_of_classes():
+    assert compare_peaks([Peak("a", 10, "aps", 2.0, 0.1), Peak("a", 10, "raps", 2.0, 0.1)], SETTINGS) == ()

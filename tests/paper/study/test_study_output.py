@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +17,16 @@ from law import generated
 from parts import require
 from thermoset.cli import main
 from thermoset.paper.study import Settings, _names, logits_files, recognise, study, study_logits
-from thermoset.paper.study.printouts import PrintedTable, _printed_probs
+from thermoset.paper.study.printouts import PrintedTable
+from thermoset.paper.study.tables import _printed_probs
 
 require("matplotlib", "plot")
 from thermoset.paper.study.figures import drawn_figures  # noqa: E402 (needs the extra)
 
 SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
 FIGURES = {
-    "bound", "curves", "differences", "last-index", "low-temperatures", "margins", "reliability", "single-trials",
+    "bound", "curves-alpha-0.1", "curves-alpha-0.05", "differences", "last-index", "low-temperatures", "margins",
+    "reliability", "single-trials",
 }  # fmt: skip
 
 
@@ -73,19 +76,20 @@ def test_figures_are_png_and_pdf(done):
 def test_figures_show_what_was_measured(done, folder):
     found = done[0].pairs[1]
     data = ts.load(folder / "mine.npz")
-    parts = found.measured, found.differences, found.low, found.comparison.single_trials, found.settings
-    drawn = {name: draw().axes for name, draw in drawn_figures(data, *parts).items()}
-    curves = drawn["curves"]
+    drawn = {name: draw().axes for name, draw in drawn_figures(data, found).items()}
     names = ["AvgSize", "TopCovGap", "AvgCovGap", "threshold $\\hat{q}$"]
-    assert [ax.get_ylabel() for ax in curves] == [name for name in names for _ in range(6)]
-    assert [ax.get_title(loc="left") for ax in curves[:6]] == [
-        f"alpha = {alpha:g}, CP {cp}%" for alpha in (0.1, 0.05) for cp in (5, 10, 20)
-    ]
-    for i, metric in enumerate(("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")):
-        heights = [line.get_ydata() for line in curves[6 * i + 1].get_lines()]
-        for method in ("lac", "aps", "raps"):
-            want = found.measured.curves[10].curve(metric, method, 0.1)
-            assert any(len(y) == len(want) and np.allclose(y, want) for y in heights), (metric, method)
+    for alpha in (0.1, 0.05):
+        curves = drawn[f"curves-alpha-{alpha:g}"]
+        assert [ax.get_ylabel() for ax in curves] == [name for name in names for _ in range(3)]
+        assert [ax.get_title(loc="left") for ax in curves[:3]] == ["CP 5%", "CP 10%", "CP 20%"]
+        for i, metric in enumerate(("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")):
+            heights = [line.get_ydata() for line in curves[3 * i + 1].get_lines()]
+            for method in ("lac", "aps", "raps"):
+                want = found.measured.curves[10].curve(metric, method, alpha)
+                assert any(len(y) == len(want) and np.allclose(y, want) for y in heights), (metric, method)
+    for ax, table in zip(drawn["reliability"][2:], found.measured.reliability, strict=True):
+        heights = [bar.get_height() for bar in ax.containers[0]]
+        assert heights == np.rint(table.count / SETTINGS.trials).tolist(), "rows of an average trial"
     assert [ax.get_title(loc="left") for ax in drawn["single-trials"]] == [
         f"Run {t}" for t in (1, 2, 3) for _ in range(3)
     ]
@@ -94,6 +98,29 @@ def test_figures_show_what_was_measured(done, folder):
     for ax, one in zip(drawn["differences"], found.differences, strict=True):
         assert ax.get_title(loc="left").startswith(one.method.upper())
         np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), one.mean_sorted)
+
+
+def test_a_score_has_one_colour_in_every_figure_and_legends_cover_nothing(done, folder):
+    found = done[0].pairs[1]
+    figures = {name: draw() for name, draw in drawn_figures(ts.load(folder / "mine.npz"), found).items()}
+    ours = {name: figure for name, figure in figures.items() if name not in ("margins", "last-index", "bound")}
+    assert not any(ax.get_legend() for figure in ours.values() for ax in figure.axes)
+    assert all(figure.legends for name, figure in ours.items() if name != "differences"), "one, outside of the panels"
+
+    def colours(name, n):
+        return [line.get_color() for line in figures[name].axes[n].get_lines()]
+
+    lac, aps, raps = colours("curves-alpha-0.1", 0)[:3]
+    assert colours("single-trials", 0)[:2] == [aps, raps]
+    assert [colours("differences", n)[0] for n in (0, 1)] == [aps, raps]
+    assert [colours("low-temperatures", n)[2] for n in (0, 1, 2)] == [lac, aps, raps]
+
+
+def test_the_figure_of_low_temperatures_says_what_it_used_and_has_bands(done, folder):
+    found = done[0].pairs[1]
+    low = drawn_figures(ts.load(folder / "mine.npz"), found)["low-temperatures"]()
+    assert low.get_supxlabel().startswith("500 rows; 4 random splits")
+    assert [len(ax.collections) for ax in low.axes] == [3] * 6
 
 
 def test_the_comparison_has_every_rule(done):
@@ -125,7 +152,8 @@ def test_tables_come_as_csv_markdown_and_latex_with_the_printed_numbers(done):
         c for c in found.pairs[1].cells
         if (c.mode, c.metric, c.method, c.at, c.alpha, c.cp_percent) == ("exact", "avg_size", "aps", "before", 0.1, 10)
     ]  # fmt: skip
-    assert lines[2]["APS"] == f"{cell.value:.2f} ± {cell.standard_error:.2f}"
+    digits = 2 if cell.standard_error >= 0.005 else 3
+    assert lines[2]["APS"] == f"{cell.value:.{digits}f} ± {cell.standard_error:.{digits}f}"
     for path in (out / "tables").glob("*.md"):
         counts = {line.count("|") for line in path.read_text().splitlines() if line.startswith("|")}
         assert len(counts) == 1, path.name
@@ -156,6 +184,53 @@ def test_the_page_shows_all_and_asks_nobody(done):
     assert page.count("<table ") == len(list((out / "tables").glob("*.md")))
     assert "Not studied: unlabelled.npz" in page
     assert not re.search(r"(src|href)='?https?:", page)
+
+
+def test_figures_stand_with_their_tables_and_the_contents_lead_to_both(done):
+    page = (done[1] / "index.html").read_text()
+    links, ids = re.findall(r"href='#([^']+)'", page), re.findall(r" id='([^']+)'", page)
+    assert len(links) == len(set(links))
+    assert set(links) <= set(ids)
+    assert len(ids) == len(set(ids))
+    by_section = {part.split("'")[0]: part for part in page.split("<section id='part-")[1:]}
+    assert list(by_section) == [
+        "overview", "claims", "agreement", "calibration", "alpha-0.1", "alpha-0.05", "rows", "guideline", "low",
+        "theory",
+    ]  # fmt: skip
+    shown = {
+        "calibration": ("temperatures", "reliability"),
+        "alpha-0.1": ("sizes-alpha-0.1-cp-10", "alpha = 0.1: sizes"),
+    }
+    for section, (table, caption) in shown.items():
+        assert f"<table id='{table}'" in by_section[section]
+        assert by_section[section].count("<img ") == 2, "a figure of each file"
+        assert caption in by_section[section]
+
+
+def test_claims_are_counted_by_file_and_counterexamples_are_listed(done):
+    found, out, _ = done
+    with (out / "tables" / "claims.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    for pair in found.pairs:
+        told = Counter(claim.text for claim in pair.claims if claim.holds)
+        for line in lines:
+            held = told[line["what the paper says"]]
+            assert (held == 6) == (line[pair.title] == "✓ 6 of 6")
+            assert ("✓" in line[pair.title]) == (held > 0)
+    with (out / "tables" / "claims-in-full.csv").open(newline="") as stream:
+        assert len(list(csv.DictReader(stream))) == sum(len(pair.claims) for pair in found.pairs)
+    against = [claim for pair in found.pairs for claim in pair.claims if claim.holds is False]
+    assert against, "four trials and five temperatures: some do not hold"
+    with (out / "tables" / "counterexamples.csv").open(newline="") as stream:
+        assert len(list(csv.DictReader(stream))) == len(against)
+
+
+def test_no_text_says_that_the_published_code_has_thresholds_by_class(done):
+    _, out, _ = done
+    texts = [path.read_text() for path in (out / "tables").glob("comparison-*.md")]
+    assert texts
+    assert all("published code" not in text and "Mondrian, clamped" in text for text in texts)
+    assert "The code published with the paper has no thresholds by class" in (out / "index.html").read_text()
 
 
 def test_the_same_seed_gives_the_same_bytes_whatever_the_threads(folder, tmp_path, monkeypatch):
@@ -201,9 +276,11 @@ def test_a_file_with_too_few_rows_is_refused_in_words(rows):
 
 def test_the_command_says_what_it_found_and_where_it_is(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        sys, "argv", ["thermoset", "study", str(folder), "--out", str(tmp_path / "o"), "--trials", "2", "--seed", "5"]
-    )
-    monkeypatch.setenv("COLUMNS", "120")
+        sys, "argv",
+        ["thermoset", "study", str(folder), "--out", str(tmp_path / "o"), "--trials", "2", "--seed", "5",
+         "--alpha", "0.2,0.1", "--cp", "10,30", "--temperatures", "0.5,1,2"],
+    )  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "140")
     with pytest.raises(SystemExit) as ended:
         main()
     told = capsys.readouterr()
@@ -212,7 +289,29 @@ def test_the_command_says_what_it_found_and_where_it_is(folder, tmp_path, monkey
     assert "Not studied: unlabelled.npz" in told.out
     assert str(tmp_path / "o" / "index.html") in told.out
     document = json.loads((tmp_path / "o" / "study.json").read_text())
-    assert (document["settings"]["trials"], document["settings"]["random_state"]) == (2, 5)
+    assert document["settings"] == {
+        "trials": 2, "random_state": 5, "alphas": [0.2, 0.1], "cp_percents": [10, 30], "calibration_percent": 10,
+        "temperatures": "0.5,1,2", "ece_bins": 10,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--alpha", "0.1,2", "alpha must"),
+        ("--alpha", ",", "alphas must be one number or more"),
+        ("--cp", "10%", "--cp must be whole numbers of percent"),
+        ("--cp", "95", "none are left to evaluate"),
+        ("--temperatures", "1", "temperatures must be 3 to 500"),
+    ],
+)
+def test_the_command_refuses_settings_before_the_work(folder, tmp_path, monkeypatch, capsys, option, value, message):
+    monkeypatch.setattr(sys, "argv", ["thermoset", "study", str(folder), "--out", str(tmp_path / "o"), option, value])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
 
 
 def test_the_command_refuses_a_folder_that_is_not_there_before_it_makes_one(tmp_path, monkeypatch, capsys):

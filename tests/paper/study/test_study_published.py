@@ -63,6 +63,19 @@ def test_cells_that_cannot_be_reproduced_say_so():
     assert find_printed(Pair("CIFAR-100", "ResNet50"), "avg_size", "aps", "after", 0.1, 10).reproducible
 
 
+def test_temperatures_stand_wherever_the_paper_and_its_code_have_them():
+    vit, cifar = Pair("ImageNet", "ViT-B/16"), Pair("CIFAR-100", "ResNet50")
+    kinds = ("temperature_ece", "temperature_ece_compared", "temperature_nll", "temperature_code")
+    assert [find_printed(vit, kind).value for kind in kinds] == [1.18, 1.21, 1.18, 1.18]
+    assert [find_printed(cifar, kind).value for kind in kinds] == [1.524, 1.524, 1.438, 1.504]
+    differ = {
+        str(pair)
+        for pair in PAIRS
+        if find_printed(pair, "temperature_ece").value != find_printed(pair, "temperature_code").value
+    }
+    assert differ == {"ImageNet, ResNet152", "ImageNet, DenseNet121", str(cifar), "CIFAR-100, DenseNet121"}
+
+
 def test_rows_that_repeat_those_of_ten_percent_are_found():
     for cell in printed_cells():
         if cell.metric == "avg_size" and cell.at in ("before", "after") and cell.cp_percent in (5, 20):

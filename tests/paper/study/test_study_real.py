@@ -149,21 +149,22 @@ def test_sets_grow_stay_and_shrink_as_measured(real, studied):
     data, _, _ = studied("cifar100_resnet50", real)
     want = {"aps": (0.336, 0.612, 0.053), "raps": (0.366, 0.599, 0.035)}
     for method, shares in want.items():
-        found = size_differences(data, method, np.full(20, 1.524), Settings(), 10, 0.1)
+        found = size_differences(data, method, np.full(20, 1.524), Settings())
         assert (found.grow, found.stay, found.shrink) == pytest.approx(shares, abs=0.02)
         assert np.all(np.diff(found.mean_sorted) <= 0)
 
 
 def test_naive_softmax_loses_coverage_at_low_temperatures_and_ours_does_not(real):
     data = ts.Logits(*real("cifar100_densenet_bc100_overconfident"))
-    low = low_temperatures(data, Settings(), 0.1)
+    low = low_temperatures(data, Settings())
+    assert (low.n_rows, low.ours.trials) == (10_000, 20)
     for method in low.ours.methods:
         coverage = low.ours.curve("marginal_coverage", method)
-        assert np.all(np.abs(coverage - 0.9) < 0.03)  # three splits of 1,000 conformal rows: standard error 0.006
+        assert np.all(np.abs(coverage - 0.9) < 0.01)  # 20 splits of 1,000 conformal rows: standard error 0.0022
     for kind in ("float32", "float64"):
         assert np.all(low.naive[kind]["marginal_coverage"][:2, 0] > 0.99)
         np.testing.assert_allclose(
-            low.naive[kind]["avg_size"][:, -1],
+            low.naive[kind]["avg_size"][:, -1].mean(axis=-1),
             [low.ours.curve("avg_size", method)[-1] for method in low.ours.methods],
             rtol=1e-3,
         )

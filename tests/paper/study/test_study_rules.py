@@ -13,7 +13,7 @@ from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_
 from thermoset.paper.study.cells import SHOWN
 from thermoset.paper.study.comparison import _by_class, _our_choices
 from thermoset.paper.study.measure import calibrated_temperatures, measure
-from thermoset.paper.study.row_by_row import _naive_scores, _naive_softmax, size_differences
+from thermoset.paper.study.row_by_row import _naive_softmax, _NaiveRows, low_temperatures, size_differences
 from thermoset.sweeping import draw_trial
 
 SETTINGS = Settings(trials=4, cp_percents=(10, 20), temperatures="0.5,1,2,4")
@@ -41,10 +41,22 @@ def test_conf_ts_finds_the_temperature_whose_scores_lie_nearest_to_the_threshold
 
 def test_naive_scores_are_the_scores_where_nothing_underflows(data):
     u = np.random.default_rng(1).random(len(data))
-    for got, method in zip(
-        _naive_scores(_naive_softmax(data.logits, 1.5, "float64"), u), ("lac", "aps", "raps"), strict=True
-    ):
-        np.testing.assert_allclose(got, scores(method, data.logits, temperature=1.5, u=u), atol=1e-12)
+    probs = _naive_softmax(data.logits, 1.5, "float64")
+    naive = _NaiveRows.of(probs, data.labels)
+    order = np.argsort(-probs, axis=1)
+    np.testing.assert_array_equal(order[np.arange(len(data)), naive.rank], data.labels)
+    for got, method in zip(naive.scores(u), ("lac", "aps", "raps"), strict=True):
+        want = scores(method, data.logits, temperature=1.5, u=u)
+        np.testing.assert_allclose(got, np.take_along_axis(want, order, axis=1), atol=1e-12)
+
+
+def test_naive_sets_are_ours_where_nothing_underflows(data):
+    low = low_temperatures(data, SETTINGS)
+    assert (low.n_rows, low.ours.trials) == (len(data), SETTINGS.trials)
+    for metric in ("avg_size", "marginal_coverage"):
+        for m, method in enumerate(low.ours.methods):
+            got = low.naive["float64"][metric][m, -1]  # at T = 1, trial by trial
+            np.testing.assert_allclose(got, low.ours.of_trials(metric, method)[-1], atol=1e-12)
 
 
 def test_curves_of_single_trials_take_thresholds_from_conformal_and_metrics_from_calibration_rows(data):
@@ -81,7 +93,7 @@ def test_t_star_of_trials_is_as_good_as_a_fit_of_its_own(data):
 
 
 def test_nothing_moves_where_the_temperature_is_one(data):
-    found = size_differences(data, "aps", np.ones(3), SETTINGS, 10, 0.1)
+    found = size_differences(data, "aps", np.ones(3), SETTINGS)
     assert (found.grow, found.stay, found.shrink) == (0, 1, 0)
     assert not found.mean_sorted.any()
 

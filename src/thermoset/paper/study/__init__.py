@@ -14,8 +14,9 @@ from pathlib import Path
 from thermoset.errors import InputError
 from thermoset.io import SUFFIXES, load
 from thermoset.io.files import need
+from thermoset.paper.study.agreement import Agreement
 from thermoset.paper.study.cells import Cell
-from thermoset.paper.study.claims import Claim
+from thermoset.paper.study.claims import Claim, compare_peaks, peaks_of
 from thermoset.paper.study.comparison import RuleComparison
 from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy, steps, study_logits
@@ -25,6 +26,7 @@ from thermoset.quoting import printable
 
 __all__ = [
     "PAIRS",
+    "Agreement",
     "Cell",
     "Claim",
     "LowTemperatures",
@@ -49,10 +51,11 @@ _LONGEST_NAME = 240  # bytes of a folder's name: file systems allow 255
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What was studied, what was not and why, and the files that tell of it."""
+    """What was studied, what was not and why, what the files show together, and the files that tell of it."""
 
     pairs: tuple[PairStudy, ...]
     skipped: dict[str, str]
+    claims: tuple[Claim, ...]
     files: tuple[Path, ...]
 
 
@@ -118,8 +121,11 @@ def study(
         counter.next_file()
     if not studies:
         raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
-    files = writing.write_files(Path(out), {**figures, **writing.summary_files(studies, figures, skipped)})
-    return Study(tuple(studies), skipped, tuple(files))
+    peaks = [peak for one in studies for peak in peaks_of(one.title, one.n_classes, one.measured, asked)]
+    together = compare_peaks(peaks, asked)
+    summary = writing.summary_files(studies, together, figures, skipped)
+    files = writing.write_files(Path(out), {**figures, **summary})
+    return Study(tuple(studies), skipped, together, tuple(files))
 
 
 def _names(sources: Sequence[Path]) -> dict[Path, str]:

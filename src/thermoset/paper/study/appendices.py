@@ -8,15 +8,14 @@ from thermoset.core.levels import conformal_rank
 from thermoset.core.scores import resolve
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
-from thermoset.paper.study.measure import Settings
+from thermoset.paper.study.measure import HOTTEST, Settings
 from thermoset.sweeping import Protocol, Sweep
 from thermoset.sweeping.passes import SweepJob, run
 from thermoset.sweeping.protocol import Split
 
-__all__ = ["HOTTEST", "calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
+__all__ = ["calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
 
 
-HOTTEST = 2.95  # the published code searches T-hat below this
 _HALVINGS = 10  # of the calibration rows, for ConfTS
 
 

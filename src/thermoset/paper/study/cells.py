@@ -1,4 +1,7 @@
-"""Cells of the tables: a value with its standard error, the printed one beside it, and whether the two agree."""
+"""Cells of the tables: a value with its standard error, the printed one beside it, and whether the two agree.
+
+Agreement is judged where both are the same statistic, and nowhere else.
+"""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from thermoset.paper.study.measure import METHODS, Measured, Settings
 from thermoset.paper.study.published import Pair, Printed, find_printed
 from thermoset.sweeping import median_of_means, standard_error
 
-__all__ = ["SHOWN", "Cell", "Place", "averaged_top_gap", "cell_of_trials", "table_cells"]
+__all__ = ["SHOWN", "Cell", "Place", "agree", "averaged_top_gap", "cell_of_trials", "of_medians", "table_cells"]
 
 
 SHOWN = ("avg_size", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap")
@@ -39,8 +42,11 @@ class Cell:
         Random splits behind it.
     printed, source, note
         The paper's number, its place, and what is known of it.
+    definition : str
+        What makes the printed number another statistic; empty where both are the same.
     agrees : bool or None
-        Whether the two differ by no more than sampling and rounding explain; None where nothing is printed.
+        Whether the two differ by no more than sampling and rounding explain; None where nothing is printed, or where
+        they differ by definition.
     """
 
     mode: str
@@ -55,16 +61,48 @@ class Cell:
     printed: float | None = None
     source: str = ""
     note: str = ""
+    definition: str = ""
     agrees: bool | None = None
 
 
-def agree(value: float, error: float, printed: Printed) -> bool:
-    """Whether a value and a printed one, both medians of means over as many trials, differ by chance.
+def agree(value: float, spread: float, printed: Printed) -> bool:
+    """Whether a value and a printed one differ by no more than 3 times `spread` and half a unit of the last digit.
 
-    Allowed are 3 standard errors of the difference of two such medians, and half a unit of the last printed digit.
+    `spread` is the standard error of their difference: see `of_medians` for two medians of means.
     """
-    reach = _FAR * math.sqrt(2) * _MEDIAN * (0.0 if math.isnan(error) else error)
-    return abs(value - printed.value) <= reach + printed.rounding * (1 + 1e-9)
+    return abs(value - printed.value) <= _FAR * spread + printed.rounding * (1 + 1e-9)
+
+
+def of_medians(error: float) -> float:
+    """Standard error of the difference of two medians of means over as many trials, from that of one mean."""
+    return math.sqrt(2) * _MEDIAN * (0.0 if math.isnan(error) else error)
+
+
+def other_statistic(place: "Place") -> str:
+    """What sets a cell of our conventions apart from the printed one by definition; empty where nothing does.
+
+    >>> other_statistic(Place("exact", "avg_size", "lac", "before", 0.1, 10))
+    ''
+    >>> other_statistic(Place("exact", "top_coverage_gap", "lac", "before", 0.1, 10))
+    'gap of each trial, where class coverages were averaged over trials first'
+    """
+    if place.mode != "exact":
+        return ""
+    if place.at == "mondrian":
+        return "a class with too few rows is in every set, where its largest score was the threshold"
+    by_metric = {
+        "marginal_coverage_gap": "gap of each trial, where coverages were averaged over trials first",
+        "top_coverage_gap": "gap of each trial, where class coverages were averaged over trials first",
+    }
+    by_method = {
+        "aps": "empty sets are empty, where they were given the top label",
+        "raps": "u multiplies the probability alone, where it multiplied the penalty too",
+    }
+    if place.metric in by_metric:
+        return by_metric[place.metric]
+    if place.metric == "avg_size" and place.method in by_method:
+        return by_method[place.method]
+    return "T* of each trial, where one T* served all" if place.at == "after" else ""
 
 
 class Place(NamedTuple):
@@ -84,21 +122,34 @@ def cell_of_trials(pair: Pair | None, place: Place, values: Floats) -> Cell:
 
 
 def _beside(pair: Pair | None, place: Place, value: float, error: float, trials: int) -> Cell:
+    """A cell beside the printed one, a median of means over as many trials."""
+    return _compared(pair, place, (value, error), trials, of_medians(error))
+
+
+def _compared(pair: Pair | None, place: Place, found: tuple[float, float], trials: int, spread: float) -> Cell:
     printed = find_printed(pair, *place[1:])
     if printed is None:
-        return Cell(*place, value, error, trials)
-    agrees = agree(value, error, printed)
-    return Cell(*place, value, error, trials, printed.value, printed.source, printed.note, agrees)
+        return Cell(*place, *found, trials)
+    definition = other_statistic(place)
+    agrees = None if definition else agree(found[0], spread, printed)
+    return Cell(*place, *found, trials, printed.value, printed.source, printed.note, definition, agrees)
+
+
+def _temperature_cell(pair: Pair | None, metric: str, values: Floats) -> Cell:
+    """T* beside the printed one, which is one fit: allowed is the spread of single fits, not that of their mean."""
+    found = float(median_of_means(values)), float(standard_error(values))
+    spread = float(np.std(values, ddof=1)) * math.sqrt(1 + _MEDIAN**2 / len(values))
+    return _compared(pair, Place("exact", metric), found, len(values), spread)
 
 
 def table_cells(found: Measured, pair: Pair | None, settings: Settings) -> tuple[Cell, ...]:
-    """Tables 1 and 2, those of the appendix, and AvgCovGap, by our conventions and by the published code's."""
+    """Tables 1 and 2, those of the appendix, and AvgCovGap, by our conventions and by those nearest to the tables."""
     heads = [
         _beside(pair, Place("exact", name), value, 0.0, settings.trials)
         for name, value in (("top1", found.top1), ("top5", found.top5))
     ]
     heads += [
-        cell_of_trials(pair, Place("exact", name), values)
+        _temperature_cell(pair, name, values)
         for name, values in (("temperature_ece", found.trial_ece), ("temperature_nll", found.trial_nll))
     ]
     return (*heads, *_exact_cells(found, pair, settings), *_published_cells(found, pair, settings))

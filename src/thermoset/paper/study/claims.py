@@ -1,29 +1,38 @@
-"""What the paper says happens, and whether it happens on a file."""
+"""What the paper says happens, and whether it happens on a file.
 
-from collections.abc import Iterator
+A claim holds, does not hold, or is open. Changes are judged trial by trial, by 3 standard errors of their mean; whole
+curves as `shapes` says. Trials are random splits of one file: the verdict is on this file.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.metrics import METRICS
-from thermoset.paper.study.comparison import ALPHA, RuleComparison
+from thermoset.paper.study.comparison import RuleComparison
 from thermoset.paper.study.measure import METHODS, Measured, Settings
-from thermoset.sweeping import standard_error
+from thermoset.paper.study.row_by_row import SizeDifferences
+from thermoset.paper.study.shapes import rise_and_fall
+from thermoset.sweeping import Sweep, standard_error
 
-__all__ = ["Claim", "check_claims"]
+__all__ = ["Claim", "Peak", "check_claims", "compare_peaks", "peaks_of"]
 
 
-_FAR = 3.0  # standard errors of the mean difference, trial by trial, beyond which a change is one
-_FEW = 20  # conformal rows of a class: no more than twice what a threshold at alpha 0.1 needs
+_FAR = 3.0  # standard errors beyond which a difference is one
+_FEW_ROWS = 20  # conformal rows of a class: no more than twice what a threshold at alpha 0.1 needs
 _LITTLE = 0.5  # LAC moves little: by less than this part of what APS moves
-_SIZE, _GAP = METRICS["avg_size"], METRICS["top_coverage_gap"]
+_FEW_SETS = 0.1  # a small minority of the sets
+_CLOSE = 0.1  # T* by NLL is close to that by ECE: by this part of it
+_ALIKE = 0.9  # correlation of curves that mirror each other
+_SIZE, _GAP, _MEAN_GAP = METRICS["avg_size"], METRICS["top_coverage_gap"], METRICS["avg_coverage_gap"]
 _ADAPTIVE = {METHODS.index(method): method for method in ("aps", "raps")}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper on one file.
+    """A claim of the paper on one file, or on all of them.
 
     Attributes
     ----------
@@ -33,76 +42,230 @@ class Claim:
         What the file shows.
     holds : bool or None
         Whether that is what is claimed; None where sampling error leaves it open.
+    alpha, cp_percent : float, int or None
+        The setting that was looked at, where the claim depends on it.
     """
 
     text: str
     source: str
     found: str
     holds: bool | None
+    alpha: float | None = None
+    cp_percent: int | None = None
 
 
-def check_claims(found: Measured, comparison: RuleComparison, settings: Settings) -> tuple[Claim, ...]:
-    """Hold the paper's claims against one file: alpha 0.1, the 10% conformal set (or the first that was asked for)."""
-    cp = 10 if 10 in settings.cp_percents else settings.cp_percents[0]
-    a = settings.alphas.index(ALPHA)
-    claims = [*_scaling(found, a, cp), *_curves(found, cp)]
+@dataclass(frozen=True)
+class _Setting:
+    """A file at one level and one size of the conformal set."""
+
+    found: Measured
+    alpha: float
+    a: int
+    cp: int
+
+    def claim(self, text: str, source: str, shown: str, holds: bool | None) -> Claim:
+        return Claim(text, source, shown, holds, self.alpha, self.cp)
+
+    def sizes_and_gaps(self) -> tuple[list[Floats], list[Floats]]:
+        """Sizes before and after temperature scaling, and class gaps: (methods, trials) each."""
+        parts = self.found.before[self.cp], self.found.after[self.cp]
+        size, gap = ([part.of(metric.name)[:, self.a] for part in parts] for metric in (_SIZE, _GAP))
+        return size, gap
+
+
+def check_claims(
+    found: Measured, comparison: RuleComparison, differences: Sequence[SizeDifferences], settings: Settings
+) -> tuple[Claim, ...]:
+    """Hold the paper's claims against one file, at every level and size of the conformal set that was asked for."""
+    claims: list[Claim] = [_objectives(found)]
+    for a, alpha in enumerate(settings.alphas):
+        for cp in settings.cp_percents:
+            here = _Setting(found, alpha, a, cp)
+            claims.extend((*_scaling(here), *_of_lac(here), *_curves(here)))
+    if found.ece > 1:
+        claims.extend(_few_shrink(one, *settings.main) for one in differences)
+    alpha, cp = settings.main
     evaluated = float(found.before[cp].counts.mean())  # rows of a class
     rows = evaluated * cp / (100 - settings.calibration_percent - cp)
-    if rows < _FEW:  # of more the paper says nothing
-        claims.extend(_against_mondrian(comparison, cp, rows))
+    if rows < _FEW_ROWS:  # of more the paper says nothing
+        claims.extend(_against_mondrian(comparison, alpha, cp, rows))
     return tuple(claims)
 
 
-def _scaling(found: Measured, a: int, cp: int) -> Iterator[Claim]:
+def _sign(values: Floats) -> int:
+    """Sign of a mean over trials that is beyond 3 standard errors of nothing, or 0."""
+    mean = float(values.mean())
+    return int(np.sign(mean)) if abs(mean) > _FAR * float(standard_error(values)) else 0
+
+
+def _verdict(*signs: int) -> bool | None:
+    """Of changes that a claim wants positive: all of them are, one is not, or it is open."""
+    if all(sign > 0 for sign in signs):
+        return True
+    return False if any(sign < 0 for sign in signs) else None
+
+
+def _objectives(found: Measured) -> Claim:
+    """T* by NLL and by ECE."""
+    apart = found.trial_nll / found.trial_ece - 1
+    side = float(np.sign(apart.mean()))
+    shown = (
+        f"{found.trial_nll.mean():.3f} by NLL, {found.trial_ece.mean():.3f} by ECE: "
+        f"{apart.mean():+.1%} ± {float(standard_error(apart)):.1%}"
+    )
+    text = f"T* by NLL is close to T* by ECE (within {_CLOSE:.0%})"
+    return Claim(text, "Section 3.1, appendix B.3", shown, _verdict(_sign(_CLOSE - side * apart)))
+
+
+def _scaling(here: _Setting) -> Iterator[Claim]:
     """What calibration does to sets."""
-    parts = found.before[cp], found.after[cp]
-    size, gap = ([part.of(metric.name)[:, a] for part in parts] for metric in (_SIZE, _GAP))
-    way, sign = ("T* > 1, TS enlarges", 1) if found.ece > 1 else ("T* < 1, TS shrinks", -1)
+    size, gap = here.sizes_and_gaps()
+    over = here.found.ece > 1
+    way, sign, where = ("T* > 1, TS enlarges", 1, "3.2") if over else ("T* < 1, TS shrinks", -1, "4.2")
     for m, method in _ADAPTIVE.items():
-        text = f"Where {way} the sets of {method.upper()}"
-        yield _change(text, size[0][m], size[1][m], sign, f"{_SIZE.title} {{:.2f}} to {{:.2f}}")
-    if found.ece > 1:  # of the other case the paper says nothing
+        shown = f"{_SIZE.title} {size[0][m].mean():.2f} to {size[1][m].mean():.2f}"
+        holds = _verdict(_sign(sign * (size[1][m] - size[0][m])))
+        yield here.claim(f"Where {way} the sets of {method.upper()}", f"Section {where}", shown, holds)
+    if over:  # of the other case the paper says nothing
         for m, method in _ADAPTIVE.items():
+            shown = f"{_GAP.title} {gap[0][m].mean():.3f} to {gap[1][m].mean():.3f}"
             text = f"Where T* > 1, TS lowers the {_GAP.title} of {method.upper()}"
-            yield _change(text, gap[0][m], gap[1][m], -1, f"{_GAP.title} {{:.3f}} to {{:.3f}}")
-    lac, aps = (float(size[1][m].mean() / size[0][m].mean() - 1) for m in (0, 1))
-    shown = f"{_SIZE.title} of LAC {lac:+.1%}, of APS {aps:+.1%}"
-    yield Claim("TS moves the sets of LAC little", "Section 3.2", shown, abs(lac) < _LITTLE * abs(aps))
+            yield here.claim(text, "Section 3.2", shown, _verdict(_sign(gap[0][m] - gap[1][m])))
 
 
-def _change(text: str, before: Floats, after: Floats, sign: int, shown: str) -> Claim:
-    """A claim on the sign of a change, trial by trial; `shown` has places for both means."""
-    difference = sign * (after - before)
-    mean, reach = float(difference.mean()), _FAR * float(standard_error(difference))
-    means = shown.format(before.mean(), after.mean())
-    return Claim(text, "Section 3.2", means, mean > 0 if abs(mean) > reach else None)
-
-
-def _curves(found: Measured, cp: int) -> Iterator[Claim]:
-    """What temperature does beyond calibration."""
-    curves = found.curves[cp]
-    for method in _ADAPTIVE.values():
-        steps = np.diff(curves.of_trials("threshold", method, ALPHA), axis=0)
-        text = f"The threshold of {method.upper()} falls as T rises"
-        yield Claim(
-            text, "Corollary 4.2", f"{np.mean(steps < 0):.1%} of the steps of all trials fall", not np.any(steps > 0)
+def _of_lac(here: _Setting) -> Iterator[Claim]:
+    """LAC beside the adaptive scores."""
+    size, gap = here.sizes_and_gaps()
+    lac, aps = (size[1][m] / size[0][m].mean() - size[0][m] / size[0][m].mean() for m in (0, 1))
+    less = _LITTLE * np.sign(aps.mean()) * aps - np.sign(lac.mean()) * lac
+    shown = f"{_SIZE.title} of LAC {lac.mean():+.1%}, of APS {aps.mean():+.1%}"
+    text = f"TS moves the sets of LAC little (less than {_LITTLE:g} times as much as those of APS)"
+    yield here.claim(text, "Section 3.2", shown, _verdict(_sign(less)))
+    for m, method in _ADAPTIVE.items():
+        smaller = [_sign(part[m] - part[0]) for part in size]
+        uneven = [_sign(part[0] - part[m]) for part in gap]
+        shown = "; ".join(
+            f"{name}: {_SIZE.title} {s[0].mean():.2f} and {s[m].mean():.2f}, "
+            f"{_GAP.title} {g[0].mean():.3f} and {g[m].mean():.3f}"
+            for name, s, g in zip(("T = 1", "T*"), size, gap, strict=True)
         )
+        text = f"LAC has smaller sets than {method.upper()} and a larger {_GAP.title}"
+        yield here.claim(text, "Section 3.2", shown, _verdict(*smaller, *uneven))
+
+
+def _curves(here: _Setting) -> Iterator[Claim]:
+    """What temperature does beyond calibration."""
+    curves = here.found.curves[here.cp]
     for method in _ADAPTIVE.values():
-        sizes, temperatures = curves.curve("avg_size", method, ALPHA), curves.temperatures
-        peak = int(sizes.argmax())
-        text = f"{_SIZE.title} of {method.upper()} rises to a peak at T_c and falls"
-        shown = ", ".join(f"{sizes[i]:.2f} at T = {temperatures[i]:g}" for i in (0, peak, -1))
-        yield Claim(text, "Section 3.3", shown, 0 < peak < len(sizes) - 1)
+        name = method.upper()
+        steps = np.diff(curves.of_trials("threshold", method, here.alpha), axis=0)
+        shown = f"{np.mean(steps < 0):.1%} of the steps of all trials fall"
+        yield here.claim(f"The threshold of {name} falls as T rises", "Corollary 4.2", shown, not np.any(steps > 0))
+        text = f"{_SIZE.title} of {name} rises to a peak at T_c and then falls"
+        yield here.claim(text, "Section 3.3", *_shape(curves, _SIZE.name, method, here.alpha, 1))
+        text = f"{_GAP.title} of {name} falls to a minimum and then rises"
+        yield here.claim(text, "Section 3.3", *_shape(curves, _GAP.name, method, here.alpha, -1))
+        text = f"{_MEAN_GAP.title} of {name} mirrors its {_GAP.title} (correlation over T above {_ALIKE:g})"
+        yield here.claim(text, "Section 3.1, appendix B.5", *_mirrored(curves, method, here.alpha))
 
 
-def _against_mondrian(comparison: RuleComparison, cp: int, rows: float) -> Iterator[Claim]:
+def _shape(curves: Sweep, metric: str, method: str, alpha: float, sign: int) -> tuple[str, bool | None]:
+    """Whether a curve rises and falls (sign 1), or falls and rises (-1), and the change that speaks against it."""
+    values, t = curves.of_trials(metric, method, alpha), curves.temperatures
+    shape, mean = rise_and_fall(sign * values), values.mean(axis=-1)
+    digits = 2 if METRICS[metric].unit == "labels" else 3
+    shown = ", ".join(f"{mean[i]:.{digits}f} at T = {t[i]:g}" for i in (0, shape.peak, len(t) - 1))
+    if shape.against is not None:
+        i, j = shape.against
+        way = "rises" if mean[j] > mean[i] else "falls"
+        shown += f"; but it {way} from {mean[i]:.{digits}f} at T = {t[i]:g} to {mean[j]:.{digits}f} at T = {t[j]:g}"
+    return shown, shape.holds
+
+
+def _mirrored(curves: Sweep, method: str, alpha: float) -> tuple[str, bool | None]:
+    """Correlation of the two class gaps over the temperatures; its error by leaving out a tenth of the trials."""
+    top, mean = (curves.of_trials(metric.name, method, alpha) for metric in (_GAP, _MEAN_GAP))
+
+    def alike(trials: Ints) -> float:
+        a, b = top[:, trials].mean(axis=-1), mean[:, trials].mean(axis=-1)
+        return float(np.corrcoef(a, b)[0, 1]) if np.ptp(a) > 0 and np.ptp(b) > 0 else np.nan
+
+    trials = np.arange(top.shape[1])
+    groups = np.array_split(trials, min(10, len(trials)))
+    left = np.array([alike(np.delete(trials, group)) for group in groups])
+    whole, error = alike(trials), float(np.sqrt((len(left) - 1) * np.var(left)))
+    lowest = [f"{curves.temperatures[part.mean(axis=-1).argmin()]:g}" for part in (top, mean)]
+    shown = f"correlation {whole:.3f} ± {error:.3f}; least at T = {lowest[0]} and {lowest[1]}"
+    return shown, None if not abs(whole - _ALIKE) > _FAR * error else whole > _ALIKE
+
+
+def _few_shrink(one: SizeDifferences, alpha: float, cp: int) -> Claim:
+    """Sets row by row."""
+    grow, _, shrink = one.trial_shares
+    holds = _verdict(_sign(_FEW_SETS - shrink), _sign(grow - shrink))
+    shown = f"{one.grow:.1%} grow, {one.stay:.1%} stay, {one.shrink:.1%} shrink"
+    text = f"From T = 1 to T*, few sets of {one.method.upper()} shrink (below {_FEW_SETS:.0%}, and fewer than grow)"
+    return Claim(text, "Section 3.2, appendix B.4", shown, holds, alpha, cp)
+
+
+def _against_mondrian(comparison: RuleComparison, alpha: float, cp: int, rows: float) -> Iterator[Claim]:
     """The temperature of appendix C beside thresholds by class."""
-    value = {
-        (cell.at, cell.metric): cell.value for cell in comparison.cells if (cell.mode, cell.cp_percent) == ("exact", cp)
-    }
-    if not value:  # a size of the conformal set that the table does not have
+    cells = {(cell.at, cell.metric): cell for cell in comparison.cells if (cell.mode, cell.cp_percent) == ("exact", cp)}
+    if not cells:  # a size of the conformal set that the table does not have
         return
-    hat, mondrian = ([value[at, metric] for metric in ("avg_size", "top_coverage_gap")] for at in ("t_hat", "mondrian"))
-    shown = f"{_SIZE.title} {hat[0]:.2f} and {mondrian[0]:.2f}, {_GAP.title} {hat[1]:.3f} and {mondrian[1]:.3f}"
-    text = f"With few rows a class (here {rows:.3g}), T-hat beats Mondrian thresholds on size and on {_GAP.title}"
-    yield Claim(text, "Appendix D", shown, hat[0] < mondrian[0] and hat[1] < mondrian[1])
+    pairs = [(cells["t_hat", metric.name], cells["mondrian", metric.name]) for metric in (_SIZE, _GAP)]
+    gains = [b.value - a.value for a, b in pairs]
+    errors = [float(np.hypot(a.standard_error, b.standard_error)) for a, b in pairs]
+    signs = [int(np.sign(gain)) if abs(gain) > _FAR * error else 0 for gain, error in zip(gains, errors, strict=True)]
+    (size, by_class), (gap, gap_by_class) = [(a.value, b.value) for a, b in pairs]
+    shown = f"{_SIZE.title} {size:.2f} and {by_class:.2f}, {_GAP.title} {gap:.3f} and {gap_by_class:.3f}"
+    text = f"With few rows of a class (below {_FEW_ROWS}), T-hat beats Mondrian thresholds on size and {_GAP.title}"
+    shown += f"; {rows:.3g} rows of a class"
+    yield Claim(text, "Appendix D", shown, _verdict(*signs), alpha, cp)
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Where AvgSize of a score peaks in a file: mean over the trials, and its standard error."""
+
+    file: str
+    n_classes: int
+    method: str
+    temperature: float
+    error: float
+
+
+def peaks_of(file: str, n_classes: int, found: Measured, settings: Settings) -> list[Peak]:
+    """The peaks of a file's adaptive scores; none where the size does not rise and fall."""
+    alpha, cp = settings.main
+    curves, peaks = found.curves[cp], []
+    for method in _ADAPTIVE.values():
+        values = curves.of_trials(_SIZE.name, method, alpha)
+        if rise_and_fall(values).holds:
+            at = curves.temperatures[values.argmax(axis=0)]
+            peaks.append(Peak(file, n_classes, method, float(at.mean()), float(standard_error(at))))
+    return peaks
+
+
+def compare_peaks(peaks: Sequence[Peak], settings: Settings) -> tuple[Claim, ...]:
+    """Whether T_c is lower where there are more classes: in every two files whose peaks can be told apart."""
+    claims = []
+    for method in _ADAPTIVE.values():
+        mine = sorted((peak for peak in peaks if peak.method == method), key=lambda peak: peak.n_classes)
+        two = [(a, b) for i, a in enumerate(mine) for b in mine[i + 1 :] if a.n_classes < b.n_classes]
+        if not two:
+            continue
+        signs = [_apart(a, b) for a, b in two]
+        shown = ", ".join(f"{p.file} ({p.n_classes:,} classes) {p.temperature:.2f} ± {p.error:.2f}" for p in mine)
+        against = [f"{b.file} is above {a.file}" for (a, b), sign in zip(two, signs, strict=True) if sign < 0]
+        found = f"T_c: {shown}" + (f"; but {'; '.join(against)}" if against else "")
+        text = f"The peak T_c of {method.upper()} is lower where there are more classes"
+        claims.append(Claim(text, "Section 4.2", found, _verdict(*signs), *settings.main))
+    return tuple(claims)
+
+
+def _apart(few: Peak, many: Peak) -> int:
+    """1 if the file of many classes peaks lower beyond 3 standard errors, -1 if higher, else 0."""
+    fall = few.temperature - many.temperature
+    error = float(np.hypot(few.error, many.error))
+    return int(np.sign(fall)) if abs(fall) > _FAR * error else 0

@@ -18,18 +18,17 @@ from thermoset.data import Logits
 from thermoset.metrics import METRICS
 from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.paper.study.cells import SHOWN, Cell, Place, cell_of_trials
-from thermoset.paper.study.measure import METHODS, Measured, Settings, Tell
+from thermoset.paper.study.measure import METHODS, Measured, Settings, Tell, calibration_rows
 from thermoset.paper.study.mondrian import KINDS, count_sets
 from thermoset.paper.study.published import Pair
-from thermoset.sweeping import Sweep, draw_trial, measure_trials
+from thermoset.sweeping import Sweep, measure_trials
 from thermoset.tuning import default_grid, read_preference
 from thermoset.tuning.closed_form import Curves, Rows
 from thermoset.tuning.search import Search, Steps, find
 
-__all__ = ["ALPHA", "RuleComparison", "compare", "few_trials"]
+__all__ = ["RuleComparison", "compare", "few_trials"]
 
 
-ALPHA = 0.1
 _RAPS = METHODS.index("raps")
 _CP = (10, 20)  # sizes of the conformal set in the table, percent
 _ENTRIES = 1e8  # logits that slow rules go through, over all trials
@@ -69,7 +68,7 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
     tell("our choices")
     curves = {}
     for cp in (cp for cp in _CP if cp in settings.cp_percents):
-        curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), ALPHA)
+        curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), settings.main[0])
         chosen[f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
         tell(f"appendix C, CP {cp}%")
         cells.extend(_fixed(found, pair, settings, cp))
@@ -79,28 +78,21 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
     if curves:
         cells.extend(_by_class(data, pair, settings, list(curves)))
     tell("sets by class")
-    middle = 10 if 10 in curves else settings.cp_percents[0]
-    single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), ALPHA)
+    alpha, middle = settings.main
+    single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), alpha)
     return RuleComparison(tuple(cells), chosen, single)
 
 
 def _size_budget(found: Measured, settings: Settings) -> float:
     """Labels a set may have on average: what RAPS has at T = 1, and half as many more."""
     part = found.before[settings.cp_percents[0]]
-    a = settings.alphas.index(ALPHA) if ALPHA in settings.alphas else 0
-    return 1.5 * float(part.of("avg_size")[_RAPS, a].mean())
+    return 1.5 * float(part.of("avg_size")[_RAPS, settings.alphas.index(settings.main[0])].mean())
 
 
 def _conf_ts_temperatures(data: Logits, settings: Settings) -> Floats:
-    grid = settings.grid()
+    grid, (alpha, _) = settings.grid(), settings.main
     scores = plain_aps_scores(data, grid)
-    return np.array([conf_ts(scores, rows, grid, ALPHA, t) for t, rows in enumerate(_calibration(data, settings))])
-
-
-def _calibration(data: Logits, settings: Settings) -> Iterator[Ints]:
-    """Calibration rows of each trial."""
-    for t in range(settings.trials):
-        yield draw_trial(len(data), t, settings.protocol(settings.cp_percents[0])).calibration
+    return np.array([conf_ts(scores, rows, grid, alpha, t) for t, rows in enumerate(calibration_rows(data, settings))])
 
 
 class _OneLook(Search):
@@ -122,43 +114,45 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
     chosen = {prefer: np.empty(count) for prefer, count in trials.items()}
 
     def work(t: int, rows: Ints) -> None:
-        recipe = Recipe("raps", ALPHA, random_state=t)
+        recipe = Recipe("raps", settings.main[0], random_state=t)
         search = _OneLook(data.take(rows), recipe, len(rows), "calibration", None, Steps(None))
         grid = default_grid(float(found.trial_nll[t]))
         for prefer, temperatures in chosen.items():
             if t < len(temperatures):
                 temperatures[t] = find(search, read_preference(prefer), grid).temperature
 
-    drawn = zip(range(max(trials.values())), _calibration(data, settings), strict=False)
+    drawn = zip(range(max(trials.values())), calibration_rows(data, settings), strict=False)
     run_all([partial(work, t, rows) for t, rows in drawn])
     return chosen
 
 
 def _fixed(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
     """RAPS at T = 1 and at T*; the printed column of T-hat has the values of T = 1."""
-    a = settings.alphas.index(ALPHA)
+    alpha = settings.main[0]
+    a = settings.alphas.index(alpha)
     parts = ("exact", "T = 1", found.before), ("exact", "T*", found.after), ("published", "t_hat", found.before)
     for mode, at, part in parts:
         for metric in SHOWN:
             values = part[cp].of(metric)[_RAPS, a]
-            yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), values)
+            yield cell_of_trials(pair, Place(mode, metric, "raps", at, alpha, cp), values)
 
 
 def _at_chosen(
     data: Logits, pair: Pair | None, settings: Settings, cp: int, rule: str, temperatures: Floats
 ) -> Iterator[Cell]:
-    part = measure_trials(data, temperatures, ("raps",), (ALPHA,), settings.protocol(cp))
+    alpha = settings.main[0]
+    part = measure_trials(data, temperatures, ("raps",), (alpha,), settings.protocol(cp))
     for metric in SHOWN:
         values = part.of(metric)[0, 0]
-        yield cell_of_trials(pair, Place("exact", metric, "raps", rule, ALPHA, cp), values)
+        yield cell_of_trials(pair, Place("exact", metric, "raps", rule, alpha, cp), values)
 
 
 def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int]) -> Iterator[Cell]:
-    """Mondrian sets as they are valid and as the published code makes them, and clustered ones; all at T = 1."""
-    few = few_trials(data, settings)
+    """Mondrian sets as they are valid and as the printed gaps have them, and clustered ones; all at T = 1."""
+    few, alpha = few_trials(data, settings), settings.main[0]
     for cp in cps:
-        found = count_sets(data, settings.protocol(cp), few, "raps", ALPHA)
+        found = count_sets(data, settings.protocol(cp), few, "raps", alpha)
         for k, (mode, at) in enumerate(KINDS):
             for metric in SHOWN:
                 values = METRICS[metric].of(found[k])
-                yield cell_of_trials(pair, Place(mode, metric, "raps", at, ALPHA, cp), values)
+                yield cell_of_trials(pair, Place(mode, metric, "raps", at, alpha, cp), values)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from thermoset._version import __version__
+from thermoset.paper.study.claims import Claim
 from thermoset.paper.study.pairs import PairStudy
-from thermoset.paper.study.row_by_row import SizeDifferences
+from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
 from thermoset.sweeping import Sweep, median_of_means, standard_error
 
 __all__ = ["study_json"]
@@ -18,11 +19,12 @@ __all__ = ["study_json"]
 _POINTS = 201  # of a curve over rows
 
 
-def study_json(studies: Sequence[PairStudy], skipped: dict[str, str]) -> str:
+def study_json(studies: Sequence[PairStudy], together: Sequence[Claim], skipped: dict[str, str]) -> str:
     """The document, with null for what is not a finite number."""
     whole = {
         "thermoset": __version__,
         "settings": asdict(studies[0].settings),
+        "claims_on_all_files": [asdict(claim) for claim in together],
         "files": [_pair(study) for study in studies],
         "skipped": skipped,
     }
@@ -44,6 +46,8 @@ def _pair(study: PairStudy) -> dict[str, Any]:
             "trials_ece": found.trial_ece,
             "trials_nll": found.trial_nll,
         },
+        "agreement": [asdict(one) for one in study.agreement],
+        "reliability": dict(zip(("T = 1", "T*"), map(asdict, found.reliability), strict=True)),
         "claims": [asdict(claim) for claim in study.claims],
         "cells": [asdict(cell) for cell in study.cells],
         "comparison": [asdict(cell) for cell in study.comparison.cells],
@@ -51,7 +55,7 @@ def _pair(study: PairStudy) -> dict[str, Any]:
         "curves": {f"cp_{cp}": _curves(curves) for cp, curves in found.curves.items()},
         "single_trials": _runs(study.comparison.single_trials),
         "size_differences": [_differences(one) for one in study.differences],
-        "low_temperatures": {"thermoset": _curves(study.low.ours), "naive": study.low.naive},
+        "low_temperatures": _low(study.low),
         "quantile_samples": asdict(study.quantiles),
     }
 
@@ -79,6 +83,17 @@ def _runs(curves: Sweep) -> dict[str, Any]:
         "metrics": curves.metrics,
         "values": curves.trial_values[..., :3],
     }
+
+
+def _low(low: LowTemperatures) -> dict[str, Any]:
+    naive = {
+        kind: {
+            metric: {"mean": values.mean(axis=-1), "standard_error": standard_error(values)}
+            for metric, values in metrics.items()
+        }
+        for kind, metrics in low.naive.items()
+    }
+    return {"rows": low.n_rows, "thermoset": _curves(low.ours), "naive": naive}
 
 
 def _differences(one: SizeDifferences) -> dict[str, Any]:

@@ -1,155 +1,223 @@
-"""The paper's figures, drawn from what was measured."""
+"""The paper's figures, drawn from what was measured: one file each, with a legend that covers nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
-from thermoset.calibration import confidence_and_loss
+from thermoset.core.exponentials import Floats
 from thermoset.data import Logits
-from thermoset.metrics import METRICS, reliability_from_confidence
+from thermoset.metrics import METRICS
 from thermoset.paper.study.measure import Measured, Settings
+from thermoset.paper.study.pairs import PairStudy
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
 from thermoset.plots import (
-    COLOURS,
     bound_figure,
     figure,
     last_index_figure,
     margins_figure,
+    plot_confidence,
     plot_reliability,
     plot_sweep,
+    score_looks,
 )
-from thermoset.sweeping import Sweep
+from thermoset.sweeping import Sweep, standard_error
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
-__all__ = ["CAPTIONS", "drawn_figures"]
+__all__ = ["captions", "drawn_figures"]
 
 _PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
 _SYMBOLS = {"threshold": r" $\hat{q}$"}  # the paper's
-_NAMES = ("LAC", "APS", "RAPS")
-CAPTIONS = {
-    "curves": "Figure 1 and appendix B.5: sizes, class gaps and thresholds against T, by alpha and size of the CP set",
-    "reliability": "Appendix B.3: reliability before and after temperature scaling (T* by ECE, all rows)",
-    "differences": "Appendix B.4: set size at T* minus that at T = 1, rows in falling order, mean over trials",
-    "margins": "Section 4: margins of the two largest logits, rows by rising deterministic APS score",
-    "last-index": "Section 4: last index s_T, rows by rising deterministic APS score",
-    "bound": "Section 4: the bound b(T) on the margin",
-    "low-temperatures": "Appendix B.5: very low temperatures, by a plain softmax and as computed here",
-    "single-trials": "Appendix C: curves of single trials from calibration and CP rows alone",
-}
-"""What each figure shows, by name of its file."""
+_INK = "#333333"
+_PANEL = (3.7, 2.7)
+_FEW_BINS = 12  # whose numbers of rows can be written
+_Style = Literal["-", "--", ":"]
+_PLAIN: dict[str, tuple[str, _Style]] = {
+    "float32": ("#8a949e", ":"),
+    "float64": ("#4d565e", "--"),
+}  # colours are scores
 
 
-def drawn_figures(
-    data: Logits,
-    found: Measured,
-    differences: Sequence[SizeDifferences],
-    low: LowTemperatures,
-    single: Sweep,
-    settings: Settings,
-) -> Mapping[str, Callable[[], "Figure"]]:
-    """The figures by name, each drawn when called for: at most one is in memory."""
-    alpha = settings.alphas[0]
+def captions(settings: Settings) -> dict[str, str]:
+    """What each figure shows, by name of its file."""
+    alpha, cp = settings.main
     return {
-        "curves": lambda: _curves(found, settings),
-        "reliability": lambda: _reliability(data, found, settings),
-        "differences": lambda: _differences(differences),
-        "margins": lambda: margins_figure(data, found.ece, alpha),
-        "last-index": lambda: last_index_figure(data, alpha),
-        "bound": lambda: bound_figure(data.n_classes),
-        "low-temperatures": lambda: _low(low, alpha),
-        "single-trials": lambda: _single(single),
+        **{
+            f"curves-alpha-{level:g}": f"Figure 1 and appendix B.5, alpha = {level:g}: sizes, class gaps and "
+            "thresholds against T, a column for each size of the CP set"
+            for level in settings.alphas
+        },
+        "reliability": f"Appendix B.3: reliability in {settings.ece_bins} bins before and after temperature scaling, "
+        "on the rows that each trial's T* (by ECE) was not fitted on; below, how many rows a bin has",
+        "differences": "Appendix B.4: set size at T* minus that at T = 1, rows in falling order, mean over trials "
+        f"(alpha = {alpha:g}, CP {cp}%)",
+        "margins": "Section 4: margins of the two largest logits, rows by rising deterministic APS score",
+        "last-index": "Section 4: last index s_T, rows by rising deterministic APS score",
+        "bound": "Section 4: the bound b(T) on the margin",
+        "low-temperatures": "Appendix B.5: very low temperatures, by a plain softmax and as computed here "
+        f"(alpha = {alpha:g}, CP {cp}%)",
+        "single-trials": "Appendix C: curves of single trials from calibration and CP rows alone "
+        f"(alpha = {alpha:g}, CP {cp}%)",
     }
 
 
-def _curves(found: Measured, settings: Settings) -> "Figure":
-    """A column for each alpha and size of the conformal set, a row for each metric."""
-    columns = [(alpha, cp) for alpha in settings.alphas for cp in settings.cp_percents]
-    made, panels = figure(len(_PANELS) * len(columns), columns=len(columns))
+def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], "Figure"]]:
+    """The figures by name, each drawn when called for: at most one is in memory."""
+    found, settings = study.measured, study.settings
+    alpha, _ = settings.main
+    curves = {f"curves-alpha-{level:g}": _curves_at(found, settings, level) for level in settings.alphas}
+    return {
+        **curves,
+        "reliability": lambda: _reliability(found),
+        "differences": lambda: _differences(study.differences),
+        "margins": lambda: margins_figure(data, found.ece, alpha),
+        "last-index": lambda: last_index_figure(data, alpha),
+        "bound": lambda: bound_figure(data.n_classes),
+        "low-temperatures": lambda: _low(study.low, alpha),
+        "single-trials": lambda: _single(study.comparison.single_trials),
+    }
+
+
+def _curves_at(found: Measured, settings: Settings, alpha: float) -> Callable[[], "Figure"]:
+    return lambda: _curves(found, settings, alpha)
+
+
+def _curves(found: Measured, settings: Settings, alpha: float) -> "Figure":
+    """A column for each size of the conformal set, a row for each metric, the same height along a row."""
+    columns = settings.cp_percents
+    made, panels = figure(len(_PANELS) * len(columns), columns=len(columns), panel=_PANEL)
     for i, metric in enumerate(_PANELS):
-        for j, (alpha, cp) in enumerate(columns):
-            ax = panels[i * len(columns) + j]
-            one = _at_level(found.curves[cp], alpha)
+        row = panels[i * len(columns) : (i + 1) * len(columns)]
+        for ax, cp in zip(row, columns, strict=True):
             label = METRICS[metric].title + _SYMBOLS.get(metric, "")
-            plot_sweep(one, metric, ax=ax, ylabel=label, marks={"T*": found.ece})
-            if i == 0:
-                ax.set_title(f"alpha = {alpha:g}, CP {cp}%", loc="left")
-    panels[0].legend(frameon=False)
+            plot_sweep(_at_level(found.curves[cp], alpha), metric, ax=ax, ylabel=label, marks={"T*": found.ece})
+        _same_height(row)
+    for ax in panels[: -len(columns)]:
+        ax.set_xlabel("")
+    for ax, cp in zip(panels, columns, strict=False):
+        ax.set_title(f"CP {cp}%", loc="left")
+    _legend_above(made, panels[0])
+    _note(made, f"alpha = {alpha:g}; {settings.trials} random splits; bands: 2 standard errors")
     return made
 
 
 def _at_level(curves: Sweep, alpha: float) -> Sweep:
     a = curves.alphas.index(alpha)
-    values = curves.trial_values[:, :, a : a + 1]
-    axes = curves.methods, curves.temperatures, (alpha,), curves.metrics
-    return Sweep(*axes, values, curves.absent_classes, curves.settings)
+    return replace(curves, alphas=(alpha,), trial_values=curves.trial_values[:, :, a : a + 1])
 
 
-def _reliability(data: Logits, found: Measured, settings: Settings) -> "Figure":
-    made, panels = figure(2)
-    correct = data.logits.argmax(axis=1) == data.require_labels("the study")
-    for ax, (title, t) in zip(panels, (("T = 1", 1.0), (f"T* = {found.ece:.3f}", found.ece)), strict=True):
-        confidence, _ = confidence_and_loss(data, t)
-        plot_reliability(reliability_from_confidence(confidence, correct, settings.ece_bins), ax=ax, title=title)
+def _same_height(row: Sequence["Axes"], room: float = 0.06) -> None:
+    """The same limits for panels that are compared, with room at the top for the names of marks."""
+    low, high = min(ax.get_ylim()[0] for ax in row), max(ax.get_ylim()[1] for ax in row)
+    for ax in row:
+        ax.set_ylim(low, high + room * (high - low))
+
+
+def _legend_above(made: "Figure", ax: "Axes") -> None:
+    """One legend for all panels, outside of them."""
+    handles, labels = ax.get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
+
+
+def _note(made: "Figure", text: str) -> None:
+    made.supxlabel(text, fontsize="small", color=_INK)
+
+
+def _reliability(found: Measured) -> "Figure":
+    """Diagrams above, rows in the bins below them; both as an average trial has them."""
+    made, panels = figure(4, columns=2, heights=(1.0, 0.42), panel=(3.8, 3.2))
+    titles = "T = 1", f"T* (mean {found.trial_ece.mean():.3f})"
+    trials = min(len(found.trial_ece), 100)
+    for above, below, title, table in zip(panels[:2], panels[2:], titles, found.reliability, strict=True):
+        plot_reliability(table, ax=above, title=title).legend_ = None  # one legend, outside
+        above.set_xlabel("")
+        plot_confidence(replace(table, count=np.rint(table.count / trials).astype(np.int64)), ax=below)
+        for bars in below.containers if len(table.count) <= _FEW_BINS else ():
+            below.bar_label(cast("BarContainer", bars), fmt="{:,.0f}", fontsize="x-small", padding=1)
+    _same_height(panels[2:], 0.12)
+    handles, labels = panels[0].get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)
+    rows = int(found.reliability[0].count.sum()) // trials
+    _note(made, f"{rows:,} rows that T* has not seen, in each of {trials} random splits")
     return made
 
 
 def _differences(differences: Sequence[SizeDifferences]) -> "Figure":
-    made, panels = figure(len(differences))
-    for ax, one, colour in zip(panels, differences, COLOURS[1:], strict=False):
-        share = np.arange(len(one.mean_sorted)) / len(one.mean_sorted)
+    made, panels = figure(len(differences), panel=(4.6, 3.2))
+    for ax, one, (colour, _) in zip(panels, differences, score_looks([d.method for d in differences]), strict=True):
+        share = (np.arange(len(one.mean_sorted)) + 0.5) / len(one.mean_sorted)
+        ax.fill_between(share, one.mean_sorted, color=colour, alpha=0.15, linewidth=0)
         ax.plot(share, one.mean_sorted, color=colour, linewidth=1.8)
-        ax.axhline(0, color="#333333", linewidth=0.8)
-        ax.set(xlabel="share of the rows, by falling difference", ylabel="size at T* minus size at T = 1")
+        ax.axhline(0, color=_INK, linewidth=0.8)
+        ax.set(xlim=(0, 1), xlabel="share of the rows, by falling difference", ylabel="size at T* minus size at T = 1")
         title = f"{one.method.upper()}: {one.grow:.0%} grow, {one.stay:.0%} stay, {one.shrink:.0%} shrink"
         ax.set_title(title, loc="left")
+    _note(made, f"mean of {differences[0].trials} random splits")
     return made
 
 
 def _low(low: LowTemperatures, alpha: float) -> "Figure":
     """Sizes above, coverages below; a column for each method."""
-    made, panels = figure(2 * len(_NAMES), columns=len(_NAMES))
-    styles = {"float32": (COLOURS[1], ":"), "float64": (COLOURS[3], "--")}
+    methods = low.ours.methods
+    made, panels = figure(2 * len(methods), columns=len(methods), panel=_PANEL)
+    looks = score_looks(methods)
     for i, metric in enumerate(("avg_size", "marginal_coverage")):
-        for m, name in enumerate(_NAMES):
-            ax = panels[i * len(_NAMES) + m]
-            for kind, (colour, style) in styles.items():
-                values = low.naive[kind][metric][m]
-                ax.plot(low.ours.temperatures, values, style, color=colour, linewidth=1.8, label=f"plain {kind}")
-            ours = low.ours.curve(metric, low.ours.methods[m])
-            ax.plot(low.ours.temperatures, ours, color=COLOURS[2], linewidth=1.8, label="thermoset")
-            ax.set_xscale("log")
-            ax.set(xlabel="temperature T", ylabel=METRICS[metric].title)
-            if metric == "avg_size":
-                ax.set_yscale("log")
-                ax.yaxis.set_major_formatter(ScalarFormatter())
-                ax.yaxis.set_minor_formatter(
-                    ScalarFormatter() if np.ptp(np.log10(ax.get_ylim())) < 1 else NullFormatter()
-                )
-                ax.set_title(name, loc="left")
+        row = panels[i * len(methods) : (i + 1) * len(methods)]
+        for m, (ax, method) in enumerate(zip(row, methods, strict=True)):
+            for kind, (colour, style) in _PLAIN.items():
+                _band(ax, low.ours.temperatures, low.naive[kind][metric][m], colour, style, f"plain {kind}")
+            ours = low.ours.of_trials(metric, method)
+            _band(ax, low.ours.temperatures, ours, looks[m][0], "-", "thermoset")
+            ax.set(xscale="log", xlabel="temperature T" if i else "", ylabel=METRICS[metric].title)
+            ax.xaxis.set_major_formatter("{x:g}")
+            if metric == "marginal_coverage":
+                ax.axhline(1 - alpha, color=_INK, linewidth=0.8, linestyle=(0, (1, 3)))
             else:
-                ax.axhline(1 - alpha, color="#333333", linewidth=0.8, linestyle=":")
-    panels[0].legend(frameon=False)
+                ax.set_yscale("log")
+                ax.yaxis.set_major_formatter("{x:g}")
+                ax.yaxis.set_minor_formatter("{x:g}" if np.ptp(np.log10(ax.get_ylim())) < 1 else NullFormatter())
+                ax.set_title(method.upper(), loc="left")
+        _same_height(row, 0.0)
+    keys = [
+        Line2D([], [], color=colour, linestyle=style, label=f"plain {kind}") for kind, (colour, style) in _PLAIN.items()
+    ]
+    keys.append(Line2D([], [], color=_INK, label="thermoset (in the colour of the score)"))
+    made.legend(handles=keys, loc="outside upper left", ncols=len(keys), frameon=False)
+    _note(made, f"{low.n_rows:,} rows; {low.ours.trials} random splits; bands: 2 standard errors")
     return made
+
+
+def _band(ax: "Axes", t: Floats, values: Floats, colour: str, style: _Style, label: str) -> None:
+    """A mean over trials and 2 standard errors around it, no further than any trial went."""
+    mean, reach = values.mean(axis=-1), 2 * standard_error(values)
+    low, high = np.maximum(mean - reach, values.min(axis=-1)), np.minimum(mean + reach, values.max(axis=-1))
+    ax.plot(t, mean, style, color=colour, linewidth=1.8, label=label)
+    ax.fill_between(t, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def _single(curves: Sweep) -> "Figure":
     """A row for each run, as in the paper: coverage gap, size and class gap."""
     runs = min(3, curves.trials)
     shown = ("marginal_coverage_gap", "avg_size", "top_coverage_gap")
-    made, panels = figure(runs * len(shown), columns=len(shown))
+    made, panels = figure(runs * len(shown), columns=len(shown), panel=_PANEL)
     for t in range(runs):
-        values = curves.trial_values[..., t : t + 1]
-        axes = curves.methods, curves.temperatures, curves.alphas, curves.metrics
-        one = Sweep(*axes, values, curves.absent_classes[t : t + 1], curves.settings)
-        for i, metric in enumerate(shown):
-            ax = panels[t * len(shown) + i]
+        one = replace(
+            curves, trial_values=curves.trial_values[..., t : t + 1], absent_classes=curves.absent_classes[t : t + 1]
+        )
+        for ax, metric in zip(panels[t * len(shown) :], shown, strict=False):
             plot_sweep(one, metric, ax=ax)
-            if metric == "marginal_coverage_gap":
-                ax.set_ylim(0, 0.1)
             ax.set_title(f"Run {t + 1}", loc="left")
-    panels[0].legend(frameon=False)
+    for i in range(len(shown)):
+        _same_height(panels[i :: len(shown)])
+    for ax in panels[: -len(shown)]:
+        ax.set_xlabel("")
+    _legend_above(made, panels[0])
+    _note(made, "thresholds from the CP rows, metrics on the calibration rows of one split each")
     return made

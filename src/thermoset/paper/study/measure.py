@@ -1,6 +1,6 @@
 """The paper's protocol (section 3.1) on one file: everything its tables and curves are made of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -8,12 +8,15 @@ import numpy as np
 
 from thermoset.bounds import checked_seed, whole_number
 from thermoset.calibration import fit_ece, fit_nll
-from thermoset.core.exponentials import Floats
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.levels import exact_level
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import confidences
 from thermoset.core.sources import ArrayRows, widened
 from thermoset.data import Logits
-from thermoset.metrics import reliability_from_confidence, top_k_accuracy
+from thermoset.errors import InputError
+from thermoset.metrics import ReliabilityTable, reliability_from_confidence, top_k_accuracy
+from thermoset.quoting import quoted
 from thermoset.sweeping import (
     MOST_TRIALS,
     OwnTemperatures,
@@ -25,17 +28,49 @@ from thermoset.sweeping import (
     temperature_grid,
 )
 
-__all__ = ["METHODS", "Measured", "Settings", "Tell", "calibrated_temperatures", "measure"]
+__all__ = [
+    "HOTTEST",
+    "METHODS",
+    "Measured",
+    "Settings",
+    "Tell",
+    "calibrated_temperatures",
+    "calibration_rows",
+    "measure",
+    "unseen_reliability",
+]
 
 Tell = Callable[[str], None]
 
 METHODS = ("lac", "aps", "raps", "raps_published")
+HOTTEST = 2.95
+"""The code published with the paper searches T-hat below this."""
+_ALPHA, _CP = 0.1, 10  # of the paper's main tables
+_MOST_SHOWN = 100  # trials whose rows a reliability diagram holds
+_FEWEST, _MOST = 3, 500  # temperatures of a curve that can rise and fall, and whose every two are compared
 _SPAN, _RATIO = 2.0, 1.005  # of the temperatures scanned for T*: around that of all rows, and from one to the next
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the study asks for: the paper's protocol."""
+    """What the study asks for; the paper's protocol where nothing else is said.
+
+    Attributes
+    ----------
+    trials, random_state : int
+        Random splits, and the seed of splits and of u.
+    alphas : tuple of float
+        Levels of tables and curves.
+    cp_percents, calibration_percent : tuple of int, int
+        Conformal rows (sizes of the CP set) and calibration rows, in percent of all rows.
+    temperatures : str
+        Grid of the curves, as `temperature_grid` reads it.
+    ece_bins : int
+        Bins of the ECE that T* minimises.
+
+    >>> Settings(alphas=(0.2, 0.05), cp_percents=(15,)).main
+    (0.2, 15)
+    """
 
     trials: int = 100
     random_state: int = 0
@@ -48,8 +83,31 @@ class Settings:
     def __post_init__(self) -> None:
         whole_number(self.trials, "trials", 2, MOST_TRIALS, "Try 100.")
         checked_seed(self.random_state)
+        whole_number(self.ece_bins, "ece_bins", 1, 1000, "Try 10.")
         for percent in (self.calibration_percent, *self.cp_percents):
             whole_number(percent, "percents of the rows", 1, 98, "Try 10.")
+        for name, values in (("alphas", self.alphas), ("cp_percents", self.cp_percents)):
+            if not values or len(set(values)) < len(values):
+                raise InputError(f"{name} must be one number or more, no two alike; got {quoted(values)}.")
+        for alpha in self.alphas:
+            exact_level(alpha)
+        if self.calibration_percent + max(self.cp_percents) >= 100:
+            raise InputError(
+                f"{self.calibration_percent}% of the rows calibrate and up to {max(self.cp_percents)}% set thresholds: "
+                "none are left to evaluate. Take fewer."
+            )
+        grid = self.grid()
+        if not _FEWEST <= len(grid) <= _MOST or grid[0] >= HOTTEST:
+            raise InputError(
+                f"temperatures must be {_FEWEST} to {_MOST} numbers that begin below {HOTTEST}; "
+                f"got {quoted(self.temperatures)}. Try 0.3:5:0.1."
+            )
+
+    @property
+    def main(self) -> tuple[float, int]:
+        """Level and size of the conformal set of what is looked at in one setting: 0.1 and 10% where asked for."""
+        alpha = _ALPHA if _ALPHA in self.alphas else self.alphas[0]
+        return alpha, _CP if _CP in self.cp_percents else self.cp_percents[0]
 
     def protocol(self, cp_percent: int) -> Protocol:
         """How rows are split for a size of the conformal set; calibration rows are the same for all of them."""
@@ -66,7 +124,8 @@ class Measured:
 
     `nll`, `ece`: T* of all rows; `trial_nll`, `trial_ece`: of each trial's calibration rows. `curves`, `before` (at
     T = 1), `after` (at each trial's T* by ECE) and `printed` (at the paper's T*, or for other files that of all rows)
-    have an entry for each size of the conformal set.
+    have an entry for each size of the conformal set. `reliability` has bins of confidence at T = 1 and at each trial's
+    T*, of the rows that this T* was not fitted on, all trials (or the first hundred) together.
     """
 
     top1: float
@@ -80,6 +139,7 @@ class Measured:
     before: dict[int, OwnTemperatures]
     after: dict[int, OwnTemperatures]
     printed: dict[int, OwnTemperatures]
+    reliability: tuple[ReliabilityTable, ReliabilityTable]
 
 
 def measure(data: Logits, settings: Settings, printed_temperature: float | None, tell: Tell) -> Measured:
@@ -121,7 +181,43 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
         before=before,
         after=after,
         printed=printed,
+        reliability=unseen_reliability(data, trial_ece, settings),
     )
+
+
+def unseen_reliability(
+    data: Logits, temperatures: Floats, settings: Settings
+) -> tuple[ReliabilityTable, ReliabilityTable]:
+    """Reliability at T = 1 and at each trial's temperature, on the rows that do not calibrate in that trial.
+
+    The bins hold the rows of all trials, or of the first hundred.
+    """
+    temperatures = temperatures[:_MOST_SHOWN]
+    grid = np.concatenate([[1.0], temperatures])
+    confidence = _confidences(data, grid)
+    correct = data.logits.argmax(axis=1) == data.require_labels("the study")
+    unseen = np.ones((len(temperatures), len(data)), dtype=bool)
+    for shown, rows in zip(unseen, calibration_rows(data, settings), strict=False):
+        shown[rows] = False
+    right = np.broadcast_to(correct, unseen.shape)[unseen]
+    at_one = np.broadcast_to(confidence[0], unseen.shape)[unseen]
+    before, after = (
+        reliability_from_confidence(level, right, settings.ece_bins) for level in (at_one, confidence[1:][unseen])
+    )
+    return before, after
+
+
+def _confidences(data: Logits, temperatures: Floats) -> Floats:
+    """Probability of the predicted label at each temperature, (n_temperatures, n)."""
+    found = np.empty((len(temperatures), len(data)))
+    for_blocks(ArrayRows(data.logits), lambda block, rows: confidences(widened(block), temperatures, found[:, rows]))
+    return found
+
+
+def calibration_rows(data: Logits, settings: Settings) -> Iterator[Ints]:
+    """Calibration rows of each trial; they are the same for every size of the conformal set."""
+    for t in range(settings.trials):
+        yield draw_trial(len(data), t, settings.protocol(settings.cp_percents[0])).calibration
 
 
 def calibrated_temperatures(data: Logits, settings: Settings, centre: float) -> tuple[Floats, Floats]:
@@ -134,12 +230,10 @@ def calibrated_temperatures(data: Logits, settings: Settings, centre: float) -> 
     labels = data.require_labels("the study")
     steps = int(np.log(_SPAN) / np.log(_RATIO))
     grid: Floats = centre * _RATIO ** np.arange(-steps, steps + 1, dtype=np.float64)
-    confidence = np.empty((len(grid), len(data)))
-    for_blocks(ArrayRows(data.logits), lambda block, rows: confidences(widened(block), grid, confidence[:, rows]))
+    confidence = _confidences(data, grid)
     correct = data.logits.argmax(axis=1) == labels
     nll, ece = np.empty(settings.trials), np.empty(settings.trials)
-    for t in range(settings.trials):
-        rows = draw_trial(len(data), t, settings.protocol(settings.cp_percents[0])).calibration
+    for t, rows in enumerate(calibration_rows(data, settings)):
         losses = [
             reliability_from_confidence(level[rows], correct[rows], settings.ece_bins).ece for level in confidence
         ]

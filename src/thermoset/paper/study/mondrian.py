@@ -1,4 +1,7 @@
-"""Sets with thresholds by class at T = 1: as they are valid, and as the published code has them."""
+"""Sets with thresholds by class at T = 1: as they are valid, and clamped, which comes nearest to the printed gaps.
+
+The code published with the paper has no thresholds by class, so how the printed ones were made is not known.
+"""
 
 import math
 from collections.abc import Iterator
@@ -50,9 +53,9 @@ def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha
 
 
 def _as_published(score: Score, shares: LabelShares, labels: Ints, trials: Trials, alpha: Alpha) -> Cuts:
-    """Thresholds by class of the published code: order statistic k + 1, or the class's largest score if it has fewer.
+    """Order statistic k + 1 of each class, or its largest score if it has fewer rows, which promises nothing.
 
-    The latter promises nothing.
+    The printed TopCovGap fits this; the printed sizes do not. The k + 1 is that of the published code's one threshold.
     """
     n_classes = trials.counts.shape[1]
     shape = 1, 1, 1, n_classes, trials.count

@@ -8,9 +8,10 @@ import numpy as np
 from thermoset.core.levels import rows_needed
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.paper.study.agreement import Agreement, agreements
 from thermoset.paper.study.cells import Cell, table_cells
 from thermoset.paper.study.claims import Claim, check_claims
-from thermoset.paper.study.comparison import ALPHA, RuleComparison, compare, few_trials
+from thermoset.paper.study.comparison import RuleComparison, compare, few_trials
 from thermoset.paper.study.measure import Measured, Settings, measure
 from thermoset.paper.study.published import Pair, find_printed, recognise
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences, low_temperatures, size_differences
@@ -20,8 +21,6 @@ __all__ = ["QUANTILES_AT", "PairStudy", "steps", "study_logits"]
 
 QUANTILES_AT = ("T=1", "T=T*", "T=0.5", "T=2")
 """Temperatures of the quantile samples, as appendix B.6 names them."""
-
-_MICRO_CP = 10  # percent of the rows, in the figure of appendix B.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +64,9 @@ class PairStudy:
         return self.name if self.pair is None else str(self.pair)
 
     @property
-    def agreement(self) -> tuple[int, int]:
-        """Cells of mode "published" that agree with the printed ones, and how many are printed."""
-        printed = [cell.agrees for cell in self.cells if cell.mode == "published" and cell.printed is not None]
-        return printed.count(True), len(printed)
+    def agreement(self) -> tuple[Agreement, ...]:
+        """Printed cells of each metric that the study agrees with; empty if the paper prints nothing of the file."""
+        return agreements(self.pair, self.cells)
 
 
 def steps(settings: Settings) -> int:
@@ -97,11 +95,9 @@ def study_logits(
     """
     asked = settings or Settings()
     data.require_labels("the study")
-    if ALPHA not in asked.alphas:
-        raise InputError(f"alphas must hold {ALPHA}, which the comparison is made at; got {asked.alphas}.")
     if not np.isfinite(data.logits).all():
         raise InputError(f"{name} has masked classes (logits of -inf), of which the theory's figures know nothing.")
-    percent, needed = asked.calibration_percent, 4 * rows_needed(ALPHA)
+    percent, needed = asked.calibration_percent, 4 * rows_needed(asked.main[0])
     calibration = len(data) * percent // 100
     if calibration < needed:
         raise InputError(
@@ -113,14 +109,13 @@ def study_logits(
     found = measure(data, asked, None if printed is None else printed.value, tell)
     comparison = compare(data, found, pair, asked, tell)
     few = found.trial_ece[: few_trials(data, asked)]
-    cp = _MICRO_CP if _MICRO_CP in asked.cp_percents else asked.cp_percents[0]
-    differences = tuple(size_differences(data, method, few, asked, cp, ALPHA) for method in ("aps", "raps"))
+    differences = tuple(size_differences(data, method, few, asked) for method in ("aps", "raps"))
     tell("differences by row")
-    low = low_temperatures(data, asked, ALPHA)
+    low = low_temperatures(data, asked)
     tell("low temperatures")
-    quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=ALPHA)
+    quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=asked.main[0])
     tell("quantile samples")
     cells = table_cells(found, pair, asked)
-    claims = check_claims(found, comparison, asked)
+    claims = check_claims(found, comparison, differences, asked)
     shape = len(data), data.n_classes
     return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles, claims)

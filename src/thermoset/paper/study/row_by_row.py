@@ -1,8 +1,10 @@
 """What temperature does row by row: differences of set sizes (appendix B.4), and very low temperatures (B.5)."""
 
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,36 +17,53 @@ from thermoset.core.scores import RAPS
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
 from thermoset.paper.study.measure import Settings
-from thermoset.sweeping import Protocol, Sweep, draw_trial, sweep, temperature_grid
+from thermoset.sweeping import Sweep, Trial, draw_trial, sweep, temperature_grid
 
 __all__ = ["LowTemperatures", "SizeDifferences", "low_temperatures", "size_differences"]
 
 
 _LOW_GRID = "0.01,0.02,0.03,0.05,0.07,0.1,0.14,0.2,0.3,0.5,1"
-_LOW_TRIALS = 3
-_LOW_ENTRIES = 500_000  # logits the naive scores are computed for; they sort at every temperature
+_LOW_TRIALS = 20, 10  # of a file of some size, and of a large one
+_MANY_ENTRIES = 3_000_000  # logits of a large file
+_LOW_ENTRIES = 6_000_000  # logits the naive scores are computed for at most; they sort at every temperature
 
 
 @dataclass(frozen=True, eq=False)
 class SizeDifferences:
     """Set sizes at T* minus those at T = 1, for the same rows, thresholds' rows and u.
 
-    `mean_sorted` (n_rows,): the differences of each trial in falling order, averaged over trials. `grow`, `stay` and
-    `shrink` are shares of the rows.
+    `mean_sorted` (n_rows,): the differences of each trial in falling order, averaged over trials. `trial_shares`
+    (3, trials): shares of the rows whose sets grow, stay and shrink; `grow`, `stay` and `shrink` are their means.
     """
 
     method: str
     mean_sorted: Floats
-    grow: float
-    stay: float
-    shrink: float
-    trials: int
+    trial_shares: Floats
+
+    @property
+    def grow(self) -> float:
+        """Share of the rows whose sets grow."""
+        return float(self.trial_shares[0].mean())
+
+    @property
+    def stay(self) -> float:
+        """Share of the rows whose sets stay as large."""
+        return float(self.trial_shares[1].mean())
+
+    @property
+    def shrink(self) -> float:
+        """Share of the rows whose sets shrink."""
+        return float(self.trial_shares[2].mean())
+
+    @property
+    def trials(self) -> int:
+        """Random splits behind it."""
+        return len(self.trial_shares[0])
 
 
-def size_differences(
-    data: Logits, method: str, temperatures: Floats, settings: Settings, cp: int, alpha: float
-) -> SizeDifferences:
+def size_differences(data: Logits, method: str, temperatures: Floats, settings: Settings) -> SizeDifferences:
     """Compare the sets of each evaluation row with and without temperature scaling, a trial for each temperature."""
+    alpha, cp = settings.main
     protocol = settings.protocol(cp)
     falling: list[Ints] = [np.empty(0, dtype=np.int64)] * len(temperatures)
 
@@ -59,56 +78,65 @@ def size_differences(
 
     run_all([partial(work, t) for t in range(len(temperatures))])
     moved = np.array(falling)
-    shares = (float(np.mean(moved > 0)), float(np.mean(moved == 0)), float(np.mean(moved < 0)))
-    return SizeDifferences(method, moved.mean(axis=0), *shares, len(temperatures))
+    shares = np.array([(moved > 0).mean(axis=1), (moved == 0).mean(axis=1), (moved < 0).mean(axis=1)])
+    return SizeDifferences(method, moved.mean(axis=0), shares)
 
 
 @dataclass(frozen=True, eq=False)
 class LowTemperatures:
     """Sets at low temperatures: ours, and as a plain softmax in float32 and float64 gives them.
 
-    `naive[dtype][metric]` is (methods, temperatures), a mean over the same trials as `ours` has.
+    `naive[dtype][metric]` is (methods, temperatures, trials), of the same splits as `ours`; `n_rows` rows of the file
+    were used, in `ours.trials` trials.
     """
 
     ours: Sweep
     naive: dict[str, dict[str, Floats]]
+    n_rows: int
 
 
-def low_temperatures(data: Logits, settings: Settings, alpha: float) -> LowTemperatures:
+def low_temperatures(data: Logits, settings: Settings) -> LowTemperatures:
     """Measure size and coverage of LAC, APS and RAPS from T = 0.01 on, computed well and computed naively."""
+    alpha, cp = settings.main
     most = max(_LOW_ENTRIES // data.n_classes, 500)
     part = data if len(data) <= most else data.take(np.linspace(0, len(data) - 1, most).astype(np.int64))
-    grid, protocol = temperature_grid(_LOW_GRID), settings.protocol(10)
+    trials = min(settings.trials, _LOW_TRIALS[len(part) * data.n_classes > _MANY_ENTRIES])
+    grid, protocol = temperature_grid(_LOW_GRID), settings.protocol(cp)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # classes without rows: no class gap is looked at
         ours = sweep(
             part,
             temperatures=grid,
             alphas=(alpha,),
-            trials=_LOW_TRIALS,
+            trials=trials,
             calibration_fraction=protocol.calibration_fraction,
             cp_fraction=protocol.cp_fraction,
             random_state=protocol.random_state,
         )
-    return LowTemperatures(
-        ours, {name: _naive_curves(part, grid, protocol, alpha, name) for name in ("float32", "float64")}
-    )
+    drawn = [draw_trial(len(part), t, protocol) for t in range(trials)]
+    naive = {name: _naive_curves(part, grid, drawn, alpha, name) for name in ("float32", "float64")}
+    return LowTemperatures(ours, naive, len(part))
 
 
-def _naive_curves(data: Logits, grid: Floats, protocol: Protocol, alpha: float, dtype: DTypeLike) -> dict[str, Floats]:
+def _naive_curves(
+    data: Logits, grid: Floats, drawn: Sequence[Trial], alpha: float, dtype: DTypeLike
+) -> dict[str, Floats]:
     labels = data.require_labels("the study")
-    size, coverage = np.zeros((2, 3, len(grid)))
-    for j, temperature in enumerate(grid.tolist()):
-        probs = _naive_softmax(data.logits, temperature, dtype)
-        for t in range(_LOW_TRIALS):
-            drawn = draw_trial(len(data), t, protocol)
-            k = conformal_rank(len(drawn.conformal), alpha)
-            for m, scores in enumerate(_naive_scores(probs, drawn.u.astype(dtype))):
-                threshold = np.sort(scores[drawn.conformal, labels[drawn.conformal]])[k - 1]
-                sets = scores[drawn.evaluation] <= threshold
-                size[m, j] += sets.sum() / len(sets) / _LOW_TRIALS
-                coverage[m, j] += sets[np.arange(len(sets)), labels[drawn.evaluation]].mean() / _LOW_TRIALS
-    return {"avg_size": size, "marginal_coverage": coverage}
+    found = {name: np.empty((3, len(grid), len(drawn))) for name in ("avg_size", "marginal_coverage")}
+
+    def work(j: int) -> None:
+        naive = _NaiveRows.of(_naive_softmax(data.logits, float(grid[j]), dtype), labels)
+        for t, trial in enumerate(drawn):
+            k = conformal_rank(len(trial.conformal), alpha)
+            for m, scores in enumerate(naive.scores(trial.u.astype(dtype))):
+                own = scores[np.arange(len(labels)), naive.rank]
+                threshold = np.sort(own[trial.conformal])[k - 1] if k <= len(trial.conformal) else np.inf
+                inside = np.count_nonzero((scores <= threshold)[trial.evaluation])
+                found["avg_size"][m, j, t] = inside / len(trial.evaluation)
+                found["marginal_coverage"][m, j, t] = (own[trial.evaluation] <= threshold).mean()
+
+    run_all([partial(work, j) for j in range(len(grid))])
+    return found
 
 
 def _naive_softmax(logits: NDArray[np.floating], temperature: float, dtype: DTypeLike) -> NDArray[np.floating]:
@@ -119,15 +147,25 @@ def _naive_softmax(logits: NDArray[np.floating], temperature: float, dtype: DTyp
     return probs
 
 
-def _naive_scores(probs: NDArray[np.floating], u: NDArray[np.floating]) -> list[NDArray[np.floating]]:
-    """LAC, APS and RAPS of every label by sorting probabilities: those that underflow tie."""
-    order = np.argsort(-probs, axis=1, kind="stable")
-    ranked = np.take_along_axis(probs, order, axis=1)
-    aps_ranked = np.cumsum(ranked, axis=1, dtype=probs.dtype) - (1 - u[:, None]) * ranked
-    known = RAPS()
-    excess = np.maximum(np.arange(1, probs.shape[1] + 1) - known.k_reg, 0).astype(probs.dtype)
-    raps_ranked = aps_ranked + probs.dtype.type(known.penalty) * excess
-    aps, raps = np.empty_like(probs), np.empty_like(probs)
-    np.put_along_axis(aps, order, aps_ranked, axis=1)
-    np.put_along_axis(raps, order, raps_ranked, axis=1)
-    return [1 - probs, aps, raps]
+class _NaiveRows(NamedTuple):
+    """Rows by falling probability, of which those that underflow tie: probabilities, sums of them, ranks of labels."""
+
+    ranked: NDArray[np.floating]
+    sums: NDArray[np.floating]
+    rank: Ints
+
+    @classmethod
+    def of(cls, probs: NDArray[np.floating], labels: Ints) -> Self:
+        order = np.argsort(-probs, axis=1, kind="stable")
+        ranked = np.take_along_axis(probs, order, axis=1)
+        sums = np.cumsum(ranked, axis=1, dtype=probs.dtype)
+        return cls(ranked, sums, (order == labels[:, None]).argmax(axis=1))
+
+    def scores(self, u: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
+        """LAC, APS and RAPS of every rank."""
+        yield 1 - self.ranked
+        aps = self.sums - (1 - u[:, None]) * self.ranked
+        yield aps
+        known, kind = RAPS(), self.ranked.dtype
+        excess = np.maximum(np.arange(1, self.ranked.shape[1] + 1) - known.k_reg, 0).astype(kind)
+        yield aps + kind.type(known.penalty) * excess

@@ -1,0 +1,327 @@
+"""The tables of the study: what is in them, and in which section of the page they stand."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from thermoset.metrics import METRICS
+from thermoset.paper.study.cells import Cell
+from thermoset.paper.study.claims import Claim
+from thermoset.paper.study.pairs import QUANTILES_AT, PairStudy
+from thermoset.paper.study.printouts import PrintedTable
+from thermoset.paper.study.published import PAIRS, find_printed
+
+__all__ = ["KEY", "Section", "study_sections"]
+
+KEY = (
+    "Median of means over the trials ± standard error. In brackets the printed number: ✗ where the two differ by more "
+    "than sampling and rounding explain; ‡ where the printed number is another statistic by definition, so that they "
+    "are not compared (cells.csv says what differs); † where the published logits give no such number. Rows 'exact' "
+    "follow thermoset's conventions; rows 'published' those choices that come nearest to the published tables."
+)
+_METHODS = ("lac", "aps", "raps")
+_DIGITS = {"avg_size": 2, "marginal_coverage_gap": 2, "top_coverage_gap": 1, "avg_coverage_gap": 2}  # as printed
+_SHOWN = {
+    name: (f"{METRICS[name].title} (%)", 100.0, digits)
+    if METRICS[name].unit == "share"
+    else (METRICS[name].title, 1.0, digits)
+    for name, digits in _DIGITS.items()
+}
+_FILES = {
+    "avg_size": "sizes",
+    "marginal_coverage_gap": "marginal-gaps",
+    "top_coverage_gap": "top-gaps",
+    "avg_coverage_gap": "average-gaps",
+}
+_NUMBERS = {"avg_size": "Table 1. ", "marginal_coverage_gap": "Table 2. ", "top_coverage_gap": "Table 2. "}
+_RULES = {
+    ("exact", "t_hat"): "T-hat of appendix C",
+    ("exact", "conf_ts"): "ConfTS",
+    ("exact", "mondrian"): "Mondrian",
+    ("exact", "clustered"): "clustered",
+    ("published", "t_hat"): "T = 1, as the printed T-hat",
+    ("published", "mondrian"): "Mondrian, clamped",
+}
+_VERDICTS = {True: "✓ holds", False: "✗ does not hold", None: "open"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: tables that are open, tables that are folded, and figures of every file."""
+
+    name: str
+    title: str
+    about: str = ""
+    tables: tuple[PrintedTable, ...] = ()
+    folded: tuple[PrintedTable, ...] = ()
+    figures: tuple[str, ...] = ()
+
+
+def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> tuple[Section, ...]:
+    """The page in its order, with all tables."""
+    claims, in_full = _claims(studies, together)
+    agreement = _agreement(studies)
+    sections = [Section("overview", "Overview", tables=(_overview(studies),))]
+    sections.append(Section("claims", "What the paper says", _CLAIMS, claims, in_full))
+    if agreement:
+        sections.append(Section("agreement", "Agreement with the printed numbers", _AGREEMENT, agreement))
+    sections.append(
+        Section("calibration", "Accuracy, T* and reliability", _CALIBRATION, _heads(studies), figures=("reliability",))
+    )
+    sections.extend(_at_level(studies, alpha) for alpha in studies[0].settings.alphas)
+    sections.append(Section("rows", "Set sizes row by row", _ROWS, figures=("differences",)))
+    title = "Even class coverage (appendices C and D)"
+    sections.append(Section("guideline", title, _GUIDELINE, (*_comparisons(studies),), figures=("single-trials",)))
+    sections.append(Section("low", "Very low temperatures", _LOW, figures=("low-temperatures",)))
+    drawn = "margins", "last-index", "bound"
+    sections.append(Section("theory", "Theory (section 4)", _THEORY, (_quantiles(studies),), figures=drawn))
+    return tuple(sections)
+
+
+_CLAIMS = (
+    "Each claim at every alpha and size of the CP set. A change counts beyond 3 standard errors, trial by trial; the "
+    "shape of a whole curve is judged by all differences between its temperatures, with a bar that 95 of 100 curves "
+    "without any change stay under. Counterexamples are marked ✗ and listed."
+)
+_AGREEMENT = (
+    "Rows 'published', metric by metric. The last columns tell what agreement is worth: how many cells would agree if "
+    "the scores were mistaken for one another. "
+    f"Any valid sets have a {METRICS['marginal_coverage_gap'].title} near 0, whatever the method."
+)
+_CALIBRATION = (
+    "T* is fitted on each trial's calibration rows, and reliability is shown on the rows that it has not seen. The "
+    "printed T* is one number without an error: it agrees if it lies within 3 standard deviations of single fits."
+)
+_ROWS = "The sets of the same rows, with the same u, at T = 1 and at the T* of the trial."
+_GUIDELINE = (
+    "The code published with the paper has no thresholds by class, and the printed T-hat columns have the values of "
+    "T = 1. Rows 'published' show the nearest that was found: thresholds of classes with few rows clamped to the "
+    "class's largest score, which promises nothing and does not give the printed sizes; and T = 1 for T-hat."
+)
+_LOW = "A plain softmax loses small probabilities to underflow, and coverage with them."
+_THEORY = "What section 4 rests on: margins of the logits, and the bound on them."
+
+
+def _overview(studies: Sequence[PairStudy]) -> PrintedTable:
+    alpha, cp = studies[0].settings.main
+    lines = []
+    for study in studies:
+        at = {
+            (cell.metric, cell.at): cell.value
+            for cell in study.cells
+            if (cell.mode, cell.method, cell.alpha, cell.cp_percent) == ("exact", "aps", alpha, cp)
+        }
+        size, gap = ([at[metric, when] for when in ("before", "after")] for metric in ("avg_size", "top_coverage_gap"))
+        told = {one.metric: f"{one.agree} of {one.printed}" for one in study.agreement}
+        counted = Counter(claim.holds for claim in study.claims)
+        lines.append(
+            (
+                study.title, f"{study.n_rows:,} x {study.n_classes:,}", f"{study.measured.trial_ece.mean():.3f}",
+                f"{size[0]:.2f} to {size[1]:.2f}", f"{gap[0]:.3f} to {gap[1]:.3f}",
+                told.get("avg_size", "-"), told.get("top_coverage_gap", "-"),
+                f"{counted[True]} hold, {counted[None]} open, {counted[False]} do not",
+            )
+        )  # fmt: skip
+    head = (
+        "file", "rows x classes", "T*", f"{METRICS['avg_size'].title} of APS, T = 1 to T*",
+        f"{METRICS['top_coverage_gap'].title} of APS, T = 1 to T*", f"printed {METRICS['avg_size'].title} that agree",
+        f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, all settings",
+    )  # fmt: skip
+    return PrintedTable("overview", f"Files (alpha {alpha:g}, CP {cp}%)", head, tuple(lines))
+
+
+def _claims(
+    studies: Sequence[PairStudy], together: Sequence[Claim]
+) -> tuple[tuple[PrintedTable, ...], tuple[PrintedTable, ...]]:
+    """By claim and file, on all files together, and the counterexamples; folded, all of them."""
+    sources = {claim.text: claim.source for study in studies for claim in study.claims}
+    lines = []
+    for text, source in sources.items():
+        told = [[claim.holds for claim in study.claims if claim.text == text] for study in studies]
+        lines.append((text, source, *(_in_short(verdicts) for verdicts in told)))
+    head = ("what the paper says", "where", *(study.title for study in studies))
+    made = [PrintedTable("claims", "The paper's claims, and the files they hold on", head, tuple(lines), words=True)]
+    if together:
+        told_of_all = tuple((c.text, _VERDICTS[c.holds], c.found, c.source) for c in together)
+        heads = ("what the paper says", "verdict", "what the files show", "where")
+        made.append(PrintedTable("claims-all-files", "Files side by side", heads, told_of_all, words=True))
+    whole = [(study, claim) for study in studies for claim in study.claims]
+    against = [(study, claim) for study, claim in whole if claim.holds is False]
+    if against:
+        made.append(_in_full("counterexamples", "Counterexamples", against))
+    return tuple(made), (_in_full("claims-in-full", "Every claim, setting by setting", whole),)
+
+
+def _in_short(verdicts: list[bool | None]) -> str:
+    """Verdicts of all settings in a few letters.
+
+    >>> _in_short([True] * 6), _in_short([True, False, None]), _in_short([None]), _in_short([])
+    ('✓ 6 of 6', '1 ✓, 1 ✗, 1 open', 'open', '-')
+    """
+    counted = Counter(verdicts)
+    if len(verdicts) < 2:
+        return _VERDICTS[verdicts[0]].split()[0] if verdicts else "-"
+    if len(counted) == 1 and verdicts[0] is not None:
+        return f"{_VERDICTS[verdicts[0]][0]} {len(verdicts)} of {len(verdicts)}"
+    marks = ((True, "✓"), (False, "✗"), (None, "open"))
+    return ", ".join(f"{counted[holds]} {mark}" for holds, mark in marks if counted[holds])
+
+
+def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> PrintedTable:
+    lines = tuple(
+        (study.title, _setting(claim), _VERDICTS[claim.holds], claim.text, claim.found, claim.source)
+        for study, claim in told
+    )
+    head = ("file", "setting", "verdict", "what the paper says", "what the file shows", "where")
+    return PrintedTable(name, title, head, lines, words=True)
+
+
+def _setting(claim: Claim) -> str:
+    return "" if claim.alpha is None else f"alpha {claim.alpha:g}, CP {claim.cp_percent}%"
+
+
+def _agreement(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
+    lines = tuple(
+        (
+            study.title, METRICS[one.metric].title, f"{one.agree} of {one.printed}",
+            f"{one.swapped:g} of {one.printed}", one.worth,
+        )
+        for study in studies
+        for one in study.agreement
+    )  # fmt: skip
+    head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement tells")
+    return (PrintedTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
+
+
+def _heads(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
+    kinds = {
+        "top1": ("top-1 (%)", 100.0, 1),
+        "top5": ("top-5 (%)", 100.0, 1),
+        "temperature_ece": ("T* by ECE", 1.0, 3),
+        "temperature_nll": ("T* by NLL", 1.0, 3),
+    }
+    lines = []
+    for study in studies:
+        found = {cell.metric: cell for cell in study.cells if cell.metric in kinds}
+        texts = [_text(found[metric], scale, digits) for metric, (_, scale, digits) in kinds.items()]
+        whole = f"{study.measured.ece:.3f} / {study.measured.nll:.3f}"
+        ece = " to ".join(f"{table.ece:.3f}" for table in study.measured.reliability)
+        lines.append((study.title, f"{study.n_rows:,} x {study.n_classes:,}", *texts, whole, ece))
+    names = (name for name, _, _ in kinds.values())
+    head = ("file", "rows x classes", *names, "T* of all rows, ECE / NLL", "ECE on unseen rows, T = 1 to T*")
+    made = PrintedTable("temperatures", "Accuracy and T* (of each trial's calibration rows)", head, tuple(lines))
+    return (made, *_printed_temperatures(studies))
+
+
+def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+    """T* of the paper's pairs wherever it stands, if one of them was studied."""
+    measured = {study.pair: study.measured for study in studies if study.pair is not None}
+    kinds = {
+        "temperature_ece": "Table 1",
+        "temperature_ece_compared": "appendix B.3, ECE",
+        "temperature_code": "published code",
+        "temperature_nll": "appendix B.3, NLL",
+    }
+    lines = []
+    for pair in PAIRS:
+        cells = [find_printed(pair, kind) for kind in kinds]
+        texts = [f"{cell.value:g}" if cell else "-" for cell in cells]
+        found = measured.get(pair)
+        mine = f"{found.trial_ece.mean():.3f} / {found.trial_nll.mean():.3f}" if found else "-"
+        lines.append((str(pair), *texts, mine))
+    if measured:
+        head = ("pair", *kinds.values(), "here, ECE / NLL")
+        yield PrintedTable(
+            "printed-temperatures", "T* in the paper and in the code published with it", head, tuple(lines)
+        )
+
+
+def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
+    """Sizes and gaps at one level, the main size of the conformal set open."""
+    _, main = studies[0].settings.main
+    open_: list[PrintedTable] = []
+    folded: list[PrintedTable] = []
+    for cp in studies[0].settings.cp_percents:
+        made = [_by_method(studies, metric, alpha, cp) for metric in _SHOWN]
+        (open_ if cp == main else folded).extend(made)
+    title = f"Set sizes and coverage at alpha = {alpha:g}"
+    figures = (f"curves-alpha-{alpha:g}",)
+    return Section(f"alpha-{alpha:g}", title, "", tuple(open_), tuple(folded), figures)
+
+
+def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> PrintedTable:
+    """A table over methods, before and after temperature scaling."""
+    shown, scale, digits = _SHOWN[metric]
+    columns = [(at, method) for at in ("before", "after") for method in _METHODS]
+    lines = []
+    for study in studies:
+        for mode in ("exact", "published"):
+            found = {
+                (cell.at, cell.method): _text(cell, scale, digits)
+                for cell in study.cells
+                if (cell.mode, cell.metric, cell.alpha, cell.cp_percent) == (mode, metric, alpha, cp)
+            }
+            if found:  # no gap over all classes is printed
+                lines.append((study.title, mode, *(found[column] for column in columns)))
+    number = _NUMBERS.get(metric, "") if (alpha, cp) == (0.1, 10) else ""
+    head = [f"{method.upper()}{' after TS' if at == 'after' else ''}" for at, method in columns]
+    title = f"{number}{shown}, alpha {alpha:g}, CP {cp}%"
+    return PrintedTable(f"{_FILES[metric]}-alpha-{alpha:g}-cp-{cp}", title, ("file", "mode", *head), tuple(lines))
+
+
+def _comparisons(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+    """Appendix D, a table for each size of the conformal set."""
+    alpha, _ = studies[0].settings.main
+    for cp in sorted({cell.cp_percent for study in studies for cell in study.comparison.cells if cell.cp_percent}):
+        lines = []
+        for study in studies:
+            mine = [cell for cell in study.comparison.cells if cell.cp_percent == cp]
+            for mode, at in dict.fromkeys((cell.mode, cell.at) for cell in mine):
+                here = {cell.metric: cell for cell in mine if (cell.mode, cell.at) == (mode, at)}
+                texts = [_text(here[metric], scale, digits) for metric, (_, scale, digits) in _SHOWN.items()]
+                chosen = study.comparison.temperatures.get(f"{at}, CP {cp}%", study.comparison.temperatures.get(at))
+                mean = "" if chosen is None or mode == "published" else f"{chosen.mean():.2f}"
+                trials = str(here["avg_size"].trials)
+                lines.append((study.title, _RULES.get((mode, at), at), mode, mean, *texts, trials))
+        head = ("file", "rule", "mode", "mean T", *(name for name, _, _ in _SHOWN.values()), "trials")
+        title = f"Appendix D. Even class coverage, RAPS, alpha {alpha:g}, CP {cp}%"
+        yield PrintedTable(f"comparison-cp-{cp}", title, head, tuple(lines))
+
+
+def _quantiles(studies: Sequence[PairStudy]) -> PrintedTable:
+    lines = []
+    for study in studies:
+        found = study.quantiles
+        for i, (name, temperature) in enumerate(zip(QUANTILES_AT, found.temperature, strict=True)):
+            probs = " ".join(f"{p:.4e}" for p in found.top_probs[i])
+            at = f"{temperature:.3f}", f"{found.threshold[i]:.4f}", f"{found.margin[i]:.2f}"
+            lines.append((study.title, name, *at, probs, _printed_probs(study, name)))
+    probs_at = "five largest probabilities at T = 1"
+    head = ("file", "sample at", "T", "threshold", "margin", probs_at, "printed")
+    return PrintedTable(
+        "quantile-samples", "Appendix B.6. The quantile sample at four temperatures", head, tuple(lines)
+    )
+
+
+def _printed_probs(study: PairStudy, at: str) -> str:
+    cells = [find_printed(study.pair, f"quantile_probability_{i}", "aps", at) for i in range(1, 6)]
+    return " ".join(f"{cell.value:.4e}" for cell in cells if cell is not None)
+
+
+def _text(cell: Cell, scale: float, digits: int) -> str:
+    """A cell as a reader sees it.
+
+    >>> cell = Cell("exact", "avg_size", "aps", "before", 0.1, 10, 5.15, 0.056, 100, 5.31, definition="empty sets")
+    >>> _text(cell, 1.0, 2)
+    '5.15 ± 0.06 [5.31 ‡]'
+    >>> _text(Cell("exact", "avg_size", "aps", "before", 0.1, 10, 5.15, 0.0021, 100), 1.0, 2)
+    '5.150 ± 0.002'
+    """
+    value, error = scale * cell.value, scale * cell.standard_error
+    more = next((d for d in range(digits, digits + 3) if error >= 0.5 * 10**-d), digits)  # an error is not 0.00
+    value_text = f"{value:.{more}f} ± {error:.{more}f}" if error > 0 else f"{value:.{digits}f}"
+    if cell.printed is None:
+        return value_text
+    marks = "✗" if cell.agrees is False else "‡" if cell.definition else ""
+    marks += "†" if cell.note.startswith("not reproducible") else ""
+    return f"{value_text} [{round(scale * cell.printed, 6):g}{' ' if marks else ''}{marks}]"
