@@ -29,5 +29,5 @@ def in_closed_form(data, *rest):
     return closed_form.in_closed_form(RankedRows(ArrayRows(data.logits)), data, *rest)
 
 
-def class_gaps(data, *rest):
-    return held_out.class_gaps(RankedRows(ArrayRows(data.logits)), data, *rest)
+def top_gaps(data, *rest):
+    return held_out.top_gaps(RankedRows(ArrayRows(data.logits)), data, *rest)

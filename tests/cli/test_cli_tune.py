@@ -119,11 +119,12 @@ def test_the_screen_compares_sets_at_three_temperatures(tuned, fitted):
     # the coverage of one predictor with n conformal rows follows Beta(k, n + 1 - k)
     k = math.ceil(1001 * (1 - Fraction("0.1")))
     low, high = beta(k, 1001 - k).ppf([0.025, 0.975])
-    assert {row[2] for row in table.values()} == {f"{k / 1001:.3f} ({low:.3f} to {high:.3f})"}
+    assert {row[3] for row in table.values()} == {f"{k / 1001:.3f} ({low:.3f} to {high:.3f})"}
     for row, seen in zip(table.values(), fitted.choice_.outlooks, strict=True):
-        assert row[1] == f"{seen.size:.2f} ± {1.96 * seen.size_error:.2f}"
-        assert row[3] == f"{seen.top_gap:.3f} ± {1.96 * seen.top_gap_error:.3f}"
+        assert row[1] == f"{seen.class_gap:.3f} ({seen.class_gap_ends[0]:.3f} to {seen.class_gap_ends[1]:.3f})"
+        assert row[2] == f"{seen.size:.2f} ± {1.96 * seen.size_error:.2f}"
         assert row[4] == f"{seen.empty_share:.1%}"
+        assert row[5] == f"{seen.top_gap:.3f}"
     assert f"by chance alone on these rows: {fitted.choice_.noise_floor:.3f}" in tuned.done.words
 
 

@@ -58,8 +58,8 @@ def test_a_file_comes_back_as_it_was(artifact, saved):
     assert document["classes"] == ["ant", "bée", "<c>", "d,\n"]
     assert {m["name"] for m in document["measures"]} == {
         "nll_before", "nll_after", "ece_before", "ece_after", "coverage", "avg_size", "empty_share",
-        "top_coverage_gap",
-    }  # fmt: skip
+            "class_gap", "top_coverage_gap",
+        }  # fmt: skip
 
 
 def test_the_same_rows_give_the_same_bytes(artifact, saved, tmp_path):
@@ -292,27 +292,34 @@ def test_fingerprints_tell_data_apart():
         assert fingerprint(changed) != base
 
 
-# Documents of schema 1, and what the version that wrote them answered.
-DATA = Path(__file__).parent / "schema1"
-SCHEMA_1 = {"predictor_schema1": (None, GapBudget(0.3)), "predictor_schema1_mondrian": ("class", SizeBudget(3.0))}
+# Documents of older schemas, and what the version that wrote them answered.
+DATA = Path(__file__).parent / "old_schemas"
+OLD = {
+    "predictor_schema1": (1, 1, None, GapBudget(0.3)),
+    "predictor_schema1_mondrian": (1, 1, "class", SizeBudget(3.0)),
+    "predictor_schema2": (2, 2, None, GapBudget(0.3)),
+}
 
 
-@pytest.mark.parametrize("name", SCHEMA_1)
-def test_a_document_of_schema_1_answers_as_it_did(name, tmp_path):
-    assert json.loads((DATA / f"{name}.json").read_text())["schema"] == 1
+@pytest.mark.parametrize("name", OLD)
+def test_a_document_of_an_older_schema_answers_as_it_did(name, tmp_path):
+    schema, scheme, grouping, preference = OLD[name]
+    assert json.loads((DATA / f"{name}.json").read_text())["schema"] == schema
     told = json.loads((DATA / f"{name}_expected.json").read_text())
     predictor = ts.TwoTemperaturePredictor.load(DATA / f"{name}.json")
     made = predictor.artifact_
-    assert (made.schema, made.scheme) == (SCHEMA, 1)
-    assert (made.grouping, made.choice.preference) == SCHEMA_1[name]
+    assert (made.schema, made.scheme) == (SCHEMA, scheme)
+    assert (made.grouping, made.choice.preference) == (grouping, preference)
     assert predictor.recipe == made.recipe
+    assert made.choice.outlook.class_gap is None
+    said = predictor.choice_.why
     for _ in range(2):
         found = predictor.answers(np.array(told["logits"]))
         assert [np.flatnonzero(row).tolist() for row in found.sets] == told["sets"]
         assert found.confidence.tolist() == told["confidence"]
-        assert predictor.choice_.why == told["why"]
+        assert predictor.choice_.why == said
         predictor.save(tmp_path / "p.json")
-        predictor = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")  # the same once it is written as schema 2
+        predictor = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")  # the same once it is written anew
     assert json.loads((tmp_path / "p.json").read_text())["schema"] == SCHEMA
 
 
@@ -353,8 +360,28 @@ def test_a_forged_document_of_schema_1_is_refused(tmp_path, edit, said):
         read_artifact(tmp_path / "p.json")
 
 
-def test_an_edited_document_of_schema_1_is_refused(tmp_path):
-    document = json.loads((DATA / "predictor_schema1.json").read_text())
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda d: d["choice"]["outlooks"][0].pop("top_gap_error"), "not one of its schema"),
+        (lambda d: d["choice"]["outlooks"][0].update(class_gap=0.1, extra=1), "unknown field `extra`"),
+        (lambda d: d["choice"]["comparisons"][0].pop("top_gap"), "not one of its schema"),
+        (lambda d: d.update(choice=3), "not one of its schema"),
+        (lambda d: d["choice"].update(extra=1), "unknown field `extra`"),
+    ],
+)
+def test_a_forged_document_of_schema_2_is_refused(tmp_path, edit, said):
+    document = json.loads((DATA / "predictor_schema2.json").read_text())
+    edit(document)
+    seal = hashlib.sha256(msgspec.json.encode(document | {"checksum": ""})).hexdigest()
+    (tmp_path / "p.json").write_bytes(msgspec.json.encode(document | {"checksum": seal}))
+    with pytest.raises(FileFormatError, match=said):
+        read_artifact(tmp_path / "p.json")
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_an_edited_document_of_an_older_schema_is_refused(tmp_path, name):
+    document = json.loads((DATA / f"{name}.json").read_text())
     (tmp_path / "p.json").write_text(json.dumps(document | {"temperature": 2.0}))
     with pytest.raises(FileFormatError, match="checksum does not match"):
         read_artifact(tmp_path / "p.json")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
-from on_arrays import class_gaps, in_closed_form, label_scores, prefix_sizes
+from on_arrays import in_closed_form, label_scores, prefix_sizes, top_gaps
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
 from thermoset.core.label_shares import label_shares
 from thermoset.core.scores import SCORES
@@ -17,7 +17,7 @@ from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.tuning import closed_form as module
-from thermoset.tuning.closed_form import LEVELS, Curves, Rows, joined
+from thermoset.tuning.closed_form import LEVELS, Curves, joined
 
 STRATA = 200
 
@@ -192,7 +192,7 @@ def test_many_classes_of_few_rows_take_no_room_in_the_halves():
     peak = traced(lambda: module._Halves(data, 0).losses(np.ones((5, 60)), [0.1] * 5))
     assert peak < 2 * 8 * (1 + module._HALVES) * n_classes
     rows = 60 * n_classes * 4  # one widened copy, and one to sort
-    assert traced(lambda: class_gaps(data, setting(), np.ones(1))) < 3 * rows
+    assert traced(lambda: top_gaps(data, setting(), np.ones(1))) < 3 * rows
 
 
 def traced(work):
@@ -203,26 +203,6 @@ def traced(work):
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-def test_class_gaps_are_unbiased():
-    """Classes covered with probability exactly 1 - a: the mean squared gap without its noise is 0."""
-    rng = np.random.default_rng(0)
-    n, n_classes, level = 6000, 1000, 0.1
-    labels = np.arange(n) % n_classes  # six rows each
-    data = ts.Logits(np.zeros((n, n_classes)), labels)
-    hits = (rng.random((1, n)) < 1 - level).astype(np.float64)
-    unbiased = module._class_gaps(data, hits, [level])
-    plain = module._Halves(data, 0).losses(hits, [level])[0]
-    error = unbiased.std(ddof=1) / np.sqrt(n_classes)
-    assert abs(unbiased.mean()) < 5 * error
-    assert plain == pytest.approx(1 / 6, rel=0.2)  # variance a(1 - a)/6 of a mean of six, over a(1 - a)
-
-
-def test_a_class_with_one_row_has_no_unbiased_gap():
-    data = ts.Logits(np.zeros((3, 3)), [0, 0, 1])
-    gaps = module._class_gaps(data, np.ones((1, 3)), [0.1])
-    assert np.isnan(gaps).tolist() == [False, True, True]
 
 
 def test_errors_of_sizes_are_right():
@@ -246,25 +226,6 @@ def test_errors_of_sizes_are_right():
         assert abs(values.mean()) < 5 / np.sqrt(150) + 0.2
 
 
-def test_a_paired_test_over_classes_keeps_its_level():
-    """Classes that differ in nothing: temperatures are told apart no more often than chance allows."""
-    logits, labels = generated(20_000, 20, signal=-0.5, seed=9)
-    population = ts.Logits(logits, labels)
-    rng = np.random.default_rng(10)
-    apart = 0
-    for _ in range(120):
-        rows = population.take(rng.permutation(20_000)[:400])
-        of_rows = in_closed_form(rows, setting(), np.array([1.0, 2.0]), 100, nothing)[1]
-        apart += abs(of_rows.gap_z(0, 1)) > 1.96
-    # t with 19 degrees of freedom exceeds 1.96 in 6.5% of cases: 7.8 of 120, standard deviation 2.7
-    assert apart < 7.8 + 5 * 2.7
-
-
-def test_equal_gaps_have_no_z():
-    rows = Rows(np.ones((2, 3)), np.ones((2, 3)), np.ones(2), np.full((2, 4), 0.5))
-    assert rows.gap_z(0, 1) == 0.0
-
-
 def test_temperatures_in_turns_give_the_same_bits(monkeypatch):
     data = ts.Logits(*generated(200, 5, seed=11))
     grid = np.array([0.4, 1.0, 1.7, 2.5])
@@ -273,8 +234,16 @@ def test_temperatures_in_turns_give_the_same_bits(monkeypatch):
     told = []
     turns = in_closed_form(data, setting(), grid, 100, told.append)[0]
     assert told == [1, 1, 1, 1]
+    assert_same(whole, turns)
+
+
+def assert_same(first, second):
+    """Every array of two curves is equal to the bit, those of the classes included."""
     for name in Curves.__dataclass_fields__:
-        np.testing.assert_array_equal(getattr(whole, name), getattr(turns, name))
+        if name != "classes":
+            np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    for name in ("mean", "variance", "residual", "squares"):
+        np.testing.assert_array_equal(getattr(first.classes, name), getattr(second.classes, name))
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
@@ -285,14 +254,13 @@ def test_threads_do_not_change_the_answer(monkeypatch, threads):
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
     monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", 30 * 8 * 37)
     other = in_closed_form(data, setting(), grid, 100, nothing)[0]
-    for name in Curves.__dataclass_fields__:
-        np.testing.assert_array_equal(getattr(reference, name), getattr(other, name))
+    assert_same(reference, other)
 
 
 def test_joined_curves_rise():
     def curves(*t):
         values = np.array(t, dtype=np.float64)
-        return Curves(values, values * 2, values, values, values, values[:, None])
+        return Curves(values, values * 2, values, values, values, values[:, None], values[:, None])
 
     both = joined(curves(1, 3), curves(2, 4))
     assert both.temperatures.tolist() == [1, 2, 3, 4]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.artifact import Measure
+    from thermoset.tuning import Choice
 
 __all__ = ["PREDICTOR_FILES", "show_predictor", "tune", "write_predictor"]
 
@@ -101,7 +102,6 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     from rich.markup import escape
 
     from thermoset.conformal.groupings import GROUPINGS
-    from thermoset.metrics import METRICS
     from thermoset.quoting import printable
 
     made, choice = predictor.artifact_, predictor.choice_
@@ -125,22 +125,39 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         f"T-hat = {made.temperature_sets:.3f}",
         highlight=False,
     )
-    coverage = _coverage(predictor, measures.get("coverage"))
-    gap_title = METRICS["top_coverage_gap"].title
-    table = _table("sets at", "T", "labels", "coverage", gap_title, "empty")
-    for at in choice.outlooks:
-        size = f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
-        gap = f"{at.top_gap:.3f}" + ("" if at.top_gap_error is None else f" ± {1.96 * at.top_gap_error:.3f}")
-        table.add_row(at.name, f"{at.temperature:.2f}", size, coverage, gap, f"{at.empty_share:.1%}")
-    table.caption = (
-        f"± and ranges: 95%. {gap_title} by chance alone on these rows: {choice.noise_floor:.3f}, at most "
-        f"{choice.noise_floor_95:.3f} in 95 of 100 cases."
-    )
-    console.print(table)
+    console.print(_sets_table(choice, _coverage(predictor, measures.get("coverage"))))
     first, *others = choice.sentences
     console.print(f"[bold]Recommendation[/] {first}", highlight=False)
     for sentence in others:
         console.print(f"  {sentence}", highlight=False)
+    for term, meaning in choice.legend:
+        console.print(f"  [dim]{term}: {meaning}[/]", highlight=False)
+
+
+def _sets_table(choice: "Choice", coverage: str) -> "Table":
+    """What sets will look like: first what the choice rests on, then sizes; TopCovGap where classes can carry it."""
+    from thermoset.metrics import METRICS
+
+    top = METRICS["top_coverage_gap"].title
+    known = {
+        "class gap": any(at.class_gap is not None for at in choice.outlooks),
+        top: any(at.top_gap is not None for at in choice.outlooks),
+    }
+    table = _table("sets at", "T", *(["class gap"] if known["class gap"] else []), "labels", "coverage", "empty",
+                   *([top] if known[top] else []))  # fmt: skip
+    for at in choice.outlooks:
+        size = f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
+        cells = [at.name, f"{at.temperature:.2f}"]
+        if at.class_gap is not None and at.class_gap_ends is not None:
+            cells.append(f"{at.class_gap:.3f} ({at.class_gap_ends[0]:.3f} to {at.class_gap_ends[1]:.3f})")
+        cells += [size, coverage, f"{at.empty_share:.1%}"]
+        if at.top_gap is not None:
+            cells.append(f"{at.top_gap:.3f}")
+        table.add_row(*cells)
+    table.caption = "± and ranges: 95%."
+    if known[top]:
+        table.caption += f" {top} by chance alone on these rows: {choice.noise_floor:.3f}."
+    return table
 
 
 def _coverage(predictor: "TwoTemperaturePredictor", law: "Measure | None") -> str:

@@ -43,7 +43,7 @@ __all__ = [
     "write_artifact",
 ]
 
-SCHEMA = 2
+SCHEMA = 3
 """The version this library writes, and the newest it reads."""
 
 _FORMAT = "thermoset predictor"
@@ -255,8 +255,8 @@ def _decoded(content: bytes) -> Artifact:
             "Upgrade thermoset."
         )
     try:
-        if head.schema == 1:
-            return _from_schema_1(content)
+        if head.schema in (1, 2):
+            return _translated(content, head.schema)
         artifact = msgspec.json.decode(content, type=Artifact)
         fits = _checksum(artifact) == artifact.checksum
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
@@ -266,16 +266,24 @@ def _decoded(content: bytes) -> Artifact:
     return artifact
 
 
-_GROUPINGS_OF_SCHEMA_1 = {"mondrian": "class", "clustered": "cluster"}
-
-
-def _from_schema_1(content: bytes) -> Artifact:
-    """Translate a document with other names for groupings, preferences as text, and u from the bits of a row."""
+def _translated(content: bytes, schema: int) -> Artifact:
+    """Read a document of an older schema, whose own fields its checksum covers."""
     document = msgspec.json.decode(content)
     sealed = document.get("checksum")
     if hashlib.sha256(msgspec.json.encode(document | {"checksum": ""})).hexdigest() != sealed:
         raise FileFormatError(_NO_MATCH)
-    choice = document.get("choice")
+    if schema == 1:
+        _from_schema_1(document)
+    _from_schema_2(document.get("choice"))
+    return msgspec.convert(document | {"schema": SCHEMA}, Artifact)
+
+
+_GROUPINGS_OF_SCHEMA_1 = {"mondrian": "class", "clustered": "cluster"}
+
+
+def _from_schema_1(document: dict[str, Any]) -> None:
+    """Other names for groupings, preferences as text, and u from the bits of a row."""
+    choice: Any = document.get("choice")
     old = "class_conditional" in document and isinstance(choice, dict) and isinstance(choice.get("prefer"), str)
     if not old or {"grouping", "scheme"} & document.keys() or "preference" in choice:
         raise FileFormatError("is damaged, or was edited: its fields are not those of schema 1.")
@@ -287,7 +295,24 @@ def _from_schema_1(content: bytes) -> Artifact:
     if preference.text != asked:
         raise FileFormatError("is no usable predictor: choice must have a preference.")
     choice["preference"] = msgspec.to_builtins(preference)
-    return msgspec.convert(document | {"schema": SCHEMA, "grouping": grouping, "scheme": 1}, Artifact)
+    document.update(grouping=grouping, scheme=1)
+
+
+_UNKNOWN_TO_SCHEMA_2 = {"class_gap": None, "class_gap_ends": None}
+
+
+def _from_schema_2(choice: Any) -> None:
+    """Choices that knew TopCovGap alone, with an error that was wrong; class gaps are unknown."""
+    try:
+        for at in choice["outlooks"]:
+            del at["top_gap_error"]
+            at.update(_UNKNOWN_TO_SCHEMA_2)
+        for versus in choice["comparisons"]:
+            del versus["top_gap"], versus["top_gap_error"]
+            versus.update(_UNKNOWN_TO_SCHEMA_2)
+        choice["rows_needed"] = None
+    except (TypeError, KeyError, AttributeError):
+        raise FileFormatError("is damaged, or was edited: its choice is not one of its schema.") from None
 
 
 def _check(artifact: Artifact) -> None:

@@ -21,7 +21,6 @@ from thermoset.core.uniforms import checked_ids
 from thermoset.data import Logits, as_logits, split_indices
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
 from thermoset.errors import InputError
-from thermoset.metrics import METRICS
 from thermoset.monitor.checking import CheckReport, Promise, check
 from thermoset.notebook import html_curves, html_table
 from thermoset.predictor.artifact import (
@@ -304,10 +303,10 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         made, choice = self.artifact_, self.choice_
         head = f"{made.method.name.upper()}, alpha = {made.alpha}: T* = {made.temperature:.3f}. {choice.sentences[0]}"
         rows = [
-            [at.name, f"{at.temperature:.2f}", f"{at.size:.2f}", f"{at.top_gap:.3f}", f"{at.empty_share:.1%}"]
+            [at.name, f"{at.temperature:.2f}", _gap(at.class_gap), f"{at.size:.2f}", f"{at.empty_share:.1%}"]
             for at in choice.outlooks
         ]
-        table = html_table(["sets at", "T", "labels", METRICS["top_coverage_gap"].title, "empty"], rows)
+        table = html_table(["sets at", "T", "class gap", "labels", "empty"], rows)
         marks = {at.name: at.temperature for at in choice.outlooks}
         plots = [
             html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)
@@ -366,3 +365,7 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[s
         "scheme": calibration.scoring.scheme,
         "sizes": tuple(np.bincount(fitted.set_sizes(conformal, ids=ids)).tolist()),
     }
+
+
+def _gap(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"

@@ -13,7 +13,7 @@ from thermoset.data import Logits
 from thermoset.errors import BoundWarning
 from thermoset.metrics import conformal_coverage_distribution, reliability_from_confidence
 from thermoset.predictor.artifact import Measure
-from thermoset.tuning import Choice
+from thermoset.tuning import Choice, Outlook
 
 __all__ = ["coverage_measures", "measure"]
 
@@ -41,8 +41,19 @@ def measure(
         *coverage_measures(pool_sizes, recipe.alpha),
         _within("avg_size", at.size, at.size_error),
         Measure(name="empty_share", value=at.empty_share, low=None, high=None),
-        _within("top_coverage_gap", at.top_gap, at.top_gap_error),
+        *_gaps(at),
     )
+
+
+def _gaps(at: Outlook) -> list[Measure]:
+    """The class gap with its interval, and TopCovGap where every class has rows enough to carry it."""
+    made = []
+    if at.class_gap is not None and at.class_gap_ends is not None:
+        low, high = at.class_gap_ends
+        made.append(Measure(name="class_gap", value=at.class_gap, low=low, high=high))
+    if at.top_gap is not None:
+        made.append(Measure(name="top_coverage_gap", value=at.top_gap, low=None, high=None))
+    return made
 
 
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]

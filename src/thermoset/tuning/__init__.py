@@ -14,23 +14,23 @@ import numpy as np
 from thermoset.bounds import MOST_ROWS, checked_temperature, whole_number
 from thermoset.calibration import T_MAX
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.exponentials import Floats
 from thermoset.core.levels import rows_needed
 from thermoset.core.pool import compiling
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.quoting import quoted
-from thermoset.sweeping.grid import checked_temperatures, temperature_grid
+from thermoset.sweeping.grid import DEFAULT_GRID, checked_temperatures, temperature_grid
 from thermoset.tuning.choice import Choice, Curve, Outlook, TradeOff
-from thermoset.tuning.closed_form import Floats, in_closed_form
+from thermoset.tuning.closed_form import in_closed_form
 from thermoset.tuning.comparing import report
-from thermoset.tuning.held_out import class_gaps
+from thermoset.tuning.held_out import top_gaps
 from thermoset.tuning.preference import Preference, read_preference
 from thermoset.tuning.search import FINER, Progress, Search, Steps, find
 
 __all__ = ["Choice", "Curve", "Outlook", "Preference", "TradeOff", "choose", "default_grid", "read_preference"]
 
-_GRID = "0.3:5:0.1"  # never below 0.3: colder sets only trade labels for empty sets
 _COARSE = "0.3,0.5,0.75,1,1.25,1.5,1.75,2,2.5,3,4,5"  # where a temperature costs fits and predictions
 _BEYOND = 4.0  # the grid reaches this multiple of T*: size peaks were seen at 1 to 2.5 times it
 _RATIO = 1.08  # of the temperatures added to the grid
@@ -60,11 +60,11 @@ def choose(
         - "size": the smallest sets; "coverage": the most even class coverage; a number beta in between: the
           temperature that far on the way from the first's to the second's (the published code's rule).
         - "size<=S": the most even class coverage with at most S labels on average.
-        - "gap<=G": the smallest sets whose TopCovGap exceeds its noise floor by at most G, both on the calibration
-          rows, each half with the threshold of the other.
+        - "gap<=G": the smallest sets with a class gap of at most G: the root mean square over classes of class
+          coverage minus 1 - alpha, in the population that the rows come from.
 
-        A budget is kept by the estimate plus 1.645 standard errors. Where no temperature does, the closest is taken,
-        with a warning.
+        A budget is kept with 95% confidence, whichever of the temperatures searched is chosen. Where that can be said
+        of none, the closest is taken, with a warning that says how many rows would be needed.
     calibrated : float
         T*, to compare with, and to place the search.
     n_conformal : int
@@ -116,7 +116,7 @@ def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
     >>> float(grid[0]), float(grid[-1]), 1.0 in grid
     (0.3, 5.2, True)
     """
-    grid = temperature_grid(_COARSE if coarse else _GRID)
+    grid = temperature_grid(_COARSE if coarse else DEFAULT_GRID)
     added = []
     top = min(_BEYOND * calibrated, T_MAX)
     if top > grid[-1]:
@@ -162,7 +162,7 @@ def _warm_up(recipe: Recipe) -> None:
             small = replace(recipe, alpha=0.5, grouping=None)
             rows = RankedRows(ArrayRows(few.logits))
             in_closed_form(rows, few, small, np.ones(1), 10, lambda _: None)
-            class_gaps(rows, few, small, np.ones(1))
+            top_gaps(rows, few, small, np.ones(1))
         _compiled.append(True)
 
 
@@ -170,7 +170,9 @@ _compiled: list[bool] = []
 
 
 def _unmet(result: Choice) -> str:
+    needed = result.rows_needed
+    advice = "Allow more" + ("." if needed is None else f", or take some {needed:,} calibration rows.")
     return (
         f"no temperature keeps {result.prefer} with 95% confidence; the closest, T-hat = {result.temperature:.2f}, has "
-        f"{result.preference.shortfall(result)}. Allow more, or add calibration rows."
+        f"{result.preference.shortfall(result)}. {advice}"
     )

@@ -15,8 +15,10 @@ _NORMAL = 1.96  # standard errors of a 95% interval
 class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What sets at one temperature are expected to show on fresh rows; errors are standard errors, None if unknown.
 
-    `top_gap` is TopCovGap as the calibration rows show it, each half with the threshold of the other: read it beside
-    `Choice.noise_floor`, which is for as many rows.
+    `class_gap` is the root mean square over classes of class coverage minus 1 - alpha, free of the noise of few rows,
+    and `class_gap_ends` its 95% interval; None where there is no closed form. `top_gap` is TopCovGap as the calibration
+    rows show it, each half with the threshold of the other: read it beside `Choice.noise_floor`, which is for as many
+    rows. It is None where some class has fewer than 30 rows.
     """
 
     name: str
@@ -24,23 +26,24 @@ class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: float
     size_error: float | None
     empty_share: float
-    top_gap: float
-    top_gap_error: float | None
+    class_gap: float | None
+    class_gap_ends: tuple[float, float] | None
+    top_gap: float | None
 
 
 class TradeOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What T-hat gives and takes against another temperature: differences T-hat minus the other.
 
-    `tells_apart` says whether the rows can tell the class gaps of the two apart: their difference, free of the noise
-    of class means, exceeds 1.96 standard errors (a paired test over classes). None where that is unknown.
+    `class_gap_ends` is the 95% interval of the difference of class gaps, and `tells_apart` says whether the rows can
+    tell the two apart; None where there is no closed form.
     """
 
     name: str
     temperature: float
     size: float
     size_error: float | None
-    top_gap: float
-    top_gap_error: float | None
+    class_gap: float | None
+    class_gap_ends: tuple[float, float] | None
     tells_apart: bool | None
 
 
@@ -78,6 +81,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Mean and 95% point of TopCovGap if every class were covered alike, on these rows.
     n_rows : int
         Calibration rows it was chosen from.
+    rows_needed : int or None
+        About how many of them would show that a budget is kept, where these do not; None where none would.
     curve : Curve
         What was searched.
     """
@@ -93,6 +98,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise_floor: float
     noise_floor_95: float
     n_rows: int
+    rows_needed: int | None
     curve: Curve
 
     @property
@@ -111,31 +117,47 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (self.preference.reason(self), *map(_traded, self.comparisons), *self._doubts())
 
     @property
+    def legend(self) -> tuple[tuple[str, str], ...]:
+        """The words of the table and the sentences, explained."""
+        terms = [
+            ("T*", "the temperature that makes confidence match accuracy"),
+            ("T-hat", "the temperature chosen for the prediction sets"),
+        ]
+        if self.peak is not None:
+            terms.append(("T_c", "the temperature at which sets are largest on average; T-hat is never above it"))
+        if self.outlook.class_gap is not None:
+            said = "how far the coverage of a class typically is from that of all rows (root mean square over classes)"
+            terms.append(("class gap", said))
+        return tuple(terms)
+
+    @property
     def why(self) -> str:
         """All sentences as one text."""
         return " ".join(self.sentences)
 
     def _doubts(self) -> list[str]:
-        said = list(self.preference.doubts(self))
+        said = []
         if self.spread is not None:
-            said.append(f"Random halves of the {self.n_rows:,} rows choose {_span(self.spread)} (90% of them).")
+            said.append(
+                f"Refitting on random halves of the {self.n_rows:,} rows gives T-hat between {self.spread[0]:.2f} and "
+                f"{self.spread[1]:.2f} in 90% of cases."
+            )
         alike = [c.name for c in self.comparisons if c.tells_apart is False and c.temperature != self.temperature]
         if alike:
             said.append(
-                f"These rows cannot tell its class coverage from that at {' and '.join(alike)}: the difference is "
-                "within the noise."
+                f"These rows cannot tell its class gap from that at {' and '.join(alike)}: the difference is within "
+                "the noise."
             )
         return said
 
 
-def _span(ends: tuple[float, float]) -> str:
-    return f"{ends[0]:.2f} to {ends[1]:.2f}"
-
-
 def _traded(versus: TradeOff) -> str:
     size = _change(versus.size, versus.size_error, "labels larger", "labels smaller", 2)
-    gap = _change(versus.top_gap, versus.top_gap_error, "higher", "lower", 3)
-    return f"Against {versus.name}: sets {size}, TopCovGap {gap}."
+    if versus.class_gap is None or versus.class_gap_ends is None:
+        return f"Against {versus.name}: sets {size}."
+    low, high = versus.class_gap_ends
+    gap = f"class gap {abs(versus.class_gap):.3f} {'higher' if versus.class_gap > 0 else 'lower'}"
+    return f"Against {versus.name}: sets {size}, {gap} (95% of the change: {low:+.3f} to {high:+.3f})."
 
 
 def _change(value: float, error: float | None, more: str, less: str, digits: int) -> str:

@@ -7,7 +7,8 @@ in its set, the threshold q solves mean h = (1 - a)(n + 1)/n, and the class loss
 
 summed over a few levels around alpha. Squares, several levels and u integrated out each make the estimate quieter;
 nothing is subtracted for the noise of class means, because that noise itself is least where classes are covered evenly.
-Halving the rows, or folds, did not improve it on any data tried.
+Halving the rows, or folds, did not improve it on any data tried. J ranks temperatures; what is said of them is the
+class gap at alpha itself, free of that noise and with its error: see `class_gap`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.exponentials import Floats
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, exact_level
@@ -26,6 +28,7 @@ from thermoset.core.pool import run_all
 from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
+from thermoset.tuning.class_gap import ClassHits, ClassSample
 
 __all__ = ["Curves", "Rows", "in_closed_form", "joined"]
 
@@ -35,9 +38,10 @@ LEVELS = (Fraction(1, 2), Fraction(7, 10), Fraction(1), Fraction(7, 5), Fraction
 _STEPS = (Fraction(6, 5), Fraction(4, 5))  # multiples of alpha between which the slope of size in coverage is taken
 _HALVES = 40  # random halves of the rows that show how far the class loss can be trusted
 _GROUPS = 16  # a half is 8 of 16 random groups: sums of groups are made once
+_SIZE_GROUPS = 256  # of rows, whose sums carry the correlation of errors of sizes between temperatures
+_SIMULATIONS = 1000
+_ONE_SIDED = 1.645  # standard errors, where nothing is known of how they go together
 _SHARE_BYTES = 2**29  # temperatures are taken in turns whose shares need no more than this
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Curves:
     size, size_error, empty_share : (n_temperatures,), of sets on fresh rows with a threshold of their own.
     loss : (n_temperatures,), what the preference for even class coverage minimises.
     loss_of_halves : (n_temperatures, n_halves), the same on random halves of the rows; no halves where unknown.
+    size_noise : (n_temperatures, groups), how errors of sizes go together: vectors of length 1; no groups if unknown.
+    classes : how the classes are covered; None where there is no closed form.
     """
 
     temperatures: Floats
@@ -55,21 +61,34 @@ class Curves:
     empty_share: Floats
     loss: Floats
     loss_of_halves: Floats
+    size_noise: Floats
+    classes: ClassHits | None = None
+
+    def largest_sizes(self, some: NDArray[np.bool_], confidence: float = 0.95) -> Floats:
+        """Sizes that none of these temperatures exceeds, with confidence in all of them at once.
+
+        Errors grow with sizes, so they are taken as factors. The paper's way has no errors: its sizes stand as seen.
+        """
+        size, error = self.size[some], np.nan_to_num(self.size_error[some])
+        noise = self.size_noise[some]
+        if not noise.size:
+            return size + _ONE_SIDED * error
+        drawn = np.random.default_rng(0).standard_normal((noise.shape[1], _SIMULATIONS))
+        reach = float(np.quantile(np.einsum("tg,gs->ts", noise, drawn).max(axis=0), confidence))
+        largest: Floats = size * np.exp(reach * error / np.maximum(size, 1e-300))
+        return largest
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What errors are made of: expected size and hit of each row, (temperatures, n), and two numbers more.
+    """What errors of sizes are made of: expected size and hit of each row, (temperatures, n).
 
     slope : (temperatures,), how sizes rise with coverage.
-    class_gap : (temperatures, C), squared gap of each class without the noise of its mean, summed over levels as the
-    loss is; NaN for classes with fewer than two rows.
     """
 
     size: Floats
     hit: Floats
     slope: Floats
-    class_gap: Floats
 
     def size_error(self, alpha: Alpha, n_conformal: int) -> Floats:
         """Standard error of the mean size on fresh rows: of these rows, and of a threshold from `n_conformal` rows.
@@ -94,15 +113,25 @@ class Rows:
         of_threshold -= 2 * self.slope[i] * self.slope[j] * joint
         return float(np.sqrt(own + max(of_threshold, 0.0) / n_conformal))
 
-    def gap_z(self, i: int, j: int) -> float:
-        """How many standard errors apart the class gaps of temperatures i and j are, by a paired test over classes.
+    def size_noise(self, alpha: Alpha, n_conformal: int, seed: int) -> Floats:
+        """How errors of mean sizes go together between temperatures, as vectors of length 1; see `size_error`.
 
-        The gaps are unbiased, so classes that are covered alike at both temperatures give z near 0 whatever the noise.
+        Sums over random groups of rows, first of what a row adds to the mean size, then of whether its label is in its
+        set, which moves the threshold of conformal rows.
         """
-        apart = self.class_gap[i] - self.class_gap[j]
-        apart = apart[~np.isnan(apart)]
-        spread = apart.std(ddof=1) if len(apart) > 1 else 0.0
-        return float(apart.mean() / (spread / np.sqrt(len(apart)))) if spread > 0 else 0.0
+        level, n = float(exact_level(alpha)), self.size.shape[1]
+        rng = np.random.default_rng((seed, n, 2))
+        group = rng.permutation(n) % _SIZE_GROUPS
+        drawn = rng.random(n)  # the same u at every temperature
+        found = np.empty((len(self.size), 2 * _SIZE_GROUPS))
+        for j, (size, hit, slope) in enumerate(zip(self.size, self.hit, self.slope, strict=True)):
+            own = size + slope * (1 - level - hit)
+            threshold = slope * (drawn < hit) * np.sqrt(n / n_conformal)
+            for k, values in enumerate((own, threshold)):
+                sums = np.bincount(group, values - values.mean(), minlength=_SIZE_GROUPS)
+                found[j, k * _SIZE_GROUPS : (k + 1) * _SIZE_GROUPS] = sums
+        length = np.sqrt((found**2).sum(axis=1, keepdims=True))
+        return np.asarray(found / np.maximum(length, 1e-300))
 
 
 def joined(first: Curves, second: Curves) -> Curves:
@@ -113,7 +142,9 @@ def joined(first: Curves, second: Curves) -> Curves:
         values: Floats = np.concatenate([getattr(first, name), getattr(second, name)])[order]
         return values
 
-    return Curves(*(merge(name) for name in Curves.__dataclass_fields__))
+    classes = first.classes.joined(second.classes, order) if first.classes and second.classes else None
+    arrays = {name: merge(name) for name in Curves.__dataclass_fields__ if name != "classes"}
+    return Curves(**arrays, classes=classes)
 
 
 def in_closed_form(
@@ -129,20 +160,24 @@ def in_closed_form(
     `rows` are those of `data`, ranked: whoever calls more than once sorts them once.
     """
     turn = max(1, _SHARE_BYTES // ((SharesByTemperature.BYTES + 8 * len(LEVELS)) * len(data)))
-    parts = []
+    parts, sample = [], ClassSample(data, recipe.random_state)
     for start in range(0, len(temperatures), turn):
         some = temperatures[start : start + turn]
-        parts.append(_some_temperatures(rows, data, recipe, some))
+        parts.append(_some_temperatures(rows, data, recipe, some, sample))
         tick(len(some))
-    size, hit, slope, class_gap, loss, halves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    found = Rows(size, hit, slope, class_gap)
+    size, hit, slope, loss, halves, *of_classes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    found = Rows(size, hit, slope)
     error = found.size_error(recipe.alpha, n_conformal)
+    noise = found.size_noise(recipe.alpha, n_conformal, recipe.random_state)
     empty = np.zeros(len(size)) if not recipe.allow_empty else np.maximum(1 - size, 0).mean(axis=1)
-    return Curves(temperatures, size.mean(axis=1), error, empty, loss, halves), found
+    classes = ClassHits(sample, float(exact_level(recipe.alpha)), *of_classes)
+    return Curves(temperatures, size.mean(axis=1), error, empty, loss, halves, noise, classes), found
 
 
-def _some_temperatures(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats) -> tuple[Floats, ...]:
-    """Sizes and hits of the rows, slopes, class gaps, and class losses overall and of halves."""
+def _some_temperatures(
+    rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats, sample: ClassSample
+) -> tuple[Floats, ...]:
+    """Sizes and hits of the rows, slopes, class losses overall and of halves, and what classes show."""
     n = len(data)
     alpha = exact_level(recipe.alpha)
     levels = [float(min(alpha * factor, 1 - alpha / 2)) for factor in (*LEVELS, *_STEPS)]
@@ -151,7 +186,7 @@ def _some_temperatures(rows: RankedRows, data: Logits, recipe: Recipe, temperatu
     cuts = Cuts(*np.empty((2, len(temperatures), len(levels))))
     hit = np.empty((len(temperatures), n))
     loss, halves = np.empty(len(temperatures)), np.empty((len(temperatures), _HALVES))
-    class_gap = np.empty((len(temperatures), data.n_classes))
+    of_classes: list[tuple[Floats, ...]] = [()] * len(temperatures)
     sampler = _Halves(data, recipe.random_state)
 
     def work(j: int) -> None:
@@ -162,7 +197,7 @@ def _some_temperatures(rows: RankedRows, data: Logits, recipe: Recipe, temperatu
         expected_hits(recipe.law, labels, of_levels, not recipe.allow_empty, hits)
         hit[j] = hits[LEVELS.index(Fraction(1))]
         loss[j], halves[j] = sampler.losses(hits, levels[: len(LEVELS)])
-        class_gap[j] = _class_gaps(data, hits, levels[: len(LEVELS)])
+        of_classes[j] = sample.measured(hit[j])
 
     run_all([partial(work, j) for j in range(len(temperatures))])
     wanted = [LEVELS.index(Fraction(1)), len(LEVELS), len(LEVELS) + 1]
@@ -175,21 +210,7 @@ def _some_temperatures(rows: RankedRows, data: Logits, recipe: Recipe, temperatu
     expected_sizes(rows, shares, temperatures, recipe.law, of_wanted, keep)
     apart = levels[len(LEVELS)] - levels[len(LEVELS) + 1]
     slope = (sizes[:, 2].mean(axis=1) - sizes[:, 1].mean(axis=1)) / apart
-    return sizes[:, 0], hit, slope, class_gap, loss, halves
-
-
-def _class_gaps(data: Logits, hits: Floats, levels: Sequence[float]) -> Floats:
-    """Unbiased squared gaps of the classes, summed over levels: the variance of a class's mean is taken off."""
-    labels = data.require_labels("tuning")
-    counts = np.bincount(labels, minlength=data.n_classes)
-    total = np.zeros(data.n_classes)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for level, hit in zip(levels, hits, strict=True):
-            mean = np.bincount(labels, weights=hit, minlength=data.n_classes) / counts
-            square = np.bincount(labels, weights=hit**2, minlength=data.n_classes) / counts
-            of_mean = np.maximum(square - mean**2, 0) / (counts - 1)
-            total += ((mean - (1 - level)) ** 2 - of_mean) / (level * (1 - level))
-    return np.where(counts > 1, total, np.nan)
+    return sizes[:, 0], hit, slope, loss, halves, *map(np.array, zip(*of_classes, strict=True))
 
 
 class _Halves:

@@ -5,15 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from thermoset.core.exponentials import Floats
 from thermoset.tuning.choice import Choice, Curve, Outlook, TradeOff
-from thermoset.tuning.closed_form import Curves, Floats, Rows
-from thermoset.tuning.held_out import Gaps, by_halves, class_gaps
+from thermoset.tuning.class_gap import ClassGaps
+from thermoset.tuning.closed_form import Curves, Rows
+from thermoset.tuning.held_out import by_halves, top_gaps
 from thermoset.tuning.preference import AnyPreference
 from thermoset.tuning.search import Found, Search
 
 __all__ = ["report"]
 
-_TOLD_APART = 1.96  # standard errors between class gaps that the rows can tell apart
+_CARRIED = 30  # rows of every class without which TopCovGap, which looks at the worst classes, is mostly chance
 
 
 def report(search: Search, preference: AnyPreference, best: float, found: Found) -> Choice:
@@ -42,6 +44,7 @@ def report(search: Search, preference: AnyPreference, best: float, found: Found)
         noise_floor=floor.top_mean,
         noise_floor_95=floor.top_95,
         n_rows=len(search.calibration),
+        rows_needed=found.rows_needed,
         curve=Curve(
             tuple(curves.temperatures.tolist()),
             tuple(curves.size.tolist()),
@@ -53,11 +56,15 @@ def report(search: Search, preference: AnyPreference, best: float, found: Found)
 
 @dataclass(frozen=True)
 class _View:
-    """Curves and class gaps at a few temperatures; `rows` gives paired errors where there is a closed form."""
+    """Curves at a few temperatures; `rows` and `gaps` give paired errors where there is a closed form.
+
+    `top`: TopCovGap; None where some class has too few rows to carry it.
+    """
 
     curves: Curves
-    gaps: Gaps
+    top: Floats | None
     rows: Rows | None
+    gaps: ClassGaps | None
     n_conformal: int
 
     def outlook(self, name: str, temperature: float, i: int) -> Outlook:
@@ -67,31 +74,37 @@ class _View:
             size=float(self.curves.size[i]),
             size_error=_known(self.curves.size_error[i]),
             empty_share=float(self.curves.empty_share[i]),
-            top_gap=float(self.gaps.top[i]),
-            top_gap_error=_known(self.gaps.errors()[i]),
+            class_gap=None if self.gaps is None else float(self.gaps.values[i]),
+            class_gap_ends=None if self.gaps is None else _ends(self.gaps.intervals[i]),
+            top_gap=None if self.top is None else float(self.top[i]),
         )
 
     def comparison(self, name: str, temperature: float, hat: int, other: int) -> TradeOff:
+        gap, ends, apart = (None, None, None) if self.gaps is None else self.gaps.difference(hat, other)
         return TradeOff(
             name=name,
             temperature=temperature,
             size=float(self.curves.size[hat] - self.curves.size[other]),
             size_error=None if self.rows is None else self.rows.difference_error(hat, other, self.n_conformal),
-            top_gap=float(self.gaps.top[hat] - self.gaps.top[other]),
-            top_gap_error=_known(self.gaps.difference_error(hat, other)),
-            tells_apart=None if self.rows is None else abs(self.rows.gap_z(hat, other)) > _TOLD_APART,
+            class_gap=gap,
+            class_gap_ends=ends,
+            tells_apart=apart,
         )
 
 
 def _view(search: Search, temperatures: Floats) -> _View:
-    if not search.recipe.closed_form:
-        return _View(
-            *by_halves(search.calibration, search.recipe, temperatures, search.steps.take), None, search.n_conformal
-        )
+    data, recipe = search.calibration, search.recipe
+    if not recipe.closed_form:
+        return _View(*by_halves(data, recipe, temperatures, search.steps.take), None, None, search.n_conformal)
     curves, rows = search.closed_form(temperatures)
-    return _View(
-        curves, class_gaps(search.rows, search.calibration, search.recipe, temperatures), rows, search.n_conformal
-    )
+    carried = np.bincount(data.require_labels("tuning"), minlength=data.n_classes).min() >= _CARRIED
+    top = top_gaps(search.rows, data, recipe, temperatures) if carried else None
+    gaps = None if curves.classes is None or not len(curves.classes.sample.counts) else ClassGaps(curves.classes)
+    return _View(curves, top, rows, gaps, search.n_conformal)
+
+
+def _ends(pair: Floats) -> tuple[float, float]:
+    return float(pair[0]), float(pair[1])
 
 
 def _known(value: Any) -> float | None:

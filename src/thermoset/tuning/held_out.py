@@ -5,7 +5,6 @@ Noisier than the closed form, but these are the field's own metrics, and the onl
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.counting import Levels, Part, count_sets
+from thermoset.core.exponentials import Floats
 from thermoset.core.label_shares import SharesByTemperature, label_shares
-from thermoset.core.levels import rows_needed
 from thermoset.core.sources import RankedRows
 from thermoset.core.trials import Draws, trial_thresholds
 from thermoset.core.uniforms import trial_keys
@@ -24,46 +23,16 @@ from thermoset.errors import CoverageWarning
 from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_coverage_gap, top_gap
 from thermoset.sweeping import sweep
 from thermoset.sweeping.protocol import Split, packed_trials
-from thermoset.tuning.closed_form import Curves, Floats
+from thermoset.tuning.closed_form import Curves
 
-__all__ = ["Gaps", "by_halves", "by_paper", "class_gaps", "some_rows"]
+__all__ = ["by_halves", "by_paper", "some_rows", "top_gaps"]
 
 _HALVINGS = 20
-_STREAMS = 1000  # more than there are pairs, or halves of a pair
-_PAIRS, _HALVINGS_OF_PAIR = 4, 5
 _SLOW_TRIALS = 5  # class-conditional sets cost a fit and a prediction each
 _SLOW_ROWS = 5_000
 
 
-@dataclass(frozen=True)
-class Gaps:
-    """TopCovGap at each temperature, cross-fitted, and the same on pairs of disjoint halves of the rows.
-
-    The two numbers of a pair, `of_pairs` (pairs, 2, n_temperatures), are independent and each has twice the variance
-    that all rows have, so their squared difference is on average four times it. (The scatter over halvings is no guide
-    to the error: it is mostly binomial noise, which their mean averages out.)
-    """
-
-    top: Floats
-    of_pairs: Floats
-
-    def errors(self) -> Floats:
-        """Standard error at each temperature; NaN where rows were too few for pairs."""
-        return _error_of_pairs(self.of_pairs)
-
-    def difference_error(self, i: int, j: int) -> float:
-        """Standard error of the difference between temperatures i and j."""
-        return float(_error_of_pairs(self.of_pairs[:, :, i] - self.of_pairs[:, :, j]))
-
-
-def _error_of_pairs(of_pairs: Floats) -> Floats:
-    if not len(of_pairs):
-        return np.full(of_pairs.shape[2:], np.nan)
-    errors: Floats = np.sqrt(((of_pairs[:, 0] - of_pairs[:, 1]) ** 2).mean(axis=0) / 4)
-    return errors
-
-
-def class_gaps(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats) -> Gaps:
+def top_gaps(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats) -> Floats:
     """TopCovGap of all rows, each half with the threshold of the other and drawn u; mean over random halvings.
 
     For sets with one threshold; those of class-conditional sets come with `by_halves`.
@@ -72,55 +41,30 @@ def class_gaps(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Flo
     # Classes without rows are left out from the start: a few rows hold few of very many classes.
     _, groups = np.unique(labels, return_inverse=True)
     shares = label_shares(rows, labels, temperatures)
-    whole = _Halvings(groups, data.n_classes, recipe, np.arange(len(data)), (0,), _HALVINGS)
-    top = whole.top_gaps(rows, shares, temperatures)
-    if len(data) // 4 < rows_needed(recipe.alpha):
-        return Gaps(top, np.empty((0, 2, len(temperatures))))
-    of_pairs = []
-    for pair in range(_PAIRS):
-        mixed = np.random.default_rng((recipe.random_state, pair)).permutation(len(data))
-        ends = 0, len(mixed) // 2, 2 * (len(mixed) // 2)  # of an odd number of rows one is left out
-        halves = [mixed[ends[k] : ends[k + 1]] for k in (0, 1)]
-        parts = [
-            _Halvings(groups, data.n_classes, recipe, half, (pair, k), _HALVINGS_OF_PAIR)
-            for k, half in enumerate(halves)
-        ]
-        of_pairs.append([part.top_gaps(rows, shares, temperatures) for part in parts])
-    return Gaps(top, np.array(of_pairs))
+    return _Halvings(groups, data.n_classes, recipe).top_gaps(rows, shares, temperatures)
 
 
 class _Halvings:
-    """Random halvings of some rows: trial 2t has thresholds from one half and evaluates the other, 2t + 1 reversed.
+    """Random halvings of the rows: trial 2t has thresholds from one half and evaluates the other, 2t + 1 reversed.
 
     `groups` number the classes that have rows; `n_classes` counts the others as well.
     """
 
-    def __init__(
-        self,
-        groups: NDArray[np.int64],
-        n_classes: int,
-        recipe: Recipe,
-        rows: NDArray[np.int64],
-        stream: tuple[int, ...],
-        count: int,
-    ) -> None:
+    def __init__(self, groups: NDArray[np.int64], n_classes: int, recipe: Recipe) -> None:
         self._recipe, self._n_classes, self._groups = recipe, n_classes, groups
         seen = int(groups.max()) + 1
-        self._counts = np.bincount(groups[rows], minlength=seen)
-        half = len(rows) // 2
+        self._counts = np.bincount(groups, minlength=seen)
+        half = len(groups) // 2
 
         def split(t: int) -> Split:
             # Both trials of a halving have the same rows and u. Of an odd number of rows, one is only evaluated.
-            mixed = np.random.default_rng((recipe.random_state, *stream, t // 2)).permutation(rows)
+            mixed = np.random.default_rng((recipe.random_state, 0, t // 2)).permutation(len(groups))
             if t % 2:
                 return Split(mixed[:0], mixed[:half], mixed[half:])
             return Split(mixed[:0], mixed[half : 2 * half], mixed[:half])
 
-        numbers = np.repeat(np.arange(count), 2)
-        for part in stream:  # a stream of its own for each part of the rows
-            numbers = numbers * _STREAMS + part + 1
-        draws = Draws(trial_keys(recipe.random_state, numbers), recipe.randomized)
-        self._trials = packed_trials(groups, seen, [partial(split, t) for t in range(2 * count)], draws)
+        draws = Draws(trial_keys(recipe.random_state, np.repeat(np.arange(_HALVINGS), 2)), recipe.randomized)
+        self._trials = packed_trials(groups, seen, [partial(split, t) for t in range(2 * _HALVINGS)], draws)
 
     def top_gaps(self, rows: RankedRows, shares: SharesByTemperature, temperatures: Floats) -> Floats:
         """Mean TopCovGap over the halvings, at each temperature."""
@@ -140,10 +84,9 @@ class _Halvings:
         return means
 
 
-def by_halves(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None]) -> tuple[Curves, Gaps]:
-    """Curves and gaps from random halvings, for sets without a closed form; see `Recipe.closed_form`."""
+def by_halves(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None]) -> tuple[Curves, Floats]:
+    """Curves and TopCovGap from random halvings, for sets without a closed form; see `Recipe.closed_form`."""
     values = _slow_sweep(data, recipe, temperatures, tick)
-    gaps = Gaps(values["top_coverage_gap"].mean(axis=1), np.empty((0, 2, len(temperatures))))
     curves = Curves(
         temperatures=temperatures,
         size=values["avg_size"].mean(axis=1),
@@ -151,8 +94,9 @@ def by_halves(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callable
         empty_share=values["empty_share"].mean(axis=1),
         loss=values["avg_coverage_gap"].mean(axis=1),
         loss_of_halves=values["avg_coverage_gap"],
+        size_noise=np.empty((len(temperatures), 0)),
     )
-    return curves, gaps
+    return curves, values["top_coverage_gap"].mean(axis=1)
 
 
 def some_rows(data: Logits, recipe: Recipe) -> Logits:
@@ -207,4 +151,5 @@ def by_paper(
         values[:, j] = avg_size(sets), empty_share(sets), top_coverage_gap(sets, labels, recipe.alpha)
         tick(1)
     unknown = np.full(len(temperatures), np.nan)
-    return Curves(temperatures, values[0], unknown, values[1], values[2], np.empty((len(temperatures), 0)))
+    none = np.empty((len(temperatures), 0))
+    return Curves(temperatures, values[0], unknown, values[1], values[2], none, none)

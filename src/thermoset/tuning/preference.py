@@ -7,7 +7,7 @@ is part of a `Choice`, and so of the predictor's file, under its kind.
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast, get_args
 
 import msgspec
@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import exact_number
+from thermoset.core.exponentials import Floats
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
-from thermoset.tuning.closed_form import Curves, Floats
+from thermoset.tuning.class_gap import ClassGaps
+from thermoset.tuning.closed_form import Curves
 
 if TYPE_CHECKING:
     from thermoset.tuning.choice import Choice
@@ -38,8 +40,7 @@ __all__ = [
 ]
 
 _LEAST_SIZE, _MOST_SIZE = 1e-9, 1e9  # labels in a set on average
-_ONE_SIDED = 1.645  # standard errors a budget is kept by
-_NORMAL = 1.96  # of a 95% interval
+_NORMAL = 1.96  # standard errors of a 95% interval
 
 Searched = NDArray[np.bool_]
 """Which temperatures of the curves may be picked."""
@@ -47,25 +48,25 @@ Searched = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Pick:
-    """The place of a choice among temperatures, whether it keeps the budget, and what random halves choose."""
+    """The place of a choice among temperatures, whether it keeps the budget, and what random halves choose.
+
+    `rows_needed`: about how many calibration rows would show that a budget is kept; None where none would, or it is.
+    """
 
     index: int
     met: bool = True
     of_halves: Floats = field(default_factory=lambda: np.empty(0))
+    rows_needed: int | None = None
 
 
 Rule = Callable[[Curves, Searched], Pick]
 
 
 class Estimates(Protocol):
-    """What a rule may ask for beyond the curves."""
+    """What may be asked for beyond the curves."""
 
-    def gap_floor(self) -> float:
-        """Mean TopCovGap by chance alone."""
-        ...
-
-    def upper_gaps(self, temperatures: Floats, errors: float) -> Floats:
-        """TopCovGap at each temperature, and so many standard errors more."""
+    def size_gain(self, temperature: float) -> tuple[float, float]:
+        """How much smaller sets are at a temperature than at T = 1, and the standard error of that (NaN: unknown)."""
         ...
 
 
@@ -88,13 +89,18 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
         """As one would type it."""
         raise NotImplementedError
 
-    def rules(self, estimates: Estimates) -> Sequence[Rule]:
+    @property
+    def rules(self) -> Sequence[Rule]:
         """How to pick: by one rule, or by several whose temperatures `combined` makes into one."""
         raise NotImplementedError
 
     def combined(self, picks: Sequence[float], of_halves: Floats) -> tuple[float, Floats]:
         """The temperature from those that the rules picked, and the same of random halves of the rows."""
         return picks[0], of_halves
+
+    def settled(self, temperature: float, estimates: Estimates) -> float:  # noqa: ARG002
+        """The temperature once more, or another where the rows do not bear it out."""
+        return temperature
 
     def reason(self, choice: "Choice") -> str:
         """The recommendation in a sentence."""
@@ -103,10 +109,6 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     def shortfall(self, choice: "Choice") -> str:
         """What the closest temperature has, where no temperature keeps a budget."""
         raise NotImplementedError
-
-    def doubts(self, choice: "Choice") -> Sequence[str]:  # noqa: ARG002
-        """Sentences about what the rows cannot tell, if there are any."""
-        return []
 
 
 class Size(Preference, frozen=True, tag="size"):
@@ -122,12 +124,20 @@ class Size(Preference, frozen=True, tag="size"):
         """The word."""
         return "size"
 
-    def rules(self, estimates: Estimates) -> Sequence[Rule]:  # noqa: ARG002
+    @property
+    def rules(self) -> Sequence[Rule]:
         """The least expected size."""
         return [_smallest]
 
+    def settled(self, temperature: float, estimates: Estimates) -> float:
+        """T = 1 where the gain over it is within its error: the least of fifty estimates is too hopeful."""
+        gain, error = estimates.size_gain(temperature)
+        return 1.0 if gain <= _NORMAL * error else temperature
+
     def reason(self, choice: "Choice") -> str:
         """Where, and how many sets are empty: that is how sets become very small."""
+        if choice.temperature == 1.0:
+            return "T-hat = 1: no other temperature gives sets that are smaller by more than the error of the estimate."
         empty = f"({choice.outlook.empty_share:.1%} of them empty)"
         return f"{_chosen(choice)} gives the smallest sets {_where(choice)} {empty}."
 
@@ -145,13 +155,23 @@ class EvenCoverage(Preference, frozen=True, tag="coverage"):
         """The word."""
         return "coverage"
 
-    def rules(self, estimates: Estimates) -> Sequence[Rule]:  # noqa: ARG002
+    @property
+    def rules(self) -> Sequence[Rule]:
         """The least class loss."""
         return [_most_even]
 
     def reason(self, choice: "Choice") -> str:
-        """Where."""
-        return f"{_chosen(choice)} covers the classes most evenly {_where(choice)}."
+        """Where; and no more than the table beside it bears out."""
+        versus, at_one = choice.comparisons[0], choice.outlooks[0]
+        if versus.tells_apart is None or choice.temperature == 1.0:
+            return f"{_chosen(choice)} covers the classes most evenly {_where(choice)}."
+        if versus.tells_apart and (versus.class_gap or 0.0) < 0:
+            gaps = f"class gap {choice.outlook.class_gap:.3f} instead of {at_one.class_gap:.3f}"
+            return f"{_chosen(choice)} covers the classes more evenly than T = 1: {gaps}."
+        return (
+            f"{_chosen(choice)} is the best guess for even class coverage {_where(choice)}, but these rows cannot "
+            "tell its class gap from that at T = 1."
+        )
 
 
 class Blend(Preference, frozen=True, tag="blend"):
@@ -170,7 +190,8 @@ class Blend(Preference, frozen=True, tag="blend"):
         """The number."""
         return _brief(self.amount)
 
-    def rules(self, estimates: Estimates) -> Sequence[Rule]:  # noqa: ARG002
+    @property
+    def rules(self) -> Sequence[Rule]:
         """Both ends."""
         return [_smallest, _most_even]
 
@@ -202,7 +223,9 @@ class _Budget(Preference, frozen=True):
         sure = "with 95% confidence" if choice.selection == "calibration" else "on the calibration rows"
         if choice.met:
             return f"{_chosen(choice)} has {self.most} {_where(choice)} that keeps {self.text} {sure}."
-        return f"No temperature keeps {self.text} {sure}; {_chosen(choice)} comes closest."
+        said = f"No temperature keeps {self.text} {sure}; {_chosen(choice)} comes closest."
+        more = choice.rows_needed
+        return said if more is None else f"{said} About {more:,} calibration rows would be needed to show it."
 
 
 class SizeBudget(_Budget, frozen=True, tag="size_budget"):
@@ -224,11 +247,13 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
             )
         return cls(amount)
 
-    def rules(self, estimates: Estimates) -> Sequence[Rule]:  # noqa: ARG002
+    @property
+    def rules(self) -> Sequence[Rule]:
         """The least class loss among temperatures whose sets are small enough, with confidence."""
 
         def within(curves: Curves, searched: Searched) -> Pick:
-            upper = curves.size + _ONE_SIDED * np.nan_to_num(curves.size_error)  # the paper's way knows no error
+            upper = np.full(len(searched), np.inf)
+            upper[searched] = curves.largest_sizes(searched)
             return _within(upper, self.amount, curves.loss, searched)
 
         return [within]
@@ -239,11 +264,10 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
 
 
 class GapBudget(_Budget, frozen=True, tag="gap_budget"):
-    """The smallest sets whose TopCovGap exceeds its noise floor by at most so much."""
+    """The smallest sets with a class gap of at most so much; see `class_gap`."""
 
     bound = "gap"
     most = "the smallest sets"
-    parts = 4  # halves of halves tell how sure the gap is
     needs_closed_form = True
 
     @classmethod
@@ -256,28 +280,32 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
             raise InputError(f"a gap budget must be a share from 0 to 1; got {quoted(prefer)}. Try 'gap<=0.03'.")
         return cls(amount)
 
-    def rules(self, estimates: Estimates) -> Sequence[Rule]:
-        """The least size among temperatures whose gap is small enough, with confidence."""
-        most = self.amount + estimates.gap_floor()
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The least size among temperatures whose class gap is small enough, with confidence."""
 
         def within(curves: Curves, searched: Searched) -> Pick:
-            upper = np.full(len(searched), np.inf)
-            upper[searched] = estimates.upper_gaps(curves.temperatures[searched], _ONE_SIDED)
-            return _within(upper, most, curves.size, searched)
+            if curves.classes is None:  # the paper's way: TopCovGap as it is seen
+                return _within(curves.loss, self.amount, curves.size, searched)
+            gaps = ClassGaps(curves.classes.at(searched))
+            excess = np.full(len(searched), np.inf)
+            excess[searched] = gaps.excess(self.amount)
+            few = curves.classes.sample.rows_wanted(curves.classes.level)
+            if few is not None:
+                return Pick(_least(excess, searched), met=False, rows_needed=few)
+            pick = _within(excess, 0.0, curves.size, searched)
+            if pick.met:
+                return pick
+            return replace(pick, rows_needed=gaps.rows_for(self.amount, int(searched[: pick.index].sum())))
 
         return [within]
 
     def shortfall(self, choice: "Choice") -> str:
-        """The gap beside its floor."""
-        return f"a TopCovGap of {choice.outlook.top_gap:.3f} over a noise floor of {choice.noise_floor:.3f}"
-
-    def doubts(self, choice: "Choice") -> Sequence[str]:
-        """Whether chance alone may exceed the budget."""
-        room = choice.noise_floor_95 - choice.noise_floor
-        if room <= self.amount:
-            return []
-        told = f"On {choice.n_rows:,} rows TopCovGap exceeds its floor by up to {room:.3f} by chance alone"
-        return [f"{told}: too few to see whether this budget is kept."]
+        """The gap, with its interval."""
+        at = choice.outlook
+        if at.class_gap is None or at.class_gap_ends is None:
+            return f"a TopCovGap of {at.top_gap or math.nan:.3f}"
+        return f"a class gap of {at.class_gap:.3f} (95%: {at.class_gap_ends[0]:.3f} to {at.class_gap_ends[1]:.3f})"
 
 
 AnyPreference = Size | EvenCoverage | Blend | SizeBudget | GapBudget

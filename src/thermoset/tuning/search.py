@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.exponentials import Floats
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.metrics import NoiseFloor, noise_floor_of_counts
-from thermoset.tuning.closed_form import Curves, Floats, Rows, in_closed_form, joined
-from thermoset.tuning.held_out import by_halves, by_paper, class_gaps, some_rows
+from thermoset.tuning.closed_form import Curves, Rows, in_closed_form, joined
+from thermoset.tuning.held_out import by_halves, by_paper, some_rows
 from thermoset.tuning.preference import Preference
 
 __all__ = ["FINER", "Found", "Progress", "Search", "Steps", "find"]
@@ -82,16 +83,19 @@ class Search:
             counts = -(-counts // 2)  # measured on halves
         return noise_floor_of_counts(counts, self.recipe.alpha, random_state=self.recipe.random_state)
 
-    def gap_floor(self) -> float:
-        """Mean TopCovGap by chance alone."""
-        return self.floor().top_mean
-
-    def upper_gaps(self, temperatures: Floats, errors: float) -> Floats:
-        """TopCovGap at each temperature, and so many standard errors more."""
-        gaps = class_gaps(self.rows, self.calibration, self.recipe, temperatures)
-        error = float(np.sqrt((gaps.errors() ** 2).mean()))  # one for all: with few pairs each alone is noisy
-        upper: Floats = gaps.top + errors * error
-        return upper
+    def size_gain(self, temperature: float) -> tuple[float, float]:
+        """How much smaller sets are at a temperature than at T = 1, and the standard error of that (NaN: unknown)."""
+        if temperature == 1.0:
+            return 0.0, 0.0
+        one, other = (0, 1) if temperature > 1.0 else (1, 0)
+        pair = np.sort([1.0, temperature])
+        if self.selection == "calibration" and self.recipe.closed_form:
+            curves, rows = self.closed_form(pair)
+            error = rows.difference_error(0, 1, self.n_conformal)
+        else:
+            curves = self.curves(pair)
+            error = float(np.hypot(*curves.size_error))  # as if they were not of the same rows
+        return float(curves.size[one] - curves.size[other]), error
 
     @property
     def refines(self) -> bool:
@@ -101,31 +105,32 @@ class Search:
 
 @dataclass(frozen=True)
 class Found:
-    """The chosen temperature, whether a budget is kept, what was searched, and the choices of random halves."""
+    """The chosen temperature, whether a budget is kept or how many rows that needs, what was searched and by halves."""
 
     temperature: float
     met: bool
     curves: Curves
     peak: float | None
     of_halves: Floats
+    rows_needed: int | None
 
 
 def find(search: Search, preference: Preference, grid: Floats) -> Found:
     """Search the grid up to the size peak, then between its temperatures."""
     curves = search.curves(grid)
     peak = _peak(curves)
-    picks, met, halves = [], True, np.empty(0)
-    for rule in preference.rules(search):
+    picks, met, halves, needed = [], True, np.empty(0), None
+    for rule in preference.rules:
         pick = rule(curves, _searched(curves, peak))
         between = _between(curves.temperatures, pick.index, peak)
         if search.refines and between.size:
             curves = joined(curves, search.curves(between))
             pick = rule(curves, _searched(curves, peak))
         picks.append(float(curves.temperatures[pick.index]))
-        met = met and pick.met
+        met, needed = met and pick.met, pick.rows_needed
         halves = pick.of_halves if pick.of_halves.size else halves
     temperature, of_halves = preference.combined(picks, halves)
-    return Found(temperature, met, curves, peak, of_halves)
+    return Found(preference.settled(temperature, search), met, curves, peak, of_halves, needed)
 
 
 def _peak(curves: Curves) -> float | None:

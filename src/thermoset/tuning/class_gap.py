@@ -1,0 +1,246 @@
+"""How unevenly classes are covered, as a number of the population, and how sure the rows are of it.
+
+The class gap at a temperature is
+
+    G(T) = sqrt(mean over classes of (coverage of the class - (1 - alpha))^2)
+
+for sets that cover exactly 1 - alpha of all rows. It belongs to the population, not to a number of rows. With h the
+probability over u that a row's label is in its set, m_c the mean of h over the n_c rows of class c and v_c the variance
+of that mean, the mean of (m_c - (1 - alpha))^2 - v_c is an unbiased estimate of G(T)^2.
+
+Near zero its law is not normal, and among fifty temperatures the luckiest is not the best. So errors are simulated:
+class means are moved by noise that has the rows' own correlations between temperatures. A budget G is kept at T where
+the estimate lies lower than 95 of 100 simulations would put it at any temperature if the class gap were G at all. The
+simulated population has the measured gaps, scaled to G, and variances that are no smaller for having seen few misses.
+Sums are NumPy's own: those of a linear algebra library may depend on the number of its threads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.data import Logits
+
+__all__ = ["ClassGaps", "ClassHits", "ClassSample"]
+
+_BATCHES = 16  # of the rows of a class: their sums carry the correlation between temperatures
+_SIMULATIONS = 400
+_PRIOR_MISSES = 5.0  # what the variance of the field is worth beside that of a class, in missed rows
+_MOST_UNSEEN = 0.1  # share of classes with fewer than two rows, beyond which nothing is said
+_BISECTIONS = 14  # of gaps from 0 to 1
+_ENTRIES = 2_000_000  # simulated class means held at once
+_FEWEST_MISSES = 15.0  # rows outside their sets without which variances are guesses
+_MISSES_OF_TWO = 50.0  # the same for two classes: the fewer classes, the less is averaged
+
+
+class ClassSample:
+    """The classes that have two rows or more, and how their rows are dealt to batches.
+
+    counts : rows of each such class.
+    shares : of all rows.
+    weights : of the classes in the mean over classes. Classes with fewer than two rows are represented by the rarest
+        third of the others: a class that is missing is rare.
+    """
+
+    def __init__(self, data: Logits, seed: int) -> None:
+        labels = data.require_labels("tuning")
+        counts = np.bincount(labels, minlength=data.n_classes)
+        seen = np.flatnonzero(counts > 1)
+        self.n_classes, self.n_rows = data.n_classes, len(data)
+        self.counts: Ints = counts[seen]
+        self.shares: Floats = self.counts / max(self.counts.sum(), 1)
+        self.weights = _weights(self.counts, data.n_classes)
+        place = np.full(data.n_classes, len(seen))
+        place[seen] = np.arange(len(seen))
+        self._class = place[labels]
+        mixed = np.random.default_rng((seed, len(data), 1)).permutation(len(data))
+        by_class = mixed[np.argsort(self._class[mixed], kind="stable")]
+        first = np.concatenate([[0], np.cumsum(np.bincount(self._class, minlength=len(seen) + 1))])
+        within = np.empty(len(data), dtype=np.int64)
+        within[by_class] = np.arange(len(data)) - first[self._class[by_class]]
+        self._cell = self._class * _BATCHES + within % _BATCHES
+        self._in_batch = self._sums(self._cell, None, _BATCHES).reshape(-1, _BATCHES)
+
+    def _sums(self, places: Ints, values: Floats | None, each: int) -> Floats:
+        size = len(self.counts) * each
+        return np.bincount(places, values, minlength=size)[:size].astype(np.float64)
+
+    def measured(self, hit: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean of h in each class, the variance of that mean, and residuals of batches as vectors of length 1."""
+        sums = self._sums(self._cell, hit, _BATCHES).reshape(-1, _BATCHES)
+        mean = sums.sum(axis=1) / self.counts
+        square = self._sums(self._class, hit**2, 1) / self.counts
+        variance = np.maximum(square - mean**2, 0) / (self.counts - 1)
+        residual = sums - self._in_batch * mean[:, None]
+        length = np.sqrt((residual**2).sum(axis=1, keepdims=True))
+        alone = np.zeros(_BATCHES)
+        alone[0] = 1.0  # a class whose rows are all alike: noise of its own, the same at every temperature
+        return mean, variance, np.where(length > 1e-9, residual / np.maximum(length, 1e-9), alone)
+
+    def rows_wanted(self, alpha: float) -> int | None:
+        """How many rows such a sample would need before anything is said of class gaps; None if it has them."""
+        unseen = 1 - len(self.counts) / self.n_classes
+        misses = max(_FEWEST_MISSES, _MISSES_OF_TWO / (self.n_classes - 1))
+        wanted = misses / alpha
+        if unseen > _MOST_UNSEEN:
+            wanted = max(wanted, 5.0 * self.n_classes, 1.5 * self.n_rows)
+        return None if wanted <= self.n_rows else int(np.ceil(wanted))
+
+
+def _weights(counts: Ints, n_classes: int) -> Floats:
+    weights = np.full(len(counts), 1 / n_classes)
+    if len(counts):
+        rarest = np.argsort(counts, kind="stable")[: -(-len(counts) // 3)]
+        weights[rarest] += (1 - weights.sum()) / len(rarest)
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class ClassHits:
+    """What a sample shows of its classes at some temperatures, (temperatures, classes); see `ClassSample.measured`."""
+
+    sample: ClassSample
+    level: float
+    mean: Floats
+    variance: Floats
+    residual: Floats
+
+    def joined(self, other: "ClassHits", order: Ints) -> "ClassHits":
+        """The temperatures of both, in an order."""
+        return replace(
+            self,
+            mean=np.concatenate([self.mean, other.mean])[order],
+            variance=np.concatenate([self.variance, other.variance])[order],
+            residual=np.concatenate([self.residual, other.residual])[order],
+        )
+
+    def at(self, some: NDArray[np.bool_] | list[int]) -> "ClassHits":
+        """Some of the temperatures."""
+        return replace(self, mean=self.mean[some], variance=self.variance[some], residual=self.residual[some])
+
+    @cached_property
+    def gap(self) -> Floats:
+        """How much more of each class is covered than of all rows."""
+        return self.mean - (1 - self.level)
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Unbiased estimates of the squared class gap."""
+        return self._mean(self.gap**2 - self._shifted(self.variance))
+
+    def _mean(self, values: Floats) -> Floats:
+        """Mean over classes."""
+        mean: Floats = (values * self.sample.weights).sum(axis=1)
+        return mean
+
+    def _shifted(self, variance: Floats) -> Floats:
+        """Variances of class means when the threshold holds the mean of all rows in place."""
+        shares = self.sample.shares
+        held: Floats = variance * (1 - 2 * shares) + (variance * shares**2).sum(axis=1, keepdims=True)
+        return held
+
+    def _population(self, gap: float | Floats) -> tuple[Floats, Floats]:
+        """Gaps of classes whose class gap is `gap`, in the direction of those that were seen, and variances of means.
+
+        A class that happened to show few misses shows a small variance too. So its variance is mixed with that of the
+        field: the shape m (1 - m) of a coverage m, on the scale that all classes together show. Which sign a small gap
+        has is not known: m is taken half-way to the side where variances are larger.
+        """
+        sample = self.sample
+        length = np.sqrt(np.maximum(self._mean(self.gap**2), 1e-300))
+        gaps = np.clip(np.reshape(gap, (-1, 1)) * self.gap / length[:, None], self.level - 1, self.level * 0.95)
+        binary = (self.mean * (1 - self.mean) / (sample.counts - 1)).sum(axis=1)
+        scale = self.variance.sum(axis=1) / np.maximum(binary, 1e-300)
+        covered = 1 - self.level + (gaps - np.abs(gaps)) / 2
+        field = np.minimum(scale, 1.0)[:, None] * covered * (1 - covered) / sample.counts
+        misses = sample.counts * self.level
+        return gaps, (self.variance * misses + field * _PRIOR_MISSES) / (misses + _PRIOR_MISSES)
+
+    def errors(self, gap: float | Floats) -> Floats:
+        """Simulated errors of `squares`, (temperatures, simulations), in a population with such a class gap."""
+        gaps, variance = self._population(gap)
+        weights, shares, deviation = self.sample.weights, self.sample.shares, np.sqrt(variance)
+        moved = np.zeros((4, len(gaps), _SIMULATIONS))
+        step = max(1, _ENTRIES // (len(gaps) * _SIMULATIONS))
+        for start in range(0, gaps.shape[1], step):
+            some = slice(start, start + step)
+            rng = np.random.default_rng((self.sample.n_rows, start))
+            drawn = rng.standard_normal((len(weights[some]), _BATCHES, _SIMULATIONS))
+            noise = np.einsum("tck,cks->cts", self.residual[:, some], drawn) * deviation.T[some, :, None]
+            moved[0] += np.einsum("cts,c,tc->ts", noise, weights[some], gaps[:, some])
+            moved[1] += np.einsum("cts,cts,c->ts", noise, noise, weights[some])
+            moved[2] += np.einsum("cts,c->ts", noise, shares[some])
+            moved[3] += np.einsum("cts,c->ts", noise, weights[some])
+        along, squared, shift, mean = moved  # the threshold takes the mean of all rows back from every class
+        found: Floats = 2 * (along - shift * self._mean(gaps)[:, None]) + squared - 2 * shift * mean + shift**2
+        return found - self._mean(self._shifted(variance))[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassGaps:
+    """Class gaps at some temperatures, and what can be said of them with confidence."""
+
+    hits: ClassHits
+
+    @cached_property
+    def values(self) -> Floats:
+        """Estimates; 0 where the classes differ by less than noise makes them."""
+        return np.sqrt(np.maximum(self.hits.squares, 0))
+
+    @cached_property
+    def intervals(self) -> Floats:
+        """95% intervals of the class gaps, (temperatures, 2): gaps that make what was seen no exception."""
+        squares = self.hits.squares
+
+        def below(gap: Floats) -> Floats:
+            """How often a population with such gaps shows less than was seen."""
+            seen = (squares - gap**2)[:, None]
+            share: Floats = (self.hits.errors(gap) < seen).mean(axis=1)
+            return share
+
+        return np.stack([_crossing(below, level, len(squares)) for level in (0.975, 0.025)], axis=1)
+
+    def difference(self, i: int, j: int) -> tuple[float, tuple[float, float], bool]:
+        """Gap at i minus gap at j, its 95% interval, and whether the rows tell the two apart.
+
+        The squares are compared; divided by the sum of the gaps their difference is that of the gaps.
+        """
+        middle = self.intervals.mean(axis=1)
+        errors = self.hits.errors(np.maximum(self.values, middle))
+        squares = self.hits.squares
+        low, high = squares[i] - squares[j] - np.quantile(errors[i] - errors[j], (0.975, 0.025))
+        both = max(middle[i] + middle[j], 1e-9)
+        return float(self.values[i] - self.values[j]), (float(low / both), float(high / both)), bool(low * high > 0)
+
+    def excess(self, budget: float, confidence: float = 0.95) -> Floats:
+        """How far the squared gaps are from keeping a budget with confidence: a temperature with 0 or less keeps it.
+
+        The confidence is in all temperatures at once: whichever of those that keep the budget is chosen.
+        """
+        lower = -self.hits.errors(budget)
+        error = np.maximum(lower.std(axis=1), 1e-12)
+        reach = np.quantile((lower / error[:, None]).max(axis=0), confidence)
+        found: Floats = self.hits.squares + reach * error - budget**2
+        return found
+
+    def rows_for(self, budget: float, i: int) -> int | None:
+        """About how many rows would show that temperature i keeps the budget; None if its own gap exceeds it."""
+        room = budget**2 - max(float(self.hits.squares[i]), 0.0)
+        if room <= 0:
+            return None
+        more = float(self.excess(budget)[i]) - float(self.hits.squares[i]) + budget**2  # reach x error
+        return int(np.ceil(self.hits.sample.n_rows * (more / room) ** 2))
+
+
+def _crossing(below: Callable[[Floats], Floats], level: float, n: int) -> Floats:
+    """Where a share that falls as the gap grows reaches a level; 0 where it starts lower."""
+    low, high = np.zeros(n), np.ones(n)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        beyond = below(middle) > level
+        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+    return low
