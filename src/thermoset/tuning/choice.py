@@ -157,7 +157,7 @@ def _traded(versus: TradeOff) -> str:
         return f"Against {versus.name}: sets {size}."
     low, high = versus.class_gap_ends
     gap = f"class gap {abs(versus.class_gap):.3f} {'higher' if versus.class_gap > 0 else 'lower'}"
-    return f"Against {versus.name}: sets {size}, {gap} (95% of the change: {low:+.3f} to {high:+.3f})."
+    return f"Against {versus.name}: sets {size}, {gap} (95% interval: {low:+.3f} to {high:+.3f})."
 
 
 def _change(value: float, error: float | None, more: str, less: str, digits: int) -> str:
