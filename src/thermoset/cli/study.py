@@ -20,7 +20,9 @@ def study(
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and the page.")] = Path("study-output"),
     alpha: Annotated[str, typer.Option(help="Miscoverage levels, with commas.")] = "0.1,0.05",
     cp: Annotated[str, typer.Option(help="Rows that set thresholds, in percent, with commas.")] = "5,10,20",
-    temperatures: Annotated[str, typer.Option(help="start:stop:step, or numbers with commas.")] = "0.3:5:0.1",
+    temperatures: Annotated[
+        str | None, typer.Option(help="start:stop:step, or numbers with commas; 0.3:5:0.1 by default.")
+    ] = None,
     trials: Annotated[int, typer.Option(min=2, help="Random splits.")] = 100,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -36,12 +38,13 @@ def study(
     _show(found, out)
 
 
-def _settings(alpha: str, cp: str, temperatures: str, trials: int, seed: int) -> "Settings":
+def _settings(alpha: str, cp: str, temperatures: str | None, trials: int, seed: int) -> "Settings":
     """What was asked for, refused in one line before the work if it makes no sense."""
     from thermoset.core.levels import exact_level
     from thermoset.errors import InputError
     from thermoset.paper.study import Settings
     from thermoset.quoting import quoted
+    from thermoset.sweeping import DEFAULT_GRID
 
     percents = parts(cp)
     if not percents or not all(text.isascii() and text.isdigit() and len(text) < 3 for text in percents):
@@ -51,7 +54,7 @@ def _settings(alpha: str, cp: str, temperatures: str, trials: int, seed: int) ->
         random_state=seed,
         alphas=tuple(float(exact_level(level)) for level in parts(alpha)),
         cp_percents=tuple(map(int, percents)),
-        temperatures=temperatures,
+        temperatures=DEFAULT_GRID if temperatures is None else temperatures,
     )
 
 

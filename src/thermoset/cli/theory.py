@@ -36,7 +36,9 @@ def theory(
     alpha: Annotated[str, typer.Option(help="Miscoverage level.")] = "0.1",
     temperature: Annotated[float | None, typer.Option(help="Compare T = 1 with this T instead of T*.")] = None,
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
-    temperatures: Annotated[str, typer.Option(help="Of the measured curves: start:stop:step.")] = "0.3:5:0.1",
+    temperatures: Annotated[
+        str | None, typer.Option(help="Of the measured curves: start:stop:step; 0.3:5:0.1 by default.")
+    ] = None,
     trials: Annotated[int, typer.Option(help="Random splits of the measured curves.")] = 100,
     calibration_fraction: Annotated[str, typer.Option(help="Part of the rows that T* is fitted on.")] = "0.1",
     cp_fraction: Annotated[str, typer.Option(help="Part of the rows that sets thresholds.")] = "0.1",
@@ -51,11 +53,11 @@ def theory(
     from thermoset.io import load
     from thermoset.io.files import need
     from thermoset.paper.theory import explain, peaks_by_classes
-    from thermoset.sweeping import temperature_grid
+    from thermoset.sweeping import DEFAULT_GRID, temperature_grid
 
     # What can be refused is refused before the work, and nothing is written before it is done.
     need("matplotlib", "plot", "the figures")
-    grid = temperature_grid(temperatures)
+    grid = temperature_grid(DEFAULT_GRID if temperatures is None else temperatures)
     check_files(out, [f"{name}.png" for name in _FIGURES], [] if logits is None else [logits])
     console = Console()
     if logits is None:

@@ -34,7 +34,7 @@ _CP = (10, 20)  # sizes of the conformal set in the table, percent
 _ENTRIES = 1e8  # logits that slow rules go through, over all trials
 _LEAST = 40  # trials of what is slow, however large the file
 _GAP_BUDGET = "gap<=0.03"
-_GAP_SEARCHES = 25  # each measures class gaps by halves, at every temperature
+_GAP_SEARCHES = 25  # each simulates class gaps at every temperature
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from thermoset.errors import InputError
 from thermoset.metrics import ReliabilityTable, reliability_from_confidence, top_k_accuracy
 from thermoset.quoting import quoted
 from thermoset.sweeping import (
+    DEFAULT_GRID,
     MOST_TRIALS,
     OwnTemperatures,
     Protocol,
@@ -77,7 +78,7 @@ class Settings:
     alphas: tuple[float, ...] = (0.1, 0.05)
     cp_percents: tuple[int, ...] = (5, 10, 20)
     calibration_percent: int = 10
-    temperatures: str = "0.3:5:0.1"
+    temperatures: str = DEFAULT_GRID
     ece_bins: int = 10
 
     def __post_init__(self) -> None:
@@ -100,7 +101,7 @@ class Settings:
         if not _FEWEST <= len(grid) <= _MOST or grid[0] >= HOTTEST:
             raise InputError(
                 f"temperatures must be {_FEWEST} to {_MOST} numbers that begin below {HOTTEST}; "
-                f"got {quoted(self.temperatures)}. Try 0.3:5:0.1."
+                f"got {quoted(self.temperatures)}. Try {DEFAULT_GRID}."
             )
 
     @property
