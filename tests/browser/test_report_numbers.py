@@ -20,6 +20,7 @@ from thermoset.metrics import (
 )
 from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
+from thermoset.tuning import comparing
 
 every_page = pytest.mark.parametrize(
     "name", ["glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page"]
@@ -33,6 +34,7 @@ def expected(page):
     check = predictor.check(judged)
     return {
         **of_head(page, sets, check),
+        **of_choice(predictor.choice_),
         **of_law(predictor),
         **of_calibration(predictor, judged),
         **of_classes(sets, labels, check),
@@ -88,6 +90,29 @@ def of_head(page, sets, check):
         "reference_rows": len(page.rows) - report.compared_rows,
         "calibration_rows": made.provenance.calibration_rows,
         "conformal_rows": made.provenance.conformal_rows,
+    }
+
+
+def of_choice(choice):
+    """What decided: the table below the lead, and the tile of the class gap; nothing where nothing is known."""
+    found = {"decided.rows": choice.n_rows}
+    for i, at in enumerate(choice.outlooks):
+        shown = {"temperature": at.temperature, "size": at.size, "empty": at.empty_share}
+        if at.class_gap is not None:
+            low, high = at.class_gap_ends
+            shown |= {"class_gap": at.class_gap, "class_gap.low": low, "class_gap.high": high}
+        if at.size_error is not None:
+            shown["size.reach"] = 1.96 * at.size_error
+        if at.top_gap is not None:
+            shown["top_gap"] = at.top_gap
+            found["decided.floor"] = choice.noise_floor
+        found |= {f"decided.{i}.{key}": value for key, value in shown.items()}
+    tile = ("class_gap", "class_gap.low", "class_gap.high")
+    hat = len(choice.outlooks) - 1
+    return found | {
+        key.replace("class_gap", "class_gap.tile"): found[f"decided.{hat}.{key}"]
+        for key in tile
+        if f"decided.{hat}.{key}" in found
     }
 
 
@@ -176,8 +201,10 @@ def halves(page):
 
 
 def sets_at(page, temperature, rows):
-    """Sets as the predictor makes them, at another temperature."""
+    """Sets as the predictor makes them, at T-hat or at another temperature."""
     predictor = page.predictor
+    if temperature == predictor.temperature_sets_:
+        return predictor.predict_set(rows)
     model = ts.ConformalClassifier(
         predictor.method,
         predictor.alpha,
@@ -274,8 +301,50 @@ def test_the_head_is_the_recommendation_and_its_reasons(opened, request, name):
     seen, predictor = opened(page.path), page.predictor
     t, hat = f"{predictor.temperature_:.2f}", f"{predictor.temperature_sets_:.2f}"
     assert seen.texts("h1") == [f"Make sets at T\u0302 = {hat} and read confidence at T* = {t}."]
-    told = seen.texts(".lead")[0].replace("T\u0302", "T-hat").replace("Tc", "T_c")
-    assert told == " ".join(predictor.choice_.sentences)
+    told = [text.replace("T\u0302", "T-hat").replace("Tc", "T_c") for text in seen.texts(".lead, .reasons li")]
+    assert told == list(predictor.choice_.sentences)
+
+
+@every_page
+def test_what_decided_stands_right_below_the_recommendation(opened, request, name):
+    page = request.getfixturevalue(name)
+    seen, choice = opened(page.path), page.predictor.choice_
+    assert seen.texts(".lead + .decided .by tbody th") == ["T = 1", "T*", "T\u0302"]
+    gap_known, top_known = choice.outlook.class_gap is not None, choice.outlook.top_gap is not None
+    columns = ["sets at", "T", *["class gap"] * gap_known, "labels", "empty", *["TopCovGap"] * top_known]
+    assert seen.texts(".by thead th") == columns
+    left_out = f"fewer than {comparing._CARRIED} of these rows"
+    assert (left_out in seen.texts("#about-decided")[0]) is not top_known
+    tiles = seen.texts(".tile > span")
+    assert tiles[-1] == "TopCovGap on these rows"
+    assert (tiles[-2] == "Class gap at T\u0302") is gap_known
+
+
+@every_page
+def test_two_branches_are_drawn_with_both_temperatures(opened, request, name):
+    page = request.getfixturevalue(name)
+    seen, predictor = opened(page.path), page.predictor
+    texts = seen.texts("svg.two-branches text")
+    t, hat = f"T* = {predictor.temperature_:.2f}", f"T\u0302 = {predictor.temperature_sets_:.2f}"
+    assert {"logits", f"\u00f7 {t}", f"\u00f7 {hat}", "softmax", "confidence", "threshold", "prediction set"} <= set(
+        texts
+    )
+    assert f"{predictor.artifact_.method.name.upper()} score" in texts
+    told = seen.page.locator("svg.two-branches").get_attribute("aria-label")
+    assert t in told
+    assert hat in told
+
+
+@every_page
+def test_words_are_explained_and_linked_from_the_top(opened, request, name):
+    page = request.getfixturevalue(name)
+    seen, choice = opened(page.path), page.predictor.choice_
+    terms = [text.replace("T\u0302", "T-hat").replace("Tc", "T_c") for text in seen.texts("#words dt")]
+    assert len(terms) == len(set(terms)) == seen.page.locator("#words dd").count()
+    assert terms[: len(choice.legend)] == [term for term, _ in choice.legend]
+    assert {"\u03b1", page.predictor.artifact_.method.name.upper(), "TopCovGap", "ECE", "NLL"} <= set(terms)
+    seen.page.get_by_role("link", name="What do these words mean?").click()
+    assert seen.page.url.endswith("#words")
 
 
 @every_page

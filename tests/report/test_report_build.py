@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import thermoset as ts
 from law import generated
+from pages import rows_of
 from thermoset.errors import InputError
 from thermoset.metrics import size_stratified_coverage, size_stratified_coverage_violation
 from thermoset.report import build_report
@@ -59,6 +60,16 @@ def test_thresholds_of_the_comparison_are_the_predictors_own_where_it_was_made_f
         np.sum(hat < at_one),
     )
     assert all(move.grown + move.same + move.shrunk == known.compared_rows for move in known.movements)
+
+
+def test_nothing_moves_where_t_hat_is_1():
+    """Where no temperature gives smaller sets than T = 1, the sets at T = 1 are the predictor's own."""
+    known, fresh = rows_of(2400, 6, seed=2).split(1600)
+    made = ts.TwoTemperaturePredictor(grouping="class", prefer="size", allow_empty=False).fit(known)
+    assert made.temperature_sets_ == 1
+    report = build_report(made, fresh, trials=2)
+    assert report.movements[1].same == report.compared_rows
+    assert np.array_equal(report.examples.named["T = 1"], report.examples.named["T-hat"])
 
 
 def test_the_rows_that_set_the_threshold_are_refused(predictor, parts):

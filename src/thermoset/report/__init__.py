@@ -2,11 +2,13 @@
 
 ================  =====================================================================================
 `record`          every number of the page, in one frozen record
-`text`            names as the page shows them
-`rows`            which rows may judge: never those that set the threshold
-`sets`            what the sets look like: sizes, pairs, examples, movements
+`naming`          names as the page shows them
+`roles`           which rows may judge: never those that set the threshold
+`set_facts`       what the sets look like: sizes, pairs, examples, movements
 `build`           collects the record from the public functions
 `charts`          Vega-Lite charts of the record
+`guideline`       the drawing of the two branches: confidence from T*, sets from T-hat
+`words`           what the words of the page mean
 `page`            the page: template, style, script, and the libraries it draws with, all in one file
 ================  =====================================================================================
 """

@@ -21,12 +21,15 @@ from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
 from thermoset.metrics import METRICS, clopper_pearson
 from thermoset.quoting import printable
+from thermoset.report.guideline import guideline
 from thermoset.report.naming import shortened
 from thermoset.report.record import Examples, Report
+from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
 
 __all__ = ["render_page", "write_page"]
 
+_NORMAL = 1.96  # standard errors of a 95% interval
 _SHOWN_LABELS = 8  # of a set, and the true one; the others are counted
 _SWEEP_METRICS = (
     "avg_size",
@@ -60,7 +63,7 @@ def render_page(report: Report) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.globals |= {"num": _number, "picture": _picture}
-    environment.filters["symbols"] = _symbols
+    environment.filters |= {"symbols": _symbols, "signs": _signs}
     filled: str = environment.from_string(_file("template.html")).render(
         report=report,
         title=shortened(printable(report.name), f"{len(report.name):,} letters"),
@@ -68,6 +71,9 @@ def render_page(report: Report) -> str:
         made=report.artifact,
         came=report.artifact.provenance,
         choice=report.artifact.choice,
+        reach=_reach,
+        drawing=_drawing(report),
+        words=words(report),
         measures={measure.name: measure for measure in report.artifact.measures},
         style=_file("style.css"),
         script=_file("script.js"),
@@ -116,10 +122,31 @@ def _number(key: str, value: float | None, spec: str = ".3f") -> Any:
 
 def _symbols(text: str) -> Any:
     """A sentence of the library with the symbols that plain text lacks."""
-    markup = need("markupsafe", "report", "an HTML report")
     plain = ". ".join(sentence for sentence in printable(text).split(". ") if "`" not in sentence)  # no names of code
-    safe = str(markup.escape(plain)).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>")
-    return markup.Markup(safe if safe.endswith(".") else safe + ".")
+    return _signs(plain if plain.endswith(".") else plain + ".")
+
+
+def _signs(text: str) -> Any:
+    """Names of temperatures as the page writes them."""
+    markup = need("markupsafe", "report", "an HTML report")
+    return markup.Markup(str(markup.escape(text)).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>"))
+
+
+def _reach(error: float) -> float:
+    """Half of a 95% interval."""
+    return _NORMAL * error
+
+
+def _drawing(report: Report) -> Any:
+    """The two branches, with the temperatures and the score of this predictor."""
+    made, name = report.artifact, report.artifact.method.name
+    drawn = guideline(
+        f"T* = {made.temperature:.2f}",
+        f"T\u0302 = {made.temperature_sets:.2f}",
+        f"{name.upper()} score" if name in SCORE_WORDS else "score",
+        f"{1 - report.alpha:.4g} of {'rows' if made.grouping is None else f'each {made.grouping}'}",
+    )
+    return need("markupsafe", "report", "an HTML report").Markup(drawn)
 
 
 def _bar_from(report: Report) -> float:

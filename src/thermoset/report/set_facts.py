@@ -59,13 +59,18 @@ def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:
 def movements(
     predictor: TwoTemperaturePredictor, models: Mapping[float, ConformalClassifier], compared: Logits
 ) -> tuple[Movement, ...]:
-    """How many sets grow, stay and shrink from T = 1 to T*, and to T-hat; `models` by temperature."""
+    """How many sets grow, stay and shrink from T = 1 to T*, and to T-hat; `models` by temperature.
+
+    At T-hat the sets are the predictor's own, also where T = 1 or T* is the same temperature.
+    """
     made = predictor.artifact_
-    before = models[1.0].set_sizes(compared)
-    after = {
-        "T*": (made.temperature, models[made.temperature].set_sizes(compared)),
-        "T-hat": (made.temperature_sets, predictor.set_sizes(compared)),
-    }
+
+    def sizes_at(temperature: float) -> Ints:
+        own = temperature == made.temperature_sets
+        return predictor.set_sizes(compared) if own else models[temperature].set_sizes(compared)
+
+    before = sizes_at(1.0)
+    after = {name: (t, sizes_at(t)) for name, t in (("T*", made.temperature), ("T-hat", made.temperature_sets))}
     return tuple(
         Movement(
             name,

@@ -1,0 +1,39 @@
+"""What the words of the page mean, for readers who have not read the paper."""
+
+from thermoset.metrics import METRICS
+from thermoset.report.record import Report
+
+__all__ = ["SCORE_WORDS", "words"]
+
+SCORE_WORDS = {
+    "lac": "a score: one minus the probability of the label. Its sets are small, but less even over the classes",
+    "aps": "a score: the probabilities of the label and of all likelier ones, added up. Hard rows get larger sets",
+    "raps": "a score: APS with a penalty for each label after the first few, which keeps sets from growing long",
+    "saps": "a score: the highest probability, and a fixed step for each rank below the first",
+    "topk": "a score: the rank of the label. All sets have about the same size",
+    "margin": "a score: how far the probability of the label is below the highest other one",
+}
+"""Scores in plain words, by name."""
+
+
+def words(report: Report) -> list[tuple[str, str]]:
+    """Terms of the page with their meanings: those of the choice, of the sets, and of the probabilities."""
+    scores = dict.fromkeys(name.partition("(")[0] for name in report.curves.methods)
+    top, avg = METRICS["top_coverage_gap"].title, METRICS["avg_coverage_gap"].title
+    return [
+        *report.artifact.choice.legend,
+        ("\u03b1", "alpha: the share of rows whose set may miss the true label"),
+        ("coverage", "the share of rows whose set holds the true label; the aim is 1 \u2212 \u03b1"),
+        ("score", "how badly a label fits a row; a set holds the labels whose score is at most the threshold"),
+        ("threshold", "set so that sets have the promised coverage; every temperature has its own"),
+        *((name.upper(), SCORE_WORDS[name]) for name in scores if name in SCORE_WORDS),
+        (
+            top,
+            "how far coverage is from 1 \u2212 \u03b1 in the worst twentieth of classes; few rows alone make it large",
+        ),
+        (avg, "the same for all classes: the mean distance of their coverage from 1 \u2212 \u03b1"),
+        ("ECE", "expected calibration error: how far confidence is from accuracy, averaged over bins of confidence"),
+        ("NLL", "negative log-likelihood: how little probability the true labels get; lower is better"),
+        ("Brier", "the squared distance of the probabilities from the truth; lower is better"),
+        ("theory", "the temperature at which the paper's bound is least: it belongs to the proof, not to these data"),
+    ]
