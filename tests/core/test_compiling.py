@@ -77,6 +77,12 @@ def test_damaged_compiled_code_is_compiled_again_and_said_once(warm, tmp_path):
     assert run(SOFTMAX, tmp_path / "cache").stderr == ""
 
 
+def test_compiling_leaves_the_garbage_collector_as_it_was(warm, tmp_path):
+    for folder in (warm, tmp_path):  # loaded, and compiled
+        run("import gc;" + SOFTMAX + ";assert gc.isenabled()", folder)
+    run("import gc; gc.disable();" + SOFTMAX + ";assert not gc.isenabled()", warm)
+
+
 LIMITED = (
     "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
     "resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512));"
