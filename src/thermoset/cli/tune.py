@@ -125,7 +125,8 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         f"T-hat = {made.temperature_sets:.3f}",
         highlight=False,
     )
-    console.print(_sets_table(choice, _coverage(predictor, measures.get("coverage"))))
+    console.print(f"  coverage {_coverage(predictor, measures.get('coverage'))}", highlight=False)
+    console.print(_sets_table(choice))
     first, *others = choice.sentences
     console.print(f"[bold]Recommendation[/] {first}", highlight=False)
     for sentence in others:
@@ -134,7 +135,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         console.print(f"  [dim]{term}: {meaning}[/]", highlight=False)
 
 
-def _sets_table(choice: "Choice", coverage: str) -> "Table":
+def _sets_table(choice: "Choice") -> "Table":
     """What sets will look like: first what the choice rests on, then sizes; TopCovGap where classes can carry it."""
     from thermoset.metrics import METRICS
 
@@ -143,14 +144,14 @@ def _sets_table(choice: "Choice", coverage: str) -> "Table":
         "class gap": any(at.class_gap is not None for at in choice.outlooks),
         top: any(at.top_gap is not None for at in choice.outlooks),
     }
-    table = _table("sets at", "T", *(["class gap"] if known["class gap"] else []), "labels", "coverage", "empty",
+    table = _table("sets at", "T", *(["class gap"] if known["class gap"] else []), "labels", "empty",
                    *([top] if known[top] else []))  # fmt: skip
     for at in choice.outlooks:
         size = f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
         cells = [at.name, f"{at.temperature:.2f}"]
         if at.class_gap is not None and at.class_gap_ends is not None:
             cells.append(f"{at.class_gap:.3f} ({at.class_gap_ends[0]:.3f} to {at.class_gap_ends[1]:.3f})")
-        cells += [size, coverage, f"{at.empty_share:.1%}"]
+        cells += [size, f"{at.empty_share:.1%}"]
         if at.top_gap is not None:
             cells.append(f"{at.top_gap:.3f}")
         table.add_row(*cells)
@@ -168,7 +169,7 @@ def _coverage(predictor: "TwoTemperaturePredictor", law: "Measure | None") -> st
         return f"about {law.value:.3f}"
     if not predictor.promise.exact:
         return f"at least {law.value:.3f}"
-    return f"{law.value:.3f} ({law.low:.3f} to {law.high:.3f})"
+    return f"{law.value:.3f} on average; this predictor: {law.low:.3f} to {law.high:.3f} (95%)"
 
 
 def _table(*columns: str) -> "Table":
