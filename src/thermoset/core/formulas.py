@@ -123,25 +123,18 @@ def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
 
 @part
 def fill_values(formula: Formula, rank: int, shares: Shares, u: Floats, out: Floats) -> None:
-    """`score_value` for many u: LLVM vectorises loops without a choice of formula in them."""
-    low, own, tail, top = shares.low, shares.own, shares.tail, shares.top
-    if formula.code == CODE_LAC:
-        value = _lac(low, own, tail)
-        for t in range(u.shape[0]):
-            out[t] = value
-    elif formula.code == CODE_SAPS:
-        for t in range(u.shape[0]):
-            out[t] = _saps(rank, top, u[t], formula.parameters[0])
-    elif formula.code == CODE_TOPK:
-        for t in range(u.shape[0]):
-            out[t] = rank + u[t]
-    else:
+    """`score_value` for many u. LLVM vectorises loops without a choice of formula in them: common ones have one."""
+    low, own, tail = shares.low, shares.own, shares.tail
+    if formula.code == CODE_APS:
         for t in range(u.shape[0]):
             out[t] = _aps(low, own, tail, u[t])
-    if formula.code == CODE_RAPS:
+    elif formula.code == CODE_RAPS:
         penalty, k_reg, randomize = formula.parameters
         for t in range(u.shape[0]):
-            out[t] += _raps_penalty(rank, u[t], penalty, k_reg, randomize)
+            out[t] = _aps(low, own, tail, u[t]) + _raps_penalty(rank, u[t], penalty, k_reg, randomize)
+    else:
+        for t in range(u.shape[0]):
+            out[t] = score_value(formula, rank, shares, u[t])
 
 
 @part
@@ -149,10 +142,7 @@ def score_refine(formula: Formula, shares: Shares, u: float) -> float:
     """What orders labels of equal value: rises with the score, and resolves shares that underflow."""
     if formula.code == CODE_LAC:  # log-odds of the others' mass: values near 0 saturate too, where the others underflow
         return (math.log1p(-shares.own) if shares.own <= 0.5 else shares.log_tail) - shares.log_own
-    if formula.code in (
-        CODE_SAPS,
-        CODE_TOPK,
-    ):  # the same in all of a row: it tells rows apart that have the same u
+    if formula.code in (CODE_SAPS, CODE_TOPK):  # the same in all of a row: it tells rows apart that have the same u
         return -shares.log_rest
     return -log_add(shares.log_tail, shares.log_own + math.log1p(-u)) if u < 1.0 else -shares.log_tail
 

@@ -1,7 +1,7 @@
 """Nonconformity scores: how badly a label fits a row of logits. Higher is worse.
 
 To add a compiled score: write its value and its refinement in `core.formulas`, with a code and a branch in
-`score_value`, `fill_values` and `score_refine`, and its record here, with a line in `SCORES`; the contract tests
+`score_value` and `score_refine`, and its record here, with a line in `SCORES`; the contract tests
 collect it. The record must state its `step`, the most that one rank adds to the value by itself: bounds of rounding
 errors rest on it. Within a row the pair must not fall as the rank grows: sets are prefixes. For the sweep the value
 must also be affine in u, and over all u a rank's values must not reach into the next rank's: at most one label of a row
