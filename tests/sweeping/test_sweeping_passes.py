@@ -1,7 +1,9 @@
 """A sweep is the classifier's arithmetic: equal to fit, predict_set and metrics for every trial, given its u."""
 
+import gc
 import math
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from sweeping.composition import assert_equal_to_composition
 from thermoset import APS, RAPS, SAPS, SCORES, ConformalClassifier, Logits, metrics, sweep
 from thermoset.core import sources
 from thermoset.errors import CoverageWarning
-from thermoset.sweeping import Protocol, draw_trial, measure_trials
+from thermoset.sweeping import Protocol, draw_trial, measure_trials, passes
 
 INTEGRATED = (
     "integrated_top_coverage_gap",
@@ -371,3 +373,24 @@ def test_a_metric_that_joins_the_registry_is_in_every_table(monkeypatch):
     own = measure_trials(Logits(logits, labels), [1.0, 2.0], ["aps"], [0.1], Protocol())
     assert np.array_equal(own.of("doubled"), 2 * rows * own.of("avg_size"))
     assert doubled([[True, True], [False, True]], [0, 1], 0.1) == 6.0
+
+
+def test_a_turn_of_temperatures_is_let_go_at_once(monkeypatch):
+    """Shares that wait for the garbage collector pile up, turn after turn: memory would grow with temperatures."""
+    kept, made = [], passes.label_shares
+
+    def watched(*arguments, **options):
+        shares = made(*arguments, **options)
+        kept.append(weakref.ref(shares.all.top))
+        return shares
+
+    monkeypatch.setattr(passes, "label_shares", watched)
+    monkeypatch.setattr(passes, "BUDGET_BYTES", 2**16)
+    gc.collect()
+    gc.disable()
+    try:
+        sweep(*generated(600, 5, seed=3), [0.5, 1.0, 2.0], trials=3)
+        assert len(kept) >= 3
+        assert all(shares() is None for shares in kept)
+    finally:
+        gc.enable()

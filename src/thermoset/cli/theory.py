@@ -245,14 +245,17 @@ def _show_typical(console: "Console", found: "Explanation") -> None:
 
 def _show_slopes(console: "Console", found: "Explanation") -> None:
     """What moves sizes with u integrated out, and where class coverage goes."""
+    from thermoset.metrics import METRICS
+
+    size = METRICS["avg_size"].title
     slopes, classes = found.slopes, found.classes
     n = len(slopes.temperature)
     if not n:
         return
     picked = sorted({round(k * (n - 1) / 7) for k in range(8)})
-    table = _table("T", "AvgSize", "scores fall", "threshold falls", "together", "class gap")
+    table = _table("T", size, "scores fall", "threshold falls", "together", "class gap")
     table.caption = (
-        "change of AvgSize per unit of T, u integrated out, all rows; class gap: root mean square over classes"
+        f"change of {size} per unit of T, u integrated out, all rows; class gap: root mean square over classes"
     )
     for i in picked:
         both = (slopes.direct[i], slopes.through_threshold[i], slopes.slope[i])
@@ -262,9 +265,7 @@ def _show_slopes(console: "Console", found: "Explanation") -> None:
     console.print("What moves the sizes of APS sets: scores fall as T grows, and so does the threshold")
     console.print(table)
     if len(slopes.peaks):
-        console.print(
-            f"The two cancel at T = {', '.join(f'{peak:.2f}' for peak in slopes.peaks)}: there AvgSize peaks."
-        )
+        console.print(f"The two cancel at T = {', '.join(f'{peak:.2f}' for peak in slopes.peaks)}: there {size} peaks.")
 
 
 def _show_silence(console: "Console", found: "Explanation") -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -86,12 +87,8 @@ class _Counter:
         self._part, cuts = part, part.levels.cuts
         self._cuts = SortedCuts(*cuts, np.lexsort((cuts.refine, cuts.value), axis=-1))
         self._formulas = formulas(part.levels.scores)
-        self.tallies = PerThread(self._tally)
-
-    def _tally(self) -> Tally:
-        shape, n_groups = self._cuts.value.shape, self._part.trials.counts.shape[1]
-        missed = np.zeros((*shape[:3], n_groups, shape[3]), dtype=np.int32)
-        return Tally(np.zeros(shape), np.zeros(shape), missed)
+        # No method of this object: it and its shares would wait for the garbage collector, turn after turn.
+        self.tallies = PerThread(partial(_tally, cuts.value.shape, part.trials.counts.shape[1]))
 
     def count(self, rows: LabelledBlock, place: slice) -> None:
         """Add what the sets of a block hold."""
@@ -100,6 +97,11 @@ class _Counter:
         seen = part.trials.evaluation[place].astype(np.float64)
         draws = BlockDraws(drawn_block(part.trials.draws, place), seen)
         count_block(rows, at, self._formulas, BlockCuts(draws, self._cuts), self.tallies.mine())
+
+
+def _tally(shape: tuple[int, ...], n_groups: int) -> Tally:
+    missed = np.zeros((*shape[:3], n_groups, shape[3]), dtype=np.int32)
+    return Tally(np.zeros(shape), np.zeros(shape), missed)
 
 
 def total_of(tallies: Sequence[Tally]) -> Counted:

@@ -142,7 +142,11 @@ def plot_size_slopes(found: SizeSlopes, *, ax: "Axes") -> "Axes":
     )  # fmt: skip
     mark_temperatures(ax, {f"T = {peak:.2g}": float(peak) for peak in found.peaks[:1]})
     largest = float(np.max([found.direct, -found.through_threshold], initial=0.0))
-    ax.set(xlabel="temperature T", ylabel="change of AvgSize per unit of T", ylim=(0, _ROOM * largest or 1))
+    ax.set(
+        xlabel="temperature T",
+        ylabel=f"change of {METRICS['avg_size'].title} per unit of T",
+        ylim=(0, _ROOM * largest or 1),
+    )
     return ax
 
 
