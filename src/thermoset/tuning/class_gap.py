@@ -15,7 +15,7 @@ simulated population has the measured gaps, scaled to G, and variances that are 
 Sums are NumPy's own: those of a linear algebra library may depend on the number of its threads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,7 +32,8 @@ _SIMULATIONS = 400
 _PRIOR_MISSES = 5.0  # what the variance of the field is worth beside that of a class, in missed rows
 _MOST_UNSEEN = 0.1  # share of classes with fewer than two rows, beyond which nothing is said
 _BISECTIONS = 14  # of gaps from 0 to 1
-_ENTRIES = 2_000_000  # simulated class means held at once
+_ENTRIES = 2_000_000  # simulated class means worked on at once
+_KEPT = 8_000_000  # and kept, in all
 _FEWEST_MISSES = 15.0  # rows outside their sets without which variances are guesses
 _MISSES_OF_TWO = 50.0  # the same for two classes: the fewer classes, the less is averaged
 
@@ -160,17 +161,28 @@ class ClassHits:
         misses = sample.counts * self.level
         return gaps, (self.variance * misses + field * _PRIOR_MISSES) / (misses + _PRIOR_MISSES)
 
+    def _noises(self) -> Iterator[tuple[slice, Floats]]:
+        """Simulated noise of class means, of variance 1, (classes, temperatures, simulations), in groups of classes."""
+        n_temperatures, n_classes = self.mean.shape
+        step = max(1, _ENTRIES // (n_temperatures * _SIMULATIONS))
+        for start in range(0, n_classes, step):
+            some = slice(start, min(start + step, n_classes))
+            rng = np.random.default_rng((self.sample.n_rows, start))
+            drawn = rng.standard_normal((some.stop - start, _BATCHES, _SIMULATIONS))
+            yield some, np.einsum("tck,cks->cts", self.residual[:, some], drawn)
+
+    @cached_property
+    def _few_noises(self) -> list[tuple[slice, Floats]] | None:
+        """The same, kept, where it is not much: an interval asks for it again and again."""
+        return list(self._noises()) if self.mean.size * _SIMULATIONS <= _KEPT else None
+
     def errors(self, gap: float | Floats) -> Floats:
         """Simulated errors of `squares`, (temperatures, simulations), in a population with such a class gap."""
         gaps, variance = self._population(gap)
         weights, shares, deviation = self.sample.weights, self.sample.shares, np.sqrt(variance)
         moved = np.zeros((4, len(gaps), _SIMULATIONS))
-        step = max(1, _ENTRIES // (len(gaps) * _SIMULATIONS))
-        for start in range(0, gaps.shape[1], step):
-            some = slice(start, start + step)
-            rng = np.random.default_rng((self.sample.n_rows, start))
-            drawn = rng.standard_normal((len(weights[some]), _BATCHES, _SIMULATIONS))
-            noise = np.einsum("tck,cks->cts", self.residual[:, some], drawn) * deviation.T[some, :, None]
+        for some, of_length_1 in self._few_noises or self._noises():
+            noise = of_length_1 * deviation.T[some, :, None]
             moved[0] += np.einsum("cts,c,tc->ts", noise, weights[some], gaps[:, some])
             moved[1] += np.einsum("cts,cts,c->ts", noise, noise, weights[some])
             moved[2] += np.einsum("cts,c->ts", noise, shares[some])
