@@ -29,6 +29,8 @@ __all__ = ["ClassGaps", "ClassHits", "ClassSample"]
 
 _BATCHES = 16  # of the rows of a class: their sums carry the correlation between temperatures
 _SIMULATIONS = 400
+_CONFIDENCE = 0.95
+_CONFIDENCE_OF_FEW, _MANY_CLASSES = 0.97, 20  # the gaps of few classes say little about the population to simulate
 _PRIOR_MISSES = 5.0  # what the variance of the field is worth beside that of a class, in missed rows
 _MOST_UNSEEN = 0.1  # share of classes with fewer than two rows, beyond which nothing is said
 _BISECTIONS = 14  # of gaps from 0 to 1
@@ -228,11 +230,12 @@ class ClassGaps:
         both = max(middle[i] + middle[j], 1e-9)
         return float(self.values[i] - self.values[j]), (float(low / both), float(high / both)), bool(low * high > 0)
 
-    def excess(self, budget: float, confidence: float = 0.95) -> Floats:
+    def excess(self, budget: float) -> Floats:
         """How far the squared gaps are from keeping a budget with confidence: a temperature with 0 or less keeps it.
 
         The confidence is in all temperatures at once: whichever of those that keep the budget is chosen.
         """
+        confidence = _CONFIDENCE if len(self.hits.sample.counts) >= _MANY_CLASSES else _CONFIDENCE_OF_FEW
         lower = -self.hits.errors(budget)
         error = np.maximum(lower.std(axis=1), 1e-12)
         reach = np.quantile((lower / error[:, None]).max(axis=0), confidence)
