@@ -61,7 +61,7 @@ def test_a_choice_holds_it_and_says_so(rows, kind, prefer):
 
 @pytest.mark.parametrize(("kind", "prefer"), TYPED)
 def test_it_says_how_many_rows_it_needs(kind, prefer):
-    needed = kind.parts * 9  # alpha = 0.1 needs 9 rows for a threshold
+    needed = 2 * 9  # alpha = 0.1 needs 9 rows for a threshold, and each half has one
     data = ts.Logits(*generated(needed - 1, 3))
     with pytest.raises(InputError, match=f"needs at least {needed} calibration rows; got {needed - 1}"):
         choose(data, prefer=prefer, calibrated=3.0)

@@ -146,7 +146,7 @@ def _check(
             f"prefer={preference.text!r} needs a closed form, which the score {recipe.score.name!r} has not. Use "
             "prefer='size', 'coverage' or a size budget."
         )
-    needed = preference.parts * rows_needed(recipe.alpha)
+    needed = 2 * rows_needed(recipe.alpha)  # each half sets a threshold for the other
     if len(calibration) < needed:
         raise InputError(
             f"choosing a temperature at alpha={recipe.alpha} needs at least {needed} calibration rows; got "

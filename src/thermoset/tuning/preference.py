@@ -73,9 +73,6 @@ class Estimates(Protocol):
 class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """What T-hat is chosen for."""
 
-    parts: ClassVar[int] = 2
-    """Parts of the calibration rows that thresholds are taken from: each needs as many rows as alpha asks for."""
-
     needs_closed_form: ClassVar[bool] = False
     """Whether it can only be asked of sets with a closed form: see `Recipe.closed_form`."""
 
@@ -161,7 +158,7 @@ class EvenCoverage(Preference, frozen=True, tag="coverage"):
         return [_most_even]
 
     def reason(self, choice: "Choice") -> str:
-        """Where; and no more than the table beside it bears out."""
+        """Which temperature, and only as much as the rows can show."""
         versus, at_one = choice.comparisons[0], choice.outlooks[0]
         if versus.tells_apart is None or choice.temperature == 1.0:
             return f"{_chosen(choice)} covers the classes most evenly {_where(choice)}."

@@ -119,7 +119,7 @@ def _section(section: Section, studies: Sequence[PairStudy], figures: Mapping[st
     if section.figures:
         told = captions(studies[0].settings)
         narrow = all(name in _NARROW for name in section.figures)
-        by_file = len(section.figures) == 1 and narrow  # small ones of all files stand beside one another
+        by_file = len(section.figures) == 1 and narrow  # small figures of all files share a row
         yield f"<div class='figures{' narrow' if by_file else ''}'>"
         for i, study in enumerate(studies):
             yield f"<div id='part-{section.name}-{i}'><h3>{html.escape(study.title)}</h3>"
