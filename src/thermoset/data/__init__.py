@@ -115,10 +115,10 @@ class Logits:
         >>> Logits([[0.0, 1.0]]).require_labels("fit")
         Traceback (most recent call last):
             ...
-        thermoset.errors.InputError: fit needs labels, and these logits have none. Pass labels, one a row.
+        thermoset.errors.InputError: fit needs labels, and these logits have none. Pass labels, one per row.
         """
         if self.labels is None:
-            raise InputError(f"{purpose} needs labels, and these logits have none. Pass labels, one a row.")
+            raise InputError(f"{purpose} needs labels, and these logits have none. Pass labels, one per row.")
         return self.labels
 
     def take(self, rows: object) -> "Logits":

@@ -156,7 +156,8 @@ def _traded(versus: TradeOff) -> str:
     if versus.class_gap is None or versus.class_gap_ends is None:
         return f"Against {versus.name}: sets {size}."
     low, high = versus.class_gap_ends
-    gap = f"class gap {abs(versus.class_gap):.3f} {'higher' if versus.class_gap > 0 else 'lower'}"
+    change = f"{abs(versus.class_gap):.3f} {'higher' if versus.class_gap > 0 else 'lower'}"
+    gap = "class gap the same" if round(versus.class_gap, 3) == 0 else f"class gap {change}"
     return f"Against {versus.name}: sets {size}, {gap} (95% interval: {low:+.3f} to {high:+.3f})."
 
 
