@@ -9,7 +9,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -20,9 +19,10 @@ from numpy.typing import NDArray
 
 from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
 from thermoset.conformal.groupings import GROUPINGS
+from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.levels import exact_level
-from thermoset.core.scores import SCORES, Score
+from thermoset.core.scores import Score
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import SCHEMES
 from thermoset.data import Logits
@@ -50,49 +50,12 @@ SCHEMA = 3
 _FORMAT = "thermoset predictor"
 _NO_MATCH = "is damaged, or was edited: its checksum does not match. Save the predictor again."
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
-_OWN = "own:"  # begins the name of a score that a user wrote
-_KINDS = {type(score).name: type(score) for score in SCORES.values()}
 
 Number = float | Literal["inf", "-inf"]
 """JSON has no infinity: those two are words."""
 
 
 # Unknown fields are refused, because ignoring one could change a prediction.
-
-
-class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A score: its name and what it was made with."""
-
-    name: str
-    parameters: dict[str, bool | int | float]
-
-    @classmethod
-    def of(cls, score: Score) -> "Method":
-        """Describe a score; one that is not thermoset's own gets a name that no file can hold.
-
-        >>> from thermoset.core.scores import SAPS
-        >>> Method.of(SAPS(weight=0.1))
-        Method(name='saps', parameters={'weight': 0.1})
-        """
-        if _KINDS.get(score.name) is not type(score):
-            return cls(name=f"{_OWN}{score.name}", parameters={})
-        return cls(name=score.name, parameters=asdict(score))
-
-    def score(self) -> Score:
-        """The score itself.
-
-        >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5, "randomize_penalty": False}).score()
-        RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
-        """
-        if self.name.startswith(_OWN):
-            own = quoted(self.name.removeprefix(_OWN))
-            raise InputError(f"a score of your own ({own}) cannot be found by its name: this needs a score of SCORES.")
-        if self.name not in _KINDS:
-            raise FileFormatError(f"method {quoted(self.name)} is not known; known: {', '.join(_KINDS)}.")
-        try:
-            return _KINDS[self.name](**self.parameters)
-        except TypeError:
-            raise FileFormatError(f"method {quoted(self.name)} does not take {quoted(self.parameters)}.") from None
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -200,10 +163,9 @@ class _Head(msgspec.Struct):
 
 def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
     """Write the document, whole or not at all."""
-    if artifact.method.name.startswith(_OWN):
+    if artifact.method.is_own:
         raise InputError(
-            "a predictor with a score of your own "
-            f"({quoted(artifact.method.name.removeprefix(_OWN))}) cannot be saved: "
+            f"a predictor with a score of your own ({quoted(artifact.method.title)}) cannot be saved: "
             "the file would have to name a score that other programs know. Save the rows, and fit again."
         )
     target = Path(path)

@@ -1,41 +1,110 @@
-"""The record of a choice: which temperature, why, what it costs, and how sure the rows are.
+"""The record of a choice: which setting, why, what it costs, who pays, and how sure the rows are.
 
 The records are part of the predictor's file, so they refuse fields that they do not know when they are read.
 """
 
 import msgspec
 
-from thermoset.tuning.preference import AnyPreference
+from thermoset.conformal.groupings import GROUPINGS
+from thermoset.conformal.methods import Method
+from thermoset.conformal.recipes import Recipe
+from thermoset.tuning.preferences import AnyPreference
 
-__all__ = ["Choice", "Curve", "Outlook", "TradeOff"]
+__all__ = ["Choice", "Curve", "Outlook", "Payers", "Setting", "Signal", "TradeOff"]
 
 _NORMAL = 1.96  # standard errors of a 95% interval
 
 
-class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What sets at one temperature are expected to show on fresh rows; errors are standard errors, None if unknown.
+class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that decides a set but for the rows: score, randomisation, grouping, level and temperature.
 
-    `class_gap` is the root mean square over classes of class coverage minus 1 - alpha, free of the noise of few rows,
-    and `class_gap_ends` its 95% interval; None where there is no closed form. `top_gap` is TopCovGap as the calibration
-    rows show it, each half with the threshold of the other: read it beside `Choice.noise_floor`, which is for as many
-    rows. It is None where some class has fewer than 30 rows.
+    `alpha` is the level that the threshold is set for: the promised one, or a stricter one.
+    """
+
+    method: Method
+    randomized: bool
+    grouping: str | None
+    alpha: str
+    temperature: float
+
+    @classmethod
+    def of(cls, recipe: Recipe, temperature: float) -> "Setting":
+        """A recipe at a temperature; what does not look at u counts as randomised.
+
+        >>> Setting.of(Recipe("lac", alpha=0.06), 2.0).title
+        'LAC, T = 2.00, alpha 0.06'
+        """
+        return cls(
+            method=Method.of(recipe.score),
+            randomized=recipe.randomized or not recipe.score.uses_u,
+            grouping=recipe.grouping,
+            alpha=str(recipe.alpha),
+            temperature=float(temperature),
+        )
+
+    @property
+    def title(self) -> str:
+        """As tables name it."""
+        parts = [self.kind, f"T = {self.temperature:.2f}", f"alpha {self.alpha}"]
+        return ", ".join(parts)
+
+    @property
+    def kind(self) -> str:
+        """The score, and what is not usual about it: without temperature and level."""
+        parts = [self.method.title]
+        if not self.randomized:
+            parts.append("deterministic")
+        if self.grouping is not None:
+            parts.append(GROUPINGS[self.grouping].title)
+        return ", ".join(parts)
+
+
+class Payers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who pays for the misses that alpha allows.
+
+    easy : coverage of the tenth of classes that are covered best; None where unknown.
+    left_out : share of all rows whose top label is right and yet not in the set.
+    empty : share of empty sets in each fifth of the rows, from the least to the most confident (at T*).
+    """
+
+    easy: float | None
+    left_out: float
+    empty: tuple[float, ...]
+
+
+class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What sets of one setting are expected to show on fresh rows; errors are standard errors, None if unknown.
+
+    `class_gap` is the root mean square over classes of class coverage minus that of all rows, free of the noise of few
+    rows, and `class_gap_ends` its 95% interval; None where there is no closed form. `worst_tenth` is the mean coverage
+    of the tenth of classes covered least, with its 90% interval. `top_gap` is TopCovGap as the calibration rows show
+    it, each half with the threshold of the other: read it beside `Choice.noise_floor`, which is for as many rows. It is
+    None where some class has fewer than 30 rows.
     """
 
     name: str
-    temperature: float
+    setting: Setting
     size: float
     size_error: float | None
     empty_share: float
-    class_gap: float | None
-    class_gap_ends: tuple[float, float] | None
-    top_gap: float | None
+    class_gap: float | None = None
+    class_gap_ends: tuple[float, float] | None = None
+    worst_tenth: float | None = None
+    worst_tenth_ends: tuple[float, float] | None = None
+    top_gap: float | None = None
+    payers: Payers | None = None
+
+    @property
+    def temperature(self) -> float:
+        """Of the setting."""
+        return self.setting.temperature
 
 
 class TradeOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What T-hat gives and takes against another temperature: differences T-hat minus the other.
 
     `class_gap_ends` is the 95% interval of the difference of class gaps, and `tells_apart` says whether the rows can
-    tell the two apart; None where there is no closed form.
+    tell the two apart; None where there is no closed form, or the levels differ.
     """
 
     name: str
@@ -47,6 +116,19 @@ class TradeOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tells_apart: bool | None
 
 
+class Signal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Whether the rows show anything that a choice for class coverage could rest on.
+
+    p_value : how often classes that are all covered alike would look as different as these do; None if not asked.
+    beats : how sure the rows are that the chosen setting has a lower class gap than T = 1; None if not asked.
+    tried : the best guess, where it was given up for T = 1; else None.
+    """
+
+    p_value: float | None = None
+    beats: float | None = None
+    tried: float | None = None
+
+
 class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the choice was made from: expected size and class loss at each temperature searched."""
 
@@ -56,45 +138,57 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loss: tuple[float, ...]
 
 
-class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A temperature for the sets, and why.
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A setting for the sets, and why.
 
     Attributes
     ----------
-    temperature : float
-        T-hat.
     preference : Preference
         What was asked for; `prefer` is the same as one would type it.
+    alpha : str
+        The promised level; that of the setting may be stricter.
     selection : str
         Where thresholds came from while choosing: "calibration" or "paper".
+    methods : tuple of str
+        The kinds of sets that were searched: one, or many with method="auto".
     met : bool
-        Whether a budget is kept; True without one.
+        Whether a budget is kept, or the claim about classes holds; True without one.
+    sure : float or None
+        The probability that a claim about classes holds, given the rows; None without one.
     peak : float or None
         T_c, the temperature of the largest sets, beyond which nothing is searched; None where the curve has no peak.
     spread : (float, float) or None
         Where 90% of random halves of the rows put T-hat; None where the choice does not rest on class coverage.
     outlooks : tuple of Outlook
-        At T = 1, T* and T-hat.
+        At T = 1 and T* with the promised level, and at the choice.
     comparisons : tuple of TradeOff
-        T-hat against T = 1 and T*.
+        The choice against T = 1 and T*.
+    frontier : tuple of Outlook
+        Settings that no other one beats in both size and worst-tenth coverage, and named ones to compare with.
+    signal : Signal
+        Whether the rows can carry a choice for class coverage.
     noise_floor, noise_floor_95 : float
         Mean and 95% point of TopCovGap if every class were covered alike, on these rows.
     n_rows : int
         Calibration rows it was chosen from.
     rows_needed : int or None
-        About how many of them would show that a budget is kept, where these do not; None where none would.
+        About how many of them would show that a budget is kept, or that T = 1 is beaten; None where none would.
     curve : Curve
-        What was searched.
+        What was searched for the chosen kind of sets.
     """
 
-    temperature: float
     preference: AnyPreference
+    alpha: str
     selection: str
+    methods: tuple[str, ...]
     met: bool
+    sure: float | None
     peak: float | None
     spread: tuple[float, float] | None
     outlooks: tuple[Outlook, ...]
     comparisons: tuple[TradeOff, ...]
+    frontier: tuple[Outlook, ...]
+    signal: Signal
     noise_floor: float
     noise_floor_95: float
     n_rows: int
@@ -108,13 +202,23 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def outlook(self) -> Outlook:
-        """At T-hat."""
+        """At the choice."""
         return self.outlooks[-1]
 
     @property
+    def setting(self) -> Setting:
+        """What was chosen."""
+        return self.outlook.setting
+
+    @property
+    def temperature(self) -> float:
+        """T-hat."""
+        return self.setting.temperature
+
+    @property
     def sentences(self) -> tuple[str, ...]:
-        """The recommendation, what it gives and takes (± is 95%), and how sure the rows are."""
-        return (self.preference.reason(self), *map(_traded, self.comparisons), *self._doubts())
+        """The recommendation, what it gives and takes (± is 95%), who pays, and how sure the rows are."""
+        return (self.preference.reason(self), *map(_traded, self.comparisons), *self._paid(), *self._doubts())
 
     @property
     def legend(self) -> tuple[tuple[str, str], ...]:
@@ -128,6 +232,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.outlook.class_gap is not None:
             said = "how far the coverage of a class typically is from that of all rows (root mean square over classes)"
             terms.append(("class gap", said))
+        if self.outlook.worst_tenth is not None:
+            terms.append(("worst tenth", "the mean coverage of the tenth of classes that are covered least"))
         return tuple(terms)
 
     @property
@@ -135,9 +241,18 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """All sentences as one text."""
         return " ".join(self.sentences)
 
+    def _paid(self) -> list[str]:
+        pays, one = self.outlook.payers, self.outlooks[0].payers
+        if pays is None or one is None or max(pays.left_out, one.left_out) < 0.0005:
+            return []
+        said = f"{pays.left_out:.1%} of all rows have a correct top label that the set leaves out"
+        if self.setting == self.outlooks[0].setting:
+            return [f"{said}."]
+        return [f"{said} ({self.outlooks[0].name}: {one.left_out:.1%})."]
+
     def _doubts(self) -> list[str]:
         said = []
-        if self.spread is not None:
+        if self.spread is not None and self.signal.tried is None:
             said.append(
                 f"Refitting on random halves of the {self.n_rows:,} rows gives T-hat between {self.spread[0]:.2f} and "
                 f"{self.spread[1]:.2f} in 90% of cases."

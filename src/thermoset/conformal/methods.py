@@ -1,0 +1,67 @@
+"""A score as a file names it: in a predictor's document, and in the record of a choice."""
+
+from dataclasses import asdict
+
+import msgspec
+
+from thermoset.core.scores import SCORES, Score
+from thermoset.errors import FileFormatError, InputError
+from thermoset.quoting import quoted
+
+__all__ = ["Method"]
+
+_OWN = "own:"  # begins the name of a score that a user wrote
+_KINDS = {type(score).name: type(score) for score in SCORES.values()}
+
+
+class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A score: its name and what it was made with."""
+
+    name: str
+    parameters: dict[str, bool | int | float]
+
+    @classmethod
+    def of(cls, score: Score) -> "Method":
+        """Describe a score; one that is not thermoset's own gets a name that no file can hold.
+
+        >>> from thermoset.core.scores import SAPS
+        >>> Method.of(SAPS(weight=0.1))
+        Method(name='saps', parameters={'weight': 0.1})
+        """
+        if _KINDS.get(score.name) is not type(score):
+            return cls(name=f"{_OWN}{score.name}", parameters={})
+        return cls(name=score.name, parameters=asdict(score))
+
+    def score(self) -> Score:
+        """The score itself.
+
+        >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5, "randomize_penalty": False}).score()
+        RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
+        """
+        if self.is_own:
+            raise InputError(f"a score of your own ({quoted(self.title)}) cannot be found by its name: this needs a score of SCORES.")
+        if self.name not in _KINDS:
+            raise FileFormatError(f"method {quoted(self.name)} is not known; known: {', '.join(_KINDS)}.")
+        try:
+            return _KINDS[self.name](**self.parameters)
+        except TypeError:
+            raise FileFormatError(f"method {quoted(self.name)} does not take {quoted(self.parameters)}.") from None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a user wrote the score: no file can name it then."""
+        return self.name.startswith(_OWN)
+
+    @property
+    def title(self) -> str:
+        """What tables call it: its name, and the parameters that are not the usual ones.
+
+        >>> from thermoset.core.scores import RAPS
+        >>> Method.of(RAPS()).title, Method.of(RAPS(penalty=0.1, k_reg=2)).title
+        ('RAPS', 'RAPS(penalty=0.1, k_reg=2)')
+        """
+        if self.is_own:
+            return self.name.removeprefix(_OWN)
+        usual = asdict(_KINDS[self.name]()) if self.name in _KINDS else {}
+        given = [f"{key}={value:g}" for key, value in self.parameters.items() if usual.get(key) != value]
+        return self.name.upper() + (f"({', '.join(given)})" if given else "")
