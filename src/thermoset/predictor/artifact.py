@@ -110,8 +110,8 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `alpha` is the promised level and `alpha_sets` the one that the threshold is set for, which may be stricter (see
     `ConformalClassifier.tighten`). `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in
-    `conformal.PooledScores`; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it (see `core.uniforms`); `sizes[s]`
-    counts the conformal rows with a set of size s.
+    `conformal.PooledScores`; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it
+    (see `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s.
     """
 
     format: str = _FORMAT

@@ -58,8 +58,7 @@ def _unbeaten(size: Floats, worst: Floats) -> Ints:
     order = np.lexsort((-worst, size))
     best = np.maximum.accumulate(worst[order])
     better = np.concatenate([[True], best[1:] > best[:-1] + 1e-9])
-    kept: Ints = order[better & np.isfinite(size[order])]
-    return kept
+    return np.asarray(order[better & np.isfinite(size[order])])
 
 
 def _thinned(places: Ints, worst: Floats) -> Ints:
@@ -67,7 +66,7 @@ def _thinned(places: Ints, worst: Floats) -> Ints:
     if len(places) <= _MOST:
         return places
     wanted = np.linspace(worst[places[0]], worst[places[-1]], _MOST)
-    return places[np.unique(np.searchsorted(worst[places], wanted - 1e-12).clip(max=len(places) - 1))]
+    return np.asarray(places[np.unique(np.searchsorted(worst[places], wanted - 1e-12).clip(max=len(places) - 1))])
 
 
 def outlook_of(name: str, points: Points, j: int, level: int, n_conformal: int) -> Outlook:
@@ -143,7 +142,8 @@ def _tried(sample: Sample, recipe: Recipe, temperature: float, halves: tuple[Int
     seen = np.concatenate(halves)
     looked = np.zeros(len(data))
     looked[seen] = 1.0
-    misses = ClassMisses(*sample.by_class(np.stack([looked, near, np.maximum(far, near)])), data.n_classes)
+    counts, of_level, of_laxer = sample.by_class(np.stack([looked, near, np.maximum(far, near)]))
+    misses = ClassMisses(counts, of_level, of_laxer, data.n_classes)
     found = tenths(misses, recipe.alpha, len(seen), recipe.random_state)
     right = (data.logits[seen].argmax(axis=1) == labels[seen]) & ~inside[seen]
     empty = sizes[seen] == 0

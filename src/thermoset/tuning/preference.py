@@ -1,7 +1,7 @@
 """What a preference is: it reads itself from what `prefer=` takes, picks among estimates, and explains the pick.
 
-Members stand in `aims` (make the most of one thing) and `budgets` (keep a bound); `preferences` lists them. A preference
-is part of a `Choice`, and so of the predictor's file, under its kind.
+Members stand in `aims` (make the most of one thing) and `budgets` (keep a bound); `preferences` lists them. A
+preference is part of a `Choice`, and so of the predictor's file, under its kind.
 """
 
 import math

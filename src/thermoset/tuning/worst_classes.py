@@ -147,8 +147,7 @@ def _negative_binomial(misses: Floats, mean: Floats, shape: float | Floats) -> F
     mean = np.maximum(mean, 1e-12)
     both = np.log(shape + mean)
     found: Floats = gammaln(misses + shape) - gammaln(shape) + shape * (np.log(shape) - both)
-    found = found + misses * (np.log(mean) - both)
-    return found
+    return np.asarray(found + misses * (np.log(mean) - both))
 
 
 def _drawn(fit: Floats, rng: np.random.Generator, draws: int) -> Ints:
