@@ -36,7 +36,7 @@ def solved(data, made, temperature, targets):
     q = np.empty((2, len(targets)))
     solve_thresholds(made.law, shares.at(0), np.array(targets, dtype=np.float64), Cuts(*q))
     hits, sizes = np.empty((len(targets), len(data))), np.empty((1, len(targets), len(data)))
-    expected_hits(made.law, shares.at(0), Cuts(*q), not made.allow_empty, hits)
+    expected_hits(made.law, shares.at(0), Cuts(*q), hits)
 
     def keep(some, place):
         sizes[:, :, place] = some
@@ -50,10 +50,10 @@ def averaged(data, made, temperature, q):
     hits, sizes = np.zeros(len(data)), np.zeros(len(data))
     for u in (np.arange(STRATA) + 0.5) / STRATA if made.drawn else [1.0]:
         randomness = Randomness(given=np.full(len(data), u))
-        scores = label_scores(data.logits, data.labels, made.score, temperature, randomness)
+        scores = label_scores(data.logits, data.labels, made.set_score, temperature, randomness)
         hits += (scores.value < q[0]) | ((scores.value == q[0]) & (scores.refine <= q[1]))
         threshold = ScorePairs(np.array([q[0]]), np.array([q[1]]))
-        sizes += prefix_sizes(data.logits, made.score, temperature, randomness, threshold)[0]
+        sizes += prefix_sizes(data.logits, made.set_score, temperature, randomness, threshold)[0]
     count = STRATA if made.drawn else 1
     return hits / count, sizes / count
 

@@ -42,7 +42,7 @@ class Scoring:
     @classmethod
     def of(cls, recipe: Recipe, temperature: Any) -> "Scoring":
         """As a recipe says, at a temperature."""
-        return cls(recipe.score, checked_temperature(temperature), recipe.seed)
+        return cls(recipe.set_score, checked_temperature(temperature), recipe.seed)
 
     def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
         """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""
@@ -204,7 +204,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     def set_sizes(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,), without forming the sets where the threshold is global."""
         data, scoring = predict_data(self, logits), self.calibration_.scoring
-        return sizes_under(data, scoring, self.thresholds_, allow_empty=self.allow_empty, u=u, ids=ids)
+        return sizes_under(data, scoring, self.thresholds_, u=u, ids=ids)
 
     def _learn(self, data: Logits, pairs: ScorePairs, recipe: Recipe, scoring: Scoring) -> None:
         """Find the threshold from the label scores of the rows."""
@@ -216,7 +216,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         remember_classes(self, data.n_classes, data.classes)
 
     def _sets(self, data: Logits, thresholds: ScorePairs, u: Any, ids: Any) -> NDArray[np.bool_]:
-        return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u, ids=ids)
+        return sets_under(data, self.calibration_.scoring, thresholds, u=u, ids=ids)
 
     def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
         infinite = np.isposinf(thresholds.value)
@@ -279,7 +279,7 @@ def fitted_at(
     at = [Scoring.of(recipe, t) for t in temperatures]
     copies = [clone(model).set_params(temperature=one.temperature) for one in at]
     randomness = Randomness(recipe.seed)
-    found = label_scores(ArrayRows(data.logits), y, recipe.score, [one.temperature for one in at], randomness)
+    found = label_scores(ArrayRows(data.logits), y, recipe.set_score, [one.temperature for one in at], randomness)
     for copy, pairs, scoring in zip(copies, found, at, strict=True):
         copy._learn(data, pairs, recipe, scoring)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
@@ -287,33 +287,29 @@ def fitted_at(
 
 
 def sets_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None, ids: Any = None
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
 ) -> NDArray[np.bool_]:
     """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
     rows, randomness = ArrayRows(data.logits), scoring.randomness(u, len(data), ids)
     if thresholds.value.shape[1] == 1 and scoring.score.compiled:
         q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
-        return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q, int(not allow_empty))
-    sets = class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
-    if not allow_empty:
-        level, row = np.nonzero(~sets.any(axis=2))
-        sets[level, row, data.logits.argmax(axis=1)[row]] = True
-    return sets
+        return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q)
+    return class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
 
 
 def sizes_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None, ids: Any = None
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
 ) -> NDArray[np.int64]:
     """Set sizes (n,) under thresholds (1,) or (C,); the sets are not formed where one threshold serves all classes."""
     if thresholds.value.shape[0] > 1 or not scoring.score.compiled:
-        sets = sets_under(data, scoring, thresholds[None], allow_empty=allow_empty, u=u, ids=ids)[0]
+        sets = sets_under(data, scoring, thresholds[None], u=u, ids=ids)[0]
         counts: NDArray[np.int64] = sets.sum(axis=1)
         return counts
     randomness = scoring.randomness(u, len(data), ids)
     sizes: NDArray[np.int64] = prefix_sizes(
         ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds
     )[0]
-    return sizes if allow_empty else sizes.clip(min=1)
+    return sizes
 
 
 def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
