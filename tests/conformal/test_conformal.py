@@ -395,7 +395,9 @@ def test_without_empty_sets_top_labels_score_below_everything_in_fit_and_predict
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 @settings(max_examples=60)
 @given(
-    method=st.sampled_from([*thermoset.SCORES, lambda probs, rank, u: u * probs - rank]),  # the last prefers the lowest ranks
+    method=st.sampled_from(
+        [*thermoset.SCORES, lambda probs, rank, u: u * probs - rank]
+    ),  # the last prefers the lowest ranks
     grouping=st.sampled_from([None, "class", "cluster"]),
     alpha=st.sampled_from([0.01, 0.1, 0.5, 0.9]),
     temperature=st.sampled_from([0.01, 0.5, 1.0, 20.0]),
@@ -403,9 +405,7 @@ def test_without_empty_sets_top_labels_score_below_everything_in_fit_and_predict
     tied=st.booleans(),
     seed=st.integers(0, 10**6),
 )
-def test_without_empty_sets_the_top_label_is_in_every_set(
-    method, grouping, alpha, temperature, randomized, tied, seed
-):
+def test_without_empty_sets_the_top_label_is_in_every_set(method, grouping, alpha, temperature, randomized, tied, seed):
     logits, labels = labelled(80, 4, seed=seed)
     new, _ = labelled(40, 4, seed=seed + 1)
     if tied:

@@ -89,8 +89,10 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     """Prediction sets with a promised coverage, from logits.
 
     On exchangeable rows the set holds the true label with probability k/(n + 1), k = ceil((n + 1)(1 - alpha)),
-    at every temperature: exactly for LAC and randomised scores, at least for deterministic ones and for
-    `allow_empty=False`.
+    at every temperature: exactly for LAC and randomised scores without ties, at least for deterministic ones. With
+    `allow_empty=False` it is exact as long as fewer than k of the n rows of `fit` are right, which is sure enough where
+    the accuracy is well below 1 - alpha; if k or more are, the threshold is -inf, sets are single labels, and coverage
+    is the accuracy. On average over the rows of `fit` it is at least k/(n + 1) in any case.
 
     Parameters
     ----------
@@ -104,7 +106,8 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     randomized : bool
         Draw u from the seed and the row's content (exact coverage); False is u = 1 (coverage at least nominal).
     allow_empty : bool
-        False puts the top label into sets that would be empty.
+        False keeps the top label in every set. It then scores below every other label, (-inf, -inf) as a pair, in
+        `fit` as well as in prediction, so that the threshold takes account of it.
     grouping : None, "class" or "cluster"
         One threshold for all, one for each class, or one for each cluster of classes (Ding et al. 2023).
     random_state : int

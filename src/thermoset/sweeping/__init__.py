@@ -26,7 +26,7 @@ from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatur
 from thermoset.sweeping.own import OwnTemperatures, measure_trials
 from thermoset.sweeping.passes import AllowEmpty, SweepJob, bytes_needed, run
 from thermoset.sweeping.protocol import Protocol, Trial, draw_trial
-from thermoset.sweeping.table import Sweep, median_of_means, standard_error
+from thermoset.sweeping.table import Sweep, mean_over_trials, median_of_means, standard_error
 
 __all__ = [
     "DEFAULT_GRID",
@@ -37,6 +37,7 @@ __all__ = [
     "Sweep",
     "Trial",
     "draw_trial",
+    "mean_over_trials",
     "measure_trials",
     "median_of_means",
     "standard_error",
@@ -89,8 +90,8 @@ def sweep(
         and "integrated" adds the smoother `integrated_top_coverage_gap`, `integrated_avg_coverage_gap` and
         `integrated_squared_coverage_gap`, for choosing a temperature.
     randomized, allow_empty, grouping
-        As in `ConformalClassifier`. `allow_empty="patched"` is how published code fills empty sets: the top label is
-        added afterwards, and the threshold does not know of it, so that coverage is above the level.
+        As in `ConformalClassifier`. `allow_empty="patched"` fills empty sets as published code does: the top label is
+        added afterwards, to sets whose threshold does not know of it, so they cover more than the level asks for.
     n_jobs : int
         Threads; all cores when left out. The answer does not depend on it.
     progress : callable

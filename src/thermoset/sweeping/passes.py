@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 AllowEmpty = bool | Literal["patched"]
-"""Whether sets may be empty; "patched" adds the top label afterwards, to sets under thresholds that know nothing of it."""
+"""Whether sets may be empty. "patched" adds the top label afterwards: the thresholds do not know of it."""
 
 BUDGET_BYTES = 2**28  # of the arrays that grow with temperatures, and of those that grow with trials
 
