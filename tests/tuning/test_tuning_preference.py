@@ -6,18 +6,19 @@ import pytest
 
 from thermoset.errors import InputError
 from thermoset.tuning import read_preference
-from thermoset.tuning.preference import Blend, EvenCoverage, GapBudget, Size, SizeBudget
+from thermoset.tuning.aims import Blend, Even, Small
+from thermoset.tuning.budgets import GapBudget, Protect, SizeBudget
 
 
 @pytest.mark.parametrize(
     ("prefer", "expected", "text"),
     [
-        ("size", Size(), "size"),
-        ("coverage", EvenCoverage(), "coverage"),
-        (0, Size(), "size"),
-        ("0", Size(), "size"),
-        (1.0, EvenCoverage(), "coverage"),
-        ("1", EvenCoverage(), "coverage"),
+        ("size", Small(), "size"),
+        ("coverage", Even(), "coverage"),
+        (0, Small(), "size"),
+        ("0", Small(), "size"),
+        (1.0, Even(), "coverage"),
+        ("1", Even(), "coverage"),
         (0.25, Blend(0.25), "0.25"),
         ("0.25", Blend(0.25), "0.25"),
         (0.123456789, Blend(0.123456789), "0.123456789"),
