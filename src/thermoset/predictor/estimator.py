@@ -147,6 +147,11 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
         )
 
+    @property
+    def recipe(self) -> Recipe:
+        """How sets are made, but for their temperature: as fitted, or as the parameters say."""
+        return self._recipe if hasattr(self, "artifact_") else Recipe.of(self)
+
     def fit(
         self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, progress: Progress | None = None
     ) -> "TwoTemperaturePredictor":
