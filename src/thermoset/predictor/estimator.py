@@ -32,8 +32,10 @@ from thermoset.predictor.artifact import (
     read_artifact,
     write_artifact,
 )
+from thermoset.predictor.full import union_sets, with_members
 from thermoset.predictor.measures import coverage_measures, measure
-from thermoset.tuning import choose, read_preference
+from thermoset.tuning import Choice, choose, read_preference
+from thermoset.tuning.full import choose_full
 
 __all__ = ["Answers", "Prediction", "TwoTemperaturePredictor"]
 
@@ -71,8 +73,10 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         What T-hat is chosen for; see `tuning.choose`.
     objective : "nll" or "ece"
         What T* minimises; see `TemperatureScaler`.
-    selection : "calibration" or "paper"
+    selection : "calibration", "paper" or "full"
         "paper" chooses T-hat by thresholds from the conformal rows (appendix C); coverage is then no longer exact.
+        "full" takes all rows for both temperatures and for the threshold: coverage is at least 1 - alpha, and it
+        scatters less; see `tuning.full`. For prefer "size" and "coverage", and one threshold for all classes.
     calibration_fraction : float
         Part of the rows that `fit` sets aside for the temperatures; the others set the threshold.
 
@@ -114,7 +118,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         grouping: str | None = None,
         random_state: int = 0,
         *,
-        selection: Literal["calibration", "paper"] = "calibration",
+        selection: Literal["calibration", "paper", "full"] = "calibration",
         calibration_fraction: Alpha = 0.5,
     ) -> None:
         self.method = method
@@ -139,9 +143,12 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         """Split labelled rows at random into calibration and conformal rows, and fit on them.
 
         `groups` (one name or number a row) keeps the rows of a group on one side: rows of one patient, font or camera
-        are not independent. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used.
+        are not independent. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used. With
+        selection="full" nothing is split.
         """
         data = fit_data(self, logits, labels)
+        if self.selection == "full":
+            return self._fit_full(data, groups, ids, progress)
         part = self.calibration_fraction
         exact_level(part, "calibration_fraction")
         some, rest = split_indices(len(data), part, random_state=self.random_state, groups=groups)
@@ -157,8 +164,10 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
 
         The two must not share rows. `ids` are those of the conformal rows.
         """
+        if self.selection == "full":
+            raise InputError("selection='full' takes all rows for everything: call fit on them together.")
         self._check_split(calibration, conformal)
-        preference, recipe = read_preference(self.prefer), self.recipe  # before the work
+        _, recipe = read_preference(self.prefer), self.recipe  # before the work
         scaler = TemperatureScaler(self.objective).fit(calibration)
         choice = choose(
             calibration,
@@ -170,6 +179,33 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             conformal=conformal,
             progress=progress,
         )
+        self._adopt(self._made(recipe, calibration, conformal, ids, scaler, choice), recipe.score)
+        return self
+
+    def _fit_full(self, data: Logits, groups: Any, ids: Any, progress: Progress | None) -> "TwoTemperaturePredictor":
+        """Both temperatures and the threshold from all rows."""
+        data.require_labels("TwoTemperaturePredictor.fit")
+        if groups is not None:
+            raise InputError(
+                "groups= keeps groups whole in a split, and selection='full' splits nothing. Leave it out."
+            )
+        recipe, preference = self.recipe, read_preference(self.prefer)
+        scaler = TemperatureScaler(self.objective).fit(data)
+        choice, found = choose_full(data, recipe, preference, calibrated=scaler.temperature_, progress=progress)
+        artifact = self._made(recipe, data, data, ids, scaler, choice)
+        self._adopt(with_members(artifact, found, recipe, data, ids), recipe.score)
+        return self
+
+    def _made(
+        self,
+        recipe: Recipe,
+        calibration: Logits,
+        conformal: Logits,
+        ids: Any,
+        scaler: TemperatureScaler,
+        choice: Choice,
+    ) -> Artifact:
+        """The document: sets at T-hat with their threshold, what they are measured to do, and where it came from."""
         provenance = Provenance(
             version=__version__,
             calibration_rows=len(calibration),
@@ -177,7 +213,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             conformal_rows=len(conformal),
             conformal_sha256=fingerprint(conformal),
             objective=self.objective,
-            prefer=preference.text,
+            prefer=choice.prefer,
             selection=self.selection,
             random_state=recipe.random_state,
             calibration_fraction=str(self.calibration_fraction),
@@ -199,11 +235,14 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             **_of_sets(sets, conformal, ids),
         )
         made = measure(calibration, scaler, choice, artifact.pool_sizes, recipe)
-        self._adopt(msgspec.structs.replace(artifact, measures=made), recipe.score)
-        return self
+        return msgspec.structs.replace(artifact, measures=made)
 
     def recalibrate(self, conformal: Logits, *, ids: Any = None) -> "TwoTemperaturePredictor":
-        """Renew the threshold from new labelled rows, which may have ids; both temperatures stay."""
+        """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
+
+        After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
+        choose it.
+        """
         data = predict_data(self, conformal)
         data.require_labels("recalibrate")
         old = self.artifact_
@@ -214,7 +253,8 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         renewed = _of_sets(sets, data, ids)
         law = coverage_measures(renewed["pool_sizes"], old.alpha)
         kept = tuple(law[0] if measured.name == "coverage" else measured for measured in old.measures)
-        self._adopt(msgspec.structs.replace(old, provenance=provenance, measures=kept, **renewed), self._scoring.score)
+        new = msgspec.structs.replace(old, provenance=provenance, measures=kept, members=(), **renewed)
+        self._adopt(new, self._scoring.score)
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
@@ -233,6 +273,9 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
     def set_sizes(self, logits: Any, *, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
         data = predict_data(self, logits)
+        if self.artifact_.members:
+            counts: NDArray[np.int64] = self._sets(data, ids).sum(axis=1)
+            return counts
         return sizes_under(data, self._scoring, self._thresholds, allow_empty=self.artifact_.allow_empty, ids=ids)
 
     def answers(self, logits: Any, *, ids: Any = None) -> Answers:
@@ -271,7 +314,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             alpha=made.alpha,
             pool_sizes=np.array(made.pool_sizes),
             grouping=made.grouping,
-            exact=self._recipe.exact,
+            exact=self._recipe.exact and (made.provenance.selection != "full" or made.provenance.recalibrated),
             group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
         )
 
@@ -336,6 +379,8 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         remember_classes(self, artifact.n_classes, artifact.classes)
 
     def _sets(self, data: Logits, ids: Any = None) -> NDArray[np.bool_]:
+        if self.artifact_.members:
+            return union_sets(data, self.artifact_, self._scoring.score, ids)
         allow_empty = self.artifact_.allow_empty
         sets: NDArray[np.bool_]
         (sets,) = sets_under(data, self._scoring, self._thresholds[None], allow_empty=allow_empty, ids=ids)

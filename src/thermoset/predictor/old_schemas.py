@@ -14,7 +14,9 @@ def translate(document: dict[str, Any], schema: int) -> None:
     """Give a decoded document of an older schema the fields of this one, in place."""
     if schema == 1:
         _from_schema_1(document)
-    _from_schema_2(document.get("choice"))
+    if schema <= 2:
+        _from_schema_2(document.get("choice"))
+    _from_schema_3(document)
 
 
 _GROUPINGS_OF_SCHEMA_1 = {"mondrian": "class", "clustered": "cluster"}
@@ -52,3 +54,9 @@ def _from_schema_2(choice: Any) -> None:
         choice["rows_needed"] = None
     except (TypeError, KeyError, AttributeError):
         raise FileFormatError("is damaged, or was edited: its choice is not one of its schema.") from None
+
+
+def _from_schema_3(document: dict[str, Any]) -> None:
+    """Sets at T-hat alone."""
+    if "members" in document:
+        raise FileFormatError("is damaged, or was edited: its fields are not those of its schema.")
