@@ -247,5 +247,6 @@ def _check(data: Logits, recipe: Recipe, preference: AnyPreference, calibrated: 
     if not low <= calibrated <= high:
         raise InputError(
             f"selection='full' chooses among temperatures from {low:.2f} to {high:.2f}, but T* is {calibrated:.3g}: "
-            f"these logits are on another scale. Multiply them by a constant, also at prediction, or use selection='calibration'."
+            "these logits are on another scale. Multiply them by a constant, also at prediction, or use "
+            "selection='calibration'."
         )
