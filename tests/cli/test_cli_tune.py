@@ -340,3 +340,31 @@ def test_help_lists_everything_and_loads_nothing_heavy(command, asked):
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "typer" in loaded, "imports are listed on standard error"
     assert not loaded & {"numpy", "numba", "scipy", "sklearn", "msgspec", "matplotlib", "pyarrow", "torch"}
+
+
+# --- all rows for both ----------------------------------------------------------------------------------------------
+
+
+def test_all_rows_for_both_is_the_librarys_and_says_what_sets_are(tuned, call, tmp_path):
+    some = tmp_path / "some.npz"
+    ts.save(some, ts.load(tuned.val).take(slice(0, 300)))
+    done = call("tune", some, "--out", tmp_path / "out", "--selection", "full", "--seed", tuned.seed)
+    assert (done.returncode, done.stderr) == (0, "")
+    made = ts.TwoTemperaturePredictor(random_state=tuned.seed, selection="full").fit(ts.load(some))
+    assert (tmp_path / "out" / "predictor.json").read_bytes() == saved(made, tmp_path / "api.json")
+    said = " ".join(done.stdout.split())
+    assert "300 rows for the temperatures and the threshold" in said
+    assert "coverage at least 0.900" in said
+    *others, last = [f"{member.temperature:.2f}" for member in made.artifact_.members]
+    assert f"sets are unions of those at T = {', '.join(others)} and {last}: " in said
+    assert not (tmp_path / "out" / "report.html").exists()  # no row is left to judge
+    assert "give thermoset report labelled rows that are not among these" in said
+
+
+def test_a_report_of_all_rows_for_both_needs_other_rows(tuned, call, tmp_path):
+    ts.TwoTemperaturePredictor(selection="full").fit(ts.load(tuned.val)).save(tmp_path / "p.json")
+    refused = call("report", tmp_path / "p.json", tuned.val, "--out", tmp_path / "report.html")
+    assert refused.returncode == 2
+    assert "these are the rows that set the threshold" in refused.stderr
+    judged = call("check", tmp_path / "p.json", tuned.fresh)
+    assert judged.returncode == 0

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
+from thermoset.conformal.methods import Method
 from thermoset.core.scores import APS, LAC, RAPS, SAPS
 from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError, InputError
-from thermoset.conformal.methods import Method
 from thermoset.predictor.artifact import (
     SCHEMA,
     Thresholds,

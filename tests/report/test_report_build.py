@@ -13,7 +13,7 @@ from law import generated
 from pages import rows_of
 from thermoset.errors import InputError
 from thermoset.metrics import size_stratified_coverage, size_stratified_coverage_violation
-from thermoset.report import build_report
+from thermoset.report import build_report, render_page
 from thermoset.report.set_facts import label_pairs, pick_examples, set_facts
 
 TRIALS = 4
@@ -188,3 +188,17 @@ def test_examples_reach_from_the_smallest_set_to_the_largest(sizes, count):
     assert len(set(places.tolist())) == len(places) == min(count, len(sizes))
     assert np.all(np.diff(sizes[places]) >= 0)
     assert sizes[places[0]] == sizes.min()
+
+
+def test_a_predictor_with_all_rows_for_both_is_judged_by_other_rows(parts):
+    made = ts.TwoTemperaturePredictor(selection="full").fit(parts[0].take(slice(0, 300)))
+    assert made.artifact_.members
+    report = build_report(made, parts[1], trials=TRIALS)
+    assert report.sets.sizes.tolist() == np.bincount(made.set_sizes(parts[1])).tolist()
+    page = " ".join(render_page(report).split())
+    *others, last = [f"{member.temperature:.2f}" for member in made.artifact_.members]
+    united = f"sets are unions of those at T = {', '.join(others)} and {last}"
+    assert f"all rows for the temperatures and the threshold; {united}" in page
+    assert "with probability at least" in page
+    with pytest.raises(InputError, match="these are the rows that set the threshold"):
+        build_report(made, parts[0].take(slice(0, 300)), trials=TRIALS)

@@ -1,6 +1,6 @@
 """`thermoset tune`: from a file of logits to a predictor one can deploy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.artifact import Measure
+    from thermoset.predictor.members import Member
     from thermoset.tuning import Choice
 
 __all__ = ["PREDICTOR_FILES", "show_predictor", "tune", "write_predictor"]
@@ -41,7 +42,8 @@ def tune(
         str, typer.Option(help="Part of the rows for the temperatures; the others set the threshold.")
     ] = "0.5",
     selection: Annotated[
-        Literal["calibration", "paper"], typer.Option(help="paper: appendix C, without the exact guarantee.")
+        Literal["calibration", "paper", "full"],
+        typer.Option(help="full: all rows for everything; paper: appendix C, without the exact guarantee."),
     ] = "calibration",
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
@@ -71,12 +73,15 @@ def tune(
     )
     with ProgressBar(quiet, "Tuning") as bar, told_warnings():
         predictor.fit(data, progress=bar.tell)
-    page = {} if no_report else page_files(predictor, data, logits.name, quiet, {})
+    no_judges = selection == "full"  # every row set the threshold: a report would show nothing
+    page = {} if no_report or no_judges else page_files(predictor, data, logits.name, quiet, {})
     files = write_predictor(predictor, out, page)
     console = Console(emoji=False)
     show_predictor(console, predictor, logits.name)
     console.print()
     name_files(console, files)
+    if no_judges and not no_report:
+        console.print("For report.html, give thermoset report labelled rows that are not among these.")
 
 
 def write_predictor(predictor: "TwoTemperaturePredictor", out: Path, more: Mapping[str, bytes]) -> list[Path]:
@@ -107,11 +112,10 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     made, choice = predictor.artifact_, predictor.choice_
     came = made.provenance
     measures = {m.name: m for m in made.measures}
-    console.print(
-        f"[bold]Data[/] {escape(printable(name))}: {made.n_classes:,} classes; {came.calibration_rows:,} rows for the "
-        f"temperatures, {came.conformal_rows:,} for the threshold",
-        highlight=False,
-    )
+    rows = f"{came.calibration_rows:,} rows for the temperatures, {came.conformal_rows:,} for the threshold"
+    if came.selection == "full" and not came.recalibrated:
+        rows = f"{came.conformal_rows:,} rows for the temperatures and the threshold"
+    console.print(f"[bold]Data[/] {escape(printable(name))}: {made.n_classes:,} classes; {rows}", highlight=False)
     console.print(f"\n[bold]Confidence[/] T* = {made.temperature:.3f} ({came.objective.upper()})", highlight=False)
     table = _table("softmax at", "ECE", "NLL")
     for label, when in (("T = 1", "before"), ("T*", "after")):
@@ -126,6 +130,8 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         highlight=False,
     )
     console.print(f"  coverage {_coverage(predictor, measures.get('coverage'))}", highlight=False)
+    if made.members:
+        console.print(f"  {_united(made.members, measures['avg_size'].value)}", highlight=False)
     console.print(_sets_table(choice))
     first, *others = choice.sentences
     console.print(f"[bold]Recommendation[/] {first}", highlight=False)
@@ -133,6 +139,12 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         console.print(f"  {sentence}", highlight=False)
     for term, meaning in choice.legend:
         console.print(f"  [dim]{term}: {meaning}[/]", highlight=False)
+
+
+def _united(members: "Sequence[Member]", size: float) -> str:
+    """What sets are made of where all rows did both; the table has sets at T-hat alone."""
+    *others, last = [f"{member.temperature:.2f}" for member in members]
+    return f"sets are unions of those at T = {', '.join(others)} and {last}: {size:.2f} labels"
 
 
 def _sets_table(choice: "Choice") -> "Table":

@@ -6,12 +6,11 @@ tells an edited or damaged file from a good one. There is no time stamp: the sam
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,19 +22,21 @@ from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.levels import exact_level
 from thermoset.core.scores import Score
-from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import SCHEMES
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
+from thermoset.predictor.members import Member, Thresholds, broken_members
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
 from thermoset.quoting import quoted, reason
 from thermoset.tuning import Choice, Setting, read_preference
 
 __all__ = [
     "SCHEMA",
+    "SELECTIONS",
     "Artifact",
     "Measure",
+    "Member",
     "Method",
     "Provenance",
     "Thresholds",
@@ -47,37 +48,14 @@ __all__ = [
 SCHEMA = 4
 """The version this library writes, and the newest it reads."""
 
+SELECTIONS = ("calibration", "paper", "full")
+"""Which rows T-hat may be chosen from."""
+
 _FORMAT = "thermoset predictor"
 _NO_MATCH = "is damaged, or was edited: its checksum does not match. Save the predictor again."
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
 
-Number = float | Literal["inf", "-inf"]
-"""JSON has no infinity: those two are words."""
-
-
 # Unknown fields are refused, because ignoring one could change a prediction.
-
-
-class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Pairs (value, refine): one for all classes, or one for each."""
-
-    value: tuple[Number, ...]
-    refine: tuple[Number, ...]
-
-    @classmethod
-    def of(cls, pairs: ScorePairs) -> "Thresholds":
-        """Write down thresholds."""
-        return cls(value=tuple(map(_word, pairs.value.tolist())), refine=tuple(map(_word, pairs.refine.tolist())))
-
-    def pairs(self) -> ScorePairs:
-        """The thresholds as arrays."""
-        return ScorePairs(np.array(self.value, dtype=np.float64), np.array(self.refine, dtype=np.float64))
-
-
-def _word(value: float) -> Number:
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
 
 
 class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -111,7 +89,8 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     `alpha` is the promised level and `alpha_sets` the one that the threshold is set for, which may be stricter (see
     `ConformalClassifier.tighten`). `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in
     `conformal.PooledScores`; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it
-    (see `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s.
+    (see `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s. Sets are unions over `members`,
+    T-hat among them, where all rows did both; without members they are those at T-hat.
     """
 
     format: str = _FORMAT
@@ -134,6 +113,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     choice: Choice
     measures: tuple[Measure, ...]
     provenance: Provenance
+    members: tuple[Member, ...] = ()
     checksum: str = ""
 
     @property
@@ -255,7 +235,9 @@ def _translated(content: bytes, schema: int) -> Artifact:
 def _check(artifact: Artifact) -> None:
     """Refuse what fits the schema but makes no predictor, so that a forged checksum gets no further either."""
     artifact.method.score()
-    for requirement, broken in chain(_of_sets(artifact), _of_choice(artifact), _of_provenance(artifact)):
+    for requirement, broken in chain(
+        _of_sets(artifact), _of_members(artifact), _of_choice(artifact), _of_provenance(artifact)
+    ):
         if broken:
             raise FileFormatError(f"is no usable predictor: {requirement}.")
 
@@ -299,13 +281,25 @@ def _of_sets(artifact: Artifact) -> Broken:
     yield "scheme must be one that is known", artifact.scheme not in SCHEMES
 
 
+def _of_members(artifact: Artifact) -> Broken:
+    members, came = artifact.members, artifact.provenance
+    if members:
+        unfit = came.selection != "full" or came.recalibrated or artifact.grouping is not None
+        yield "members must come from selection full alone", unfit
+        temperatures = [member.temperature for member in members]
+        yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
+        hat = [member.thresholds for member in members if member.temperature == artifact.temperature_sets]
+        yield "members must hold T-hat and its threshold", hat != [artifact.thresholds]
+        yield from broken_members(members, artifact.n_classes)
+
+
 def _of_choice(artifact: Artifact) -> Broken:
     choice, curve = artifact.choice, artifact.choice.curve
     names = ["T = 1", "T*", "T-hat"]
     yield "choice must look at T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
     yield "choice must be that of the sets", choice.setting != artifact.setting or choice.alpha != artifact.alpha
     yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
-    yield "choice must have a selection", choice.selection not in ("calibration", "paper")
+    yield "choice must have a selection", choice.selection not in SELECTIONS
     yield "choice must compare T-hat with T = 1 and T*", [at.name for at in choice.comparisons] != names[:2]
     looked = [at.temperature for at in (*choice.outlooks, *choice.frontier)]
     looked += [at.temperature for at in choice.comparisons]

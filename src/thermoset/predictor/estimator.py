@@ -33,8 +33,10 @@ from thermoset.predictor.artifact import (
     read_artifact,
     write_artifact,
 )
+from thermoset.predictor.full import union_sets, with_members
 from thermoset.predictor.measures import coverage_measures, measure
-from thermoset.tuning import Setting, choose, menu, read_preference
+from thermoset.tuning import Choice, Setting, choose, menu, read_preference
+from thermoset.tuning.full import choose_full
 
 __all__ = ["Answers", "Prediction", "TwoTemperaturePredictor"]
 
@@ -73,8 +75,10 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         What the sets are chosen for; see `tuning.choose`.
     objective : "nll" or "ece"
         What T* minimises; see `TemperatureScaler`.
-    selection : "calibration" or "paper"
+    selection : "calibration", "paper" or "full"
         "paper" chooses T-hat by thresholds from the conformal rows (appendix C); coverage is then no longer exact.
+        "full" takes all rows for both temperatures and for the threshold: coverage is at least 1 - alpha, and it
+        scatters less; see `tuning.full`. For prefer "size" and "coverage", and one threshold for all classes.
     calibration_fraction : float
         Part of the rows that `fit` sets aside for the temperatures; the others set the threshold.
 
@@ -116,7 +120,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         grouping: str | None = None,
         random_state: int = 0,
         *,
-        selection: Literal["calibration", "paper"] = "calibration",
+        selection: Literal["calibration", "paper", "full"] = "calibration",
         calibration_fraction: Alpha = 0.5,
     ) -> None:
         self.method = method
@@ -153,15 +157,25 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         chosen = hasattr(self, "artifact_") and (self.method == "auto" or self.artifact_.alpha_sets != str(self.alpha))
         return self._recipe if chosen else Recipe.of(self)
 
+    @property
+    def _single(self) -> Recipe:
+        """The one kind of sets that selection="full" needs."""
+        if self.method == "auto":
+            raise InputError("selection='full' chooses a temperature for one method. Name a method.")
+        return Recipe.of(self)
+
     def fit(
         self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, progress: Progress | None = None
     ) -> "TwoTemperaturePredictor":
         """Split labelled rows at random into calibration and conformal rows, and fit on them.
 
         `groups` (one name or number a row) keeps the rows of a group on one side: rows of one patient, font or camera
-        are not independent. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used.
+        are not independent. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used. With
+        selection="full" nothing is split.
         """
         data = fit_data(self, logits, labels)
+        if self.selection == "full":
+            return self._fit_full(data, groups, ids, progress)
         part = self.calibration_fraction
         exact_level(part, "calibration_fraction")
         some, rest = split_indices(len(data), part, random_state=self.random_state, groups=groups)
@@ -177,8 +191,10 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
 
         The two must not share rows. `ids` are those of the conformal rows.
         """
+        if self.selection == "full":
+            raise InputError("selection='full' takes all rows for everything: call fit on them together.")
         self._check_split(calibration, conformal)
-        preference, recipes = read_preference(self.prefer), self.recipes  # before the work
+        _, recipes = read_preference(self.prefer), self.recipes  # before the work
         scaler = TemperatureScaler(self.objective).fit(calibration)
         choice = choose(
             calibration,
@@ -191,6 +207,33 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             progress=progress,
         )
         recipe = next(kind for kind in recipes if Setting.of(kind, 1.0).kind == choice.setting.kind)
+        self._adopt(self._made(recipe, calibration, conformal, ids, scaler, choice), recipe.score)
+        return self
+
+    def _fit_full(self, data: Logits, groups: Any, ids: Any, progress: Progress | None) -> "TwoTemperaturePredictor":
+        """Both temperatures and the threshold from all rows."""
+        data.require_labels("TwoTemperaturePredictor.fit")
+        if groups is not None:
+            raise InputError(
+                "groups= keeps groups whole in a split, and selection='full' splits nothing. Leave it out."
+            )
+        recipe, preference = self._single, read_preference(self.prefer)
+        scaler = TemperatureScaler(self.objective).fit(data)
+        choice, found = choose_full(data, recipe, preference, calibrated=scaler.temperature_, progress=progress)
+        artifact = self._made(recipe, data, data, ids, scaler, choice)
+        self._adopt(with_members(artifact, found, recipe, data, ids), recipe.score)
+        return self
+
+    def _made(
+        self,
+        recipe: Recipe,
+        calibration: Logits,
+        conformal: Logits,
+        ids: Any,
+        scaler: TemperatureScaler,
+        choice: Choice,
+    ) -> Artifact:
+        """The document: sets at T-hat with their threshold, what they are measured to do, and where it came from."""
         provenance = Provenance(
             version=__version__,
             calibration_rows=len(calibration),
@@ -198,7 +241,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             conformal_rows=len(conformal),
             conformal_sha256=fingerprint(conformal),
             objective=self.objective,
-            prefer=preference.text,
+            prefer=choice.prefer,
             selection=self.selection,
             random_state=recipe.random_state,
             calibration_fraction=str(self.calibration_fraction),
@@ -224,11 +267,14 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         )
         behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
         made = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
-        self._adopt(msgspec.structs.replace(artifact, measures=made), recipe.score)
-        return self
+        return msgspec.structs.replace(artifact, measures=made)
 
     def recalibrate(self, conformal: Logits, *, ids: Any = None) -> "TwoTemperaturePredictor":
-        """Renew the threshold from new labelled rows, which may have ids; both temperatures stay."""
+        """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
+
+        After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
+        choose it.
+        """
         data = predict_data(self, conformal)
         data.require_labels("recalibrate")
         old = self.artifact_
@@ -239,7 +285,8 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         renewed = _of_sets(sets, data, ids)
         law = coverage_measures(renewed["pool_sizes"], old.alpha_sets)
         kept = tuple(law[0] if measured.name == "coverage" else measured for measured in old.measures)
-        self._adopt(msgspec.structs.replace(old, provenance=provenance, measures=kept, **renewed), self._recipe.score)
+        new = msgspec.structs.replace(old, provenance=provenance, measures=kept, members=(), **renewed)
+        self._adopt(new, self._recipe.score)
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
@@ -258,6 +305,9 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
     def set_sizes(self, logits: Any, *, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
         data = predict_data(self, logits)
+        if self.artifact_.members:
+            counts: NDArray[np.int64] = self._sets(data, ids).sum(axis=1)
+            return counts
         return sizes_under(data, self._scoring, self._thresholds, ids=ids)
 
     def answers(self, logits: Any, *, ids: Any = None) -> Answers:
@@ -296,9 +346,15 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             alpha=made.alpha,
             pool_sizes=np.array(made.pool_sizes),
             grouping=made.grouping,
-            exact=self._recipe.exact and made.alpha_sets == made.alpha,
+            exact=self._recipe.exact and self._plain,
             group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
         )
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the threshold is that of the promised level, from rows that nothing was chosen on."""
+        made = self.artifact_
+        return made.alpha_sets == made.alpha and (made.provenance.selection != "full" or made.provenance.recalibrated)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON document that `load` reads, whole or not at all."""
@@ -361,6 +417,8 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         remember_classes(self, artifact.n_classes, artifact.classes)
 
     def _sets(self, data: Logits, ids: Any = None) -> NDArray[np.bool_]:
+        if self.artifact_.members:
+            return union_sets(data, self.artifact_, self._scoring.score, ids)
         sets: NDArray[np.bool_]
         (sets,) = sets_under(data, self._scoring, self._thresholds[None], ids=ids)
         return sets

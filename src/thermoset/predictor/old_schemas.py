@@ -57,7 +57,9 @@ def _from_schema_2(document: dict[str, Any]) -> None:
 
 
 def _from_schema_3(document: dict[str, Any]) -> None:
-    """Choices of a temperature alone: one kind of sets, one level, nothing known of who pays."""
+    """Choices of a temperature alone: one kind of sets, one level, no members, nothing known of who pays."""
+    if "members" in document:
+        raise FileFormatError("is damaged, or was edited: its fields are not those of its schema.")
     try:
         choice: Any = document["choice"]
         if choice.pop("temperature") != document["temperature_sets"]:

@@ -30,7 +30,7 @@ from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.tuning.class_gap import ClassHits, ClassSample
 
-__all__ = ["Curves", "Rows", "in_closed_form", "joined"]
+__all__ = ["LEVELS", "Curves", "Rows", "in_closed_form", "joined", "levels_around"]
 
 LEVELS = (Fraction(1, 2), Fraction(7, 10), Fraction(1), Fraction(7, 5), Fraction(2))
 """Multiples of alpha whose class gaps are averaged."""
@@ -155,6 +155,15 @@ def joined(first: Curves, second: Curves) -> Curves:
     return Curves(**arrays, classes=classes, kinds=first.kinds)
 
 
+def levels_around(alpha: Fraction, factors: Sequence[Fraction] = LEVELS) -> list[float]:
+    """Multiples of a level, none closer to 1 than half of it.
+
+    >>> levels_around(Fraction(1, 10)), levels_around(Fraction(3, 5))[-1]
+    ([0.05, 0.07, 0.1, 0.14, 0.2], 0.7)
+    """
+    return [float(min(alpha * factor, 1 - alpha / 2)) for factor in factors]
+
+
 def in_closed_form(
     rows: RankedRows,
     data: Logits,
@@ -188,7 +197,7 @@ def _some_temperatures(
     """Sizes and hits of the rows, slopes, class losses overall and of halves, and what classes show."""
     n = len(data)
     alpha = exact_level(recipe.alpha)
-    levels = [float(min(alpha * factor, 1 - alpha / 2)) for factor in (*LEVELS, *_STEPS)]
+    levels = levels_around(alpha, (*LEVELS, *_STEPS))
     targets = np.array([(1 - level) * (n + 1) for level in levels])
     shares = label_shares(rows, data.require_labels("tuning"), temperatures)
     cuts = Cuts(*np.empty((2, len(temperatures), len(levels))))
