@@ -1,0 +1,127 @@
+"""Rules that are compared: each says from a trial's calibration rows how its sets are made.
+
+A rule may choose the score and its parameters, the temperature and the level (`Way`). To add one: write a function of
+`CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Tables, figure and document have it from then on.
+"""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.integrated import Law, expected_sizes, solve_thresholds
+from thermoset.core.label_shares import SharesByTemperature, label_shares
+from thermoset.core.levels import Alpha, conformal_rank, exact_level
+from thermoset.core.pool import run_all
+from thermoset.core.scores import LAC, RAPS, Score, resolve
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.thresholds import Cuts
+from thermoset.data import Logits
+from thermoset.paper.study.measure import Measured, Settings, calibration_rows
+from thermoset.sweeping.own import Way
+
+__all__ = ["CHOOSERS", "CalibrationRows", "Rule", "at_temperatures", "chosen_rules", "stricter_lac", "tuned_raps"]
+
+PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
+"""What RAPS tries (Angelopoulos et al. 2021, appendix E)."""
+_STRICTER = (Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))  # of alpha
+
+
+class Rule(NamedTuple):
+    """A rule as cells name it: `name` for the rule, `method` for the score; and how it makes the sets of each trial."""
+
+    name: str
+    method: str
+    ways: tuple[Way, ...]
+
+    @property
+    def temperatures(self) -> Floats:
+        """Of each trial."""
+        return np.array([way.temperature for way in self.ways])
+
+
+class CalibrationRows(NamedTuple):
+    """What a rule may look at: the calibration rows of a trial, the alpha promised, T* by NLL, and a seed."""
+
+    rows: Logits
+    alpha: Alpha
+    calibrated: float
+    seed: int
+
+
+def at_temperatures(name: str, method: str, temperatures: Floats, alpha: Alpha) -> Rule:
+    """A rule that chooses the temperature of a score alone."""
+    return Rule(name, method, tuple(Way(float(t), (resolve(method),), (alpha,)) for t in temperatures))
+
+
+def stricter_lac(temperatures: Floats, alpha: Alpha) -> Iterator[Rule]:
+    """LAC at these temperatures with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked.
+
+    >>> [rule.name for rule in stricter_lac(np.ones(1), 0.1)]
+    ['T*, alpha 0.08', 'T*, alpha 0.06', 'T*, alpha 0.04']
+    """
+    for factor in _STRICTER:
+        level = factor * exact_level(alpha)
+        ways = tuple(Way(float(t), (LAC(),), (level,)) for t in temperatures)
+        yield Rule(f"T*, alpha {float(level):g}", "lac", ways)
+
+
+def tuned_raps(given: CalibrationRows) -> Way:
+    """RAPS with parameters as its authors tune them for size (Angelopoulos et al. 2021, appendix E), at T = 1.
+
+    k_reg is the order statistic of the ranks of the labels, k = ceil((n + 1)(1 - alpha)); the penalty is the one of
+    `PENALTIES` with the smallest sets on the same rows, which set the threshold too. u is integrated out.
+    """
+    one, rows = np.ones(1), RankedRows(ArrayRows(given.rows.logits))
+    shares = label_shares(rows, given.rows.require_labels("the study"), one)
+    k_reg = rank_quantile(shares.all.rank, given.alpha)
+    scores = [RAPS(penalty, k_reg) for penalty in PENALTIES]
+    sizes = [_mean_size(score, rows, shares, given.alpha) for score in scores]
+    return Way(1.0, (scores[int(np.argmin(sizes))],), (given.alpha,))
+
+
+def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
+    """The k-th smallest of n ranks, k = ceil((n + 1)(1 - alpha)), or the largest where k exceeds n.
+
+    >>> rank_quantile(np.array([1, 4, 1, 2, 1, 1, 3, 1, 2]), 0.2)  # k = 8 of 9: 1 1 1 1 1 2 2 3 4
+    3
+    """
+    k = min(conformal_rank(len(ranks), alpha), len(ranks))
+    return int(np.partition(ranks, k - 1)[k - 1])
+
+
+def _mean_size(score: Score, rows: RankedRows, shares: SharesByTemperature, alpha: Alpha) -> float:
+    """Mean size of the sets of these rows at T = 1, with the threshold they set themselves."""
+    n, law = rows.source.n_rows, Law(score.formula, drawn=True)
+    cuts, sizes = Cuts(np.empty((1, 1)), np.empty((1, 1))), np.empty(n)
+    target = float((1 - exact_level(alpha)) * (n + 1))
+    solve_thresholds(law, shares.at(0), np.array([target]), Cuts(cuts.value[0], cuts.refine[0]))
+
+    def keep(some: Floats, place: slice) -> None:
+        sizes[place] = some[0, 0]
+
+    expected_sizes(rows, shares, np.ones(1), law, cuts, keep)
+    return float(sizes.mean())
+
+
+Chooser = Callable[[CalibrationRows], Way]
+"""A rule: calibration rows of a trial -> how its sets are made."""
+
+CHOOSERS: dict[tuple[str, str], Chooser] = {("own tuning", "raps"): tuned_raps}
+"""Rules that choose more than a temperature, by name and by what cells call the score ("auto" if that is chosen)."""
+
+
+def chosen_rules(data: Logits, found: Measured, settings: Settings) -> Iterator[Rule]:
+    """What every rule of `CHOOSERS` chooses in each trial."""
+    alpha, _ = settings.main
+    for (name, method), chooser in CHOOSERS.items():
+        ways: list[Way] = [Way(1.0, (), ())] * settings.trials
+
+        def work(t: int, rows: Ints, chooser: Chooser = chooser, ways: list[Way] = ways) -> None:
+            ways[t] = chooser(CalibrationRows(data.take(rows), alpha, float(found.trial_nll[t]), t))
+
+        run_all([partial(work, t, rows) for t, rows in enumerate(calibration_rows(data, settings))])
+        yield Rule(name, method, tuple(ways))
