@@ -60,6 +60,15 @@ class RuleComparison:
     rules: tuple[Rule, ...]
     single_trials: Sweep
 
+    def by_rule(self, cp: int) -> dict[tuple[str, str], dict[str, Cell]]:
+        """Cells of our own conventions, by score and rule, then by metric; a score's rules stand together."""
+        mine = [cell for cell in self.cells if (cell.mode, cell.cp_percent) == ("exact", cp)]
+        order = list(dict.fromkeys(cell.method for cell in mine))
+        found: dict[tuple[str, str], dict[str, Cell]] = {}
+        for cell in sorted(mine, key=lambda cell: order.index(cell.method)):  # stable: rules keep their order
+            found.setdefault((cell.method, cell.at), {})[cell.metric] = cell
+        return found
+
 
 def few_trials(data: Logits, settings: Settings) -> int:
     """Trials of what is slow: as many as asked for, or fewer on a large file."""

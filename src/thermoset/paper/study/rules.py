@@ -23,11 +23,38 @@ from thermoset.data import Logits
 from thermoset.paper.study.measure import Measured, Settings, calibration_rows
 from thermoset.sweeping.own import Way
 
-__all__ = ["CHOOSERS", "CalibrationRows", "Rule", "at_temperatures", "chosen_rules", "stricter_lac", "tuned_raps"]
+__all__ = [
+    "CHOOSERS",
+    "CalibrationRows",
+    "Rule",
+    "at_temperatures",
+    "chosen_rules",
+    "rule_label",
+    "stricter_lac",
+    "tuned_raps",
+]
 
 PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
 """What RAPS tries (Angelopoulos et al. 2021, appendix E)."""
+_LABELS = {
+    ("exact", "t_hat"): "T-hat of appendix C",
+    ("exact", "conf_ts"): "ConfTS",
+    ("exact", "own tuning"): "its authors' tuning",
+    ("exact", "mondrian"): "Mondrian",
+    ("exact", "clustered"): "clustered",
+    ("published", "t_hat"): "T = 1, as the printed T-hat",
+    ("published", "mondrian"): "Mondrian, clamped",
+}
 _STRICTER = (Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))  # of alpha
+
+
+def rule_label(mode: str, name: str) -> str:
+    """What readers see for a rule.
+
+    >>> rule_label("exact", "conf_ts"), rule_label("exact", "T = 1")
+    ('ConfTS', 'T = 1')
+    """
+    return _LABELS.get((mode, name), name)
 
 
 class Rule(NamedTuple):
