@@ -6,8 +6,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset.core.scores import APS, LAC, RAPS
-from thermoset.sweeping import Protocol, draw_trial, measure_trials, sweep
-from thermoset.sweeping.own import Way, measure_ways
+from thermoset.sweeping import Protocol, Way, draw_trial, measure_trials, measure_ways, sweep
 
 METHODS, ALPHAS = ("lac", "aps", "raps_published"), (0.1, 0.2)
 

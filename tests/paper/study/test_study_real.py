@@ -12,8 +12,7 @@ from thermoset.paper.study.cells import table_cells
 from thermoset.paper.study.comparison import _by_class
 from thermoset.paper.study.measure import METHODS, measure
 from thermoset.paper.study.row_by_row import low_temperatures, size_differences
-from thermoset.sweeping import Protocol, measure_trials
-from thermoset.sweeping.own import Way, measure_ways
+from thermoset.sweeping import Protocol, Way, measure_trials, measure_ways
 
 METRICS = [metric.name for metric in swept_metrics()]
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}

@@ -22,8 +22,7 @@ from thermoset.paper.study.measure import METHODS, Measured, Settings, Tell, cal
 from thermoset.paper.study.mondrian import KINDS, count_sets
 from thermoset.paper.study.published import Pair
 from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter_lac
-from thermoset.sweeping import OwnTemperatures, Sweep
-from thermoset.sweeping.own import measure_ways
+from thermoset.sweeping import OwnTemperatures, Sweep, measure_ways
 from thermoset.tuning import default_grid, read_preference
 from thermoset.tuning.closed_form import Curves, Rows
 from thermoset.tuning.search import Search, Steps, find
@@ -80,15 +79,15 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
     """Measure every rule at the sizes of the conformal set that the table has (as far as they were asked for)."""
     alpha, middle = settings.main
     conf_ts_ = _conf_ts_temperatures(data, settings)
-    rules = [at_temperatures("conf_ts", method, conf_ts_, alpha) for method in ("aps", "raps")]
+    rules = [at_temperatures("conf_ts", ("aps", "raps"), conf_ts_, alpha)]
     tell("ConfTS")
     rules.extend(_our_rules(data, found, settings))
     tell("our choices")
     chosen = tuple(chosen_rules(data, found, settings))
-    rules.extend((*chosen, *stricter_lac(found.trial_ece, alpha)))
+    rules.extend((*chosen, stricter_lac(found.trial_ece, alpha)))
     tell("other rules")
     temperatures = {"T = 1": np.ones(settings.trials), "T*": found.trial_ece}
-    temperatures.update({rule.name: rule.temperatures for rule in rules})
+    temperatures.update({name: rule.temperatures for rule in rules for _, name in rule.names})
     cells: list[Cell] = []
     curves = {}
     for cp in (cp for cp in _CP if cp in settings.cp_percents):
@@ -96,7 +95,7 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
         temperatures[f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
         tell(f"appendix C, CP {cp}%")
         cells.extend(_fixed(found, pair, settings, cp))
-        for rule in (*rules, at_temperatures("t_hat", "raps", temperatures[f"t_hat, CP {cp}%"], alpha)):
+        for rule in (*rules, at_temperatures("t_hat", ("raps",), temperatures[f"t_hat, CP {cp}%"], alpha)):
             cells.extend(_measured(data, pair, settings, cp, rule))
     if curves:
         cells.extend(_by_class(data, pair, settings, list(curves)))
@@ -136,7 +135,7 @@ def _our_rules(data: Logits, found: Measured, settings: Settings) -> Iterator[Ru
     few, budget = few_trials(data, settings), f"size<={_size_budget(found, settings):.3g}"
     trials = {"coverage": few, budget: few, _GAP_BUDGET: min(few, _GAP_SEARCHES)}
     for prefer, temperatures in _our_choices(data, found, settings, trials).items():
-        yield at_temperatures(f"choose {prefer}", "raps", temperatures, settings.main[0])
+        yield at_temperatures(f"choose {prefer}", ("raps",), temperatures, settings.main[0])
 
 
 def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict[str, int]) -> dict[str, Floats]:
@@ -173,11 +172,13 @@ def _named(found: Measured) -> tuple[tuple[str, dict[int, OwnTemperatures]], ...
 
 def _measured(data: Logits, pair: Pair | None, settings: Settings, cp: int, rule: Rule) -> Iterator[Cell]:
     """A rule, against what was promised, whatever level it chose."""
-    alpha = settings.main[0]
-    part = measure_ways(data, rule.ways, (alpha,), settings.protocol(cp))
-    for metric in COMPARED:
-        values = part.of(metric)[0, 0]
-        yield cell_of_trials(pair, Place("exact", metric, rule.method, rule.name, alpha, cp), values)
+    alpha, first = settings.main[0], rule.ways[0]
+    part = measure_ways(data, rule.ways, (alpha,) * len(first.levels), settings.protocol(cp))
+    places = np.ndindex(len(first.scores), len(first.levels))
+    for (method, name), (m, a) in zip(rule.names, places, strict=True):
+        for metric in COMPARED:
+            values = part.of(metric)[m, a]
+            yield cell_of_trials(pair, Place("exact", metric, method, name, alpha, cp), values)
 
 
 def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int]) -> Iterator[Cell]:

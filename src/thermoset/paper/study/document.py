@@ -13,8 +13,7 @@ from thermoset.core.levels import exact_level
 from thermoset.paper.study.claims import Claim
 from thermoset.paper.study.pairs import PairStudy
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
-from thermoset.sweeping import Sweep, median_of_means, standard_error
-from thermoset.sweeping.own import Way
+from thermoset.sweeping import Sweep, Way, median_of_means, standard_error
 
 __all__ = ["study_json"]
 
@@ -54,7 +53,9 @@ def _pair(study: PairStudy) -> dict[str, Any]:
         "cells": [asdict(cell) for cell in study.cells],
         "comparison": [asdict(cell) for cell in study.comparison.cells],
         "chosen_temperatures": study.comparison.temperatures,
-        "chosen_sets": {rule.name: [_way(way) for way in rule.ways] for rule in study.comparison.rules},
+        "chosen_sets": {
+            name: [_way(way) for way in rule.ways] for rule in study.comparison.rules for _, name in rule.names
+        },
         "curves": {f"cp_{cp}": _curves(curves) for cp, curves in found.curves.items()},
         "single_trials": _runs(study.comparison.single_trials),
         "size_differences": [_differences(one) for one in study.differences],

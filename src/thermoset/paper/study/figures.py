@@ -65,7 +65,7 @@ def captions(settings: Settings) -> dict[str, str]:
         "bound": "Section 4: the bound b(T) on the margin",
         "low-temperatures": "Appendix B.5: very low temperatures, by a plain softmax and as computed here "
         f"(alpha = {alpha:g}, CP {cp}%)",
-        "rules": f"What the sets of every rule cost whom, with 2 standard errors (alpha = {alpha:g})",
+        "rules": f"Every rule: size, coverage, and who pays for them (alpha = {alpha:g})",
         "single-trials": "Appendix C: curves of single trials from calibration and CP rows alone "
         f"(alpha = {alpha:g}, CP {cp}%)",
     }

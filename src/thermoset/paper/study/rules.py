@@ -4,7 +4,7 @@ A rule may choose the score and its parameters, the temperature and the level (`
 `CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Tables, figure and document have it from then on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.paper.study.measure import Measured, Settings, calibration_rows
-from thermoset.sweeping.own import Way
+from thermoset.sweeping import Way
 
 __all__ = [
     "CHOOSERS",
@@ -58,10 +58,12 @@ def rule_label(mode: str, name: str) -> str:
 
 
 class Rule(NamedTuple):
-    """A rule as cells name it: `name` for the rule, `method` for the score; and how it makes the sets of each trial."""
+    """How a rule makes the sets of each trial; rules that share their temperatures are one, and measured at once.
 
-    name: str
-    method: str
+    names : what cells call the score and the rule, for each score and level of its ways, levels within scores.
+    """
+
+    names: tuple[tuple[str, str], ...]
     ways: tuple[Way, ...]
 
     @property
@@ -79,21 +81,23 @@ class CalibrationRows(NamedTuple):
     seed: int
 
 
-def at_temperatures(name: str, method: str, temperatures: Floats, alpha: Alpha) -> Rule:
-    """A rule that chooses the temperature of a score alone."""
-    return Rule(name, method, tuple(Way(float(t), (resolve(method),), (alpha,)) for t in temperatures))
+def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
+    """A rule that chooses the temperature of scores alone."""
+    scores = tuple(resolve(method) for method in methods)
+    return Rule(
+        tuple((method, name) for method in methods), tuple(Way(float(t), scores, (alpha,)) for t in temperatures)
+    )
 
 
-def stricter_lac(temperatures: Floats, alpha: Alpha) -> Iterator[Rule]:
+def stricter_lac(temperatures: Floats, alpha: Alpha) -> Rule:
     """LAC at these temperatures with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked.
 
-    >>> [rule.name for rule in stricter_lac(np.ones(1), 0.1)]
+    >>> [name for _, name in stricter_lac(np.ones(1), 0.1).names]
     ['T*, alpha 0.08', 'T*, alpha 0.06', 'T*, alpha 0.04']
     """
-    for factor in _STRICTER:
-        level = factor * exact_level(alpha)
-        ways = tuple(Way(float(t), (LAC(),), (level,)) for t in temperatures)
-        yield Rule(f"T*, alpha {float(level):g}", "lac", ways)
+    levels = tuple(factor * exact_level(alpha) for factor in _STRICTER)
+    names = tuple(("lac", f"T*, alpha {float(level):g}") for level in levels)
+    return Rule(names, tuple(Way(float(t), (LAC(),), levels) for t in temperatures))
 
 
 def tuned_raps(given: CalibrationRows) -> Way:
@@ -137,18 +141,18 @@ def _mean_size(score: Score, rows: RankedRows, shares: SharesByTemperature, alph
 Chooser = Callable[[CalibrationRows], Way]
 """A rule: calibration rows of a trial -> how its sets are made."""
 
-CHOOSERS: dict[tuple[str, str], Chooser] = {("own tuning", "raps"): tuned_raps}
-"""Rules that choose more than a temperature, by name and by what cells call the score ("auto" if that is chosen)."""
+CHOOSERS: dict[tuple[str, str], Chooser] = {("raps", "own tuning"): tuned_raps}
+"""Rules that choose more than a temperature, by what cells call the score ("auto" if that is chosen) and the rule."""
 
 
 def chosen_rules(data: Logits, found: Measured, settings: Settings) -> Iterator[Rule]:
     """What every rule of `CHOOSERS` chooses in each trial."""
     alpha, _ = settings.main
-    for (name, method), chooser in CHOOSERS.items():
+    for name, chooser in CHOOSERS.items():
         ways: list[Way] = [Way(1.0, (), ())] * settings.trials
 
         def work(t: int, rows: Ints, chooser: Chooser = chooser, ways: list[Way] = ways) -> None:
             ways[t] = chooser(CalibrationRows(data.take(rows), alpha, float(found.trial_nll[t]), t))
 
         run_all([partial(work, t, rows) for t, rows in enumerate(calibration_rows(data, settings))])
-        yield Rule(name, method, tuple(ways))
+        yield Rule((name,), tuple(ways))
