@@ -48,16 +48,16 @@ class RuleComparison:
         Of the tables: every rule, for each size of the conformal set.
     temperatures
         Of each trial, by name of the rule.
-    rules
-        Those that choose more than a temperature, with what they chose in each trial.
     single_trials
         The curves of appendix C.
+    rules
+        Those that choose more than a temperature, with what they chose in each trial.
     """
 
     cells: tuple[Cell, ...]
     temperatures: dict[str, Floats]
-    rules: tuple[Rule, ...]
     single_trials: Sweep
+    rules: tuple[Rule, ...] = ()
 
     def by_rule(self, cp: int) -> dict[tuple[str, str], dict[str, Cell]]:
         """Cells of our own conventions, by score and rule, then by metric; a score's rules stand together."""
@@ -101,7 +101,7 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
         cells.extend(_by_class(data, pair, settings, list(curves)))
     tell("sets by class")
     single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), alpha)
-    return RuleComparison(tuple(cells), temperatures, chosen, single)
+    return RuleComparison(tuple(cells), temperatures, single, chosen)
 
 
 def _size_budget(found: Measured, settings: Settings) -> float:
