@@ -41,6 +41,17 @@ def reference_top_gap(sets, labels, alpha):
     return sum(worst) / len(worst)
 
 
+def reference_worst_tenth(sets, labels):
+    m = max(round(Fraction(len(sets[0]), 10)), 1)
+    least = []
+    for c in range(len(sets[0])):
+        rows = [i for i in range(len(sets)) if labels[i] == c]
+        if rows:
+            least.append(Fraction(sum(bool(sets[i][c]) for i in rows), len(rows)))
+    least = sorted(least)[:m]
+    return sum(least) / len(least)
+
+
 def reference_sscv(sets, labels, alpha):
     worst = Fraction(0)
     for low, high in [(0, 1), (2, 3), (4, 10), (11, 100), (101, 10**9)]:
@@ -66,6 +77,7 @@ def test_every_metric_agrees_with_loops_and_fractions(problem, alpha):
         "avg_coverage_gap": sum(gaps) / len(gaps),
         "top_coverage_gap": reference_top_gap(sets, labels, alpha),
         "sscv": reference_sscv(sets, labels, alpha),
+        "worst_tenth_coverage": reference_worst_tenth(sets, labels),
     }
     assert expected.keys() == OF_SETS.keys()
     for name, metric in OF_SETS.items():
@@ -106,6 +118,43 @@ def test_top_coverage_gap_by_hand():
         sets[row, labels[row]] = True
     assert metrics.top_coverage_gap(sets, labels, 0.25) == 0.375
     assert metrics.avg_coverage_gap(sets, labels, 0.25) == pytest.approx(1 / 3, abs=1e-15)
+
+
+def test_worst_tenth_by_hand():
+    # C = 20: m = 2. Classes 0, 1, 2 have 4 rows each with 4, 2, 1 hits, the others none: coverages 1, 1/2, 1/4.
+    # Covered least are two of the three: (1/2 + 1/4) / 2 = 3/8. A class covered too much is no fault here.
+    labels = np.repeat([0, 1, 2], 4)
+    sets = np.zeros((12, 20), dtype=bool)
+    for row in [0, 1, 2, 3, 4, 5, 8]:
+        sets[row, labels[row]] = True
+    assert metrics.worst_tenth_coverage(sets, labels) == 0.375
+    assert metrics.worst_tenth_coverage(sets[:, :14], labels) == 0.25  # 1.4 classes are one
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "m"), [(1, 1), (5, 1), (14, 1), (15, 2), (16, 2), (25, 2), (26, 3), (77, 8), (100, 10), (1000, 100)]
+)
+def test_worst_tenth_averages_the_right_number_of_classes(n_classes, m):
+    # The m smallest coverages are 0, the rest 1: averaging m gives 0, averaging m + 1 gives more.
+    coverage = np.ones(n_classes)
+    coverage[:m] = 0
+    assert metrics.worst_tenth(coverage, n_classes) == 0
+    coverage[0] = 1
+    assert metrics.worst_tenth(coverage, n_classes) == pytest.approx(1 / m if n_classes > 1 else 1, abs=1e-15)
+
+
+def test_worst_tenth_with_fewer_classes_present_than_m():
+    # C = 100: m = 10, but two classes are present: (0.5 + 0.25) / 2. Left out or NaN is the same.
+    coverage = np.full((2, 100), np.nan)
+    coverage[0, [3, 70]] = 0.5, 0.25
+    np.testing.assert_array_equal(metrics.worst_tenth(coverage, 100), [0.375, np.nan])
+    assert metrics.worst_tenth([0.5, 0.25], 100) == 0.375
+
+
+@pytest.mark.parametrize("coverage", [0.5, [], [1.5], [-0.1], ["a"]])
+def test_worst_tenth_refuses_what_is_no_coverage(coverage):
+    with pytest.raises(InputError, match="coverage must be"):
+        metrics.worst_tenth(coverage, 3)
 
 
 @pytest.mark.parametrize(

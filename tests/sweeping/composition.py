@@ -15,7 +15,7 @@ def measure(model, sets, labels, alpha):
     q = np.atleast_1d(model.threshold_)
     finite = q[np.isfinite(q)]
     names = ("avg_size", "marginal_coverage", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap")
-    found = {name: METRICS[name](sets, labels, alpha) for name in (*names, "empty_share")}
+    found = {name: METRICS[name](sets, labels, alpha) for name in (*names, "empty_share", "worst_tenth_coverage")}
     return {**found, "threshold": float(finite.mean() if finite.size else q.max())}
 
 

@@ -21,6 +21,7 @@ INTEGRATED = (
     "integrated_top_coverage_gap",
     "integrated_avg_coverage_gap",
     "integrated_squared_coverage_gap",
+    "integrated_worst_tenth_coverage",
 )
 THRESHOLD = [metric.name for metric in metrics.swept_metrics()].index("threshold")
 METHODS = (*SCORES, RAPS(penalty=0.1, k_reg=1))
@@ -307,7 +308,7 @@ def test_integrating_leaves_the_reported_class_gaps_and_thresholds_drawn():
     smooth = sweep(logits, labels, grid, COMPILED, [0.1, 0.2], 5, evaluation="integrated")
     assert drawn.metrics == tuple(metric.name for metric in metrics.swept_metrics())
     assert smooth.metrics == drawn.metrics + INTEGRATED
-    for name in ("top_coverage_gap", "avg_coverage_gap", "threshold"):
+    for name in ("top_coverage_gap", "avg_coverage_gap", "worst_tenth_coverage", "threshold"):
         k = drawn.metrics.index(name)
         assert drawn.trial_values[:, :, :, k].tobytes() == smooth.trial_values[:, :, :, k].tobytes(), name
     for name in ("avg_size", "marginal_coverage", "empty_share"):
@@ -411,7 +412,8 @@ def test_an_error_in_progress_stops_the_sweep():
 def test_metrics_are_those_of_the_library():
     logits, labels = generated(400, 10)
     result = sweep(logits, labels, [1.0], ["aps"], trials=2, evaluation="integrated")
-    assert set(metrics.METRICS) - set(result.metrics) == {"sscv"}  # which needs the size of every set
+    # which need the size of every set, and the ranks of labels
+    assert set(metrics.METRICS) - set(result.metrics) == {"sscv", "left_out_share"}
     assert set(result.metrics) < set(metrics.METRICS)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thermoset.core.levels import conformal_rank
-from thermoset.tuning.worst_classes import ClassMisses, assured, tenth_of, tenths
+from thermoset.tuning.worst_classes import ClassMisses, assured, tenth_of, tenths, with_more_rows
 
 ALPHA, LAXER, TARGET = "0.06", 0.18, 0.87
 
@@ -77,12 +77,21 @@ def test_classes_without_rows_are_as_unknown_as_they_are():
 
 def test_more_rows_and_stricter_levels_make_surer():
     rng = np.random.default_rng(4)
-    misses, worst = drawn(rng, 100, 20, 0.3)
-    target = worst - 0.02
-    few, many = (assured(misses.times(f), ALPHA, target, int(2000 * f), seed=0) for f in (1.0, 20.0))
-    assert few < many
+    misses, _ = drawn(rng, 100, 20, 0.3)
+    target = float(np.quantile(tenths(misses, ALPHA, 2000, seed=0).worst, 0.4))
+    few = assured(misses, ALPHA, target, 2000, seed=0)
+    assert few < assured(with_more_rows(misses, 20.0, seed=0), ALPHA, target, 40_000, seed=0)
     stricter = ClassMisses(misses.counts, misses.near / 2, misses.far, 100)
     assert assured(stricter, "0.03", target, 2000, seed=0) > few
+
+
+def test_more_rows_show_less_chance_not_the_same_chance_again():
+    """Classes that are all alike look different on ten rows each; a hundred times as many rows would not show that."""
+    misses, _ = drawn(np.random.default_rng(0), 100, 10, 0.0)
+    more = with_more_rows(misses, 100.0, seed=0)
+    spread = [float(np.std(one.near / one.counts)) for one in (misses, more)]
+    assert spread[1] < 0.6 * spread[0]
+    assert more.near.sum() / more.counts.sum() == pytest.approx(misses.near.sum() / misses.counts.sum(), rel=0.3)
 
 
 def test_the_same_rows_give_the_same_bits():

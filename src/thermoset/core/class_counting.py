@@ -34,11 +34,15 @@ __all__ = ["count_class_sets"]
 
 
 class TrialBlock(NamedTuple):
-    """Ranked rows, the label at each place, rows' own labels, u in each trial, and 1 where one evaluates the row."""
+    """Ranked rows, the label at each place, rows' own labels, the groups in which their misses are counted.
+
+    u : in each trial; seen : 1 where a trial evaluates the row, else 0.
+    """
 
     ranked: Floats
     order: Ints
     label: Ints
+    group: Ints
     u: Floats
     seen: Floats
 
@@ -211,7 +215,7 @@ def _count_block(block: TrialBlock, temperatures: Floats, scores: Formulas, cuts
                         size[t] = infinite[t]
                     _fill_line(at, formula, block.order[i], line)
                     _fill_hits(at, formula, position, label, line)
-                    counts = tally.size[m, j, a], tally.empty[m, j, a], tally.missed[m, j, a, label]
+                    counts = tally.size[m, j, a], tally.empty[m, j, a], tally.missed[m, j, a, block.group[i]]
                     _tally_line(line, *counts)
 
 
@@ -221,26 +225,33 @@ def count_class_sets(
     levels: Levels,
     trials: Trials,
     *,
+    groups: Ints | None = None,
     n_jobs: int | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Counted:
-    """What the sets of the evaluation rows of every trial hold, under thresholds (scores, T, alphas, C, trials)."""
+    """What the sets of the evaluation rows of every trial hold, under thresholds (scores, T, alphas, C, trials).
+
+    `groups` (n,) says where each row's miss is counted, as the columns of `Trials.counts` number them: in its class if
+    left out.
+    """
     unbounded = np.isposinf(levels.cuts.value)
     value, bounded = (np.where(unbounded, instead, levels.cuts.value) for instead in (np.nan, -np.inf))
     most = bounded.max(axis=4)
     infinite = np.count_nonzero(unbounded, axis=3).astype(np.float64)
     cuts = ClassCuts(value, levels.cuts.refine, infinite, bounded.min(axis=4), most, most.max(axis=3))
     given, own = formulas(levels.scores), numbered(labels)
+    group = own if groups is None else numbered(groups)
     shape = infinite.shape
 
     def tally() -> Tally:
-        return Tally(np.zeros(shape), np.zeros(shape), np.zeros(value.shape, dtype=np.int32))
+        missed = np.zeros((*shape[:3], trials.counts.shape[1], shape[3]), dtype=np.int32)
+        return Tally(np.zeros(shape), np.zeros(shape), missed)
 
     tallies = PerThread(tally)
 
     def work(block: Block, place: slice) -> None:
         u, seen = drawn_block(trials.draws, place), trials.evaluation[place].astype(np.float64)
-        some = TrialBlock(*ascending(block), own[place], u, seen)
+        some = TrialBlock(*ascending(block), own[place], group[place], u, seen)
         _count_block(some, levels.temperatures, given, cuts, tallies.mine())
 
     for_blocks(source, work, n_jobs=n_jobs, progress=progress)

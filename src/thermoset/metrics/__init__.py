@@ -3,9 +3,11 @@
 =====================  ==================================================================================
 of sets                `avg_size`, `empty_share`, `marginal_coverage`, `marginal_coverage_gap`,
                        `class_coverage`, `top_coverage_gap`, `avg_coverage_gap`,
+                       `worst_tenth_coverage`,
                        `size_stratified_coverage`, `size_stratified_coverage_violation`
 records of all these   `METRICS`, by name, each a `Metric` with title and unit; `swept_metrics`
-of counts              `SetCounts`, `counts_of_sets`: what the formulas read; `coverage_gaps`, `top_gap`, `avg_gap`
+of counts              `SetCounts`, `counts_of_sets`: what the formulas read; `coverage_gaps`, `top_gap`, `avg_gap`,
+                       `worst_tenth`
 of probabilities       `reliability_table`, `reliability_from_confidence`, `expected_calibration_error`,
                        `negative_log_likelihood`, `brier_score`, `top_k_accuracy`
 laws and intervals     `conformal_coverage_distribution`, `coverage_law`, `coverage_interval`,
@@ -21,7 +23,7 @@ Coverages and gaps are fractions, not percent. Labels are column indices.
 (1.3333333333333333, 1.0)
 """
 
-from thermoset.metrics.counts import SIZE_STRATA, SetCounts, avg_gap, coverage_gaps, top_gap
+from thermoset.metrics.counts import SIZE_STRATA, SetCounts, avg_gap, coverage_gaps, top_gap, worst_tenth
 from thermoset.metrics.laws import (
     Interval,
     Intervals,
@@ -56,6 +58,7 @@ from thermoset.metrics.of_sets import (
     size_stratified_coverage,
     size_stratified_coverage_violation,
     top_coverage_gap,
+    worst_tenth_coverage,
 )
 from thermoset.metrics.planning import Plan, coverage_half_width, plan
 from thermoset.metrics.registry import METRICS, Metric, swept_metrics
@@ -101,4 +104,6 @@ __all__ = [
     "top_coverage_gap",
     "top_gap",
     "top_k_accuracy",
+    "worst_tenth",
+    "worst_tenth_coverage",
 ]

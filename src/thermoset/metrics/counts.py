@@ -29,12 +29,15 @@ __all__ = [
     "coverage_gaps",
     "empty_part",
     "gaps_to",
+    "left_out_part",
     "mean_size",
     "squared_class_gap",
     "threshold",
     "top_class_gap",
     "top_gap",
+    "worst_classes",
     "worst_stratum_gap",
+    "worst_tenth",
 ]
 
 SIZE_STRATA = (0, 2, 4, 11, 101)
@@ -67,6 +70,8 @@ class SetCounts:
         Of the scores; with several, the mean of the finite ones, and infinite where there are none.
     stratum_rows, stratum_hits : (..., strata)
         Rows and hits by size of the set, in the strata of `SIZE_STRATA`.
+    top_missed : (...)
+        Rows whose top label is their own and is not in their set.
     """
 
     rows: Ints
@@ -77,6 +82,7 @@ class SetCounts:
     threshold: Floats = field(default_factory=_unknown)
     stratum_rows: Ints = field(default_factory=_no_strata)
     stratum_hits: Floats | Ints = field(default_factory=_unknown)
+    top_missed: Floats | Ints = field(default_factory=_unknown)
 
     @cached_property
     def total(self) -> Ints:
@@ -84,9 +90,14 @@ class SetCounts:
         return np.asarray(self.rows.sum(axis=-1))
 
     @cached_property
+    def class_coverage(self) -> Floats:
+        """Coverage of each class, (..., C); NaN for classes without rows."""
+        return ratio(self.hits, self.rows)
+
+    @cached_property
     def class_gaps(self) -> Floats:
         """Absolute gap of the coverage of each class, (..., C); NaN for classes without rows."""
-        return gaps_to(self.promised, self.hits, self.rows)
+        return np.abs(self.class_coverage - self.promised)
 
 
 Formula = Callable[[SetCounts], Floats]
@@ -131,6 +142,16 @@ def avg_class_gap(counts: SetCounts) -> Floats:
 def squared_class_gap(counts: SetCounts) -> Floats:
     """Mean squared gap of the classes present."""
     return avg_gap(counts.class_gaps**2)
+
+
+def worst_classes(counts: SetCounts) -> Floats:
+    """Mean coverage of the tenth of classes that are covered least; see `worst_tenth`."""
+    return worst_tenth(counts.class_coverage, counts.rows.shape[-1])
+
+
+def left_out_part(counts: SetCounts) -> Floats:
+    """Share of rows whose top label is their own and is not in their set."""
+    return ratio(counts.top_missed, counts.total)
 
 
 def threshold(counts: SetCounts) -> Floats:
@@ -178,6 +199,29 @@ def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
     return _mean_where(top, top >= 0)
 
 
+def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
+    """Mean of the m smallest coverages along the last axis, m = max(round(C / 10), 1).
+
+    C is the number of classes of the problem, also when some are absent (NaN, or left out of `coverage`); with fewer
+    than m classes present it is the mean over those, with none NaN. Where C / 10 ends in a half, m is even.
+
+    >>> worst_tenth([0.75, 0.5, float("nan")], n_classes=3).tolist()
+    0.5
+    >>> worst_tenth([[0.9] * 17 + [0.75, 0.25, 0.8]], n_classes=20).tolist()
+    [0.5]
+    """
+    array = _check_classes(coverage, "coverage", "Pass hits / rows of each class.")
+    if (array < 0).any() or (array > 1).any():
+        worst = array[(array < 0) | (array > 1)][0]
+        raise InputError(f"coverage must be fractions from 0 to 1; got {worst:.6g}. Pass hits / rows of each class.")
+    classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
+    kept = min(max(round(classes / 10), 1), array.shape[-1])
+    # Absent classes become 2 and so sort above every coverage; the final sort is as in `top_gap`.
+    filled = np.where(np.isnan(array), 2.0, array)
+    least = np.sort(np.partition(filled, kept - 1, axis=-1)[..., :kept], axis=-1)
+    return _mean_where(least, least <= 1)
+
+
 def avg_gap(gaps: ArrayLike) -> Floats:
     """Mean of the gaps along the last axis, over the classes present (those that are not NaN).
 
@@ -189,16 +233,19 @@ def avg_gap(gaps: ArrayLike) -> Floats:
 
 
 def _check_gaps(gaps: ArrayLike) -> Floats:
-    array = as_array(gaps, "gaps")
-    if array.ndim == 0 or array.shape[-1] == 0 or array.dtype.kind not in "fiu":
-        raise InputError(
-            f"gaps must be numbers with classes on the last axis; got shape {array.shape} of {array.dtype}. "
-            "Pass what coverage_gaps returns."
-        )
-    numbers = array.astype(np.float64, copy=False)
+    numbers = _check_classes(gaps, "gaps", "Pass what coverage_gaps returns.")
     if (numbers < 0).any():
         raise InputError(f"gaps must be absolute; got {numbers.min():.6g}. Pass what coverage_gaps returns.")
     return numbers
+
+
+def _check_classes(values: ArrayLike, name: str, remedy: str) -> Floats:
+    array = as_array(values, name)
+    if array.ndim == 0 or array.shape[-1] == 0 or array.dtype.kind not in "fiu":
+        raise InputError(
+            f"{name} must be numbers with classes on the last axis; got shape {array.shape} of {array.dtype}. {remedy}"
+        )
+    return array.astype(np.float64, copy=False)
 
 
 def _mean_where(values: Floats, use: Bools) -> Floats:

@@ -29,6 +29,7 @@ __all__ = [
     "size_stratified_coverage",
     "size_stratified_coverage_violation",
     "top_coverage_gap",
+    "worst_tenth_coverage",
 ]
 
 
@@ -114,6 +115,19 @@ def top_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     0.25
     """
     return float(of.top_class_gap(_class_counts(sets, labels, alpha)))
+
+
+def worst_tenth_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
+    """Mean coverage of the tenth of classes that are covered least; see `worst_tenth`. Higher is better.
+
+    With few rows a class, some classes are covered less by chance alone, in perfect sets too.
+
+    >>> sets = [[True, False], [True, False], [False, True], [True, False]]
+    >>> worst_tenth_coverage(sets, labels=[0, 0, 1, 1])  # coverages 1 and 1/2, and one class is a tenth of two
+    0.5
+    """
+    table = class_coverage(sets, labels)
+    return float(of.worst_classes(SetCounts(table.count, table.hits)))
 
 
 def avg_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:

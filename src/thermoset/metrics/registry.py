@@ -38,9 +38,10 @@ class Metric:
         Of its values. Shares are fractions.
     of : callable
         `SetCounts` -> a number, or one for each trial.
-    needs : "counts", "sizes", "threshold" or "expectation"
+    needs : "counts", "sizes", "threshold", "ranks" or "expectation"
         What the formula reads. Plain counts are there for sets and for every sweep, sizes of single sets for sets
-        alone, thresholds for sweeps alone, counts with u integrated out for sweeps with `evaluation="integrated"`.
+        alone, thresholds for sweeps alone, the ranks of labels for `measure_trials` and the study, counts with u
+        integrated out for these and for sweeps with `evaluation="integrated"`.
     averages : bool
         Whether a sweep with `evaluation="integrated"` computes it from expected counts too. A metric that is not linear
         in hits would have another meaning then, and stays with drawn ones.
@@ -51,7 +52,7 @@ class Metric:
     about: str
     unit: Literal["labels", "share", "score"]
     of: Formula
-    needs: Literal["counts", "sizes", "threshold", "expectation"] = "counts"
+    needs: Literal["counts", "sizes", "threshold", "ranks", "expectation"] = "counts"
     averages: bool = False
 
     @property
@@ -72,12 +73,16 @@ class Metric:
     def __call__(self, sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
         """Compute it from boolean sets (n, C) and labels (n,)."""
         if not self.is_of_sets:
-            raise InputError(f"{self.name} cannot be computed from sets and labels. Use thermoset.sweep.")
+            remedy = "thermoset.study" if self.needs == "ranks" else "thermoset.sweep"
+            raise InputError(f"{self.name} cannot be computed from sets and labels. Use {remedy}.")
         return float(self.of(counts_of_sets(sets, labels, alpha)))
 
 
 _TOP = Metric("top_coverage_gap", "TopCovGap", "the worst classes", "share", of.top_class_gap)
 _AVG = Metric("avg_coverage_gap", "AvgCovGap", "all classes", "share", of.avg_class_gap)
+_WORST = Metric(
+    "worst_tenth_coverage", "coverage of the worst tenth", "the classes covered least", "share", of.worst_classes
+)
 _SQUARED = replace(_AVG, title=f"{_AVG.title} squared", of=of.squared_class_gap)
 
 
@@ -95,10 +100,13 @@ METRICS: dict[str, Metric] = {
         _AVG,
         Metric("threshold", "threshold", "", "score", of.threshold, needs="threshold"),
         Metric("empty_share", "empty", "sets without a label", "share", of.empty_part, averages=True),
+        _WORST,
+        Metric("left_out_share", "correct top label left out", "all rows", "share", of.left_out_part, needs="ranks"),
         Metric("sscv", "SSCV", "the worst size of sets", "share", of.worst_stratum_gap, needs="sizes"),
         _expected(_TOP, "integrated_top_coverage_gap"),
         _expected(_AVG, "integrated_avg_coverage_gap"),
         _expected(_SQUARED, "integrated_squared_coverage_gap"),
+        _expected(_WORST, "integrated_worst_tenth_coverage"),
     )
 }
 """Every metric of sets by name; `swept_metrics` says which of them a sweep has."""
@@ -110,7 +118,7 @@ def swept_metrics(evaluation: Literal["drawn", "integrated"] = "drawn") -> tuple
     >>> [metric.name for metric in swept_metrics()][:3]
     ['avg_size', 'marginal_coverage', 'marginal_coverage_gap']
     >>> len(swept_metrics("integrated")) - len(swept_metrics())
-    3
+    4
     """
     every = tuple(METRICS.values())
     added = tuple(metric for metric in every if metric.needs == "expectation") if evaluation == "integrated" else ()

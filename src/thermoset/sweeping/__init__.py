@@ -23,7 +23,7 @@ from thermoset.io.files import physical_memory
 from thermoset.quoting import quoted
 from thermoset.sweeping.any_score import run_any
 from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
-from thermoset.sweeping.own import OwnTemperatures, measure_trials
+from thermoset.sweeping.own import OwnTemperatures, Way, measure_trials, measure_ways
 from thermoset.sweeping.passes import AllowEmpty, SweepJob, bytes_needed, run
 from thermoset.sweeping.protocol import Protocol, Trial, draw_trial
 from thermoset.sweeping.table import Sweep, mean_over_trials, median_of_means, standard_error
@@ -36,9 +36,11 @@ __all__ = [
     "Protocol",
     "Sweep",
     "Trial",
+    "Way",
     "draw_trial",
     "mean_over_trials",
     "measure_trials",
+    "measure_ways",
     "median_of_means",
     "standard_error",
     "sweep",

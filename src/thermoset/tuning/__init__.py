@@ -48,6 +48,7 @@ __all__ = [
     "default_grid",
     "menu",
     "read_preference",
+    "settle",
 ]
 
 _COARSE = "0.3,0.5,0.75,1,1.25,1.5,1.75,2,2.5,3,4,5"  # where a temperature costs fits and predictions
@@ -120,25 +121,36 @@ def choose(
     (True, True)
     """
     preference = read_preference(prefer)
-    kinds = _kinds(recipe)
-    best = checked_temperature(calibrated)
-    _check(calibration, kinds, preference, selection, conformal)
-    coarse = not kinds[0].closed_form
-    grid = default_grid(best, coarse=coarse) if temperatures is None else checked_temperatures(temperatures)
     rows = len(calibration) if n_conformal is None else n_conformal
     fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Leave it out for as many as calibration rows.")
-    if kinds[0].closed_form:
-        _warm_up(kinds[0])
+    kinds = _kinds(recipe)
     ranked = RankedRows(ArrayRows(calibration.logits))
     search = Search(calibration, ranked, kinds[0], fresh, selection, conformal, Steps(progress))
-    search.steps.expect(FINALISTS * (len(grid) + 2 * FINER) + 5 if len(kinds) > 1 else len(grid) + 2 * FINER + 5)
-    compared = _compared(search, kinds, best, None if temperatures is None else grid)
-    found = _found(search, preference, kinds, grid, compared)
+    found, compared = settle(search, preference, kinds, calibrated, temperatures)
     result = report(search, preference, found, compared)
     search.steps.finish()
     if not result.met:
         warnings.warn(_unmet(result), BudgetWarning, stacklevel=2)
     return result
+
+
+def settle(
+    search: Search,
+    preference: Preference,
+    kinds: Sequence[Recipe],
+    calibrated: float,
+    temperatures: Iterable[float] | None = None,
+) -> tuple[Found, Compared]:
+    """What `choose` chooses, and what it was chosen from, without what is said of it."""
+    best = checked_temperature(calibrated)
+    _check(search.calibration, kinds, preference, search.selection, search.conformal)
+    coarse = not kinds[0].closed_form
+    grid = default_grid(best, coarse=coarse) if temperatures is None else checked_temperatures(temperatures)
+    if kinds[0].closed_form:
+        _warm_up(kinds[0])
+    search.steps.expect(FINALISTS * (len(grid) + 2 * FINER) + 5 if len(kinds) > 1 else len(grid) + 2 * FINER + 5)
+    compared = _compared(search, tuple(kinds), best, None if temperatures is None else grid)
+    return _found(search, preference, tuple(kinds), grid, compared), compared
 
 
 def _kinds(recipe: object) -> tuple[Recipe, ...]:

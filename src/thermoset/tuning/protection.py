@@ -21,7 +21,7 @@ from thermoset.tuning.class_gap import ClassSample
 from thermoset.tuning.closed_form import Curves
 from thermoset.tuning.points import Points, Sample, levels_between, measure
 from thermoset.tuning.search import Found
-from thermoset.tuning.worst_classes import assured
+from thermoset.tuning.worst_classes import assured, with_more_rows
 
 __all__ = ["STRICTER", "Protection", "protect"]
 
@@ -141,7 +141,7 @@ def _rows_needed(job: Protection, final: Strict, confidence: float) -> int | Non
     rows, places = len(job.everything), range(0, len(final.points.levels), 4)
     for factor in _MORE:
         for place in reversed(places):
-            misses = final.points.misses(0, place).times(factor)
+            misses = with_more_rows(final.points.misses(0, place), factor, job.seed)
             if assured(misses, final.points.levels[place], job.target, int(rows * factor), job.seed) >= confidence:
                 return int(np.ceil(rows * factor))
     return None

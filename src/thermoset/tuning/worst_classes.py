@@ -24,7 +24,7 @@ from scipy.special import gammaln
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import Alpha, conformal_rank
 
-__all__ = ["ClassMisses", "Tenths", "assured", "tenth_of", "tenths"]
+__all__ = ["ClassMisses", "Tenths", "assured", "tenth_of", "tenths", "with_more_rows"]
 
 DRAWS = 400
 _FEW_DRAWS = 48  # of the risks at the laxer level, over which the likelihood of the rest is averaged
@@ -47,10 +47,6 @@ class ClassMisses:
     near: Floats
     far: Floats
     n_classes: int
-
-    def times(self, factor: float) -> "ClassMisses":
-        """As if so many times as many rows had shown the same rates."""
-        return ClassMisses(self.counts * factor, self.near * factor, self.far * factor, self.n_classes)
 
     @property
     def whole(self) -> tuple[Floats, Floats, Floats]:
@@ -85,27 +81,56 @@ def tenths(misses: ClassMisses, alpha: Alpha, n_conformal: int, seed: int, draws
     True
     """
     rng = np.random.default_rng((seed, draws))
-    counts, near, between = misses.whole
-    pull = 1.0 / (1.0 + _FEW_CLASSES / len(counts) ** 2)
-    weight = counts / (counts + _SHY)
-    rate = max(_mean_rate(near, counts, weight), 0.3 * float(np.sum(near) / np.sum(counts)), 1e-9)
-    risk = _laxer_risks(between, counts * _mean_rate(between, counts, weight), pull, rng, draws)
-    phi, sigma = _hyper(near, counts * rate, risk[:_FEW_DRAWS], rng, draws)
-    risk = _lifted(risk, phi[:, None])
-    shape = pull / sigma[:, None]
-    missed = rate * risk * rng.gamma(shape + near, 1.0 / (shape + counts * rate * risk))
+    missed = _rates(misses, rng, draws).near
     k = conformal_rank(n_conformal, alpha)
     level = rng.beta(n_conformal + 1 - k, k, draws) if k <= n_conformal else np.zeros(draws)
-    drift = level / max(float(np.sum(near) / np.sum(counts)), 1e-9)  # coverage varies with the conformal rows
-    tenth = tenth_of(len(counts))
-    order = np.partition(missed, (tenth - 1, len(counts) - tenth), axis=1)
-    worst, best = order[:, len(counts) - tenth :].mean(axis=1), order[:, :tenth].mean(axis=1)
+    drift = level / max(float(misses.near.sum() / misses.counts.sum()), 1e-9)  # coverage varies with the conformal rows
+    worst, best = _ends(missed)
     return Tenths(np.maximum(1 - drift * worst, 0.0), 1 - drift * best)
 
 
 def assured(misses: ClassMisses, alpha: Alpha, target: float, n_conformal: int, seed: int) -> float:
     """The probability that the worst tenth will be covered at least so much."""
     return float((tenths(misses, alpha, n_conformal, seed).worst >= target).mean())
+
+
+def with_more_rows(misses: ClassMisses, factor: float, seed: int) -> ClassMisses:
+    """What so many times as many rows would show if the truth were the middle of what these make likely."""
+    drawn = _rates(misses, np.random.default_rng((seed, DRAWS)), DRAWS)
+    worst, _ = _ends(drawn.near)
+    middle = int(np.argsort(worst, kind="stable")[DRAWS // 2])
+    counts = factor * misses.whole[0]
+    near = counts * drawn.near[middle]
+    return ClassMisses(counts, near, near + counts * drawn.between[middle], misses.n_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rates:
+    """Draws of the miss rates of all classes at the level, and between it and the laxer one: (draws, C)."""
+
+    near: Floats
+    between: Floats
+
+
+def _rates(misses: ClassMisses, rng: np.random.Generator, draws: int) -> _Rates:
+    """Draw from the posterior."""
+    counts, near, between = misses.whole
+    pull = 1.0 / (1.0 + _FEW_CLASSES / len(counts) ** 2)
+    weight = counts / (counts + _SHY)
+    rate = max(_mean_rate(near, counts, weight), 0.3 * float(near.sum() / counts.sum()), 1e-9)
+    beyond = _mean_rate(between, counts, weight)
+    risk = _laxer_risks(between, counts * beyond, pull, rng, draws)
+    phi, sigma = _hyper(near, counts * rate, risk[:_FEW_DRAWS], rng, draws)
+    own, shape = _lifted(risk, phi[:, None]), pull / sigma[:, None]
+    return _Rates(rate * own * rng.gamma(shape + near, 1.0 / (shape + counts * rate * own)), beyond * risk)
+
+
+def _ends(missed: Floats) -> tuple[Floats, Floats]:
+    """Mean miss rate of the tenth of classes missed most, and of the one missed least: (draws,) each."""
+    n_classes = missed.shape[1]
+    tenth = tenth_of(n_classes)
+    order = np.partition(missed, (tenth - 1, n_classes - tenth), axis=1)
+    return order[:, n_classes - tenth :].mean(axis=1), order[:, :tenth].mean(axis=1)
 
 
 def _mean_rate(misses: Floats, counts: Floats, weight: Floats) -> float:

@@ -1,6 +1,7 @@
 """The folder a study leaves, and the command."""
 
 import csv
+import itertools
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ from law import generated
 from parts import require
 from thermoset.cli import main
 from thermoset.paper.study import Settings, _names, logits_files, recognise, study, study_logits
+from thermoset.paper.study.cells import COMPARED
 from thermoset.paper.study.printouts import PrintedTable
 from thermoset.paper.study.tables import _printed_probs
 
@@ -26,8 +28,9 @@ from thermoset.paper.study.figures import drawn_figures  # noqa: E402 (needs the
 SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
 FIGURES = {
     "bound", "curves-alpha-0.1", "curves-alpha-0.05", "differences", "last-index", "low-temperatures", "margins",
-    "reliability", "single-trials",
+    "reliability", "rules", "single-trials",
 }  # fmt: skip
+COSTS = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "left_out_share", "top_coverage_gap")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +108,8 @@ def test_a_score_has_one_colour_in_every_figure_and_legends_cover_nothing(done, 
     figures = {name: draw() for name, draw in drawn_figures(ts.load(folder / "mine.npz"), found).items()}
     ours = {name: figure for name, figure in figures.items() if name not in ("margins", "last-index", "bound")}
     assert not any(ax.get_legend() for figure in ours.values() for ax in figure.axes)
-    assert all(figure.legends for name, figure in ours.items() if name != "differences"), "one, outside of the panels"
+    named = {name: figure for name, figure in ours.items() if name not in ("differences", "rules")}  # without a legend
+    assert all(figure.legends for figure in named.values()), "one, outside of the panels"
 
     def colours(name, n):
         return [line.get_color() for line in figures[name].axes[n].get_lines()]
@@ -114,6 +118,35 @@ def test_a_score_has_one_colour_in_every_figure_and_legends_cover_nothing(done, 
     assert colours("single-trials", 0)[:2] == [aps, raps]
     assert [colours("differences", n)[0] for n in (0, 1)] == [aps, raps]
     assert [colours("low-temperatures", n)[2] for n in (0, 1, 2)] == [lac, aps, raps]
+    first = figures["rules"].axes[0]
+    names = [label.get_text().partition(",")[0] for label in first.get_yticklabels()]
+    points = [bars.lines[0].get_color() for bars in first.containers]
+    assert dict(zip(names, points, strict=True)) == {"LAC": lac, "APS": aps, "RAPS": raps}
+
+
+def test_the_figure_of_rules_shows_the_cells(done, folder):
+    found = done[0].pairs[1]
+    drawn = drawn_figures(ts.load(folder / "mine.npz"), found)["rules"]()
+    rules = found.comparison.by_rule(10)
+    for ax, metric in zip(drawn.axes, COSTS, strict=True):
+        shown = [float(bars.lines[0].get_xdata()[0]) for bars in ax.containers]
+        assert shown == [cells[metric].value for cells in rules.values()]
+
+
+def test_the_table_of_rules_shows_every_valid_rule_of_every_score(done):
+    found, out, _ = done
+    with (out / "tables" / "rules-cp-10.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    for pair in found.pairs:
+        mine = [line for line in lines if line["file"] == pair.title]
+        rules = pair.comparison.by_rule(10)
+        assert [line["score"].lower() for line in mine] == [method for method, _ in rules]
+        assert {metric for cells in rules.values() for metric in cells} >= set(COSTS)
+        for line, cells in zip(mine, rules.values(), strict=True):
+            size = cells["avg_size"]
+            assert float(line["AvgSize"].split()[0]) == pytest.approx(size.value, abs=0.005)
+            left = float(line["correct top label left out (%)"].split()[0])
+            assert left == pytest.approx(100 * cells["left_out_share"].value, abs=0.05)
 
 
 def test_the_figure_of_low_temperatures_says_what_it_used_and_has_bands(done, folder):
@@ -126,11 +159,18 @@ def test_the_figure_of_low_temperatures_says_what_it_used_and_has_bands(done, fo
 def test_the_comparison_has_every_rule(done):
     for study_of in done[0].pairs:
         for cp in (10, 20):
-            rules = {(cell.mode, cell.at) for cell in study_of.comparison.cells if cell.cp_percent == cp}
-            budget = next(at for _, at in rules if at.startswith("choose size<="))
-            exact = {"T = 1", "T*", "t_hat", "conf_ts", "mondrian", "clustered", "choose coverage", "choose gap<=0.03"}
-            assert {at for mode, at in rules if mode == "exact"} == {*exact, budget}
-            assert {at for mode, at in rules if mode == "published"} == {"t_hat", "mondrian"}
+            cells = [cell for cell in study_of.comparison.cells if cell.cp_percent == cp]
+            exact = {(cell.method, cell.at) for cell in cells if cell.mode == "exact"}
+            budget = next(at for _, at in exact if at.startswith("choose size<="))
+            ours = {"choose even", "choose gap<=0.03", budget}
+            raps = {"T = 1", "T*", "t_hat", "conf_ts", "mondrian", "clustered", "own tuning", *ours}
+            lac = {"T = 1", "T*", "T*, alpha 0.08", "T*, alpha 0.06", "T*, alpha 0.04"}
+            aps = {"T = 1", "T*", "conf_ts"}
+            want = {(method, at) for method, rules in (("raps", raps), ("lac", lac), ("aps", aps)) for at in rules}
+            assert exact == want
+            assert {cell.at for cell in cells if cell.mode == "published"} == {"t_hat", "mondrian"}
+            for _, rules in itertools.groupby(cells, key=lambda cell: (cell.mode, cell.method, cell.at)):
+                assert [cell.metric for cell in rules] == list(COMPARED)
 
 
 def test_quantile_samples_stand_beside_the_printed_ones():
@@ -171,7 +211,10 @@ def test_the_document_holds_every_cell_and_setting(done):
     for stored, pair in zip(document["files"], found.pairs, strict=True):
         assert [cell["value"] for cell in stored["cells"]] == [cell.value for cell in pair.cells]
         shape = np.array(stored["curves"]["cp_10"]["mean"], dtype=float).shape
-        assert shape == (3, 5, 2, 7)
+        assert shape == (3, 5, 2, 8)
+        chosen = stored["chosen_sets"]["own tuning"]
+        assert len(chosen) == 4
+        assert all(way["score"].startswith("RAPS(penalty=") and way["alpha"] == 0.1 for way in chosen)
     with (out / "cells.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == sum(len(pair.cells) + len(pair.comparison.cells) for pair in found.pairs)
@@ -194,8 +237,8 @@ def test_figures_stand_with_their_tables_and_the_contents_lead_to_both(done):
     assert len(ids) == len(set(ids))
     by_section = {part.split("'")[0]: part for part in page.split("<section id='part-")[1:]}
     assert list(by_section) == [
-        "overview", "claims", "agreement", "calibration", "alpha-0.1", "alpha-0.05", "rows", "guideline", "low",
-        "theory",
+        "overview", "claims", "agreement", "calibration", "alpha-0.1", "alpha-0.05", "rows", "guideline", "rules",
+        "low", "theory",
     ]  # fmt: skip
     shown = {
         "calibration": ("temperatures", "reliability"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from thermoset.core.scores import resolve
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import Settings, find_printed, recognise
 from thermoset.paper.study.appendices import calibration_curves, least_gap
@@ -11,7 +12,7 @@ from thermoset.paper.study.cells import table_cells
 from thermoset.paper.study.comparison import _by_class
 from thermoset.paper.study.measure import METHODS, measure
 from thermoset.paper.study.row_by_row import low_temperatures, size_differences
-from thermoset.sweeping import measure_trials
+from thermoset.sweeping import Protocol, Way, measure_trials, measure_ways
 
 METRICS = [metric.name for metric in swept_metrics()]
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
@@ -142,6 +143,29 @@ def test_t_hat_beats_mondrian_on_both_metrics_when_rows_are_few(real):
     valid, clamped = mondrian["exact", "avg_size"], mondrian["published", "top_coverage_gap"]
     assert abs(valid.value - 37.5) < 4 * valid.standard_error
     assert abs(clamped.value - 0.2917) < 4 * clamped.standard_error
+
+
+# Measured by other code: 12 random splits with 20% of the rows for the threshold, promise 0.9. Labels in a
+# set, coverage, coverage of the worst tenth of classes (u averaged), correct top labels left out; digits as given.
+MEASURED_ELSEWHERE = {
+    ("lac", 1.0, 0.1): (1.56, 0.900, 0.776, 0.0),
+    ("raps", 1.0, 0.1): (2.65, 0.900, 0.793, 0.020),
+    ("raps", 2.0, 0.1): (6.15, 0.900, 0.859, 0.068),
+    ("lac", 2.0, 0.06): (2.29, 0.942, 0.865, 0.0),
+    ("lac", 2.0, 0.04): (3.13, 0.960, 0.895, 0.0),
+}
+
+
+@pytest.mark.parametrize("rule", MEASURED_ELSEWHERE, ids=str)
+def test_who_pays_is_what_other_code_measured(rule, real):
+    (method, temperature, level), trials = rule, 100
+    ways = [Way(temperature, (resolve(method),), (level,))] * trials
+    found = measure_ways(ts.Logits(*real("cifar100_resnet50")), ways, (0.1,), Protocol(0, 0.2))
+    names = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "left_out_share")
+    for name, want, digit in zip(names, MEASURED_ELSEWHERE[rule], (0.01, 0.001, 0.001, 0.001), strict=True):
+        values = found.of(name)[0, 0]
+        error = values.std(ddof=1) * np.sqrt(1 / 12 + 1 / trials)  # of the difference: their mean is over 12 splits
+        assert abs(values.mean() - want) <= 4 * error + digit / 2, name
 
 
 def test_sets_grow_stay_and_shrink_as_measured(real, studied):

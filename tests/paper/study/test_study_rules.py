@@ -1,4 +1,4 @@
-"""ConfTS, naive scores and curves of single trials against the plainest composition."""
+"""The rules that are compared, naive scores and curves of single trials against the plainest composition."""
 
 from dataclasses import replace
 
@@ -10,10 +10,19 @@ from law import generated
 from thermoset.conformal import scores
 from thermoset.paper.study import Settings, study_logits
 from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
-from thermoset.paper.study.cells import SHOWN
-from thermoset.paper.study.comparison import _by_class, _our_choices
+from thermoset.paper.study.cells import COMPARED
+from thermoset.paper.study.comparison import _by_class, _measured, _our_choices
 from thermoset.paper.study.measure import calibrated_temperatures, measure
 from thermoset.paper.study.row_by_row import _naive_softmax, _NaiveRows, low_temperatures, size_differences
+from thermoset.paper.study.rules import (
+    PENALTIES,
+    CalibrationRows,
+    at_temperatures,
+    chosen_rules,
+    rank_quantile,
+    stricter_lac,
+    tuned_raps,
+)
 from thermoset.sweeping import draw_trial
 
 SETTINGS = Settings(trials=4, cp_percents=(10, 20), temperatures="0.5,1,2,4")
@@ -101,7 +110,7 @@ def test_nothing_moves_where_the_temperature_is_one(data):
 @pytest.mark.filterwarnings("ignore::thermoset.BudgetWarning")
 def test_our_choices_are_those_of_choose(data):
     found = measure(data, SETTINGS, None, lambda _: None)
-    chosen = _our_choices(data, found, SETTINGS, {"coverage": 3, "size<=1.5": 3, "gap<=0.03": 2})
+    chosen = _our_choices(data, found, SETTINGS, {"even": 3, "size<=1.5": 3, "gap<=0.03": 2})
     assert [len(temperatures) for temperatures in chosen.values()] == [3, 3, 2]
     for prefer, temperatures in chosen.items():
         for t, got in enumerate(temperatures):
@@ -130,8 +139,12 @@ def test_sets_by_class_are_those_of_the_classifier(data, tied):
                 "top_coverage_gap": ts.metrics.top_coverage_gap(sets, part.labels, 0.1),
                 "avg_coverage_gap": ts.metrics.avg_coverage_gap(sets, part.labels, 0.1),
             }
-            values.append([of_sets[metric] for metric in SHOWN])
-        for metric, mean in zip(SHOWN, np.array(values).T, strict=True):
+            inside = sets[np.arange(len(part)), part.labels]
+            of_sets["marginal_coverage"] = inside.mean()
+            of_sets["worst_tenth_coverage"] = ts.metrics.worst_tenth_coverage(sets, part.labels)
+            of_sets["left_out_share"] = ((part.logits.argmax(axis=1) == part.labels) & ~inside).mean()
+            values.append(list(of_sets.values()))
+        for metric, mean in zip(of_sets, np.array(values).T, strict=True):
             assert cells["exact", kind, metric].value == pytest.approx(ts.sweeping.median_of_means(mean), abs=1e-12)
 
 
@@ -139,3 +152,99 @@ def test_sizes_that_the_papers_comparison_does_not_have_leave_it_out(data):
     found = study_logits(data, "mine", replace(SETTINGS, cp_percents=(5,)))
     assert not found.comparison.cells
     assert {cell.cp_percent for cell in found.cells} == {None, 5}
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")
+def test_class_coverage_under_thresholds_by_class_is_averaged_over_u(data):
+    cells = {(c.mode, c.at, c.metric): c for c in _by_class(data, None, SETTINGS, [20])}
+    start, end = (scores("raps", data.logits, u=u)[np.arange(len(data)), data.labels] for u in (0.0, 1.0))
+    worst = []
+    for t in range(SETTINGS.trials):
+        drawn = draw_trial(len(data), t, SETTINGS.protocol(20))
+        model = ts.ConformalClassifier("raps", 0.1, grouping="class")
+        model.fit(data.take(drawn.conformal), u=drawn.u[drawn.conformal])
+        q = model.threshold_[data.labels]
+        share = np.where(np.isinf(q), 1.0, np.clip((q - start) / (end - start), 0, 1))[drawn.evaluation]
+        of_class = data.labels[drawn.evaluation]
+        worst.append(min(share[of_class == c].mean() for c in range(8)))  # of 8 classes, a tenth is one
+    got = cells["exact", "mondrian", "integrated_worst_tenth_coverage"].value
+    assert got == pytest.approx(ts.sweeping.median_of_means(np.array(worst)), abs=1e-9)
+
+
+def test_k_reg_is_an_order_statistic_of_ranks_with_exact_k():
+    # n = 149, alpha = 0.18: (149 + 1) 0.82 = 123 exactly, where floats say 124
+    assert rank_quantile(np.arange(1, 150), 0.18) == 123
+    # n = 9, alpha = 0.1: k = 9, the largest; n = 8: k = 9 is more than there are, the largest again
+    assert rank_quantile(np.array([1, 1, 7, 1, 1, 1, 1, 1, 1]), 0.1) == 7
+    assert rank_quantile(np.array([1, 1, 7, 1, 1, 1, 1, 1]), 0.1) == 7
+    # n = 19: k = 18, the last but one
+    assert rank_quantile(np.array([1] * 16 + [2, 3, 9]), 0.1) == 3
+
+
+def _plain_mean_size(logits, labels, penalty, k_reg, alpha):
+    """RAPS in plain NumPy with u integrated out: threshold by bisection, then the mean size."""
+    probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probs /= probs.sum(axis=1, keepdims=True)
+    order = np.argsort(-probs, axis=1)
+    ranked = np.take_along_axis(probs, order, axis=1)
+    start = np.cumsum(ranked, axis=1) - ranked + penalty * np.maximum(np.arange(1, probs.shape[1] + 1) - k_reg, 0)
+    mine = order == labels[:, None]
+
+    def shares(q):
+        return np.clip((q - start) / ranked, 0, 1)
+
+    low, high = -1.0, 10.0
+    for _ in range(100):
+        q = (low + high) / 2
+        low, high = (q, high) if shares(q)[mine].sum() < (1 - alpha) * (len(labels) + 1) else (low, q)
+    return shares(high).sum(axis=1).mean()
+
+
+def test_raps_is_tuned_as_its_authors_do(data):
+    picked = set()
+    for seed in range(6):
+        some = data.take(np.random.default_rng(seed).permutation(len(data))[:150])
+        part = ts.Logits(some.logits / (1 + seed), some.labels)
+        chosen = tuned_raps(CalibrationRows(part, 0.1, 1.0, 0))
+        (score,) = chosen.scores
+        ranks = 1 + (part.logits > part.logits[np.arange(150), part.labels][:, None]).sum(axis=1)
+        assert score.k_reg == np.sort(ranks)[135]  # k = ceil(151 0.9) = 136
+        sizes = [_plain_mean_size(part.logits, part.labels, p, score.k_reg, 0.1) for p in PENALTIES]
+        assert sizes[PENALTIES.index(score.penalty)] == pytest.approx(min(sizes), abs=1e-9)
+        assert (chosen.temperature, chosen.levels, score.randomize_penalty) == (1.0, (0.1,), False)
+        picked.add(score.penalty)
+    assert len(picked) > 1
+
+
+def test_the_cells_of_a_rule_are_those_of_classifiers(data):
+    found = measure(data, SETTINGS, None, lambda _: None)
+    tuned, *joint = chosen_rules(data, found, SETTINGS, 2)
+    assert [rule.names for rule in joint] == [(("auto", f"choose {one}"),) for one in ("small", "even", "protect")]
+    assert all(len(rule.ways) == 2 for rule in joint)
+    strict = stricter_lac(found.trial_ece, 0.1)
+    assert [level * 100 for level in strict.ways[0].levels] == [8, 6, 4]
+    for rule in (tuned, strict, at_temperatures("mine", ("aps", "raps"), np.array([1.0, 0.5, 2.0, 1.0]), 0.1)):
+        places = [(m, a) for m in range(len(rule.ways[0].scores)) for a in range(len(rule.ways[0].levels))]
+        cells = list(_measured(data, None, SETTINGS, 20, rule))
+        for (method, name), place in zip(rule.names, places, strict=True):
+            _same_as_classifiers(data, rule, place, [c for c in cells if (c.method, c.at) == (method, name)])
+
+
+def _same_as_classifiers(data, rule, place, found):
+    assert [cell.metric for cell in found] == list(COMPARED)
+    cells, (m, a) = {cell.metric: cell for cell in found}, place
+    values = {name: [] for name in ("avg_size", "marginal_coverage", "top_coverage_gap", "left_out_share")}
+    for t, way in enumerate(rule.ways):
+        drawn = draw_trial(len(data), t, SETTINGS.protocol(20))
+        model = ts.ConformalClassifier(way.scores[m], way.levels[a], way.temperature)
+        model.fit(data.take(drawn.conformal), u=drawn.u[drawn.conformal])
+        part = data.take(drawn.evaluation)
+        sets = model.predict_set(part, u=drawn.u[drawn.evaluation])
+        inside = sets[np.arange(len(part)), part.labels]
+        values["avg_size"].append(sets.sum(axis=1).mean())
+        values["marginal_coverage"].append(inside.mean())
+        values["top_coverage_gap"].append(ts.metrics.top_coverage_gap(sets, part.labels, 0.1))  # of what is promised
+        values["left_out_share"].append(((part.logits.argmax(axis=1) == part.labels) & ~inside).mean())
+    for metric, of_trials in values.items():
+        assert cells[metric].value == pytest.approx(ts.sweeping.median_of_means(np.array(of_trials)), abs=1e-12)
+        assert cells[metric].alpha == 0.1  # promised

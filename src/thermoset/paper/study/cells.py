@@ -17,10 +17,24 @@ from thermoset.paper.study.measure import METHODS, Measured, Settings
 from thermoset.paper.study.published import Pair, Printed, find_printed
 from thermoset.sweeping import median_of_means, standard_error
 
-__all__ = ["SHOWN", "Cell", "Place", "agree", "averaged_top_gap", "cell_of_trials", "of_medians", "table_cells"]
+__all__ = [
+    "COMPARED",
+    "SHOWN",
+    "Cell",
+    "Place",
+    "agree",
+    "averaged_top_gap",
+    "cell_of_trials",
+    "of_medians",
+    "table_cells",
+]
 
 
 SHOWN = ("avg_size", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap")
+COMPARED = (
+    *SHOWN, "marginal_coverage", "worst_tenth_coverage", "integrated_worst_tenth_coverage", "left_out_share"
+)  # fmt: skip
+"""What cells of the comparison of rules show."""
 _FAR = 3.0  # standard errors of the difference beyond which two values disagree
 _MEDIAN = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean
 _GROUPS = 10  # of trials, for the jackknife

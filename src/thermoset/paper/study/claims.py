@@ -210,7 +210,8 @@ def _few_shrink(one: SizeDifferences, alpha: float, cp: int) -> Claim:
 
 def _against_mondrian(comparison: RuleComparison, alpha: float, cp: int, rows: float) -> Iterator[Claim]:
     """The temperature of appendix C beside thresholds by class."""
-    cells = {(cell.at, cell.metric): cell for cell in comparison.cells if (cell.mode, cell.cp_percent) == ("exact", cp)}
+    raps = (cell for cell in comparison.cells if (cell.mode, cell.method, cell.cp_percent) == ("exact", "raps", cp))
+    cells = {(cell.at, cell.metric): cell for cell in raps}
     if not cells:  # a size of the conformal set that the table does not have
         return
     pairs = [(cells["t_hat", metric.name], cells["mondrian", metric.name]) for metric in (_SIZE, _GAP)]

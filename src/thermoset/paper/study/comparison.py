@@ -1,7 +1,7 @@
-"""The table of appendix D, extended: ways to even class coverage, all with RAPS.
+"""The table of appendix D, and every other rule for making sets beside it: size, and who pays for it.
 
-Rules that choose a temperature are measured by `measure_trials`, thresholds by class by `count_sets`. These cost a fit
-for each trial, and our own choices a search, so that both have fewer trials on large files.
+Rules with one threshold are measured by `measure_ways`, thresholds by class by `count_sets`. These cost a fit for each
+trial, and our own choices a search, so that both have fewer trials on large files.
 """
 
 import math
@@ -18,11 +18,12 @@ from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.metrics import METRICS
 from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
-from thermoset.paper.study.cells import SHOWN, Cell, Place, cell_of_trials
+from thermoset.paper.study.cells import COMPARED, Cell, Place, cell_of_trials
 from thermoset.paper.study.measure import METHODS, Measured, Settings, Tell, calibration_rows
 from thermoset.paper.study.mondrian import KINDS, count_sets
 from thermoset.paper.study.published import Pair
-from thermoset.sweeping import Sweep, measure_trials
+from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter_lac
+from thermoset.sweeping import OwnTemperatures, Sweep, measure_ways
 from thermoset.tuning import default_grid, read_preference
 from thermoset.tuning.closed_form import Curves, Rows
 from thermoset.tuning.search import Search, Steps, find
@@ -35,16 +36,39 @@ _CP = (10, 20)  # sizes of the conformal set in the table, percent
 _ENTRIES = 1e8  # logits that slow rules go through, over all trials
 _LEAST = 40  # trials of what is slow, however large the file
 _GAP_BUDGET = "gap<=0.03"
+_JOINT_SEARCHES = 12  # each looks at every kind of sets
 _GAP_SEARCHES = 25  # each simulates class gaps at every temperature
 
 
 @dataclass(frozen=True, eq=False)
 class RuleComparison:
-    """Cells of the table, what each rule chose in its trials by name of the rule, and the curves of appendix C."""
+    """What the rules show, and what they chose.
+
+    Attributes
+    ----------
+    cells
+        Of the tables: every rule, for each size of the conformal set.
+    temperatures
+        Of each trial, by name of the rule.
+    single_trials
+        The curves of appendix C.
+    rules
+        Those that choose more than a temperature, with what they chose in each trial.
+    """
 
     cells: tuple[Cell, ...]
     temperatures: dict[str, Floats]
     single_trials: Sweep
+    rules: tuple[Rule, ...] = ()
+
+    def by_rule(self, cp: int) -> dict[tuple[str, str], dict[str, Cell]]:
+        """Cells of our own conventions, by score and rule, then by metric; a score's rules stand together."""
+        mine = [cell for cell in self.cells if (cell.mode, cell.cp_percent) == ("exact", cp)]
+        order = list(dict.fromkeys(cell.method for cell in mine))
+        found: dict[tuple[str, str], dict[str, Cell]] = {}
+        for cell in sorted(mine, key=lambda cell: order.index(cell.method)):  # stable: rules keep their order
+            found.setdefault((cell.method, cell.at), {})[cell.metric] = cell
+        return found
 
 
 def few_trials(data: Logits, settings: Settings) -> int:
@@ -55,33 +79,31 @@ def few_trials(data: Logits, settings: Settings) -> int:
 
 def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings, tell: Tell) -> RuleComparison:
     """Measure every rule at the sizes of the conformal set that the table has (as far as they were asked for)."""
-    cells: list[Cell] = []
-    chosen = {
-        "T = 1": np.ones(settings.trials),
-        "T*": found.trial_ece,
-        "conf_ts": _conf_ts_temperatures(data, settings),
-    }
+    alpha, middle = settings.main
+    conf_ts_ = _conf_ts_temperatures(data, settings)
+    rules = [at_temperatures("conf_ts", ("aps", "raps"), conf_ts_, alpha)]
     tell("ConfTS")
-    budget = f"size<={_size_budget(found, settings):.3g}"
-    few = few_trials(data, settings)
-    ours = _our_choices(data, found, settings, {"coverage": few, budget: few, _GAP_BUDGET: min(few, _GAP_SEARCHES)})
-    chosen.update({f"choose {prefer}": temperatures for prefer, temperatures in ours.items()})
+    rules.extend(_our_rules(data, found, settings))
     tell("our choices")
+    chosen = tuple(chosen_rules(data, found, settings, min(few_trials(data, settings), _JOINT_SEARCHES)))
+    rules.extend((*chosen, stricter_lac(found.trial_ece, alpha)))
+    tell("other rules")
+    temperatures = {"T = 1": np.ones(settings.trials), "T*": found.trial_ece}
+    temperatures.update({name: rule.temperatures for rule in rules for _, name in rule.names})
+    cells: list[Cell] = []
     curves = {}
     for cp in (cp for cp in _CP if cp in settings.cp_percents):
-        curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), settings.main[0])
-        chosen[f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
+        curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), alpha)
+        temperatures[f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
         tell(f"appendix C, CP {cp}%")
         cells.extend(_fixed(found, pair, settings, cp))
-        for name in ("conf_ts", *(f"choose {prefer}" for prefer in ours)):
-            cells.extend(_at_chosen(data, pair, settings, cp, name, chosen[name]))
-        cells.extend(_at_chosen(data, pair, settings, cp, "t_hat", chosen[f"t_hat, CP {cp}%"]))
+        for rule in (*rules, at_temperatures("t_hat", ("raps",), temperatures[f"t_hat, CP {cp}%"], alpha)):
+            cells.extend(_measured(data, pair, settings, cp, rule))
     if curves:
         cells.extend(_by_class(data, pair, settings, list(curves)))
     tell("sets by class")
-    alpha, middle = settings.main
     single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), alpha)
-    return RuleComparison(tuple(cells), chosen, single)
+    return RuleComparison(tuple(cells), temperatures, single, chosen)
 
 
 def _size_budget(found: Measured, settings: Settings) -> float:
@@ -110,6 +132,14 @@ class _OneLook(Search):
         return self._seen[key]
 
 
+def _our_rules(data: Logits, found: Measured, settings: Settings) -> Iterator[Rule]:
+    """Our choice of a temperature for RAPS, by preference."""
+    few, budget = few_trials(data, settings), f"size<={_size_budget(found, settings):.3g}"
+    trials = {"even": few, budget: few, _GAP_BUDGET: min(few, _GAP_SEARCHES)}
+    for prefer, temperatures in _our_choices(data, found, settings, trials).items():
+        yield at_temperatures(f"choose {prefer}", ("raps",), temperatures, settings.main[0])
+
+
 def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict[str, int]) -> dict[str, Floats]:
     """T-hat as `tuning.choose` finds it on the calibration rows of so many trials for each preference."""
     chosen = {prefer: np.empty(count) for prefer, count in trials.items()}
@@ -130,24 +160,29 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
 
 
 def _fixed(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
-    """RAPS at T = 1 and at T*; the printed column of T-hat has the values of T = 1."""
+    """Each score at T = 1 and at T*; the printed column of T-hat has the values of RAPS at T = 1."""
     alpha = settings.main[0]
     a = settings.alphas.index(alpha)
-    parts = ("exact", "T = 1", found.before), ("exact", "T*", found.after), ("published", "t_hat", found.before)
-    for mode, at, part in parts:
-        for metric in SHOWN:
-            values = part[cp].of(metric)[_RAPS, a]
-            yield cell_of_trials(pair, Place(mode, metric, "raps", at, alpha, cp), values)
+    parts = [("exact", at, method, part) for method in METHODS[:3] for at, part in _named(found)]
+    for mode, at, method, part in (*parts, ("published", "t_hat", "raps", found.before)):
+        for metric in COMPARED:
+            values = part[cp].of(metric)[METHODS.index(method), a]
+            yield cell_of_trials(pair, Place(mode, metric, method, at, alpha, cp), values)
 
 
-def _at_chosen(
-    data: Logits, pair: Pair | None, settings: Settings, cp: int, rule: str, temperatures: Floats
-) -> Iterator[Cell]:
-    alpha = settings.main[0]
-    part = measure_trials(data, temperatures, ("raps",), (alpha,), settings.protocol(cp))
-    for metric in SHOWN:
-        values = part.of(metric)[0, 0]
-        yield cell_of_trials(pair, Place("exact", metric, "raps", rule, alpha, cp), values)
+def _named(found: Measured) -> tuple[tuple[str, dict[int, OwnTemperatures]], ...]:
+    return ("T = 1", found.before), ("T*", found.after)
+
+
+def _measured(data: Logits, pair: Pair | None, settings: Settings, cp: int, rule: Rule) -> Iterator[Cell]:
+    """A rule, against what was promised, whatever level it chose."""
+    alpha, first = settings.main[0], rule.ways[0]
+    part = measure_ways(data, rule.ways, (alpha,) * len(first.levels), settings.protocol(cp))
+    places = np.ndindex(len(first.scores), len(first.levels))
+    for (method, name), (m, a) in zip(rule.names, places, strict=True):
+        for metric in COMPARED:
+            values = part.of(metric)[m, a]
+            yield cell_of_trials(pair, Place("exact", metric, method, name, alpha, cp), values)
 
 
 def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int]) -> Iterator[Cell]:
@@ -156,6 +191,7 @@ def _by_class(data: Logits, pair: Pair | None, settings: Settings, cps: list[int
     for cp in cps:
         found = count_sets(data, settings.protocol(cp), few, "raps", alpha)
         for k, (mode, at) in enumerate(KINDS):
-            for metric in SHOWN:
-                values = METRICS[metric].of(found[k])
+            for metric in COMPARED:
+                drawn, averaged = found[k]
+                values = METRICS[metric].of(averaged if METRICS[metric].needs == "expectation" else drawn)
                 yield cell_of_trials(pair, Place(mode, metric, "raps", at, alpha, cp), values)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from thermoset._version import __version__
+from thermoset.core.levels import exact_level
 from thermoset.paper.study.claims import Claim
 from thermoset.paper.study.pairs import PairStudy
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
-from thermoset.sweeping import Sweep, median_of_means, standard_error
+from thermoset.sweeping import Sweep, Way, median_of_means, standard_error
 
 __all__ = ["study_json"]
 
@@ -52,12 +53,21 @@ def _pair(study: PairStudy) -> dict[str, Any]:
         "cells": [asdict(cell) for cell in study.cells],
         "comparison": [asdict(cell) for cell in study.comparison.cells],
         "chosen_temperatures": study.comparison.temperatures,
+        "chosen_sets": {
+            name: [_way(way) for way in rule.ways] for rule in study.comparison.rules for _, name in rule.names
+        },
         "curves": {f"cp_{cp}": _curves(curves) for cp, curves in found.curves.items()},
         "single_trials": _runs(study.comparison.single_trials),
         "size_differences": [_differences(one) for one in study.differences],
         "low_temperatures": _low(study.low),
         "quantile_samples": asdict(study.quantiles),
     }
+
+
+def _way(way: Way) -> dict[str, Any]:
+    """What a rule that chooses one score and level chose."""
+    (score,), (level,) = way.scores, way.levels
+    return {"score": repr(score), "temperature": way.temperature, "alpha": float(exact_level(level))}
 
 
 def _curves(curves: Sweep) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from thermoset.core.exponentials import Floats
 from thermoset.data import Logits
@@ -14,6 +14,7 @@ from thermoset.metrics import METRICS
 from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
+from thermoset.paper.study.rules import rule_label
 from thermoset.plots import (
     bound_figure,
     figure,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["captions", "drawn_figures"]
 
 _PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
+_PAID = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "left_out_share", "top_coverage_gap")
 _SYMBOLS = {"threshold": r" $\hat{q}$"}  # the paper's
 _INK = "#333333"
 _PANEL = (3.7, 2.7)
@@ -63,6 +65,7 @@ def captions(settings: Settings) -> dict[str, str]:
         "bound": "Section 4: the bound b(T) on the margin",
         "low-temperatures": "Appendix B.5: very low temperatures, by a plain softmax and as computed here "
         f"(alpha = {alpha:g}, CP {cp}%)",
+        "rules": f"Every rule: size, coverage, and who pays for them (alpha = {alpha:g})",
         "single-trials": "Appendix C: curves of single trials from calibration and CP rows alone "
         f"(alpha = {alpha:g}, CP {cp}%)",
     }
@@ -73,8 +76,10 @@ def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], "
     found, settings = study.measured, study.settings
     alpha, _ = settings.main
     curves = {f"curves-alpha-{level:g}": _curves_at(found, settings, level) for level in settings.alphas}
+    rules = {"rules": lambda: _rules(study)} if study.comparison.cells else {}
     return {
         **curves,
+        **rules,
         "reliability": lambda: _reliability(found),
         "differences": lambda: _differences(study.differences),
         "margins": lambda: margins_figure(data, found.ece, alpha),
@@ -200,6 +205,33 @@ def _band(ax: "Axes", t: Floats, values: Floats, colour: str, style: _Style, lab
     low, high = np.maximum(mean - reach, values.min(axis=-1)), np.minimum(mean + reach, values.max(axis=-1))
     ax.plot(t, mean, style, color=colour, linewidth=1.8, label=label)
     ax.fill_between(t, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def _rules(study: PairStudy) -> "Figure":
+    """A line for each rule, in the colour of its score, and a panel for each thing that its sets cost or give."""
+    alpha, middle = study.settings.main
+    cp = max({cell.cp_percent or 0 for cell in study.comparison.cells}, key=lambda cp: (cp == middle, cp))
+    rules = study.comparison.by_rule(cp)
+    methods = list(dict.fromkeys(method for method, _ in rules))
+    looks = dict(zip(methods, score_looks(methods), strict=True))
+    made, panels = figure(len(_PAID), columns=len(_PAID), panel=(2.9, 0.26 * len(rules) + 0.9))
+    for ax, metric in zip(panels, _PAID, strict=True):
+        for y, ((method, _), cells) in enumerate(rules.items()):
+            cell, (colour, marker) = cells[metric], looks[method]
+            ax.errorbar(cell.value, y, xerr=2 * np.nan_to_num(cell.standard_error), fmt=marker, color=colour)
+        if metric.endswith("coverage"):
+            ax.axvline(1 - alpha, color=_INK, linewidth=0.8, linestyle=(0, (1, 3)))
+        ax.set(ylim=(len(rules) - 0.5, -0.5), yticks=range(len(rules)), yticklabels=[])
+        ax.set_xlabel(METRICS[metric].title.replace(", ", ",\n"))
+        ax.grid(axis="y", alpha=0.3)
+    panels[0].set_xscale("log")
+    low, high = panels[0].get_xlim()
+    panels[0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 5 * low else MaxNLocator(4))
+    panels[0].xaxis.set_major_formatter("{x:g}")
+    panels[0].xaxis.set_minor_locator(NullLocator())
+    panels[0].set_yticklabels([f"{method.upper()}, {rule_label('exact', at)}" for method, at in rules])
+    _note(made, f"promised coverage {1 - alpha:.0%} (dotted), CP {cp}%; bars: 2 standard errors over random splits")
+    return made
 
 
 def _single(curves: Sweep) -> "Figure":

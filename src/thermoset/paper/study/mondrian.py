@@ -5,13 +5,15 @@ The code published with the paper has no thresholds by class, so how the printed
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from thermoset.conformal.groupings import GROUPINGS
 from thermoset.core.class_counting import count_class_sets
 from thermoset.core.counting import Levels
-from thermoset.core.exponentials import Ints
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.integrated import Law, expected_hits
 from thermoset.core.label_shares import LabelShares, label_shares
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.scores import Score, resolve
@@ -22,6 +24,7 @@ from thermoset.data import Logits
 from thermoset.metrics import SetCounts
 from thermoset.sweeping import Protocol
 from thermoset.sweeping.grouped import class_thresholds
+from thermoset.sweeping.own import joined_by_top, split_by_top
 from thermoset.sweeping.passes import SweepJob, set_counts
 from thermoset.sweeping.protocol import draw_trials
 
@@ -32,8 +35,13 @@ KINDS = (("exact", "mondrian"), ("published", "mondrian"), ("exact", "clustered"
 _GROUPINGS = {"mondrian": "class", "clustered": "cluster"}
 
 
-def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha: Alpha) -> list[SetCounts]:
-    """Find the thresholds of every trial and count what the sets of its evaluation rows hold, for each of `KINDS`."""
+def count_sets(
+    data: Logits, protocol: Protocol, trials: int, method: str, alpha: Alpha
+) -> list[tuple[SetCounts, SetCounts]]:
+    """Find the thresholds of every trial and count what the sets of its evaluation rows hold, for each of `KINDS`.
+
+    Counted with u drawn, and with the hits averaged over u.
+    """
     labels, source, score = data.require_labels("the study"), ArrayRows(data.logits), resolve(method)
     one = np.ones(1)
     drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
@@ -47,9 +55,29 @@ def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha
             kind = GROUPINGS[_GROUPINGS[grouping]]
             found.append(class_thresholds(shares, labels, plan, kind, drawn, protocol.random_state, lambda: None))
     cuts = Cuts(*(np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)))  # kinds stand where levels do
-    counted = count_class_sets(source, labels, Levels((score,), one, cuts), drawn)
+    split, groups = split_by_top(drawn, labels, shares.all.rank == 1)
+    counted = count_class_sets(source, labels, Levels((score,), one, cuts), split, groups=groups)
     none = np.full(drawn.count, np.nan)  # no cell shows a threshold
-    return [set_counts(counted.at(0, 0, k), drawn.counts, alpha, none) for k in range(len(KINDS))]
+    both = []
+    for k in range(len(KINDS)):
+        counts = joined_by_top(set_counts(counted.at(0, 0, k), split.counts, alpha, none))
+        of_kind = Cuts(cuts.value[0, 0, k], cuts.refine[0, 0, k])
+        missed = _expected_misses(score, shares.at(0), labels, drawn, of_kind)
+        both.append((counts, replace(counts, hits=counts.rows - missed)))
+    return both
+
+
+def _expected_misses(score: Score, shares: LabelShares, labels: Ints, trials: Trials, cuts: Cuts) -> Floats:
+    """Misses of each class in every trial on average over u, (trials, C); thresholds are (C, trials)."""
+    law, n_classes = Law(score.formula, trials.draws.drawn and score.uses_u), trials.counts.shape[1]
+    missed = np.zeros((trials.count, n_classes))
+    for c in range(n_classes):
+        rows = np.flatnonzero(labels == c)
+        hits = np.empty((trials.count, len(rows)))
+        own = LabelShares(shares.rank[rows], *(field[rows] for field in shares[1:]))
+        expected_hits(law, own, Cuts(*map(np.ascontiguousarray, (cuts.value[c], cuts.refine[c]))), hits)
+        missed[:, c] = np.where(trials.evaluation[rows].T, 1.0 - hits, 0.0).sum(axis=1)
+    return missed
 
 
 def _as_published(score: Score, shares: LabelShares, labels: Ints, trials: Trials, alpha: Alpha) -> Cuts:

@@ -72,7 +72,7 @@ class PairStudy:
 def steps(settings: Settings) -> int:
     """Number of steps that `study_logits` tells of."""
     compared = sum(cp in settings.cp_percents for cp in (10, 20))
-    return 2 + 2 * len(settings.cp_percents) + 2 + compared + 1 + 3
+    return 2 + 2 * len(settings.cp_percents) + 3 + compared + 1 + 3
 
 
 def study_logits(

@@ -1,0 +1,174 @@
+"""Rules that are compared: each says from a trial's calibration rows how its sets are made.
+
+A rule may choose the score and its parameters, the temperature and the level (`Way`). To add one: write a function of
+`CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Tables, figure and document have it from then on.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.integrated import Law, expected_sizes, solve_thresholds
+from thermoset.core.label_shares import SharesByTemperature, label_shares
+from thermoset.core.levels import Alpha, conformal_rank, exact_level
+from thermoset.core.pool import run_all
+from thermoset.core.scores import LAC, RAPS, Score, resolve
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.thresholds import Cuts
+from thermoset.data import Logits
+from thermoset.paper.study.measure import Measured, Settings, calibration_rows
+from thermoset.sweeping import Way
+from thermoset.tuning import menu, read_preference, settle
+from thermoset.tuning.search import Search, Steps
+
+__all__ = [
+    "CHOOSERS",
+    "CalibrationRows",
+    "Rule",
+    "at_temperatures",
+    "chosen_rules",
+    "rule_label",
+    "stricter_lac",
+    "tuned_raps",
+]
+
+PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
+"""What RAPS tries (Angelopoulos et al. 2021, appendix E)."""
+_LABELS = {
+    ("exact", "t_hat"): "T-hat of appendix C",
+    ("exact", "conf_ts"): "ConfTS",
+    ("exact", "own tuning"): "its authors' tuning",
+    ("exact", "mondrian"): "Mondrian",
+    ("exact", "clustered"): "clustered",
+    ("published", "t_hat"): "T = 1, as the printed T-hat",
+    ("published", "mondrian"): "Mondrian, clamped",
+}
+_STRICTER = (Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))  # of alpha
+
+
+def rule_label(mode: str, name: str) -> str:
+    """What readers see for a rule.
+
+    >>> rule_label("exact", "conf_ts"), rule_label("exact", "T = 1")
+    ('ConfTS', 'T = 1')
+    """
+    return _LABELS.get((mode, name), name)
+
+
+class Rule(NamedTuple):
+    """How a rule makes the sets of each trial; rules that share their temperatures are one, and measured at once.
+
+    names : what cells call the score and the rule, for each score and level of its ways, levels within scores.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    ways: tuple[Way, ...]
+
+    @property
+    def temperatures(self) -> Floats:
+        """Of each trial."""
+        return np.array([way.temperature for way in self.ways])
+
+
+class CalibrationRows(NamedTuple):
+    """What a rule may look at: the calibration rows of a trial, the alpha promised, T* by NLL, and a seed."""
+
+    rows: Logits
+    alpha: Alpha
+    calibrated: float
+    seed: int
+
+
+def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
+    """A rule that chooses the temperature of scores alone."""
+    scores = tuple(resolve(method) for method in methods)
+    return Rule(
+        tuple((method, name) for method in methods), tuple(Way(float(t), scores, (alpha,)) for t in temperatures)
+    )
+
+
+def stricter_lac(temperatures: Floats, alpha: Alpha) -> Rule:
+    """LAC at these temperatures with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked.
+
+    >>> [name for _, name in stricter_lac(np.ones(1), 0.1).names]
+    ['T*, alpha 0.08', 'T*, alpha 0.06', 'T*, alpha 0.04']
+    """
+    levels = tuple(factor * exact_level(alpha) for factor in _STRICTER)
+    names = tuple(("lac", f"T*, alpha {float(level):g}") for level in levels)
+    return Rule(names, tuple(Way(float(t), (LAC(),), levels) for t in temperatures))
+
+
+def tuned_raps(given: CalibrationRows) -> Way:
+    """RAPS with parameters as its authors tune them for size (Angelopoulos et al. 2021, appendix E), at T = 1.
+
+    k_reg is the order statistic of the ranks of the labels, k = ceil((n + 1)(1 - alpha)); the penalty is the one of
+    `PENALTIES` with the smallest sets on the same rows, which set the threshold too. u is integrated out.
+    """
+    one, rows = np.ones(1), RankedRows(ArrayRows(given.rows.logits))
+    shares = label_shares(rows, given.rows.require_labels("the study"), one)
+    k_reg = rank_quantile(shares.all.rank, given.alpha)
+    scores = [RAPS(penalty, k_reg) for penalty in PENALTIES]
+    sizes = [_mean_size(score, rows, shares, given.alpha) for score in scores]
+    return Way(1.0, (scores[int(np.argmin(sizes))],), (given.alpha,))
+
+
+def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
+    """The k-th smallest of n ranks, k = ceil((n + 1)(1 - alpha)), or the largest where k exceeds n.
+
+    >>> rank_quantile(np.array([1, 4, 1, 2, 1, 1, 3, 1, 2]), 0.2)  # k = 8 of 9: 1 1 1 1 1 2 2 3 4
+    3
+    """
+    k = min(conformal_rank(len(ranks), alpha), len(ranks))
+    return int(np.partition(ranks, k - 1)[k - 1])
+
+
+def _mean_size(score: Score, rows: RankedRows, shares: SharesByTemperature, alpha: Alpha) -> float:
+    """Mean size of the sets of these rows at T = 1, with the threshold they set themselves."""
+    n, law = rows.source.n_rows, Law(score.formula, drawn=True)
+    cuts, sizes = Cuts(np.empty((1, 1)), np.empty((1, 1))), np.empty(n)
+    target = float((1 - exact_level(alpha)) * (n + 1))
+    solve_thresholds(law, shares.at(0), np.array([target]), Cuts(cuts.value[0], cuts.refine[0]))
+
+    def keep(some: Floats, place: slice) -> None:
+        sizes[place] = some[0, 0]
+
+    expected_sizes(rows, shares, np.ones(1), law, cuts, keep)
+    return float(sizes.mean())
+
+
+def joint(given: CalibrationRows, prefer: str) -> Way:
+    """Score, parameters, temperature and level at once, for a preference: `method="auto"`, of randomised sets."""
+    kinds = [kind for kind in menu(given.alpha, random_state=given.seed) if kind.randomized]
+    rows = RankedRows(ArrayRows(given.rows.logits))
+    search = Search(given.rows, rows, kinds[0], len(given.rows), "calibration", None, Steps(None))
+    found, _ = settle(search, read_preference(prefer), kinds, given.calibrated)
+    return Way(found.temperature, (found.recipe.score,), (found.recipe.alpha,))
+
+
+Chooser = Callable[[CalibrationRows], Way]
+"""A rule: calibration rows of a trial -> how its sets are made."""
+
+CHOOSERS: dict[tuple[str, str], Chooser] = {
+    ("raps", "own tuning"): tuned_raps,
+    **{("auto", f"choose {prefer}"): partial(joint, prefer=prefer) for prefer in ("small", "even", "protect")},
+}
+"""Rules that choose more than a temperature, by what cells call the score ("auto" if that is chosen) and the rule."""
+
+
+def chosen_rules(data: Logits, found: Measured, settings: Settings, few: int) -> Iterator[Rule]:
+    """What every rule of `CHOOSERS` chooses in each trial; those that choose the score too have few trials."""
+    alpha, _ = settings.main
+    for name, chooser in CHOOSERS.items():
+        count = few if name[0] == "auto" else settings.trials
+        ways: list[Way] = [Way(1.0, (), ())] * count
+
+        def work(t: int, rows: Ints, chooser: Chooser = chooser, ways: list[Way] = ways) -> None:
+            ways[t] = chooser(CalibrationRows(data.take(rows), alpha, float(found.trial_nll[t]), t))
+
+        drawn = zip(range(count), calibration_rows(data, settings), strict=False)
+        run_all([partial(work, t, rows) for t, rows in drawn])
+        yield Rule((name,), tuple(ways))
