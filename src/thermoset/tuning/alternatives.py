@@ -1,0 +1,75 @@
+"""What one could have instead of the choice: the named settings of its frontier, and the front itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from thermoset.core.levels import exact_level
+from thermoset.tuning.choice import Choice, Outlook
+
+__all__ = ["Alternative", "alternatives", "front", "is_stricter", "settings_of", "tells_setting"]
+
+_CHOSEN = "recommended"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A setting with what it is called: the recommended one, another to compare with, or one without a name."""
+
+    names: tuple[str, ...]
+    outlook: Outlook
+    chosen: bool = False
+
+    @property
+    def name(self) -> str:
+        """All names in one."""
+        return ", ".join(self.names)
+
+
+def settings_of(choice: Choice) -> tuple[Alternative, ...]:
+    """Every setting of the frontier once: the recommended one first, then by size of the sets.
+
+    A setting that has several names has them together. Files of older versions have no frontier: nothing, then.
+    """
+    if not choice.frontier:
+        return ()
+    found = [Alternative((_CHOSEN,), choice.outlook, chosen=True)]
+    for at in sorted(choice.frontier, key=lambda at: at.size):
+        place = next((i for i, one in enumerate(found) if one.outlook.setting == at.setting), None)
+        names = (at.name,) if at.name else ()
+        if place is None:
+            found.append(Alternative(names, at))
+        elif not set(names) <= set(found[place].names):
+            found[place] = replace(found[place], names=(*found[place].names, *names))
+    return tuple(found)
+
+
+def alternatives(choice: Choice) -> tuple[Alternative, ...]:
+    """The named settings: what a reader compares the recommended one with, which comes first."""
+    return tuple(one for one in settings_of(choice) if one.names)
+
+
+def front(outlooks: Sequence[Outlook], metric: Literal["worst_tenth", "class_gap"]) -> tuple[Outlook, ...]:
+    """The outlooks that no other one beats in both size and the metric, smallest sets first.
+
+    Much coverage of the worst tenth of classes is good, and so is a small class gap. What is unknown is left out.
+    """
+    sign = 1.0 if metric == "worst_tenth" else -1.0
+    known = [(at.size, -sign * value, at) for at in outlooks if (value := getattr(at, metric)) is not None]
+    kept: list[Outlook] = []
+    best = float("inf")
+    for _, value, at in sorted(known, key=lambda entry: entry[:2]):
+        if value < best:
+            best = value
+            kept.append(at)
+    return tuple(kept)
+
+
+def is_stricter(choice: Choice) -> bool:
+    """Whether the threshold is set for a stricter level than the promised one."""
+    return exact_level(choice.setting.alpha) < exact_level(choice.alpha)
+
+
+def tells_setting(choice: Choice) -> bool:
+    """Whether a temperature alone does not tell what was chosen: other scores or levels were open as well."""
+    return len(choice.methods) > 1 or is_stricter(choice)
