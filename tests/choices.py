@@ -1,5 +1,7 @@
 """Choices made by hand: every number of them is known, and none was searched for."""
 
+import copy
+
 import msgspec
 
 from thermoset.conformal.recipes import Recipe
@@ -27,13 +29,18 @@ def looked_at(name, recipe, temperature, size, tenth, gap, payers=None, error=0.
     )
 
 
-def made_choice(**changed):
+def made_choice(temperature=2.0, **changed):
     """What might be said of published logits of 100 classes: LAC with a stricter level protects the hard classes."""
     raps, mondrian, clustered = (Recipe("raps", "0.1", grouping=kind) for kind in (None, "class", "cluster"))
     one = looked_at("T = 1", raps, 1.0, 2.65, 0.793, 0.055, AT_ONE)
     star = looked_at("T*", raps, 1.3, 3.4, 0.815, 0.049, AT_ONE)
-    hat = looked_at("T-hat", Recipe("lac", "0.06"), 2.0, 2.29, 0.865, 0.041, PROTECTED)
-    front = [(1.56, 0.776, 0.066, "0.1"), (1.72, 0.8, 0.06, "0.09"), (1.95, 0.835, 0.05, "0.07"), (3.13, 0.895, 0.03, "0.04")]
+    hat = looked_at("T-hat", Recipe("lac", "0.06"), temperature, 2.29, 0.865, 0.041, PROTECTED)
+    front = [
+        (1.56, 0.776, 0.066, "0.1"),
+        (1.72, 0.8, 0.06, "0.09"),
+        (1.95, 0.835, 0.05, "0.07"),
+        (3.13, 0.895, 0.03, "0.04"),
+    ]
     choice = Choice(
         preference=read_preference("size"),
         alpha="0.1",
@@ -64,3 +71,25 @@ def made_choice(**changed):
         curve=Curve((0.5, 1.0, 2.0), (1.5, 1.6, 2.0), (0.1, 0.1, 0.1), (0.3, 0.2, 0.1)),
     )
     return msgspec.structs.replace(choice, **changed)
+
+
+def kept_choice():
+    """The same where nothing could be told: T = 1 was kept, and other scores were not looked at."""
+    found = made_choice()
+    one, star, _ = found.outlooks
+    return made_choice(
+        outlooks=(one, star, msgspec.structs.replace(one, name="T-hat")),
+        frontier=tuple(at for at in found.frontier if at.name != "recommended"),
+        methods=("RAPS",),
+        signal=Signal(p_value=0.4, tried=2.3),
+    )
+
+
+def with_choice(predictor, choice):
+    """A fitted predictor that says it was chosen so."""
+    made = copy.copy(predictor)
+    if predictor.temperature_sets_ != choice.temperature:
+        raise ValueError("its sets are made at another temperature")
+    made.artifact_ = msgspec.structs.replace(predictor.artifact_, choice=choice)
+    made.choice_ = choice
+    return made

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal, Protocol
 
-__all__ = ["NameBeside", "PlacedName", "html_curves", "html_sweep", "html_table", "names_beside", "placed_names"]
+__all__ = [
+    "NameBeside",
+    "PanelAxis",
+    "PlacedName",
+    "html_curves",
+    "html_sweep",
+    "html_table",
+    "names_beside",
+    "names_of_points",
+    "placed_names",
+]
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 _DASHES = ("", "7 3", "2 3", "8 3 2 3", "1 4", "4 4")
@@ -101,6 +111,55 @@ def names_beside(points: Mapping[str, Place], others: Sequence[Place], panels: S
     return placed
 
 
+class PanelAxis:
+    """Ends of an axis around some values, logarithmic where they span more than `wide` times the least of them.
+
+    >>> axis = PanelAxis([1.0, 3.0], wide=8)
+    >>> axis.is_log, axis.part(2.0), [round(end, 2) for end in axis.ends]
+    (False, 0.5, [0.84, 3.16])
+    """
+
+    def __init__(self, values: Sequence[float], wide: float = math.inf) -> None:
+        self.is_log = min(values) > 0 and max(values) > wide * min(values)
+        held = [self._along(value) for value in values]
+        room = _ROOM * ((max(held) - min(held)) or abs(held[0]) or 1.0)
+        self._low, self._high = min(held) - room, max(held) + room
+
+    def _along(self, value: float) -> float:
+        return math.log(value) if self.is_log else value
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Least and greatest value of the axis."""
+        return (math.exp(self._low), math.exp(self._high)) if self.is_log else (self._low, self._high)
+
+    def part(self, value: float) -> float:
+        """Where a value lies between the ends, from 0 to 1."""
+        return (self._along(value) - self._low) / (self._high - self._low)
+
+
+def names_of_points(
+    points: Mapping[str, Place],
+    bars: Sequence[tuple[float, float, float]],
+    axes: tuple[PanelAxis, PanelAxis],
+    panels: Sequence[Place],
+) -> list[NameBeside]:
+    """Place the names of points (x, y) clear of each other and, where there is room, of upright bars (x, from, to).
+
+    >>> axes = PanelAxis([1.0, 3.0]), PanelAxis([0.0, 1.0])
+    >>> bars = [(2.0, 0.2, 0.8), (2.2, 0.2, 0.8)]
+    >>> [at.align for at in names_of_points({"two": (2.0, 0.5)}, bars, axes, [(250, 200)])]
+    ['right']
+    """
+    across, along = axes
+    spots = {name: (across.part(x), 1 - along.part(y)) for name, (x, y) in points.items()}
+    steps = [i / (_ALONG_BAR - 1) for i in range(_ALONG_BAR)]
+    taken = [(across.part(x), 1 - along.part(low + t * (high - low))) for x, low, high in bars for t in steps]
+    return names_beside(spots, taken, panels)
+
+
+_ROOM = 0.08  # of the span of an axis, left free at both ends
+_ALONG_BAR = 9  # places on a bar that names are kept off
 _NEAR, _DOT = 13, 4  # pixels from the middle of a point to its name, and to the edge of its mark
 _SIDES: tuple[tuple[Literal["left", "center", "right"], float, float], ...] = (
     ("left", _NEAR, 0),

@@ -1,5 +1,6 @@
 """`thermoset tune` as a user runs it, and the help of all commands."""
 
+import io
 import json
 import math
 import re
@@ -8,12 +9,16 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.stats import beta
 
 import thermoset as ts
+from choices import made_choice, with_choice
+from commands import Done
 from law import generated
 from parts import require
 from thermoset.calibration import probabilities
+from thermoset.cli.tune import show_predictor, write_predictor
 from thermoset.metrics import expected_calibration_error, negative_log_likelihood
 
 COMMANDS = ("tune", "predict", "check", "sweep", "plan", "demo")
@@ -121,11 +126,61 @@ def test_the_screen_compares_sets_at_three_temperatures(tuned, fitted):
     low, high = beta(k, 1001 - k).ppf([0.025, 0.975])
     assert f"coverage {k / 1001:.3f} on average; this predictor: {low:.3f} to {high:.3f} (95%)" in tuned.done.words
     for row, seen in zip(table.values(), fitted.choice_.outlooks, strict=True):
-        assert row[1] == f"{seen.class_gap:.3f} ({seen.class_gap_ends[0]:.3f} to {seen.class_gap_ends[1]:.3f})"
-        assert row[2] == f"{seen.size:.2f} ± {1.96 * seen.size_error:.2f}"
-        assert row[3] == f"{seen.empty_share:.1%}"
-        assert row[4] == f"{seen.top_gap:.3f}"
+        shares = [(seen.class_gap, seen.class_gap_ends), (seen.worst_tenth, seen.worst_tenth_ends)]
+        wanted = [f"{value:.3f} ({ends[0]:.3f} to {ends[1]:.3f})" for value, ends in shares if value is not None]
+        wanted += [f"{seen.size:.2f} ± {1.96 * seen.size_error:.2f}", f"{seen.empty_share:.1%}", f"{seen.top_gap:.3f}"]
+        assert row[1:] == wanted
     assert f"by chance alone on these rows: {fitted.choice_.noise_floor:.3f}" in tuned.done.words
+
+
+def printed(predictor, choice, width=100):
+    """What the command prints of a choice."""
+    stream = io.StringIO()
+    show_predictor(Console(file=stream, width=width, emoji=False), with_choice(predictor, choice), "val.npz")
+    return Done(0, stream.getvalue(), "")
+
+
+def test_the_screen_says_which_kind_of_sets_was_chosen_and_what_was_promised(fitted):
+    done = printed(fitted, made_choice(fitted.temperature_sets_))
+    hat = f"T-hat = {fitted.temperature_sets_:.3f}"
+    assert f"Sets LAC, alpha = 0.06, chosen among 3 kinds of sets, prefer size: {hat}" in done.words
+    assert "(95%); promised: 0.9 " in done.words
+    plain = printed(fitted, fitted.choice_)
+    assert "chosen among" not in plain.words
+    assert "promised" not in plain.words
+
+
+def test_the_screen_shows_what_one_could_have_instead(fitted):
+    choice = made_choice(fitted.temperature_sets_)
+    table = rows_of_table(printed(fitted, choice), "What you could have instead")
+    hat = f"{fitted.temperature_sets_:.2f}"
+    assert table == {
+        f"recommended: LAC, T = {hat}, alpha 0.06": ["2.29 ± 0.06", "0.865 (0.845 to 0.885)", "0.0%"],
+        "clustered: RAPS, clustered, T = 1.00": ["3.30", "0.822 (0.802 to 0.842)", "2.0%"],
+        "the paper's T-hat: RAPS, T = 2.00": ["6.15 ± 0.06", "0.859 (0.839 to 0.879)", "6.8%"],
+        "Mondrian: RAPS, Mondrian, T = 1.00": ["7.90", "0.842 (0.822 to 0.862)", "2.0%"],
+    }, "T = 1 and T* stand in the table of sets"
+
+
+def test_a_choice_without_a_frontier_has_nothing_to_compare(fitted):
+    done = printed(fitted, made_choice(fitted.temperature_sets_, frontier=()))
+    assert "instead" not in done.words
+
+
+def test_one_screen_is_enough(fitted):
+    assert len(printed(fitted, made_choice(fitted.temperature_sets_)).stdout.splitlines()) <= 40
+
+
+@pytest.mark.parametrize(("width", "last"), [(100, "TopCovGap"), (97, "empty"), (80, "labels")])
+def test_a_narrow_terminal_leaves_columns_out_and_cuts_none(fitted, width, last):
+    choice = made_choice(fitted.temperature_sets_)
+    known = tuple(msgspec.structs.replace(at, top_gap=0.1) for at in choice.outlooks)
+    done = printed(fitted, msgspec.structs.replace(choice, outlooks=known), width)
+    head = next(line for line in done.stdout.splitlines() if cells(line)[:1] == ["sets at"])
+    assert cells(head)[-1] == last
+    assert "…" not in done.stdout
+    assert all(len(line.rstrip()) <= width for line in done.stdout.splitlines())
+    assert ("TopCovGap by chance" in done.words) is (last == "TopCovGap")
 
 
 def test_the_screen_recommends_and_names_what_was_written(tuned, fitted):
@@ -144,6 +199,16 @@ def test_nothing_but_text_where_there_is_no_terminal(tuned):
 def test_the_figure(tuned):
     require("matplotlib", "plot")
     assert (tuned.folder / "temperature.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_frontier_is_drawn_where_there_is_one(fitted, tmp_path):
+    require("matplotlib", "plot")
+    choice = made_choice(fitted.temperature_sets_)
+    files = write_predictor(with_choice(fitted, choice), tmp_path / "new", {})
+    assert [path.name for path in files] == ["predictor.json", "temperature.png", "frontier.png"]
+    assert files[-1].read_bytes().startswith(b"\x89PNG")
+    old = with_choice(fitted, made_choice(fitted.temperature_sets_, frontier=()))
+    assert [path.name for path in write_predictor(old, tmp_path / "old", {})] == ["predictor.json", "temperature.png"]
 
 
 def test_without_the_extras_the_figure_and_the_page_are_left_out(command, tuned, tmp_path):

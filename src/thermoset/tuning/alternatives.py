@@ -7,7 +7,26 @@ from typing import Literal
 from thermoset.core.levels import exact_level
 from thermoset.tuning.choice import Choice, Outlook
 
-__all__ = ["Alternative", "alternatives", "front", "is_stricter", "settings_of", "tells_setting"]
+__all__ = [
+    "FRONTS",
+    "Alternative",
+    "Front",
+    "alternatives",
+    "drawable",
+    "front",
+    "is_stricter",
+    "settings_of",
+    "target_of",
+    "tells_setting",
+]
+
+Front = Literal["worst_tenth", "class_gap"]
+
+FRONTS: dict[Front, str] = {
+    "worst_tenth": "coverage of the worst tenth of classes",
+    "class_gap": "class gap",
+}
+"""What the size of sets is weighed against, with titles."""
 
 _CHOSEN = "recommended"
 
@@ -19,6 +38,12 @@ class Alternative:
     names: tuple[str, ...]
     outlook: Outlook
     chosen: bool = False
+
+    def interval(self, metric: Front) -> tuple[float, float]:
+        """The ends of a known metric: 90% for the worst tenth, 95% for the class gap; itself twice without an error."""
+        value: float = getattr(self.outlook, metric)
+        ends: tuple[float, float] | None = getattr(self.outlook, f"{metric}_ends")
+        return (value, value) if ends is None else ends
 
     @property
     def name(self) -> str:
@@ -49,7 +74,18 @@ def alternatives(choice: Choice) -> tuple[Alternative, ...]:
     return tuple(one for one in settings_of(choice) if one.names)
 
 
-def front(outlooks: Sequence[Outlook], metric: Literal["worst_tenth", "class_gap"]) -> tuple[Outlook, ...]:
+def drawable(choice: Choice, metric: Front) -> tuple[Alternative, ...]:
+    """The settings of which the metric is known."""
+    every = settings_of(choice)
+    return tuple(one for one in every if getattr(one.outlook, metric) is not None and one.outlook.size > 0)
+
+
+def target_of(choice: Choice, metric: Front) -> float | None:
+    """The coverage of hard classes that was asked for, if any was."""
+    return getattr(choice, "target", None) if metric == "worst_tenth" else None
+
+
+def front(outlooks: Sequence[Outlook], metric: Front) -> tuple[Outlook, ...]:
     """The outlooks that no other one beats in both size and the metric, smallest sets first.
 
     Much coverage of the worst tenth of classes is good, and so is a small class gap. What is unknown is left out.
