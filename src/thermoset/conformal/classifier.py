@@ -14,7 +14,7 @@ from thermoset.conformal.groupings import Grouping, resolve_grouping
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.general import class_sets, label_scores, score_matrix
 from thermoset.core.groups import NULL_GROUP, group_thresholds, rank_table
-from thermoset.core.levels import Alpha, conformal_rank, rows_needed
+from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.core.prefixes import prefix_sets, prefix_sizes
 from thermoset.core.scores import Score, ScoreLike, resolve
 from thermoset.core.sources import ArrayRows
@@ -206,14 +206,38 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         data, scoring = predict_data(self, logits), self.calibration_.scoring
         return sizes_under(data, scoring, self.thresholds_, allow_empty=self.allow_empty, u=u, ids=ids)
 
+    def tighten(self, alpha: Alpha, more: Logits) -> "ConformalClassifier":
+        """Raise the threshold to that of a stricter level, from the rows of `fit` and `more` rows together.
+
+        It never becomes lower than `fit` made it, so that coverage stays at least what was promised, whatever the
+        stricter level and the other rows were chosen by.
+        """
+        if self.calibration_.grouping is not None:
+            raise InputError("tighten needs one threshold for all classes; this classifier has one for each group.")
+        y, scoring = more.require_labels("tighten"), self.calibration_.scoring
+        (found,) = label_scores(
+            ArrayRows(more.logits), y, scoring.score, [scoring.temperature], scoring.randomness(None, len(more))
+        )
+        own, level = self.calibration_.scores, exact_level(alpha)
+        pooled = ScorePairs(np.concatenate([own.value, found.value]), np.concatenate([own.refine, found.refine]))
+        stricter = pooled.smallest(conformal_rank(len(pooled.value), level))
+        loose = float(self.thresholds_.value[0]), float(self.thresholds_.refine[0])
+        value, refine = max(stricter, loose)
+        self._set_thresholds(ScorePairs(np.array([value]), np.array([refine])))
+        return self
+
     def _learn(self, data: Logits, pairs: ScorePairs, recipe: Recipe, scoring: Scoring) -> None:
         """Find the threshold from the label scores of the rows."""
         y = data.require_labels("ConformalClassifier.fit")
         self.calibration_ = _calibration(pairs, y, data.n_classes, recipe, scoring)
-        self.thresholds_ = self.calibration_.thresholds(recipe.alpha)
-        value = self.thresholds_.value
-        self.threshold_ = float(value[0]) if self.calibration_.grouping is None else value
+        self._set_thresholds(self.calibration_.thresholds(recipe.alpha))
         remember_classes(self, data.n_classes, data.classes)
+
+    def _set_thresholds(self, thresholds: ScorePairs) -> None:
+        """Take thresholds, in the form that decides and in the one for reading."""
+        self.thresholds_: ScorePairs = thresholds
+        one = self.calibration_.grouping is None
+        self.threshold_: Any = float(thresholds.value[0]) if one else thresholds.value
 
     def _sets(self, data: Logits, thresholds: ScorePairs, u: Any, ids: Any) -> NDArray[np.bool_]:
         return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u, ids=ids)

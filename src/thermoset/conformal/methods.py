@@ -39,7 +39,9 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
         """
         if self.is_own:
-            raise InputError(f"a score of your own ({quoted(self.title)}) cannot be found by its name: this needs a score of SCORES.")
+            raise InputError(
+                f"a score of your own ({quoted(self.title)}) cannot be found by its name: this needs a score of SCORES."
+            )
         if self.name not in _KINDS:
             raise FileFormatError(f"method {quoted(self.name)} is not known; known: {', '.join(_KINDS)}.")
         try:

@@ -140,6 +140,20 @@ class Logits:
             raise InputError("rows select nothing; logits need at least one row.")
         return _trusted(logits, None if self.labels is None else self.labels[index], self.classes)
 
+    def joined(self, other: "Logits") -> "Logits":
+        """These labelled rows and then the others; both must have the same classes.
+
+        >>> Logits([[0.0, 1.0]], labels=[0]).joined(Logits([[2.0, 3.0]], labels=[1])).labels
+        array([0, 1])
+        """
+        labels = self.require_labels("joining rows"), other.require_labels("joining rows")
+        if self.n_classes != other.n_classes or self.classes != other.classes:
+            raise InputError(
+                f"rows can be joined only if their classes are the same, in the same order; got {self.n_classes} and "
+                f"{other.n_classes} columns, or other names."
+            )
+        return Logits(np.concatenate([self.logits, other.logits]), np.concatenate(labels), self.classes)
+
     def split(self, *parts: Part, random_state: Seed = 0, groups: object = None) -> tuple["Logits", ...]:
         """Cut at random into len(parts) + 1 pieces, the last being the rest; see `split_indices`.
 

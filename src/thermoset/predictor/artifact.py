@@ -28,9 +28,9 @@ from thermoset.core.uniforms import SCHEMES
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
-from thermoset.predictor.old_schemas import translate
+from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
 from thermoset.quoting import quoted, reason
-from thermoset.tuning import Choice, read_preference
+from thermoset.tuning import Choice, Setting, read_preference
 
 __all__ = [
     "SCHEMA",
@@ -44,7 +44,7 @@ __all__ = [
     "write_artifact",
 ]
 
-SCHEMA = 3
+SCHEMA = 4
 """The version this library writes, and the newest it reads."""
 
 _FORMAT = "thermoset predictor"
@@ -108,15 +108,17 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A fitted predictor.
 
-    `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in `conformal.PooledScores`; `seed` is
-    that of u, None for deterministic scores, and `scheme` how u follows from it (see `core.uniforms`); `sizes[s]`
-    counts the conformal rows with a set of size s.
+    `alpha` is the promised level and `alpha_sets` the one that the threshold is set for, which may be stricter (see
+    `ConformalClassifier.tighten`). `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in
+    `conformal.PooledScores`; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it
+    (see `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s.
     """
 
     format: str = _FORMAT
     schema: int = SCHEMA
     method: Method
     alpha: str
+    alpha_sets: str
     temperature: float
     temperature_sets: float
     thresholds: Thresholds
@@ -139,6 +141,17 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """How its sets are made."""
         return self.recipe_with(self.method.score())
 
+    @property
+    def setting(self) -> Setting:
+        """What its sets are made with."""
+        return Setting(
+            method=self.method,
+            randomized=self.seed is not None or not self.method.score().uses_u,
+            grouping=self.grouping,
+            alpha=self.alpha_sets,
+            temperature=self.temperature_sets,
+        )
+
     def recipe_with(self, score: Score) -> Recipe:
         """The same for a score in hand: that of a user cannot be found by its name.
 
@@ -146,7 +159,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """
         return Recipe(
             score,
-            self.alpha,
+            self.alpha_sets,
             randomized=self.seed is not None or not score.uses_u,
             allow_empty=self.allow_empty,
             grouping=self.grouping,
@@ -218,7 +231,7 @@ def _decoded(content: bytes) -> Artifact:
             "Upgrade thermoset."
         )
     try:
-        if head.schema in (1, 2):
+        if head.schema in OLD_SCHEMAS:
             return _translated(content, head.schema)
         artifact = msgspec.json.decode(content, type=Artifact)
         fits = _checksum(artifact) == artifact.checksum
@@ -241,7 +254,6 @@ def _translated(content: bytes, schema: int) -> Artifact:
 
 def _check(artifact: Artifact) -> None:
     """Refuse what fits the schema but makes no predictor, so that a forged checksum gets no further either."""
-    exact_level(artifact.alpha)
     artifact.method.score()
     for requirement, broken in chain(_of_sets(artifact), _of_choice(artifact), _of_provenance(artifact)):
         if broken:
@@ -259,6 +271,7 @@ def _of_sets(artifact: Artifact) -> Broken:
     by_class = grouping is not None
     groups, pools = artifact.group_of_class, artifact.pool_sizes
     yield "schema must be at least 1", artifact.schema < 1
+    yield "alpha_sets must be at most alpha", exact_level(artifact.alpha_sets) > exact_level(artifact.alpha)
     known = " or ".join(GROUPINGS)
     yield f"grouping must be null, {known}", artifact.grouping is not None and grouping is None
     yield f"n_classes must be from 2 to {_MOST_CLASSES:,}", not 2 <= n_classes <= _MOST_CLASSES
@@ -288,13 +301,14 @@ def _of_sets(artifact: Artifact) -> Broken:
 
 def _of_choice(artifact: Artifact) -> Broken:
     choice, curve = artifact.choice, artifact.choice.curve
-    yield "choice must be that of temperature_sets", choice.temperature != artifact.temperature_sets
-    yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
-    yield "choice must have a selection", choice.selection not in ("calibration", "paper")
     names = ["T = 1", "T*", "T-hat"]
     yield "choice must look at T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
+    yield "choice must be that of the sets", choice.setting != artifact.setting or choice.alpha != artifact.alpha
+    yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
+    yield "choice must have a selection", choice.selection not in ("calibration", "paper")
     yield "choice must compare T-hat with T = 1 and T*", [at.name for at in choice.comparisons] != names[:2]
-    looked = [at.temperature for at in choice.outlooks] + [at.temperature for at in choice.comparisons]
+    looked = [at.temperature for at in (*choice.outlooks, *choice.frontier)]
+    looked += [at.temperature for at in choice.comparisons]
     peak = [] if choice.peak is None else [choice.peak]
     others = (*looked, *(choice.spread or ()), *peak, *curve.temperatures)
     yield f"temperatures of choice must be {_TEMPERATURES}", not all(map(_is_temperature, others))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from html import escape
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 from thermoset._version import __version__
 from thermoset.calibration import TemperatureScaler, confidence_at, probabilities
 from thermoset.conformal import ConformalClassifier, Scoring, sets_under, sizes_under
+from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.scores import Score, ScoreLike
@@ -25,7 +27,6 @@ from thermoset.monitor.checking import CheckReport, Promise, check
 from thermoset.notebook import html_curves, html_table
 from thermoset.predictor.artifact import (
     Artifact,
-    Method,
     Provenance,
     Thresholds,
     fingerprint,
@@ -33,7 +34,7 @@ from thermoset.predictor.artifact import (
     write_artifact,
 )
 from thermoset.predictor.measures import coverage_measures, measure
-from thermoset.tuning import choose, read_preference
+from thermoset.tuning import Setting, choose, menu, read_preference
 
 __all__ = ["Answers", "Prediction", "TwoTemperaturePredictor"]
 
@@ -66,9 +67,10 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     method, alpha, randomized, allow_empty, grouping, random_state
-        The sets, as in `ConformalClassifier`. The seed also draws the split of `fit`.
-    prefer : "size", "coverage", a number beta in [0, 1], or a budget such as "size<=3" or "gap<=0.03"
-        What T-hat is chosen for; see `tuning.choose`.
+        The sets, as in `ConformalClassifier`. The seed also draws the split of `fit`. `method="auto"` chooses the score
+        and its parameters, randomised or not, together with the temperature: see `tuning.menu`.
+    prefer : "even", "small", "protect", a number in [0, 1], or a bound: "classes>=0.85", "size<=3", "gap<=0.03"
+        What the sets are chosen for; see `tuning.choose`.
     objective : "nll" or "ece"
         What T* minimises; see `TemperatureScaler`.
     selection : "calibration" or "paper"
@@ -85,7 +87,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
     threshold_ : float or ndarray of shape (C,)
         The threshold(s) as the score's value, for reading.
     choice_ : Choice
-        Why T-hat, what it costs, how sure the rows are.
+        What was chosen and why, what it costs, who pays, how sure the rows are.
     artifact_ : Artifact
         Everything learnt: what `save` writes.
 
@@ -107,7 +109,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         self,
         method: ScoreLike = "raps",
         alpha: Alpha = 0.1,
-        prefer: str | float = "coverage",
+        prefer: str | float = "even",
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
         allow_empty: bool = True,
@@ -129,9 +131,21 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         self.calibration_fraction = calibration_fraction
 
     @property
-    def recipe(self) -> Recipe:
-        """How sets are made, but for their temperature: the parameters as one record, checked."""
-        return Recipe.of(self)
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The kinds of sets to choose from, checked: the one that the parameters name, or those of "auto"."""
+        if self.method != "auto":
+            return (Recipe.of(self),)
+        if self.grouping is not None:
+            raise InputError(
+                f"method='auto' chooses among sets with one threshold for all classes; got grouping={self.grouping!r}. "
+                "Name a method, or leave grouping out."
+            )
+        return menu(
+            self.alpha,
+            randomized=self.randomized,
+            allow_empty=self.allow_empty,
+            random_state=self.random_state,
+        )
 
     def fit(
         self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, progress: Progress | None = None
@@ -158,11 +172,11 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         The two must not share rows. `ids` are those of the conformal rows.
         """
         self._check_split(calibration, conformal)
-        preference, recipe = read_preference(self.prefer), self.recipe  # before the work
+        preference, recipes = read_preference(self.prefer), self.recipes  # before the work
         scaler = TemperatureScaler(self.objective).fit(calibration)
         choice = choose(
             calibration,
-            recipe,
+            recipes,
             prefer=self.prefer,
             calibrated=scaler.temperature_,
             n_conformal=len(conformal),
@@ -170,6 +184,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             conformal=conformal,
             progress=progress,
         )
+        recipe = next(kind for kind in recipes if Setting.of(kind, 1.0).kind == choice.setting.kind)
         provenance = Provenance(
             version=__version__,
             calibration_rows=len(calibration),
@@ -184,9 +199,12 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             recalibrated=False,
         )
         sets = ConformalClassifier.of(recipe, choice.temperature).fit(conformal, ids=ids)
+        if choice.setting.alpha != choice.alpha:
+            sets.tighten(choice.setting.alpha, calibration)
         artifact = Artifact(
             method=Method.of(recipe.score),
             alpha=str(recipe.alpha),
+            alpha_sets=choice.setting.alpha,
             temperature=float(scaler.temperature_),
             temperature_sets=choice.temperature,
             grouping=recipe.grouping,
@@ -198,7 +216,8 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             provenance=provenance,
             **_of_sets(sets, conformal, ids),
         )
-        made = measure(calibration, scaler, choice, artifact.pool_sizes, recipe)
+        behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
+        made = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
         self._adopt(msgspec.structs.replace(artifact, measures=made), recipe.score)
         return self
 
@@ -212,7 +231,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             old.provenance, conformal_rows=len(data), conformal_sha256=fingerprint(data), recalibrated=True
         )
         renewed = _of_sets(sets, data, ids)
-        law = coverage_measures(renewed["pool_sizes"], old.alpha)
+        law = coverage_measures(renewed["pool_sizes"], old.alpha_sets)
         kept = tuple(law[0] if measured.name == "coverage" else measured for measured in old.measures)
         self._adopt(msgspec.structs.replace(old, provenance=provenance, measures=kept, **renewed), self._scoring.score)
         return self
@@ -271,7 +290,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             alpha=made.alpha,
             pool_sizes=np.array(made.pool_sizes),
             grouping=made.grouping,
-            exact=self._recipe.exact,
+            exact=self._recipe.exact and made.alpha_sets == made.alpha,
             group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
         )
 
@@ -287,7 +306,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         artifact = read_artifact(path)
         made = artifact.provenance
         predictor = cls(
-            **artifact.recipe.parameters,
+            **artifact.recipe.parameters | {"alpha": artifact.alpha},
             prefer=made.prefer,
             objective=made.objective,  # type: ignore[arg-type]
             selection=made.selection,  # type: ignore[arg-type]

@@ -7,17 +7,18 @@ import msgspec
 from thermoset.errors import FileFormatError
 from thermoset.tuning import read_preference
 
-__all__ = ["translate"]
+__all__ = ["OLD_SCHEMAS", "translate"]
 
 
 def translate(document: dict[str, Any], schema: int) -> None:
     """Give a decoded document of an older schema the fields of this one, in place."""
-    if schema == 1:
-        _from_schema_1(document)
-    _from_schema_2(document.get("choice"))
+    for old, step in _STEPS.items():
+        if old >= schema:
+            step(document)
 
 
 _GROUPINGS_OF_SCHEMA_1 = {"mondrian": "class", "clustered": "cluster"}
+_WORDS = {"small": "size", "even": "coverage"}  # of preferences, up to schema 3
 
 
 def _from_schema_1(document: dict[str, Any]) -> None:
@@ -31,7 +32,7 @@ def _from_schema_1(document: dict[str, Any]) -> None:
         grouping = _GROUPINGS_OF_SCHEMA_1.get(grouping, f"{grouping} of schema 1")  # its names alone are known in it
     asked = choice.pop("prefer")
     preference = read_preference(asked)
-    if preference.text != asked:
+    if _WORDS.get(preference.text, preference.text) != asked:
         raise FileFormatError("is no usable predictor: choice must have a preference.")
     choice["preference"] = msgspec.to_builtins(preference)
     document.update(grouping=grouping, scheme=1)
@@ -40,9 +41,10 @@ def _from_schema_1(document: dict[str, Any]) -> None:
 _UNKNOWN_TO_SCHEMA_2 = {"class_gap": None, "class_gap_ends": None}
 
 
-def _from_schema_2(choice: Any) -> None:
+def _from_schema_2(document: dict[str, Any]) -> None:
     """Choices that knew TopCovGap alone, with an error that was wrong; class gaps are unknown."""
     try:
+        choice: Any = document["choice"]
         for at in choice["outlooks"]:
             del at["top_gap_error"]
             at.update(_UNKNOWN_TO_SCHEMA_2)
@@ -52,3 +54,32 @@ def _from_schema_2(choice: Any) -> None:
         choice["rows_needed"] = None
     except (TypeError, KeyError, AttributeError):
         raise FileFormatError("is damaged, or was edited: its choice is not one of its schema.") from None
+
+
+def _from_schema_3(document: dict[str, Any]) -> None:
+    """Choices of a temperature alone: one kind of sets, one level, nothing known of who pays."""
+    try:
+        choice: Any = document["choice"]
+        if choice.pop("temperature") != document["temperature_sets"]:
+            raise FileFormatError("is no usable predictor: choice must be that of the sets.")
+        setting = {
+            "method": document["method"],
+            "randomized": document["seed"] is not None or document["method"]["name"] in ("lac", "margin"),
+            "grouping": document["grouping"],
+            "alpha": document["alpha"],
+        }
+        for at in choice["outlooks"]:
+            at["setting"] = setting | {"temperature": at.pop("temperature")}
+        choice.update(alpha=document["alpha"], methods=[], sure=None, frontier=[], signal={})
+        asked = document["provenance"]["prefer"]
+        new = {old: word for word, old in _WORDS.items()}
+        document["provenance"]["prefer"] = new.get(asked, asked)
+        document["alpha_sets"] = document["alpha"]
+    except (TypeError, KeyError, AttributeError):
+        raise FileFormatError("is damaged, or was edited: its fields are not those of schema 3.") from None
+
+
+_STEPS = {1: _from_schema_1, 2: _from_schema_2, 3: _from_schema_3}
+
+OLD_SCHEMAS = tuple(_STEPS)
+"""Schemas that are translated."""

@@ -201,6 +201,11 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return self.preference.text
 
     @property
+    def target(self) -> float | None:
+        """What the worst tenth of classes was asked to be covered at least; None where nothing was."""
+        return self.preference.target(self.alpha)
+
+    @property
     def outlook(self) -> Outlook:
         """At the choice."""
         return self.outlooks[-1]

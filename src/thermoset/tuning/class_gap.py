@@ -33,6 +33,7 @@ _CONFIDENCE = 0.95
 _CONFIDENCE_OF_FEW, _MANY_CLASSES = 0.97, 20  # the gaps of few classes say little about the population to simulate
 _PRIOR_MISSES = 5.0  # what the variance of the field is worth beside that of a class, in missed rows
 _MOST_UNSEEN = 0.1  # share of classes with fewer than two rows, beyond which nothing is said
+_ONE_SIDED = 1.645  # standard errors
 _BISECTIONS = 14  # of gaps from 0 to 1
 _ENTRIES = 2_000_000  # simulated class means worked on at once
 _KEPT = 8_000_000  # and kept, in all
@@ -218,27 +219,44 @@ class ClassGaps:
 
         return np.stack([_crossing(below, level, len(squares)) for level in (0.975, 0.025)], axis=1)
 
+    @cached_property
+    def _errors(self) -> Floats:
+        """Simulated errors of the squares in a population with gaps about as large as those seen."""
+        return self.hits.errors(np.maximum(self.values, self.intervals.mean(axis=1)))
+
     def difference(self, i: int, j: int) -> tuple[float, tuple[float, float], bool]:
         """Gap at i minus gap at j, its 95% interval, and whether the rows tell the two apart.
 
         The squares are compared; divided by the sum of the gaps their difference is that of the gaps.
         """
-        middle = self.intervals.mean(axis=1)
-        errors = self.hits.errors(np.maximum(self.values, middle))
-        squares = self.hits.squares
-        low, high = squares[i] - squares[j] - np.quantile(errors[i] - errors[j], (0.975, 0.025))
+        middle, squares = self.intervals.mean(axis=1), self.hits.squares
+        low, high = squares[i] - squares[j] - np.quantile(self._errors[i] - self._errors[j], (0.975, 0.025))
         both = max(middle[i] + middle[j], 1e-9)
         return float(self.values[i] - self.values[j]), (float(low / both), float(high / both)), bool(low * high > 0)
 
-    def excess(self, budget: float) -> Floats:
+    def beats(self, i: int, j: int) -> float:
+        """How sure the rows are that the gap at i is lower than that at j."""
+        apart = self.hits.squares[i] - self.hits.squares[j]
+        return float((apart - (self._errors[i] - self._errors[j]) < 0).mean())
+
+    def rows_to_beat(self, i: int, j: int) -> int | None:
+        """About how many rows would show with 95% confidence that the gap at i is lower; None if it looks higher."""
+        apart = float(self.hits.squares[j] - self.hits.squares[i])
+        if apart <= 0:
+            return None
+        error = float((self._errors[i] - self._errors[j]).std())
+        return int(np.ceil(self.hits.sample.n_rows * (_ONE_SIDED * error / apart) ** 2))
+
+    def excess(self, budget: float, kinds: int = 1) -> Floats:
         """How far the squared gaps are from keeping a budget with confidence: a temperature with 0 or less keeps it.
 
-        The confidence is in all temperatures at once: whichever of those that keep the budget is chosen.
+        The confidence is in all temperatures at once, whichever of those that keep the budget is chosen, and in this
+        and the other kinds of sets together.
         """
         confidence = _CONFIDENCE if len(self.hits.sample.counts) >= _MANY_CLASSES else _CONFIDENCE_OF_FEW
         lower = -self.hits.errors(budget)
         error = np.maximum(lower.std(axis=1), 1e-12)
-        reach = np.quantile((lower / error[:, None]).max(axis=0), confidence)
+        reach = np.quantile((lower / error[:, None]).max(axis=0), 1 - (1 - confidence) / kinds)
         found: Floats = self.hits.squares + reach * error - budget**2
         return found
 

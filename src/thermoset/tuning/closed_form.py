@@ -40,6 +40,7 @@ _HALVES = 40  # random halves of the rows that show how far the class loss can b
 _GROUPS = 16  # a half is 8 of 16 random groups: sums of groups are made once
 _SIZE_GROUPS = 256  # of rows, whose sums carry the correlation of errors of sizes between temperatures
 _SIMULATIONS = 1000
+_ALLOWED = 0.05  # probability that a bound fails
 _ONE_SIDED = 1.645  # standard errors, where nothing is known of how they go together
 _SHARE_BYTES = 2**29  # temperatures are taken in turns whose shares need no more than this
 
@@ -53,6 +54,7 @@ class Curves:
     loss_of_halves : (n_temperatures, n_halves), the same on random halves of the rows; no halves where unknown.
     size_noise : (n_temperatures, groups), how errors of sizes go together: vectors of length 1; no groups if unknown.
     classes : how the classes are covered; None where there is no closed form.
+    kinds : how many kinds of sets are searched, of which this is one: they share the 5% by which a bound may fail.
     """
 
     temperatures: Floats
@@ -63,8 +65,14 @@ class Curves:
     loss_of_halves: Floats
     size_noise: Floats
     classes: ClassHits | None = None
+    kinds: int = 1
 
-    def largest_sizes(self, some: NDArray[np.bool_], confidence: float = 0.95) -> Floats:
+    @property
+    def confidence(self) -> float:
+        """Of a bound on what is picked from these curves, if one holds for all kinds with 95%."""
+        return 1 - _ALLOWED / self.kinds
+
+    def largest_sizes(self, some: NDArray[np.bool_], confidence: float) -> Floats:
         """Sizes that none of these temperatures exceeds, with confidence in all of them at once.
 
         Errors grow with sizes, so they are taken as factors. The paper's way has no errors: its sizes stand as seen.
@@ -143,8 +151,8 @@ def joined(first: Curves, second: Curves) -> Curves:
         return values
 
     classes = first.classes.joined(second.classes, order) if first.classes and second.classes else None
-    arrays = {name: merge(name) for name in Curves.__dataclass_fields__ if name != "classes"}
-    return Curves(**arrays, classes=classes)
+    arrays = {name: merge(name) for name in Curves.__dataclass_fields__ if name not in ("classes", "kinds")}
+    return Curves(**arrays, classes=classes, kinds=first.kinds)
 
 
 def in_closed_form(

@@ -1,46 +1,68 @@
-"""What a choice means: sets at T = 1, T* and T-hat side by side, with errors."""
+"""What a choice means: sets at T = 1, at T* and as chosen side by side, with errors, and what there is instead."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from thermoset.core.exponentials import Floats
-from thermoset.tuning.choice import Choice, Curve, Outlook, TradeOff
+from thermoset.core.levels import Alpha
+from thermoset.tuning.choice import Choice, Curve, Outlook, Setting, TradeOff
 from thermoset.tuning.class_gap import ClassGaps
 from thermoset.tuning.closed_form import Curves, Rows
+from thermoset.tuning.frontier import by_group, ends_of, front, paper_choice, payers_of
 from thermoset.tuning.held_out import by_halves, top_gaps
-from thermoset.tuning.preference import AnyPreference
+from thermoset.tuning.points import Points, Sample, levels_between, measure
+from thermoset.tuning.preferences import AnyPreference
 from thermoset.tuning.search import Found, Search
 
-__all__ = ["report"]
+__all__ = ["Compared", "report"]
 
 _CARRIED = 30  # rows of every class without which TopCovGap, which looks at the worst classes, is mostly chance
+_NAMES = ("T = 1", "T*", "T-hat")
 
 
-def report(search: Search, preference: AnyPreference, best: float, found: Found) -> Choice:
-    """Say what sets will look like at T = 1, T* and T-hat."""
-    named = {"T = 1": 1.0, "T*": best, "T-hat": found.temperature}
-    temperatures = np.unique(list(named.values()))
-    place = {name: int(np.searchsorted(temperatures, t)) for name, t in named.items()}
-    view = _view(search, temperatures)
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What a choice is compared with: the promised level, T*, all rows, and kinds of sets measured on some of them."""
+
+    alpha: Alpha
+    best: float
+    sample: Sample
+    points: Sequence[Points]
+    kinds: tuple[str, ...]
+
+
+def report(search: Search, preference: AnyPreference, found: Found, compared: Compared) -> Choice:
+    """Say what sets will look like at T = 1, at T* and as chosen."""
+    promised = replace(search, recipe=replace(found.recipe, alpha=compared.alpha))
+    temperatures = np.array([1.0, compared.best, found.temperature])
+    view = _view(promised, np.unique(temperatures))
+    places = np.searchsorted(view.curves.temperatures, temperatures)
+    outlooks = [view.outlook(name, int(i)) for name, i in zip(_NAMES, places, strict=True)]
+    comparisons = [view.comparison(name, int(places[2]), int(i)) for name, i in zip(_NAMES[:2], places, strict=False)]
+    if found.recipe.alpha != compared.alpha:
+        outlooks[2], comparisons = _stricter(search, found, outlooks)
+    if found.recipe.closed_form:
+        outlooks = _with_classes(search, found, compared, outlooks)
     floor = search.floor()
-    outlooks = tuple(view.outlook(name, float(named[name]), i) for name, i in place.items())
-    hat = place["T-hat"]
-    comparisons = tuple(
-        view.comparison(name, float(named[name]), hat, i) for name, i in place.items() if name != "T-hat"
-    )
     curves = found.curves
     ends = np.quantile(found.of_halves, (0.05, 0.95), method="inverted_cdf") if found.of_halves.size > 1 else None
     return Choice(
-        temperature=found.temperature,
         preference=preference,
+        alpha=str(compared.alpha),
         selection=search.selection,
+        methods=compared.kinds,
         met=found.met,
+        sure=found.sure,
         peak=found.peak,
         spread=None if ends is None else (float(ends[0]), float(ends[1])),
-        outlooks=outlooks,
-        comparisons=comparisons,
+        outlooks=tuple(outlooks),
+        comparisons=tuple(comparisons),
+        frontier=_frontier(search, compared, outlooks),
+        signal=found.signal,
         noise_floor=floor.top_mean,
         noise_floor_95=floor.top_95,
         n_rows=len(search.calibration),
@@ -54,6 +76,58 @@ def report(search: Search, preference: AnyPreference, best: float, found: Found)
     )
 
 
+def _stricter(search: Search, found: Found, outlooks: Sequence[Outlook]) -> tuple[Outlook, list[TradeOff]]:
+    """The choice where its level is stricter than the promised one, and sizes compared as if they were unrelated."""
+    view = _view(replace(search, recipe=found.recipe), np.array([found.temperature]))
+    chosen = view.outlook(_NAMES[2], 0)
+
+    def versus(other: Outlook) -> TradeOff:
+        errors = (
+            None if chosen.size_error is None or other.size_error is None else (chosen.size_error, other.size_error)
+        )
+        apart = None if errors is None else float(np.hypot(*errors))
+        return TradeOff(other.name, other.temperature, chosen.size - other.size, apart, None, None, None)
+
+    return chosen, [versus(other) for other in outlooks[:2]]
+
+
+def _with_classes(search: Search, found: Found, compared: Compared, outlooks: Sequence[Outlook]) -> list[Outlook]:
+    """The same, with the worst tenth of classes, and who pays."""
+    level = str(found.recipe.alpha)
+    promised, more = levels_between(compared.alpha, (1.0, 0.8))
+    levels = (promised, more if level == promised else level)
+    temperatures = np.array([at.temperature for at in outlooks])
+    (points,) = measure(compared.sample, [replace(found.recipe, alpha=compared.alpha)], temperatures, levels)
+    made = []
+    for j, at in enumerate(outlooks):
+        own = levels.index(at.setting.alpha)
+        tenths = points.tenths(j, own, search.n_conformal)
+        if j == 2 and found.tenths is not None:
+            tenths = found.tenths
+        made.append(
+            msgspec.structs.replace(
+                at,
+                worst_tenth=float(np.median(tenths.worst)),
+                worst_tenth_ends=ends_of(tenths.worst),
+                payers=payers_of(points, j, own, tenths),
+            )
+        )
+    return made
+
+
+def _frontier(search: Search, compared: Compared, outlooks: Sequence[Outlook]) -> tuple[Outlook, ...]:
+    """The front, the recommendation, and what people know: T = 1, T*, the paper's choice, sets by class."""
+    if not compared.points:
+        return ()
+    chosen = msgspec.structs.replace(outlooks[2], name="recommended", top_gap=None)
+    others = [msgspec.structs.replace(at, top_gap=None) for at in outlooks[:2]]
+    paper = paper_choice(compared.points, search.n_conformal)
+    sample = compared.points[0].sample
+    grouped = by_group(sample, replace(compared.points[0].recipe, alpha=compared.alpha), 1.0)
+    named = [chosen, *others, *([] if paper is None else [paper]), *grouped]
+    return (*named, *front(compared.points, search.n_conformal))
+
+
 @dataclass(frozen=True)
 class _View:
     """Curves at a few temperatures; `rows` and `gaps` give paired errors where there is a closed form.
@@ -61,16 +135,16 @@ class _View:
     `top`: TopCovGap; None where some class has too few rows to carry it.
     """
 
+    search: Search
     curves: Curves
     top: Floats | None
     rows: Rows | None
     gaps: ClassGaps | None
-    n_conformal: int
 
-    def outlook(self, name: str, temperature: float, i: int) -> Outlook:
+    def outlook(self, name: str, i: int) -> Outlook:
         return Outlook(
             name=name,
-            temperature=temperature,
+            setting=Setting.of(self.search.recipe, float(self.curves.temperatures[i])),
             size=float(self.curves.size[i]),
             size_error=_known(self.curves.size_error[i]),
             empty_share=float(self.curves.empty_share[i]),
@@ -79,13 +153,14 @@ class _View:
             top_gap=None if self.top is None else float(self.top[i]),
         )
 
-    def comparison(self, name: str, temperature: float, hat: int, other: int) -> TradeOff:
+    def comparison(self, name: str, hat: int, other: int) -> TradeOff:
         gap, ends, apart = (None, None, None) if self.gaps is None else self.gaps.difference(hat, other)
+        error = None if self.rows is None else self.rows.difference_error(hat, other, self.search.n_conformal)
         return TradeOff(
             name=name,
-            temperature=temperature,
+            temperature=float(self.curves.temperatures[other]),
             size=float(self.curves.size[hat] - self.curves.size[other]),
-            size_error=None if self.rows is None else self.rows.difference_error(hat, other, self.n_conformal),
+            size_error=error,
             class_gap=gap,
             class_gap_ends=ends,
             tells_apart=apart,
@@ -95,12 +170,12 @@ class _View:
 def _view(search: Search, temperatures: Floats) -> _View:
     data, recipe = search.calibration, search.recipe
     if not recipe.closed_form:
-        return _View(*by_halves(data, recipe, temperatures, search.steps.take), None, None, search.n_conformal)
+        return _View(search, *by_halves(data, recipe, temperatures, search.steps.take), None, None)
     curves, rows = search.closed_form(temperatures)
     carried = np.bincount(data.require_labels("tuning"), minlength=data.n_classes).min() >= _CARRIED
     top = top_gaps(search.rows, data, recipe, temperatures) if carried else None
     gaps = None if curves.classes is None or not len(curves.classes.sample.counts) else ClassGaps(curves.classes)
-    return _View(curves, top, rows, gaps, search.n_conformal)
+    return _View(search, curves, top, rows, gaps)
 
 
 def _ends(pair: Floats) -> tuple[float, float]:

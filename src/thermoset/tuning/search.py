@@ -1,20 +1,21 @@
 """The search for T-hat: estimates on a grid, the preference's rules, and a finer look around the choice."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.exponentials import Floats
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.data import Logits
 from thermoset.metrics import NoiseFloor, noise_floor_of_counts
+from thermoset.tuning.choice import Signal
 from thermoset.tuning.closed_form import Curves, Rows, in_closed_form, joined
 from thermoset.tuning.held_out import by_halves, by_paper, some_rows
 from thermoset.tuning.preference import Preference
+from thermoset.tuning.worst_classes import Tenths
 
 __all__ = ["FINER", "Found", "Progress", "Search", "Steps", "find"]
 
@@ -47,14 +48,20 @@ class Steps:
 
 @dataclass(frozen=True)
 class Search:
-    """What every look at a temperature needs."""
+    """What every look at a temperature needs.
+
+    rows : the calibration rows, ranked once for every look; kinds : how many kinds of sets are searched, of which
+    `recipe` is one.
+    """
 
     calibration: Logits
+    rows: RankedRows
     recipe: Recipe
     n_conformal: int
     selection: str
     conformal: Logits | None
     steps: Steps
+    kinds: int = 1
 
     def curves(self, temperatures: Floats) -> Curves:
         """Estimates to choose by."""
@@ -62,17 +69,12 @@ class Search:
             return by_paper(self.conformal, self.calibration, self.recipe, temperatures, self.steps.take)
         if not self.recipe.closed_form:
             return by_halves(self.calibration, self.recipe, temperatures, self.steps.take)[0]
-        return self.closed_form(temperatures)[0]
+        return replace(self.closed_form(temperatures)[0], kinds=self.kinds)
 
     def closed_form(self, temperatures: Floats) -> tuple[Curves, Rows]:
         """Estimates of sets with one threshold, and the rows behind them."""
         take = self.steps.take
         return in_closed_form(self.rows, self.calibration, self.recipe, temperatures, self.n_conformal, take)
-
-    @cached_property
-    def rows(self) -> RankedRows:
-        """The calibration rows, ranked once for every look."""
-        return RankedRows(ArrayRows(self.calibration.logits))
 
     def floor(self) -> NoiseFloor:
         """What TopCovGap shows by chance alone on the rows it is measured on."""
@@ -105,14 +107,27 @@ class Search:
 
 @dataclass(frozen=True)
 class Found:
-    """The chosen temperature, whether a budget is kept or how many rows that needs, what was searched and by halves."""
+    """What was chosen: a recipe, at the level of its threshold, and a temperature; and what the choice rests on.
 
+    curves : what was searched; of_halves : what random halves of the rows choose; tenths : draws of the coverage of the
+    worst and the best tenth of classes, where they decided; met, sure, rows_needed, signal : as in `Choice`.
+    """
+
+    recipe: Recipe
     temperature: float
-    met: bool
     curves: Curves
-    peak: float | None
-    of_halves: Floats
-    rows_needed: int | None
+    met: bool = True
+    peak: float | None = None
+    of_halves: Floats = field(default_factory=lambda: np.empty(0))
+    rows_needed: int | None = None
+    sure: float | None = None
+    tenths: Tenths | None = None
+    signal: Signal = field(default_factory=Signal)
+
+    @property
+    def at(self) -> int:
+        """The place of the temperature searched that is nearest to the chosen one."""
+        return int(np.argmin(np.abs(self.curves.temperatures - self.temperature)))
 
 
 def find(search: Search, preference: Preference, grid: Floats) -> Found:
@@ -130,7 +145,8 @@ def find(search: Search, preference: Preference, grid: Floats) -> Found:
         met, needed = met and pick.met, pick.rows_needed
         halves = pick.of_halves if pick.of_halves.size else halves
     temperature, of_halves = preference.combined(picks, halves)
-    return Found(preference.settled(temperature, search), met, curves, peak, of_halves, needed)
+    temperature = preference.settled(temperature, search)
+    return Found(search.recipe, temperature, curves, met, peak, of_halves, needed)
 
 
 def _peak(curves: Curves) -> float | None:

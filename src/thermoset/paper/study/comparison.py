@@ -14,6 +14,7 @@ import numpy as np
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.pool import run_all
+from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.data import Logits
 from thermoset.metrics import METRICS
 from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
@@ -115,7 +116,9 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
 
     def work(t: int, rows: Ints) -> None:
         recipe = Recipe("raps", settings.main[0], random_state=t)
-        search = _OneLook(data.take(rows), recipe, len(rows), "calibration", None, Steps(None))
+        some = data.take(rows)
+        ranked = RankedRows(ArrayRows(some.logits))
+        search = _OneLook(some, ranked, recipe, len(rows), "calibration", None, Steps(None))
         grid = default_grid(float(found.trial_nll[t]))
         for prefer, temperatures in chosen.items():
             if t < len(temperatures):

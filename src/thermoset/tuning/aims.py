@@ -1,0 +1,139 @@
+"""Preferences that make the most of one thing: the smallest sets, the most even class coverage, or a way in between."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from thermoset.core.exponentials import Floats
+from thermoset.tuning.preference import (
+    NORMAL,
+    Estimates,
+    Preference,
+    Rule,
+    brief,
+    chosen,
+    is_word,
+    most_even,
+    number,
+    smallest,
+    where,
+)
+
+if TYPE_CHECKING:
+    from thermoset.tuning.choice import Choice
+
+__all__ = ["Blend", "Even", "Small"]
+
+
+class Small(Preference, frozen=True, tag="size"):
+    """The smallest sets."""
+
+    @classmethod
+    def read(cls, prefer: object) -> Preference | None:
+        """The word, its older form, or 0: all the way at the end of small sets."""
+        return cls() if is_word(prefer, ("small", "size"), 0) else None
+
+    @property
+    def text(self) -> str:
+        """The word."""
+        return "small"
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The least expected size."""
+        return [smallest]
+
+    def settled(self, temperature: float, estimates: Estimates) -> float:
+        """T = 1 where the gain over it is within its error: the least of fifty estimates is too hopeful."""
+        gain, error = estimates.size_gain(temperature)
+        return 1.0 if gain <= NORMAL * error else temperature
+
+    def reason(self, choice: "Choice") -> str:
+        """Where, and how many sets are empty: that is how sets become very small."""
+        if choice.temperature == 1.0 and len(choice.methods) == 1:
+            return "T-hat = 1: no other temperature gives sets that are smaller by more than the error of the estimate."
+        empty = f"({choice.outlook.empty_share:.1%} of them empty)"
+        return f"{chosen(choice)} gives the smallest sets {where(choice)} {empty}."
+
+
+class Even(Preference, frozen=True, tag="coverage"):
+    """The most even class coverage at exactly the promised coverage: the paper's aim."""
+
+    evens_out = True
+
+    @classmethod
+    def read(cls, prefer: object) -> Preference | None:
+        """The word, its older form, or 1: all the way at the end of even coverage."""
+        return cls() if is_word(prefer, ("even", "coverage"), 1) else None
+
+    @property
+    def text(self) -> str:
+        """The word."""
+        return "even"
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The least class loss."""
+        return [most_even]
+
+    def reason(self, choice: "Choice") -> str:
+        """Which setting, and only as much as the rows can show; T = 1 where they show nothing."""
+        if choice.signal.tried is not None:
+            return _kept(choice)
+        versus, at_one = choice.comparisons[0], choice.outlooks[0]
+        if versus.tells_apart is None or choice.temperature == 1.0:
+            return f"{chosen(choice)} covers the classes most evenly {where(choice)}."
+        gaps = f"class gap {choice.outlook.class_gap:.3f} instead of {at_one.class_gap:.3f}"
+        if versus.tells_apart and (versus.class_gap or 0.0) < 0:
+            return f"{chosen(choice)} covers the classes more evenly than T = 1: {gaps}."
+        sure = "" if choice.signal.beats is None else f" ({choice.signal.beats:.0%} sure)"
+        return f"{chosen(choice)} probably covers the classes more evenly than T = 1{sure}: {gaps}."
+
+
+def _kept(choice: "Choice") -> str:
+    """Why T = 1 is kept, and how many rows would tell."""
+    signal, rows = choice.signal, f"{choice.n_rows:,} rows"
+    more = choice.rows_needed
+    if signal.beats is None:
+        said = (
+            f"Keep T = 1: on these {rows} the classes differ no more than chance makes them "
+            f"(p = {signal.p_value:.2f}), so no temperature can be said to cover them more evenly."
+        )
+        return said if more is None else f"{said} About {more:,} rows would show differences worth evening out."
+    said = (
+        f"Keep T = 1: T = {signal.tried:.2f} is the best guess for even class coverage, but these {rows} cannot tell "
+        f"it from T = 1 ({signal.beats:.0%} sure that it is better)."
+    )
+    return said if more is None else f"{said} About {more:,} rows would tell."
+
+
+class Blend(Preference, frozen=True, tag="blend"):
+    """A temperature part of the way from the smallest sets to the most even coverage (the published code's rule)."""
+
+    one_kind = True
+
+    amount: float
+
+    @classmethod
+    def read(cls, prefer: object) -> Preference | None:
+        """A number between 0 and 1."""
+        amount = number(prefer.strip() if isinstance(prefer, str) else prefer)
+        return cls(amount) if 0 < amount < 1 else None
+
+    @property
+    def text(self) -> str:
+        """The number."""
+        return brief(self.amount)
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Both ends."""
+        return [smallest, most_even]
+
+    def combined(self, picks: Sequence[float], of_halves: Floats) -> tuple[float, Floats]:
+        """Interpolate."""
+        beta = self.amount
+        return (1 - beta) * picks[0] + beta * picks[1], (1 - beta) * picks[0] + beta * of_halves
+
+    def reason(self, choice: "Choice") -> str:
+        """How far."""
+        return f"{chosen(choice)} lies {self.amount:.0%} of the way from the smallest sets to the most even coverage."

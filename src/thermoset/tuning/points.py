@@ -1,0 +1,254 @@
+"""What sets show at many settings at once: several kinds of sets, temperatures and levels, on the same rows.
+
+Shares around labels depend on the temperature alone, so they are made once for all kinds of sets; the walk along a row
+gives its sizes at all levels at once. Everything has u integrated out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+
+import numpy as np
+
+from thermoset.calibration import confidence_at
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
+from thermoset.core.label_shares import SharesByTemperature, label_shares
+from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.pool import run_all
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.thresholds import Cuts
+from thermoset.data import Logits
+from thermoset.tuning.closed_form import LEVELS
+from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenths
+
+__all__ = ["FIFTHS", "Points", "Sample", "lax_misses", "laxer", "levels_between", "measure"]
+
+FIFTHS = 5
+"""Parts of the rows, from the least to the most confident, by which empty sets are counted."""
+
+_LAXER, _LAXEST = 3, Fraction(1, 2)  # the laxer level that relative risks are known from: a multiple of alpha
+
+
+def laxer(alpha: Alpha) -> float:
+    """The level at which relative risks of classes are known best: with more misses than at alpha.
+
+    >>> laxer("0.1"), laxer("0.3")
+    (0.3, 0.5)
+    """
+    return float(max(min(_LAXER * exact_level(alpha), _LAXEST), exact_level(alpha)))
+
+
+def levels_between(alpha: Alpha, factors: Sequence[float]) -> tuple[str, ...]:
+    """Multiples of alpha as short decimals, the first of them alpha as it was typed.
+
+    >>> levels_between("0.1", (1, 0.8, 0.333))
+    ('0.1', '0.08', '0.0333')
+    """
+    level = float(exact_level(alpha))
+    return tuple(str(alpha) if factor == 1 else f"{level * factor:.3g}" for factor in factors)
+
+
+class Sample:
+    """Labelled rows, ranked once, with the classes that have rows and the fifths of confidence at T*."""
+
+    def __init__(self, data: Logits, calibrated: float, rows: RankedRows | None = None) -> None:
+        self.data, self.labels = data, data.require_labels("tuning")
+        self.rows = RankedRows(ArrayRows(data.logits)) if rows is None else rows
+        self.seen, self.place = np.unique(self.labels, return_inverse=True)
+        self.counts: Floats = np.bincount(self.place).astype(np.float64)
+        confidence = confidence_at(data, calibrated)
+        rank = np.empty(len(data), dtype=np.int64)
+        rank[np.argsort(confidence, kind="stable")] = np.arange(len(data))
+        self.fifth: Ints = rank * FIFTHS // len(data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def by_class(self, values: Floats) -> Floats:
+        """Sums over the rows of each class that has any: (..., n) to (..., classes)."""
+        flat = values.reshape(-1, len(self))
+        sums = [np.bincount(self.place, row, minlength=len(self.seen)) for row in flat]
+        return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """One kind of sets at temperatures (T) and levels (L).
+
+    size, slope, influence : (T, L); labels in a set, how they rise with coverage, and the variance of what a row adds.
+    missed : (T, L, classes), far : (T, classes), rows outside their sets at the levels and at the laxer one.
+    loss : (T,), the class loss (see `closed_form`).
+    left_out : (T, L), share of rows whose top label is right and outside; empty : (T, L, 5), empty sets by confidence.
+    """
+
+    sample: Sample
+    recipe: Recipe
+    temperatures: Floats
+    levels: tuple[str, ...]
+    size: Floats
+    slope: Floats
+    influence: Floats
+    missed: Floats
+    far: Floats
+    loss: Floats
+    left_out: Floats
+    empty: Floats
+
+    @cached_property
+    def alphas(self) -> Floats:
+        """The levels as numbers."""
+        return np.array([float(exact_level(level)) for level in self.levels])
+
+    def size_error(self, n_conformal: int) -> Floats:
+        """Standard errors of sizes on fresh rows, with a threshold from `n_conformal` rows; see `closed_form.Rows`."""
+        of_threshold = self.slope**2 * self.alphas * (1 - self.alphas) / n_conformal
+        return np.sqrt(self.influence / len(self.sample) + of_threshold)
+
+    def misses(self, j: int, level: int) -> ClassMisses:
+        """What classes show at one temperature and level."""
+        return ClassMisses(self.sample.counts, self.missed[j, level], self.far[j], self.sample.data.n_classes)
+
+    def tenths(self, j: int, level: int, n_conformal: int) -> Tenths:
+        """Draws of the coverage of the worst and the best tenth of classes."""
+        return tenths(self.misses(j, level), self.levels[level], n_conformal, self.recipe.random_state)
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """Class gaps, (T, L), free of the noise of few rows: as in `class_gap`."""
+        return np.sqrt(np.maximum(self._squares[0], 0.0))
+
+    def gap_ends(self, j: int, level: int) -> tuple[float, float]:
+        """About a 95% interval of a class gap, as if its square were normal: `class_gap` simulates better ones."""
+        square, error = self._squares[0][j, level], self._squares[1][j, level]
+        low, high = np.sqrt(np.maximum(square + np.array([-1.96, 1.96]) * error, 0.0))
+        return float(low), float(high)
+
+    @cached_property
+    def _squares(self) -> tuple[Floats, Floats]:
+        """Unbiased estimates of squared class gaps, and their standard errors: (T, L) each."""
+        counts = self.sample.counts
+        rate = self.missed / counts
+        noise = rate * (1 - rate) / np.maximum(counts - 1, 1)
+        squares = ((rate - self.alphas[:, None]) ** 2 - noise).mean(axis=2)
+        typical = (rate.mean(axis=2) * (1 - rate.mean(axis=2)))[:, :, None] / counts
+        error = np.sqrt(2 * ((np.maximum(squares, 0)[:, :, None] + typical) ** 2).mean(axis=2) / len(counts))
+        return squares, error
+
+    @cached_property
+    def guessed_worst(self) -> Floats:
+        """Coverage of the worst tenth as one number, (T, L): quick, and good enough to rank settings by."""
+        counts = self.sample.counts
+        tenth = max(1, int(len(counts) / 10 + 0.5))
+        found = np.empty(self.size.shape)
+        for j, far in enumerate(self.far):
+            risk = _shrunk(far, counts, np.ones(len(counts)))
+            for level, missed in enumerate(self.missed[j]):
+                own = _shrunk(missed, counts, risk)
+                rate = missed.sum() / counts.sum()
+                found[j, level] = 1 - rate * np.sort(own)[-tenth:].mean()
+        return found
+
+
+_PULL = 3.0  # misses that what is known of a class beforehand is worth, in a guess
+
+
+def _shrunk(missed: Floats, counts: Floats, known: Floats) -> Floats:
+    """Relative risks pulled towards what is known beforehand, and spread again as far as they differ beyond chance."""
+    expected = counts * missed.sum() / counts.sum()
+    risk: Floats = (missed + _PULL * known) / (expected + _PULL)
+    raw = missed / np.maximum(expected, 1e-9)
+    chance = np.mean(1 / np.maximum(expected, 1e-9))
+    true = max(float(np.mean((raw - 1) ** 2) - chance), float(np.var(known)), 0.02)
+    spread = float(np.mean((risk - 1) ** 2))
+    return np.asarray(np.maximum(1 + (risk - 1) * np.sqrt(true / max(spread, 1e-9)), 0.0))
+
+
+def measure(
+    sample: Sample, recipes: Sequence[Recipe], temperatures: Floats, levels: Sequence[str], *, loss: bool = False
+) -> list[Points]:
+    """Measure kinds of sets that have a closed form; those of one call share alpha."""
+    shares = label_shares(sample.rows, sample.labels, temperatures)
+    return [_one_kind(sample, shares, recipe, temperatures, tuple(levels), loss) for recipe in recipes]
+
+
+def _one_kind(
+    sample: Sample, shares: SharesByTemperature, recipe: Recipe, temperatures: Floats, levels: tuple[str, ...],
+    with_loss: bool,
+) -> Points:  # fmt: skip
+    n, alpha = len(sample), exact_level(recipe.alpha)
+    multiples = [float(min(alpha * factor, 1 - alpha / 2)) for factor in LEVELS] if with_loss else []
+    near = [float(exact_level(level)) for level in levels]
+    cuts, hits = _hits(shares, recipe, np.array([*near, laxer(recipe.alpha), *multiples]))
+    sizes = np.empty((len(temperatures), len(near), n))
+
+    def keep(some: Floats, place: slice) -> None:
+        sizes[:, :, place] = some if recipe.allow_empty else np.maximum(some, 1.0)
+
+    of_levels = Cuts(*(np.ascontiguousarray(part[:, : len(near)]) for part in cuts))
+    expected_sizes(sample.rows, shares, temperatures, recipe.law, of_levels, keep)
+    mean = sizes.mean(axis=2)
+    slope = _slopes(mean, near)
+    right = shares.all.rank == 1
+    inside = hits[:, : len(near)]
+    return Points(
+        sample=sample,
+        recipe=recipe,
+        temperatures=temperatures,
+        levels=levels,
+        size=mean,
+        slope=slope,
+        influence=(sizes - slope[:, :, None] * inside).var(axis=2),
+        missed=sample.by_class(1 - inside),
+        far=sample.by_class(1 - hits[:, len(near)]),
+        loss=_losses(sample, hits[:, len(near) + 1 :], multiples),
+        left_out=(1 - inside[:, :, right]).sum(axis=2) / n,
+        empty=_by_fifth(sample, np.maximum(1 - sizes, 0.0)),
+    )
+
+
+def _hits(shares: SharesByTemperature, recipe: Recipe, levels: Floats) -> tuple[Cuts, Floats]:
+    """Thresholds at levels, (T, L), and the probability over u that each row's label is in its set, (T, L, n)."""
+    n_temperatures, n = shares.all.own.shape
+    cuts, hits = Cuts(*np.empty((2, n_temperatures, len(levels)))), np.empty((n_temperatures, len(levels), n))
+
+    def work(j: int) -> None:
+        at, own = shares.at(j), Cuts(cuts.value[j], cuts.refine[j])
+        solve_thresholds(recipe.law, at, (1 - levels) * (n + 1), own)
+        expected_hits(recipe.law, at, own, not recipe.allow_empty, hits[j])
+
+    run_all([partial(work, j) for j in range(n_temperatures)])
+    return cuts, hits
+
+
+def lax_misses(sample: Sample, recipe: Recipe) -> Floats:
+    """Probability over u that each row's label is outside its set at T = 1 and the laxer level, (n,)."""
+    shares = label_shares(sample.rows, sample.labels, np.ones(1))
+    _, hits = _hits(shares, recipe, np.array([laxer(recipe.alpha)]))
+    missed: Floats = 1 - hits[0, 0]
+    return missed
+
+
+def _slopes(size: Floats, levels: Sequence[float]) -> Floats:
+    """How sizes rise with coverage, (T, L), from neighbouring levels; 0 where there is one level alone."""
+    if len(levels) < 2:
+        return np.zeros(size.shape)
+    return np.asarray(np.gradient(size, 1 - np.array(levels), axis=1))
+
+
+def _losses(sample: Sample, hits: Floats, levels: Sequence[float]) -> Floats:
+    """Class losses (see `closed_form`), (T,); NaN where they were not asked for."""
+    if not levels:
+        return np.full(len(hits), np.nan)
+    at = np.array(levels)
+    gaps = sample.by_class(hits) / sample.counts - (1 - at)[:, None]
+    found: Floats = ((gaps**2).mean(axis=2) / (at * (1 - at))).sum(axis=1)
+    return found
+
+
+def _by_fifth(sample: Sample, empty: Floats) -> Floats:
+    """Means over the fifths of the rows: (T, L, n) to (T, L, 5)."""
+    parts = [empty[:, :, sample.fifth == k].mean(axis=2) for k in range(FIFTHS)]
+    return np.stack(parts, axis=2)

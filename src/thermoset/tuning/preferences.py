@@ -1,0 +1,37 @@
+"""What users may want of the sets. A registry: a preference is a class, and a place in the union below."""
+
+from typing import cast, get_args
+
+from thermoset.errors import InputError
+from thermoset.quoting import quoted
+from thermoset.tuning.aims import Blend, Even, Small
+from thermoset.tuning.budgets import GapBudget, Protect, SizeBudget
+from thermoset.tuning.preference import Preference
+
+__all__ = ["PREFERENCES", "AnyPreference", "read_preference"]
+
+AnyPreference = Small | Even | Protect | Blend | SizeBudget | GapBudget
+"""What a file may hold: every preference, told apart by its kind."""
+
+PREFERENCES: tuple[type[Preference], ...] = get_args(AnyPreference)
+"""Every preference, in the order in which they are tried on what `prefer=` was given."""
+
+_HELP = (
+    "prefer must be 'small', 'even', 'protect', a number from 0 (small) to 1 (even), or a bound such as "
+    "'classes>=0.85', 'size<=3' or 'gap<=0.03'"
+)
+
+
+def read_preference(prefer: str | float) -> AnyPreference:
+    """Read what `prefer=` and `--prefer` take.
+
+    >>> read_preference("even"), read_preference(0.25).text, read_preference("classes >= 0.85")
+    (Even(), '0.25', Protect(least=0.85))
+    >>> read_preference("coverage").text, read_preference("size").text  # older words for the same
+    ('even', 'small')
+    """
+    for kind in PREFERENCES:
+        read = kind.read(prefer)
+        if read is not None:
+            return cast("AnyPreference", read)  # the registry is made from it
+    raise InputError(f"{_HELP}; got {quoted(prefer)}.")

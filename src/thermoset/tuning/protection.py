@@ -1,0 +1,154 @@
+"""Sets that protect the hard classes: the smallest ones whose worst tenth of classes is covered as asked for.
+
+Evenness at a fixed coverage is bought by leaving out right answers of easy rows. A stricter level instead gives hard
+classes more and takes nothing from easy ones: the promise of 1 - alpha still holds. For every kind of sets and
+temperature the level is found at which the claim is probable enough; the smallest sets win.
+
+Kind and temperature come from calibration rows alone. The level may come from all rows: whatever it is, the threshold
+is at least the one that the conformal rows alone give at alpha, and so is coverage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.exponentials import Floats
+from thermoset.core.levels import Alpha, conformal_rank, exact_level
+from thermoset.tuning.class_gap import ClassSample
+from thermoset.tuning.closed_form import Curves
+from thermoset.tuning.points import Points, Sample, levels_between, measure
+from thermoset.tuning.search import Found
+from thermoset.tuning.worst_classes import assured
+
+__all__ = ["STRICTER", "Protection", "protect"]
+
+STRICTER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
+"""Multiples of alpha at which all kinds of sets are measured."""
+
+_CONFIDENCE = 0.95
+_STEP, _STRICTEST = 0.94, 0.015  # of the levels tried for a finalist, as multiples of alpha
+_FINALISTS, _OF_A_KIND = 6, 3
+_MORE = (1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)  # times as many rows, that might show what these do not
+
+
+@dataclass(frozen=True, eq=False)
+class Protection:
+    """What the search needs: the calibration rows, all rows, the target, the promise, and rows behind the threshold."""
+
+    calibration: Sample
+    everything: Sample
+    target: float
+    alpha: Alpha
+    n_threshold: int
+    seed: int
+
+    @property
+    def ladder(self) -> tuple[str, ...]:
+        """Levels that fall from alpha, as far as the rows give finite thresholds."""
+        factors = [_STEP**i for i in range(int(np.log(_STRICTEST) / np.log(_STEP)))]
+        levels = levels_between(self.alpha, factors)
+        return tuple(level for level in levels if conformal_rank(self.n_threshold, level) <= self.n_threshold)
+
+
+def protect(job: Protection, points: Sequence[Points]) -> Found:
+    """Choose kind, temperature and level; `points` are the kinds measured at the levels `STRICTER`."""
+    tried = [_level_of(job, job.calibration, one) for one in _finalists(job, points)]
+    best = min(tried, key=lambda one: (not one.met, one.size if one.met else -one.sure))
+    confidence = 1 - (1 - _CONFIDENCE) / _independent([one.points.missed[0, one.place] for one in tried])
+    kind = Candidate(best.points.recipe, float(best.points.temperatures[0]))
+    final = _level_of(job, job.everything, kind, confidence)
+    few = ClassSample(job.everything.data, job.seed).rows_wanted(float(exact_level(job.alpha)))
+    met = final.met and few is None
+    return Found(
+        recipe=replace(kind.recipe, alpha=final.points.levels[final.place]),
+        temperature=kind.temperature,
+        curves=_curves(job, next(one for one in points if one.recipe == kind.recipe)),
+        met=met,
+        sure=final.sure,
+        tenths=final.points.tenths(0, final.place, job.n_threshold),
+        rows_needed=None if met else few or _rows_needed(job, final, confidence),
+    )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kind of sets at a temperature."""
+
+    recipe: Recipe
+    temperature: float
+
+
+@dataclass(frozen=True, eq=False)
+class Strict:
+    """The laxest level of a candidate that is strict enough, or the strictest: its place, size and probability."""
+
+    points: Points
+    place: int
+    size: float
+    sure: float
+    met: bool
+
+
+def _finalists(job: Protection, points: Sequence[Points]) -> list[Candidate]:
+    """The candidates with the smallest sets at the level that a quick guess says they need."""
+    guesses = []
+    for one in points:
+        needed = [_guessed_size(one, j, job.target) for j in range(len(one.temperatures))]
+        best = np.argsort(needed, kind="stable")[:_OF_A_KIND]
+        guesses += [(needed[j], Candidate(one.recipe, float(one.temperatures[j]))) for j in best]
+    guesses.sort(key=lambda guess: guess[0])
+    return [candidate for _, candidate in guesses[:_FINALISTS]]
+
+
+def _guessed_size(one: Points, j: int, target: float) -> float:
+    """Size at the level where the guessed worst tenth reaches the target."""
+    worst = np.maximum.accumulate(one.guessed_worst[j])
+    if worst[-1] < target:
+        return float(one.size[j, -1] * (1 + 10 * (target - worst[-1])))
+    return float(np.exp(np.interp(target, worst, np.log(np.maximum(one.size[j], 1e-9)))))
+
+
+def _level_of(job: Protection, sample: Sample, candidate: Candidate, confidence: float = _CONFIDENCE) -> Strict:
+    """Bisect the ladder: the stricter, the surer."""
+    (points,) = measure(sample, [candidate.recipe], np.array([candidate.temperature]), job.ladder)
+
+    @cache
+    def sure(place: int) -> float:
+        return assured(points.misses(0, place), points.levels[place], job.target, job.n_threshold, job.seed)
+
+    low, high = 0, len(points.levels) - 1
+    met = sure(high) >= confidence
+    while met and low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sure(middle) >= confidence else (middle + 1, high)
+    return Strict(points, high, float(points.size[0, high]), sure(high), met)
+
+
+def _independent(missed: Sequence[Floats]) -> float:
+    """How many independent looks several ones at the same rows are worth: the participation ratio of correlations."""
+    centred = np.stack([one - one.mean() for one in missed])
+    length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
+    unit = centred / np.maximum(length, 1e-12)
+    correlation = (unit[:, None, :] * unit[None, :, :]).sum(axis=2)
+    return max(1.0, float(np.trace(correlation) ** 2 / max((correlation**2).sum(), 1e-12)))
+
+
+def _rows_needed(job: Protection, final: Strict, confidence: float) -> int | None:
+    """About how many rows would carry the claim at some level, if they showed the same rates as these."""
+    rows, places = len(job.everything), range(0, len(final.points.levels), 4)
+    for factor in _MORE:
+        for place in reversed(places):
+            misses = final.points.misses(0, place).times(factor)
+            if assured(misses, final.points.levels[place], job.target, int(rows * factor), job.seed) >= confidence:
+                return int(np.ceil(rows * factor))
+    return None
+
+
+def _curves(job: Protection, one: Points) -> Curves:
+    """Sizes at the promised level over the temperatures, for the record."""
+    none = np.empty((len(one.temperatures), 0))
+    empty = one.empty[:, 0].mean(axis=1)
+    return Curves(one.temperatures, one.size[:, 0], one.size_error(job.n_threshold)[:, 0], empty, one.loss, none, none)

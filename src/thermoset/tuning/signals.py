@@ -1,0 +1,87 @@
+"""No signal, no advice: whether the classes differ at all, and whether a temperature is more even than T = 1.
+
+The least of fifty noisy losses is somewhere, also where classes do not differ. Then the temperature it stands at means
+nothing, and sets at T = 1 are what nobody has to explain.
+
+Whether classes differ is asked of plain LAC sets at T = 1 and a laxer level, three times alpha: randomised sets hide
+how hard a class is, relative risks hardly change with the level, and misses are many there. The test is the analysis
+of variance. Once classes differ, the best guess is taken if the rows lean its way; how far they do is said.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import f
+
+from thermoset.core.exponentials import Floats
+from thermoset.core.levels import exact_level
+from thermoset.tuning.choice import Signal
+from thermoset.tuning.class_gap import ClassGaps
+from thermoset.tuning.points import Sample, lax_misses, laxer
+from thermoset.tuning.search import Found, Search
+
+__all__ = ["borne_out", "classes_differ"]
+
+_CHANCE = 0.05  # classes must look more different than this share of those that are alike
+_SURE = 0.5  # that a temperature beats T = 1: asking for a standard error more gives most of the gain away again
+_WORTH = 0.02  # a class gap that is worth looking for
+_TELLS = 2.5  # standard deviations of chance that a true difference must reach to be seen nearly always
+
+
+def borne_out(search: Search, found: Found, sample: Sample) -> Found:
+    """The choice with what the rows say for it; T = 1 where they say nothing."""
+    if found.temperature == 1.0:
+        return found
+    test = classes_differ(sample, lax_misses(sample, replace(found.recipe, method="lac")))
+    if test.p_value > _CHANCE:
+        level = float(exact_level(found.recipe.alpha))
+        more = test.rows_to_tell(_WORTH / level * laxer(found.recipe.alpha))
+        signal = Signal(p_value=test.p_value, tried=found.temperature)
+        return replace(found, temperature=1.0, signal=signal, rows_needed=more)
+    pair = np.sort([1.0, found.temperature])
+    one, hat = (0, 1) if found.temperature > 1.0 else (1, 0)
+    classes = search.closed_form(pair)[0].classes
+    if classes is None or not len(classes.sample.counts):
+        return found
+    gaps = ClassGaps(classes)
+    sure = gaps.beats(hat, one)
+    if sure < _SURE:
+        signal = Signal(p_value=test.p_value, beats=sure, tried=found.temperature)
+        return replace(found, temperature=1.0, signal=signal, rows_needed=gaps.rows_to_beat(hat, one))
+    return replace(found, signal=Signal(p_value=test.p_value, beats=sure))
+
+
+@dataclass(frozen=True)
+class Differing:
+    """Whether classes differ: the p-value, and what it rests on."""
+
+    p_value: float
+    n_rows: int
+    n_classes: int
+    variance: float
+
+    def rows_to_tell(self, spread: float) -> int | None:
+        """About how many rows would show differences of miss rates with this standard deviation; None if these do."""
+        each = _TELLS * self.variance / (spread**2 * np.sqrt(self.n_classes / 2))
+        wanted = int(np.ceil(each * self.n_classes))
+        return wanted if wanted > self.n_rows else None
+
+
+def classes_differ(sample: Sample, missed: Floats) -> Differing:
+    """Test whether classes are missed alike, from whether each row is (n,).
+
+    >>> rng = np.random.default_rng(0)
+    >>> from thermoset.data import Logits
+    >>> labels = rng.integers(0, 20, size=2000)
+    >>> rows = Sample(Logits(rng.normal(size=(2000, 20)), labels), 1.0)
+    >>> alike, apart = rng.random(2000) < 0.3, rng.random(2000) < 0.1 + 0.02 * labels
+    >>> classes_differ(rows, alike + 0.0).p_value > 0.05 > classes_differ(rows, apart + 0.0).p_value
+    True
+    """
+    n, counts = len(sample), sample.counts
+    mean = float(missed.mean())
+    between = float(((sample.by_class(missed) - counts * mean) ** 2 / counts).sum())
+    within = max(float(((missed - mean) ** 2).sum()) - between, 1e-12)
+    free = max(len(counts) - 1, 1), max(n - len(counts), 1)
+    p_value = float(f.sf((between / free[0]) / (within / free[1]), *free))
+    return Differing(p_value, n, len(counts), within / free[1])
