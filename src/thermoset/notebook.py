@@ -98,7 +98,7 @@ def names_beside(points: Mapping[str, Place], others: Sequence[Place], panels: S
     for name, point in points.items():
         best, least = None, math.inf
         for align, right, down in _SIDES:
-            at, cost = NameBeside(name, right, down, align), abs(down) * len(panels)  # near is better
+            at, cost = NameBeside(name, right, down, align), len(panels) * _FAR * (down / _LINE) ** 2
             for panel in panels:
                 box = _box(at, point, panel)
                 cost += 1e6 * _outside(box, panel)
@@ -140,26 +140,32 @@ class PanelAxis:
 
 def names_of_points(
     points: Mapping[str, Place],
-    bars: Sequence[tuple[float, float, float]],
+    bars: Sequence[tuple[Place, Place]],
     axes: tuple[PanelAxis, PanelAxis],
     panels: Sequence[Place],
 ) -> list[NameBeside]:
-    """Place the names of points (x, y) clear of each other and, where there is room, of upright bars (x, from, to).
+    """Place the names of points (x, y) clear of each other and, where there is room, of bars from one point to another.
 
     >>> axes = PanelAxis([1.0, 3.0]), PanelAxis([0.0, 1.0])
-    >>> bars = [(2.0, 0.2, 0.8), (2.2, 0.2, 0.8)]
+    >>> bars = [((2.2, 0.2), (2.2, 0.8))]
     >>> [at.align for at in names_of_points({"two": (2.0, 0.5)}, bars, axes, [(250, 200)])]
     ['right']
     """
     across, along = axes
-    spots = {name: (across.part(x), 1 - along.part(y)) for name, (x, y) in points.items()}
-    steps = [i / (_ALONG_BAR - 1) for i in range(_ALONG_BAR)]
-    taken = [(across.part(x), 1 - along.part(low + t * (high - low))) for x, low, high in bars for t in steps]
-    return names_beside(spots, taken, panels)
+
+    def place(point: Place) -> Place:
+        return across.part(point[0]), 1 - along.part(point[1])
+
+    taken = []
+    for (x, y), (x_end, y_end) in ((place(start), place(end)) for start, end in bars):
+        steps = [i / (_ALONG_BAR - 1) for i in range(_ALONG_BAR)]
+        taken += [(x + t * (x_end - x), y + t * (y_end - y)) for t in steps]
+    return names_beside({name: place(point) for name, point in points.items()}, taken, panels)
 
 
 _ROOM = 0.08  # of the span of an axis, left free at both ends
 _ALONG_BAR = 9  # places on a bar that names are kept off
+_FAR = 20.0  # what a line of distance costs, in pixels that are covered, if it is the first
 _NEAR, _DOT = 13, 4  # pixels from the middle of a point to its name, and to the edge of its mark
 _SIDES: tuple[tuple[Literal["left", "center", "right"], float, float], ...] = (
     ("left", _NEAR, 0),

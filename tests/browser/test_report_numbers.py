@@ -143,7 +143,8 @@ def of_instead(choice):
         found |= of_setting(f"instead.{i}.", at)
     paid = [choice.outlooks[0], choice.outlook][choice.outlooks[0].setting == choice.setting :]
     for i, at in enumerate(paid if all(at.payers for at in paid) else []):
-        found |= {f"paid.{i}.empty.{fifth}": share for fifth, share in enumerate(at.payers.empty)}
+        if any(any(other.payers.empty) for other in paid):
+            found |= {f"paid.{i}.empty.{fifth}": share for fifth, share in enumerate(at.payers.empty)}
         found |= {f"paid.{i}.left_out": at.payers.left_out}
         found |= {f"paid.{i}.easy": at.payers.easy, f"paid.{i}.worst_tenth": at.worst_tenth}
     return found
@@ -418,11 +419,12 @@ def test_the_head_says_the_score_and_the_level_where_they_were_chosen_too(opened
 
 def test_where_nothing_could_be_told_the_largest_type_says_keep_t_1(opened, kept_page):
     seen = opened(kept_page.path)
-    assert seen.texts(".tile.hat b") == ["Keep T = 1"]
+    assert seen.texts(".tile.hat b") == ["Keep T\xa0=\xa01"]
     assert seen.texts(".tile.hat small") == ["the best guess, 2.30, is not clearly better"]
     largest = """() => {
         const size = e => parseFloat(getComputedStyle(e).fontSize);
-        return [...document.querySelectorAll('body *')].filter(e => e.innerText).sort((a, b) => size(b) - size(a))[0].innerText;
+        const told = [...document.querySelectorAll('body *')].filter(e => e.innerText);
+        return told.sort((a, b) => size(b) - size(a))[0].innerText;
     }"""
     assert seen.page.evaluate(largest).startswith("Keep T = 1 ")
 

@@ -9,6 +9,7 @@ from choices import kept_choice, looked_at, made_choice
 from thermoset.conformal.recipes import Recipe
 from thermoset.tuning.alternatives import (
     FRONTS,
+    Alternative,
     alternatives,
     drawable,
     front,
@@ -106,8 +107,14 @@ def test_where_several_kinds_were_searched_the_kind_is_told():
     assert not is_stricter(made_choice(outlooks=(hat, hat, hat), methods=("LAC", "APS")))
 
 
+@pytest.mark.parametrize(("error", "ends"), [(0.1, (1.804, 2.196)), (2.0, (0.0, 5.92)), (None, (2.0, 2.0))])
+def test_the_interval_of_a_size_is_two_standard_errors_and_never_below_nothing(error, ends):
+    one = Alternative(("x",), looked_at("x", Recipe("lac"), 1.0, 2.0, 0.8, 0.05, error=error))
+    assert one.size_interval == pytest.approx(ends)
+
+
 def test_intervals_are_those_of_the_outlook():
     chosen = alternatives(made_choice())[0]
     assert chosen.interval("worst_tenth") == chosen.outlook.worst_tenth_ends == pytest.approx((0.845, 0.885))
     bare = msgspec.structs.replace(chosen.outlook, class_gap_ends=None)
-    assert type(chosen)(("x",), bare).interval("class_gap") == (0.041, 0.041)
+    assert Alternative(("x",), bare).interval("class_gap") == (0.041, 0.041)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["frontier_figure", "plot_frontier"]
 
 _TITLES: dict[Front, str] = {"worst_tenth": "Hard classes", "class_gap": "Evenness"}
-_REACH = 1.96  # standard errors of a 95% interval
 _WIDE = 8  # sizes that span more than this need a logarithmic axis
 _PANEL = (4.9, 4.1)  # inches
 _INNER = (298.0, 190.0)  # points of a panel inside its axes, about
@@ -35,7 +34,7 @@ def plot_frontier(choice: Choice, metric: Front, *, ax: "Axes") -> "Axes":
     if not shown:
         raise InputError(f"there is nothing to draw: no setting of the frontier of this choice has a {metric}.")
     target = target_of(choice, metric)
-    across = PanelAxis([one.outlook.size for one in shown], _WIDE)
+    across = PanelAxis([end for one in shown for end in (one.outlook.size, *one.size_interval) if end > 0], _WIDE)
     along = PanelAxis([*(end for one in shown for end in one.interval(metric)), *([] if target is None else [target])])
     _set_limits(ax, across, along)
     line = front([one.outlook for one in shown], metric)
@@ -96,9 +95,10 @@ def _draw(ax: "Axes", one: Alternative, metric: Front, look: tuple[str, str]) ->
     at, (colour, marker) = one.outlook, look
     value: float = getattr(at, metric)
     low, high = one.interval(metric)
-    reach = None if at.size_error is None else _REACH * at.size_error
+    left, right = one.size_interval
     ax.errorbar(
-        at.size, value, xerr=reach, yerr=[[value - low], [high - value]],
+        at.size, value, xerr=[[at.size - left], [right - at.size]],
+        yerr=[[max(value - low, 0)], [max(high - value, 0)]],
         color=colour, fmt=marker, markersize=8 if one.names else 4, markeredgewidth=1.5 if one.names else 0.8,
         markerfacecolor=colour if at.setting.grouping is None else "white",
         elinewidth=1.2 if one.names else 0.6, alpha=1 if one.names else 0.6, zorder=3 if one.names else 2,
@@ -114,7 +114,7 @@ def _name(ax: "Axes", shown: Sequence[Alternative], metric: Front, axes: tuple[P
     """Names beside the points, where they cover nothing; the recommended one's is bold."""
     named = {one.name: one for one in shown if one.names}
     points = {name: (one.outlook.size, getattr(one.outlook, metric)) for name, one in named.items()}
-    bars = [(one.outlook.size, *one.interval(metric)) for one in shown]
+    bars = [bar for one in shown for bar in one.bars(metric)]
     for at in names_of_points(points, bars, axes, [_INNER]):
         ax.annotate(
             at.name, points[at.name], xytext=(at.right, -at.down), textcoords="offset points", ha=at.align, va="center",

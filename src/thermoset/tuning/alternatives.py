@@ -29,6 +29,7 @@ FRONTS: dict[Front, str] = {
 """What the size of sets is weighed against, with titles."""
 
 _CHOSEN = "recommended"
+_NORMAL = 1.96  # standard errors of a 95% interval
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,24 @@ class Alternative:
     outlook: Outlook
     chosen: bool = False
 
+    @property
+    def size_interval(self) -> tuple[float, float]:
+        """The 95% interval of the size, of which no set can have less than nothing; itself twice without an error."""
+        reach = 0.0 if self.outlook.size_error is None else _NORMAL * self.outlook.size_error
+        return max(self.outlook.size - reach, 0.0), self.outlook.size + reach
+
     def interval(self, metric: Front) -> tuple[float, float]:
         """The ends of a known metric: 90% for the worst tenth, 95% for the class gap; itself twice without an error."""
         value: float = getattr(self.outlook, metric)
         ends: tuple[float, float] | None = getattr(self.outlook, f"{metric}_ends")
         return (value, value) if ends is None else ends
+
+    def bars(self, metric: Front) -> tuple[tuple[tuple[float, float], tuple[float, float]], ...]:
+        """Both intervals as lines from one point to another, sizes first."""
+        value: float = getattr(self.outlook, metric)
+        left, right = (max(end, self.outlook.size / 2) for end in self.size_interval)  # an axis may be logarithmic
+        low, high = self.interval(metric)
+        return ((left, value), (right, value)), ((self.outlook.size, low), (self.outlook.size, high))
 
     @property
     def name(self) -> str:
@@ -82,7 +96,7 @@ def drawable(choice: Choice, metric: Front) -> tuple[Alternative, ...]:
 
 def target_of(choice: Choice, metric: Front) -> float | None:
     """The coverage of hard classes that was asked for, if any was."""
-    return getattr(choice, "target", None) if metric == "worst_tenth" else None
+    return choice.target if metric == "worst_tenth" else None
 
 
 def front(outlooks: Sequence[Outlook], metric: Front) -> tuple[Outlook, ...]:

@@ -18,7 +18,6 @@ FIFTHS = ("least", "2nd", "3rd", "4th", "most")
 """Fifths of the rows by confidence."""
 
 _SIZE = "labels in a set"
-_REACH = 1.96  # standard errors of a 95% interval
 _WIDE = 8  # sizes that span more than this need a logarithmic axis
 _HEIGHT = 300
 _PANELS = tuple((float(width), float(_HEIGHT)) for width in (240, 420, 700))  # from a telephone to a wide screen
@@ -44,10 +43,10 @@ def frontier(report: Report, metric: Front) -> Any:
     shown, curves = drawable(choice, metric), series_names(report)
     rows = [_row(one, metric, _series(one.outlook, curves)) for one in shown]
     target = target_of(choice, metric)
-    across = PanelAxis([one.outlook.size for one in shown], _WIDE)
+    across = PanelAxis([end for one in shown for end in (one.outlook.size, *one.size_interval) if end > 0], _WIDE)
     along = PanelAxis([*(end for one in shown for end in one.interval(metric)), *([] if target is None else [target])])
-    kind = "log" if across.is_log else "linear"
-    x_scale = alt.Scale(domain=list(across.ends), nice=False, zero=False, type=kind)
+    kind: dict[str, Any] = {"type": "log"} if across.is_log else {"zero": False}
+    x_scale = alt.Scale(domain=list(across.ends), nice=False, **kind)
     y_scale = alt.Scale(domain=list(along.ends), nice=False, zero=False)
     x = alt.X("s:Q", title=_SIZE, scale=x_scale, axis=alt.Axis(tickCount=5, format="~g"))
     y = alt.Y("v:Q", title=FRONTS[metric], scale=y_scale)
@@ -63,9 +62,9 @@ def frontier(report: Report, metric: Front) -> Any:
 
 def _row(one: Alternative, metric: Front, series: str) -> dict[str, Any]:
     at, (low, high) = one.outlook, one.interval(metric)
-    reach = 0.0 if at.size_error is None else _REACH * at.size_error
+    left, right = one.size_interval
     row = {"m": series, "t": at.setting.title, "n": one.name, "s": at.size, "v": getattr(at, metric), "lo": low}
-    row |= {"hi": high, "left": at.size - reach, "right": at.size + reach, "chosen": one.chosen}
+    row |= {"hi": high, "left": left, "right": right, "chosen": one.chosen}
     return row | {other: getattr(at, other) for other in FRONTS}
 
 
@@ -108,7 +107,7 @@ def _names(
     """Names beside the points, where they cover nothing on a telephone or on a wide screen."""
     named = {one.name: one for one in shown if one.names}
     points = {name: (one.outlook.size, getattr(one.outlook, metric)) for name, one in named.items()}
-    bars = [(one.outlook.size, *one.interval(metric)) for one in shown]
+    bars = [bar for one in shown for bar in one.bars(metric)]
     return [
         alt.Chart(data([{"s": points[at.name][0], "v": points[at.name][1], "n": at.name.replace("T-hat", "T\u0302")}]))
         .mark_text(
