@@ -21,8 +21,8 @@ def prefix_sizes(logits, score, temperature, randomness, thresholds):
     return prefixes.prefix_sizes(ArrayRows(logits), score, temperature, randomness, thresholds)
 
 
-def prefix_sets(logits, score, temperature, randomness, thresholds, at_least):
-    return prefixes.prefix_sets(ArrayRows(logits), score, temperature, randomness, thresholds, at_least)
+def prefix_sets(logits, score, temperature, randomness, thresholds):
+    return prefixes.prefix_sets(ArrayRows(logits), score, temperature, randomness, thresholds)
 
 
 def in_closed_form(data, *rest):

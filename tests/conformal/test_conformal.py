@@ -365,19 +365,74 @@ def test_randomness_of_the_seed_is_a_u_like_any_other():
 
 @METHODS
 @pytest.mark.parametrize("grouping", [None, "class"])
-def test_no_empty_sets_when_they_are_not_allowed(method, grouping):
+@pytest.mark.parametrize("alpha", [0.1, 0.3, 0.6])
+def test_without_empty_sets_top_labels_score_below_everything_in_fit_and_prediction(method, grouping, alpha):
+    """The definition by hand: label scores of top labels are -inf, the threshold is an order statistic of these."""
     logits, labels = labelled(200, 5, seed=20)
-    new = np.round(grid_rows(300, 5, seed=21))  # ties among the top
-    options = {"alpha": 0.6, "temperature": 0.5, "grouping": grouping}
-    free = ConformalClassifier(method, **options).fit(logits, labels).predict_set(new)
-    model = ConformalClassifier(method, allow_empty=False, **options).fit(logits, labels)
-    forced = model.predict_set(new)
-    empty = ~free.any(axis=1)
-    assert empty.any()
-    np.testing.assert_array_equal(forced[~empty], free[~empty])
-    for row, found in zip(new[empty].tolist(), forced[empty], strict=True):
-        assert np.flatnonzero(found).tolist() == [oracle.ranking(row)[0]]
-    np.testing.assert_array_equal(model.set_sizes(new), forced.sum(axis=1))
+    new, _ = labelled(300, 5, seed=21)
+    u, new_u = np.random.default_rng(22).random(200), np.random.default_rng(23).random(300)
+    options = {"alpha": alpha, "temperature": 2.0, "grouping": grouping}
+    model = ConformalClassifier(method, allow_empty=False, **options).fit(logits, labels, u=u)
+    own = scores(method, logits, temperature=2.0, u=u)[np.arange(200), labels]
+    own[logits.argmax(axis=1) == labels] = -np.inf
+    whole = scores(method, new, temperature=2.0, u=new_u)
+    top = new.argmax(axis=1)
+    want = np.zeros(whole.shape, dtype=bool)
+    for label in range(5):
+        pool = np.sort(own if grouping is None else own[labels == label])
+        q = pool[oracle.order_statistic_index(len(pool), oracle.fraction(alpha)) - 1]
+        assert np.atleast_1d(model.threshold_)[0 if grouping is None else label] == pytest.approx(q)
+        # the row that set the threshold is not among the new ones: no score is as close to it as rounding
+        want[:, label] = (whole[:, label] < q) | (top == label)
+    np.testing.assert_array_equal(model.predict_set(new, u=new_u), want)
+    np.testing.assert_array_equal(model.set_sizes(new, u=new_u), want.sum(axis=1))
+    if grouping is None:
+        right = (logits.argmax(axis=1) == labels).sum() >= oracle.order_statistic_index(200, oracle.fraction(alpha))
+        assert np.isneginf(model.threshold_) == right
+        assert (want.sum(axis=1) == 1).all() == right
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
+@settings(max_examples=60)
+@given(
+    method=st.sampled_from(
+        [*thermoset.SCORES, lambda probs, rank, u: u * probs - rank]
+    ),  # the last prefers the lowest ranks
+    grouping=st.sampled_from([None, "class", "cluster"]),
+    alpha=st.sampled_from([0.01, 0.1, 0.5, 0.9]),
+    temperature=st.sampled_from([0.01, 0.5, 1.0, 20.0]),
+    randomized=st.booleans(),
+    tied=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_without_empty_sets_the_top_label_is_in_every_set(method, grouping, alpha, temperature, randomized, tied, seed):
+    logits, labels = labelled(80, 4, seed=seed)
+    new, _ = labelled(40, 4, seed=seed + 1)
+    if tied:
+        logits, new = np.round(logits / 4), np.round(new / 4)
+    options = {"grouping": grouping, "randomized": randomized, "random_state": seed}
+    model = ConformalClassifier(method, alpha, temperature, allow_empty=False, **options).fit(logits, labels)
+    sets = model.predict_set(new)
+    for row, found in zip(new.tolist(), sets, strict=True):
+        assert found[oracle.ranking(row)[0]]
+    np.testing.assert_array_equal(model.set_sizes(new), sets.sum(axis=1))
+
+
+@METHODS
+@pytest.mark.parametrize("grouping", [None, "class"])
+def test_without_empty_sets_masked_labels_still_need_an_infinite_threshold(method, grouping):
+    logits, labels = labelled(200, 5, seed=25)
+    masked = np.where((np.arange(5) == 4) & (np.arange(200) % 2 == 0)[:, None], -np.inf, logits)
+    labels[(labels == 4) & np.isneginf(masked[:, 4])] = 0
+    for alpha in (0.1, 0.3):
+        model = ConformalClassifier(method, alpha, grouping=grouping, allow_empty=False).fit(masked, labels)
+        assert not np.isposinf(model.threshold_).any()
+        assert not model.predict_set(masked)[np.isneginf(masked)].any()
+
+
+def test_allow_empty_is_true_or_false():
+    with pytest.raises(InputError, match="allow_empty must be True or False; got 'patched'"):
+        ConformalClassifier(allow_empty="patched").fit(*labelled(50, 4, seed=26))
 
 
 @METHODS

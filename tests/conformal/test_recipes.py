@@ -91,7 +91,7 @@ def test_a_classifier_is_made_by_a_recipe_and_has_it(recipe):
     assert model.recipe == recipe
     assert model.temperature == 2.0
     fitted = model.fit(*generated(200, 3))
-    assert fitted.calibration_.scoring == Scoring(recipe.score, 2.0, recipe.seed)
+    assert fitted.calibration_.scoring == Scoring(recipe.set_score, 2.0, recipe.seed)
 
 
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")

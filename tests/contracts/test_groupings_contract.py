@@ -82,16 +82,13 @@ def test_each_group_follows_the_exact_law(name):
 @pytest.mark.parametrize("allow_empty", [True, False])
 def test_with_equal_thresholds_sets_are_those_of_one_threshold(name, allow_empty):
     logits, labels = uneven(400)
-    whole = ts.ConformalClassifier("raps", ALPHA).fit(logits, labels)
-    grouped = ts.ConformalClassifier("raps", ALPHA, grouping=name).fit(logits, labels)
+    whole = ts.ConformalClassifier("raps", ALPHA, allow_empty=allow_empty).fit(logits, labels)
+    grouped = ts.ConformalClassifier("raps", ALPHA, allow_empty=allow_empty, grouping=name).fit(logits, labels)
     q = whole.thresholds_
     equal = ScorePairs(np.repeat(q.value, 6)[None], np.repeat(q.refine, 6)[None])
     data, scoring = ts.Logits(logits), grouped.calibration_.scoring
     assert scoring == whole.calibration_.scoring
-    np.testing.assert_array_equal(
-        sets_under(data, scoring, equal, allow_empty=allow_empty)[0],
-        sets_under(data, scoring, q[None], allow_empty=allow_empty)[0],
-    )
+    np.testing.assert_array_equal(sets_under(data, scoring, equal)[0], sets_under(data, scoring, q[None])[0])
 
 
 @ALL

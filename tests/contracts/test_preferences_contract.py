@@ -10,11 +10,14 @@ import thermoset as ts
 from law import generated
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.tuning import choose, read_preference
-from thermoset.tuning.preference import PREFERENCES, AnyPreference, Blend, EvenCoverage, GapBudget, Size, SizeBudget
+from thermoset.tuning.aims import Blend, Even, Small
+from thermoset.tuning.budgets import GapBudget, Protect, SizeBudget
+from thermoset.tuning.preferences import PREFERENCES, AnyPreference
 
 EXAMPLES = {
-    Size: ["size"],
-    EvenCoverage: ["coverage"],
+    Small: ["small", "size"],
+    Even: ["even", "coverage"],
+    Protect: ["protect", "classes>=0.6", "classes>=0.999"],
     Blend: [0.25, "0.5"],
     SizeBudget: ["size<=2", "size<=0.01"],
     GapBudget: ["gap<=0.3", "gap<=0"],
@@ -51,7 +54,8 @@ def test_a_choice_holds_it_and_says_so(rows, kind, prefer):
         choice = choose(rows, ts.Recipe("aps"), prefer=prefer, calibrated=3.0, temperatures=[0.5, 1, 2, 3, 4, 6])
     assert type(choice.preference) is kind
     assert choice.prefer == choice.preference.text
-    assert f"T-hat = {choice.temperature:.2f}" in choice.sentences[0]
+    named = choice.setting.title if choice.setting.alpha != choice.alpha else f"T-hat = {choice.temperature:.2f}"
+    assert named in choice.sentences[0] or not choice.met or choice.signal.tried is not None
     unkept = [warning for warning in caught if warning.category is BudgetWarning]
     assert bool(unkept) is not choice.met
     for warning in unkept:

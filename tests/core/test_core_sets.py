@@ -7,14 +7,16 @@ from mpmath import mp
 import oracle
 from on_arrays import class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
 from thermoset.core import general as stage
-from thermoset.core.scores import RAPS, SCORES
+from thermoset.core.scores import RAPS, SCORES, NeverEmpty
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 
-ALL = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-COMPILED = pytest.mark.parametrize("score", [score for score in SCORES.values() if score.compiled], ids=repr)
+EVERY = [*SCORES.values(), *map(NeverEmpty, SCORES.values())]
+ALL = pytest.mark.parametrize("score", EVERY, ids=repr)
+COMPILED = pytest.mark.parametrize("score", [score for score in EVERY if score.compiled], ids=repr)
+REGISTERED = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 TEMPERATURES = (0.01, 0.3, 1.0, 100.0)
 
 
@@ -77,7 +79,7 @@ def test_sets_are_prefixes_and_are_what_the_scores_say(score, kind, temperature)
     randomness = Randomness(seed=1)
     labels = logits.argmax(axis=1) if kind == "masked" else np.arange(len(logits)) % 9
     q = quantiles(label_scores(logits, labels, score, temperature, randomness))
-    sets = prefix_sets(logits, score, temperature, randomness, q, at_least=0)
+    sets = prefix_sets(logits, score, temperature, randomness, q)
     sizes = prefix_sizes(logits, score, temperature, randomness, q)
     np.testing.assert_array_equal(sets.sum(axis=2), sizes)
     matrix = score_matrix(logits, score, temperature, randomness)
@@ -125,7 +127,7 @@ def test_scores_at_several_temperatures_are_those_at_each(score, kind):
         assert alone.refine.tobytes() == pairs.refine.tobytes()
 
 
-@ALL
+@REGISTERED
 def test_tied_rows_rank_by_label_index(score):
     logits = rows("tied", n=60, seed=4)
     u = np.random.default_rng(4).random(60)
@@ -156,7 +158,7 @@ def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
             matrix.value,
             matrix.refine,
             prefix_sizes(logits, score, 0.05, randomness, q),
-            prefix_sets(logits, score, 0.05, randomness, q, at_least=1),
+            prefix_sets(logits, score, 0.05, randomness, q),
         )
         return [array.tobytes() for array in arrays]
 
@@ -189,8 +191,8 @@ def test_narrow_floats_score_as_the_numbers_they_are(score, dtype):
             assert one.refine.tobytes() == two.refine.tobytes()
             q = quantiles(one)
             np.testing.assert_array_equal(
-                prefix_sets(narrow, score, temperature, randomness, q, at_least=0),
-                prefix_sets(narrow.astype(np.float64), score, temperature, randomness, q, at_least=0),
+                prefix_sets(narrow, score, temperature, randomness, q),
+                prefix_sets(narrow.astype(np.float64), score, temperature, randomness, q),
             )
 
 
@@ -200,26 +202,46 @@ def test_nothing_is_written_into_the_input():
     before = logits.tobytes()
     labels = logits.argmax(axis=1)
     pairs = label_scores(logits, labels, RAPS(), 1.0, Randomness(seed=0))
-    prefix_sets(logits, RAPS(), 1.0, Randomness(seed=0), quantiles(pairs), at_least=1)
+    prefix_sets(logits, RAPS(), 1.0, Randomness(seed=0), quantiles(pairs))
     score_matrix(logits, RAPS(), 1.0, Randomness(seed=0))
     assert logits.tobytes() == before
 
 
-@COMPILED
-def test_at_least_one_label_is_the_top_one(score):
+@REGISTERED
+def test_a_score_that_is_never_empty_keeps_the_top_label_under_every_threshold(score):
     logits = rows("tied", seed=8)
-    nothing = ScorePairs(np.array([-1.0]), np.array([-np.inf]))
-    assert not prefix_sets(logits, score, 1.0, Randomness(), nothing, at_least=0).any()
-    sets = prefix_sets(logits, score, 1.0, Randomness(), nothing, at_least=1)[0]
-    for row, found in zip(logits.tolist(), sets, strict=True):
-        assert np.flatnonzero(found).tolist() == [oracle.ranking(row)[0]]
+    low = ScorePairs(np.array([-np.inf, -1.0]), np.array([-np.inf, -np.inf]))
+    wide = ScorePairs(np.tile(low.value[:, None], 9), np.tile(low.refine[:, None], 9))
+    assert not class_sets(logits, score, 1.0, Randomness(), wide).any()
+    made = [class_sets(logits, NeverEmpty(score), 1.0, Randomness(), wide)]
+    if score.compiled:
+        assert not prefix_sets(logits, score, 1.0, Randomness(), low).any()
+        made.append(prefix_sets(logits, NeverEmpty(score), 1.0, Randomness(), low))
+    for sets in made:
+        for one in sets:
+            for row, found in zip(logits.tolist(), one, strict=True):
+                assert np.flatnonzero(found).tolist() == [oracle.ranking(row)[0]]
+
+
+@REGISTERED
+@KINDS
+def test_a_score_that_is_never_empty_differs_in_the_top_label_alone(score, kind):
+    logits = rows(kind, seed=10)
+    top = np.array([oracle.ranking(row)[0] for row in logits.tolist()])
+    plain, kept = (score_matrix(logits, one, 0.7, Randomness(seed=2)) for one in (score, NeverEmpty(score)))
+    is_top = np.arange(logits.shape[1]) == top[:, None]
+    for whole, other in ((plain.value, kept.value), (plain.refine, kept.refine)):
+        np.testing.assert_array_equal(other, np.where(is_top, -np.inf, whole))
+    own = label_scores(logits, top, NeverEmpty(score), 0.7, Randomness(seed=2))
+    assert np.isneginf(own.value).all()
+    assert np.isneginf(own.refine).all()
 
 
 @COMPILED
 def test_an_infinite_threshold_lets_everything_in_and_a_large_one_no_mask(score):
     logits = rows("masked", seed=9)
     q = ScorePairs(np.array([1e300, np.inf]), np.array([np.inf, np.inf]))
-    sets = prefix_sets(logits, score, 0.5, Randomness(seed=0), q, at_least=0)
+    sets = prefix_sets(logits, score, 0.5, Randomness(seed=0), q)
     np.testing.assert_array_equal(sets[0], ~np.isneginf(logits))
     assert sets[1].all()
     np.testing.assert_array_equal(prefix_sizes(logits, score, 0.5, Randomness(seed=0), q), sets.sum(axis=2))

@@ -16,9 +16,9 @@ from law import generated
 from thermoset.core.scores import APS, LAC, RAPS, SAPS
 from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError, InputError
+from thermoset.conformal.methods import Method
 from thermoset.predictor.artifact import (
     SCHEMA,
-    Method,
     Thresholds,
     _checksum,
     fingerprint,
@@ -26,7 +26,8 @@ from thermoset.predictor.artifact import (
     write_artifact,
 )
 from thermoset.tuning import Curve
-from thermoset.tuning.preference import Blend, GapBudget, Size, SizeBudget
+from thermoset.tuning.aims import Blend, Even, Small
+from thermoset.tuning.budgets import GapBudget, SizeBudget
 
 
 @pytest.fixture(scope="module")
@@ -213,9 +214,9 @@ def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said
         ({"outlooks": ()}, "choice must look at T = 1, T[*] and T-hat"),
         ({"comparisons": ()}, "choice must compare T-hat with T = 1 and T[*]"),
         ({"preference": Blend(2.0)}, "choice must have a preference"),
-        ({"preference": Blend(0.0)}, "choice must have a preference"),  # that is Size, and nothing else
+        ({"preference": Blend(0.0)}, "choice must have a preference"),  # that is Small, and nothing else
         ({"preference": GapBudget(1.5)}, "choice must have a preference"),
-        ({"preference": Size()}, "choice must be what was asked for"),
+        ({"preference": Small()}, "choice must be what was asked for"),
         ({"selection": "best"}, "choice must have a selection"),
         ({"peak": -1.0}, "temperatures of choice must be finite and > 0"),
         ({"spread": (0.0, 1.0)}, "temperatures of choice must be finite and > 0"),
@@ -298,6 +299,8 @@ OLD = {
     "predictor_schema1": (1, 1, None, GapBudget(0.3)),
     "predictor_schema1_mondrian": (1, 1, "class", SizeBudget(3.0)),
     "predictor_schema2": (2, 2, None, GapBudget(0.3)),
+    "predictor_schema3": (3, 2, None, Even()),
+    "predictor_schema3_kept": (3, 2, None, SizeBudget(4.0)),  # the top label was patched into empty sets
 }
 
 
@@ -311,7 +314,9 @@ def test_a_document_of_an_older_schema_answers_as_it_did(name, tmp_path):
     assert (made.schema, made.scheme) == (SCHEMA, scheme)
     assert (made.grouping, made.choice.preference) == (grouping, preference)
     assert predictor.recipe == made.recipe
-    assert made.choice.outlook.class_gap is None
+    assert (made.choice.outlook.class_gap is None) == (schema < 3)
+    assert made.choice.frontier == ()
+    assert made.alpha_sets == made.alpha == made.choice.alpha == made.choice.setting.alpha
     said = predictor.choice_.why
     for _ in range(2):
         found = predictor.answers(np.array(told["logits"]))

@@ -14,6 +14,7 @@ from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import InputError
 from thermoset.predictor import Answers
+from thermoset.predictor.artifact import write_artifact
 from thermoset.tuning import choose
 
 
@@ -193,6 +194,32 @@ def test_recalibrating_renews_the_threshold_alone(predictor, fresh, tmp_path):
     assert sum(renewed.artifact_.sizes) == 500
     low, high = next((m.low, m.high) for m in renewed.artifact_.measures if m.name == "coverage")
     assert high - low > next(m.high - m.low for m in predictor.artifact_.measures if m.name == "coverage")
+
+
+@pytest.mark.parametrize("method", ["aps", "margin", lambda probs, rank, u: rank - u * probs])
+def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh):
+    """Also after recalibration: the top label is below everything once, and the threshold knows of it."""
+    arguments = {"method": method, "alpha": 0.02, "allow_empty": False}
+    predictor = ts.TwoTemperaturePredictor(**arguments, prefer="size").fit(data)
+    for rows in (fresh, data):
+        predictor.recalibrate(rows)
+        alone = ts.ConformalClassifier(**arguments, temperature=predictor.temperature_sets_).fit(rows)
+        assert predictor.threshold_ == alone.threshold_
+        np.testing.assert_array_equal(predictor.predict_set(fresh), alone.predict_set(fresh))
+        np.testing.assert_array_equal(predictor.set_sizes(fresh), alone.set_sizes(fresh))
+        assert predictor.predict_set(fresh)[np.arange(len(fresh)), fresh.logits.argmax(axis=1)].all()
+
+
+def test_a_file_whose_threshold_does_not_know_of_the_top_label_gives_the_sets_it_gave(data, fresh, tmp_path):
+    """As files were before: a threshold from plain scores, and the top label in sets that would be empty."""
+    plain = ts.TwoTemperaturePredictor("aps", 0.5, prefer="size").fit(data)
+    write_artifact(tmp_path / "p.json", msgspec.structs.replace(plain.artifact_, allow_empty=False))
+    old, sets = ts.TwoTemperaturePredictor.load(tmp_path / "p.json"), plain.predict_set(fresh)
+    empty = ~sets.any(axis=1)
+    assert empty.any()
+    sets[empty, fresh.logits.argmax(axis=1)[empty]] = True
+    np.testing.assert_array_equal(old.predict_set(fresh), sets)
+    assert old.threshold_ == plain.threshold_
 
 
 def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from conftest import REAL
+from conftest import REAL, real_file
 from law import generated, law, z_over_splits
 from thermoset import RAPS, SCORES, ConformalClassifier
 from thermoset.errors import CoverageWarning
@@ -87,13 +87,13 @@ def test_the_test_sees_what_naive_float32_loses():
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0])
 @pytest.mark.parametrize("method", list(SCORES))
-@pytest.mark.parametrize("case", ["deterministic", "never empty", "float16", "tied"])
+@pytest.mark.parametrize("case", ["deterministic", "deterministic, never empty", "float16", "tied"])
 def test_other_cases_cover_at_least_as_promised(method, case, temperature):
     logits, labels = generated(1200, 20, seed=11)
     parameters = {"method": method, "alpha": "0.1", "temperature": temperature}
-    if case == "deterministic":
+    if case.startswith("deterministic"):
         parameters["randomized"] = False
-    if case == "never empty":
+    if case.endswith("never empty"):
         parameters["allow_empty"] = False
     if case == "float16":
         logits = logits.astype(np.float16)
@@ -103,17 +103,58 @@ def test_other_cases_cover_at_least_as_promised(method, case, temperature):
     assert z > -SIGMAS
 
 
+NEVER_EMPTY = {"alpha": "0.1", "n_conformal": 200, "n_evaluation": 400}
+
+
+def hard_rows():
+    """Right in 78% of rows: 181 of 200 right ones, with which the threshold would be -inf, are seven deviations off."""
+    logits, labels = generated(1200, 100, signal=0.3, seed=3)
+    assert 0.75 < (logits.argmax(axis=1) == labels).mean() < 0.8
+    return logits, labels
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.3, 1.0, 5.0])
+@pytest.mark.parametrize("method", list(SCORES))
+def test_without_empty_sets_the_law_is_exact_while_accuracy_is_below_the_level(method, temperature):
+    predict = ours(method=method, alpha="0.1", temperature=temperature, allow_empty=False)
+    assert abs(z_over_splits(predict, *hard_rows(), **NEVER_EMPTY)) < SIGMAS
+
+
+def test_the_test_sees_a_top_label_that_is_added_afterwards():
+    """The published code's patch: the threshold does not know of the labels that are added, and sets cover too much."""
+    plain = ours(method="aps", alpha="0.1", temperature=5.0)
+
+    def patched(logits, labels, new):
+        sets = plain(logits, labels, new)
+        sets[np.arange(len(new)), new.argmax(axis=1)] = True
+        return sets
+
+    assert z_over_splits(patched, *hard_rows(), **NEVER_EMPTY) > SIGMAS
+
+
+@pytest.mark.parametrize("method", list(SCORES))
+def test_without_empty_sets_sets_are_single_labels_while_accuracy_is_above_the_level(method):
+    logits, labels = hard_rows()
+    model = ConformalClassifier(method, alpha=0.3, allow_empty=False).fit(logits[:600], labels[:600])
+    assert model.threshold_ == -np.inf
+    sets = model.predict_set(logits[600:])
+    np.testing.assert_array_equal(sets, np.arange(100) == logits[600:].argmax(axis=1)[:, None])
+
+
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 @pytest.mark.parametrize("method", list(SCORES))
-@pytest.mark.parametrize("temperature", [0.05, 1.0, 5.0])
-def test_mondrian_follows_the_law_in_every_class(method, temperature):
+@pytest.mark.parametrize(
+    ("temperature", "allow_empty"), [(0.05, True), (1.0, True), (5.0, True), (0.05, False), (5.0, False)]
+)
+def test_mondrian_follows_the_law_in_every_class(method, temperature, allow_empty):
     n_classes, alpha, splits = 5, "0.1", 200
-    logits, labels = generated(1500, n_classes, seed=5)
+    # Where sets are never empty, no class may be right so often that its threshold is -inf: 55 of some 60 rows.
+    logits, labels = generated(1500, n_classes, signal=2.0 if allow_empty else -0.5, seed=5)
     labels_seen, rng = np.zeros((3, n_classes)), np.random.default_rng(1)  # hits, means and variances by class
     for _ in range(splits):
         rows = rng.permutation(len(logits))
         conformal, evaluation = rows[:300], rows[300:1000]
-        model = ConformalClassifier(method, alpha, temperature, grouping="class")
+        model = ConformalClassifier(method, alpha, temperature, grouping="class", allow_empty=allow_empty)
         sets = model.fit(logits[conformal], labels[conformal]).predict_set(logits[evaluation])
         hit = sets[np.arange(len(evaluation)), labels[evaluation]]
         for c in range(n_classes):
@@ -125,10 +166,11 @@ def test_mondrian_follows_the_law_in_every_class(method, temperature):
     assert abs(hits.sum() - mean.sum()) < SIGMAS * np.sqrt(variance.sum())
 
 
+@pytest.mark.parametrize("allow_empty", [True, False])
 @pytest.mark.parametrize("method", list(SCORES))
-def test_clustered_sets_cover_at_least_as_promised(method):
-    logits, labels = generated(2400, 10, seed=13)
-    predict = ours(method=method, alpha="0.1", grouping="cluster")
+def test_clustered_sets_cover_at_least_as_promised(method, allow_empty):
+    logits, labels = generated(2400, 10, signal=2.0 if allow_empty else 0.3, seed=13)
+    predict = ours(method=method, alpha="0.1", grouping="cluster", allow_empty=allow_empty)
     z = z_over_splits(predict, logits, labels, alpha="0.1", n_conformal=1200, n_evaluation=800, splits=40)
     assert z > -SIGMAS
 
@@ -149,3 +191,27 @@ def test_the_law_holds_on_real_logits(real, name, method, temperature):
     predict = ours(method=method, alpha="0.1", temperature=temperature)
     z = z_over_splits(predict, logits, labels, alpha="0.1", n_conformal=200, n_evaluation=400)
     assert abs(z) < SIGMAS
+
+
+def test_cifar100_without_empty_sets():
+    """What an independent script measured over 12 splits: 2.17 labels, the worst tenth of classes .754, none left out.
+
+    Over splits the size has a standard deviation of .14, so means of 12 differ by 2.6% or less in two cases of three.
+    """
+    with np.load(real_file("cifar100_resnet50")) as data:
+        logits, labels = data["logits"], data["labels"]
+    sizes, tenths, hits = [], [], 0
+    for seed in range(12):
+        rows = np.random.default_rng(seed).permutation(len(labels))
+        conformal, fresh = rows[:2000], rows[2000:]
+        model = ConformalClassifier("raps", 0.1, 2.0, allow_empty=False).fit(logits[conformal], labels[conformal])
+        sets, top = model.predict_set(logits[fresh]), logits[fresh].argmax(axis=1)
+        assert sets[np.arange(8000), top].all()
+        hit = sets[np.arange(8000), labels[fresh]]
+        hits += int(hit.sum())
+        sizes.append(sets.sum(axis=1).mean())
+        tenths.append(np.sort([hit[labels[fresh] == label].mean() for label in range(100)])[:10].mean())
+    assert np.mean(sizes) == pytest.approx(2.17, rel=0.03)
+    assert np.mean(tenths) == pytest.approx(0.754, abs=0.01)
+    mean, variance = law(2000, 8000, "0.1")
+    assert abs(hits - 12 * mean) < SIGMAS * np.sqrt(12 * variance)

@@ -43,6 +43,19 @@ def test_the_test_sees_a_coverage_that_is_off_by_two_hundredths():
     assert np.all(np.abs(z_scores(result, "0.1", promised="0.12")) > SIGMAS)
 
 
+def test_hits_follow_the_law_without_empty_sets_while_accuracy_is_below_the_level():
+    alphas = ("0.05", "0.1")
+    logits, labels = generated(1000, 20, signal=0.0, seed=11)
+    assert (logits.argmax(axis=1) == labels).mean() < 0.75
+    result = sweep(logits, labels, GRID, METHODS, alphas, 200, 0, 0.2, allow_empty=False)
+    for alpha in alphas:
+        assert np.all(np.abs(z_scores(result, alpha)) < SIGMAS), alpha
+        assert all(np.isfinite(result.of_trials("threshold", name, alpha)).all() for name in result.methods)
+    # The same test sees the published code's patch: randomised scores leave out some top labels, and it adds them.
+    patched = sweep(logits, labels, (2.0, 5.0), ("aps", "raps"), ("0.1",), 200, 0, 0.2, allow_empty="patched")
+    assert np.all(z_scores(patched, "0.1") > SIGMAS)
+
+
 @pytest.mark.parametrize("case", ["deterministic", "never empty", "tied"])
 def test_other_cases_cover_at_least_as_promised(case):
     logits, labels = generated(1000, 20, signal=0.3, seed=11)
@@ -53,10 +66,12 @@ def test_other_cases_cover_at_least_as_promised(case):
     assert np.all(z_scores(result, "0.1") > -SIGMAS)
 
 
-def test_integrated_coverage_has_the_mean_of_the_law():
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_integrated_coverage_has_the_mean_of_the_law(allow_empty):
     # Given its threshold a trial's integrated coverage has the same mean, and a smaller variance.
-    logits, labels = generated(1000, 10, signal=0.3, seed=12)
-    result = sweep(logits, labels, GRID, COMPILED, ("0.1",), 200, 0, 0.2, evaluation="integrated")
+    logits, labels = generated(1000, 10, signal=0.3 if allow_empty else -0.3, seed=12)
+    options = {"evaluation": "integrated", "allow_empty": allow_empty}
+    result = sweep(logits, labels, GRID, COMPILED, ("0.1",), 200, 0, 0.2, **options)
     n_conformal, n_evaluation = 200, 800
     mean, variance = law(n_conformal, n_evaluation, "0.1")
     coverage = np.array([result.curve("marginal_coverage", name) for name in result.methods])

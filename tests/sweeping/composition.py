@@ -16,7 +16,7 @@ def measure(model, sets, labels, alpha):
     finite = q[np.isfinite(q)]
     names = ("avg_size", "marginal_coverage", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap")
     found = {name: METRICS[name](sets, labels, alpha) for name in (*names, "empty_share")}
-    return {**found, "threshold": float(finite.mean()) if finite.size else np.inf}
+    return {**found, "threshold": float(finite.mean() if finite.size else q.max())}
 
 
 def composition(logits, labels, methods, temperatures, alphas, trials, protocol, **classifier):

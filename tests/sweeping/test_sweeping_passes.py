@@ -14,7 +14,7 @@ from law import generated
 from sweeping.composition import assert_equal_to_composition
 from thermoset import APS, RAPS, SAPS, SCORES, ConformalClassifier, Logits, metrics, sweep
 from thermoset.core import sources
-from thermoset.errors import CoverageWarning
+from thermoset.errors import CoverageWarning, InputError
 from thermoset.sweeping import Protocol, draw_trial, measure_trials, passes
 
 INTEGRATED = (
@@ -102,6 +102,66 @@ def test_drawn_u_equals_the_composition_where_thresholds_are_many_ranks_apart(ki
     sizes = result.of_trials("avg_size", "aps", 0.5)[1]
     assert np.ptp(sizes) > 20, "the case does not test what it says"
     assert_equal_to_composition(result, logits, labels, methods, grid, alphas, protocol, allow_empty=allow_empty)
+
+
+@quiet
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("randomized", [True, False])
+@pytest.mark.parametrize("grouping", [None, "class", "cluster"])
+def test_without_empty_sets_some_trials_have_a_threshold_and_others_single_labels(kind, randomized, grouping):
+    """About as many rows are right as the levels ask for: thresholds are -inf in some trials, a score in others."""
+    logits, labels = problem(kind, 240, 5, 1.0, np.float32, 5)
+    right = (logits.argmax(axis=1) == labels).mean()
+    methods, grid = METHODS, [0.05, 2.0]
+    alphas = [round(1 - right, 3), round((1 - right) / 2, 3), 0.9]
+    protocol = Protocol(0, 0.4, 3, randomized)
+    options = {"allow_empty": False, "grouping": grouping}
+    result = sweep(logits, labels, grid, methods, alphas, 6, 0, 0.4, 3, randomized=randomized, **options)
+    assert_equal_to_composition(result, logits, labels, methods, grid, alphas, protocol, **options)
+    assert not result.trial_values[:, :, :, result.metrics.index("empty_share")].any()
+    infinite = np.isneginf(result.trial_values[:, :, :, THRESHOLD])
+    if grouping is None:
+        assert infinite[:, :, 2].all()
+        assert 0 < infinite[0, 0, 0].sum() < 6, "the case does not test what it says"
+        sizes = result.trial_values[:, :, :, result.metrics.index("avg_size")]
+        assert (sizes[infinite] == 1).all()
+
+
+@quiet
+@pytest.mark.parametrize("kind", ["plain", "ties", "masked"])
+@pytest.mark.parametrize("evaluation", ["drawn", "integrated"])
+def test_the_published_patch_adds_the_top_label_to_sets_under_thresholds_that_do_not_know_of_it(kind, evaluation):
+    logits, labels = problem(kind, 200, 6, 1.0, np.float32, 6)
+    methods = METHODS if evaluation == "drawn" else COMPILED
+    settings = (logits, labels, [0.5, 5.0], methods, [0.1, 0.5], 5)
+    plain = sweep(*settings, evaluation=evaluation)
+    patched = sweep(*settings, evaluation=evaluation, allow_empty="patched")
+    assert patched.settings["allow_empty"] == "patched"
+    for name in plain.methods:
+        for alpha in plain.alphas:
+            before, after = (
+                {metric: found.of_trials(metric, name, alpha) for metric in found.metrics} for found in (plain, patched)
+            )
+            np.testing.assert_array_equal(after["threshold"], before["threshold"])
+            assert not after["empty_share"].any()
+            if name != "margin":  # sets are prefixes: only empty ones lack their top label
+                want = before["avg_size"] + before["empty_share"]
+                np.testing.assert_allclose(after["avg_size"], want, rtol=0, atol=1e-8)
+            assert np.all(after["marginal_coverage"] >= before["marginal_coverage"])
+    trial = draw_trial(200, 2, Protocol())
+    rows, fresh = trial.conformal, trial.evaluation
+    if evaluation == "drawn":
+        model = ConformalClassifier("aps", 0.5, 5.0).fit(logits[rows], labels[rows], u=trial.u[rows])
+        sets = model.predict_set(logits[fresh], u=trial.u[fresh])
+        sets[np.arange(len(fresh)), logits[fresh].argmax(axis=1)] = True
+        assert patched.of_trials("avg_size", "aps", 0.5)[1, 2] == metrics.avg_size(sets)
+        hits = metrics.marginal_coverage(sets, labels[fresh])
+        assert patched.of_trials("marginal_coverage", "aps", 0.5)[1, 2] == hits
+
+
+def test_allow_empty_is_one_of_three():
+    with pytest.raises(InputError, match="allow_empty must be one of True, False, 'patched'; got 'patch'"):
+        sweep(*generated(100, 3), [1.0], allow_empty="patch")
 
 
 @pytest.mark.parametrize("score", [RAPS(penalty=1e6, k_reg=1), RAPS(1e4, 1, randomize_penalty=True), SAPS(weight=1e5)])

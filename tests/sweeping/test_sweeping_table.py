@@ -50,6 +50,19 @@ def test_standard_error_by_hand():
     assert math.isnan(standard_error(np.array([math.inf, math.inf])))
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_threshold_that_is_infinite_in_one_trial_has_an_infinite_mean_and_no_error():
+    inf = math.inf
+    result = made([[0.5, -inf, 0.7, 0.8], [-inf, -inf, -inf, -inf], [inf, 0.5, 0.6, 0.7], [inf, -inf, 0.5, 0.5]])
+    table = result.columns()
+    assert table["value"][:3] == [-inf, -inf, inf]
+    assert math.isnan(table["value"][3])  # nothing is between -inf and +inf
+    assert all(math.isnan(error) for error in table["standard_error"])
+    assert table["median_of_means"] == pytest.approx([0.6, -inf, 0.65, 0.5])  # four groups of one
+    assert result.curve("avg_size", "aps")[:3].tolist() == [-inf, -inf, inf]
+    assert result.of_trials("avg_size", "aps")[0].tolist() == [0.5, -inf, 0.7, 0.8]
+
+
 def test_rows_of_the_table_are_the_trials_summed_up():
     table = made([[1.0, 2.0, 3.0, 6.0], [5.0, 5.0, 5.0, 5.0]]).columns()
     assert list(table) == COLUMNS

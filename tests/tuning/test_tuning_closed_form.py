@@ -36,7 +36,7 @@ def solved(data, made, temperature, targets):
     q = np.empty((2, len(targets)))
     solve_thresholds(made.law, shares.at(0), np.array(targets, dtype=np.float64), Cuts(*q))
     hits, sizes = np.empty((len(targets), len(data))), np.empty((1, len(targets), len(data)))
-    expected_hits(made.law, shares.at(0), Cuts(*q), not made.allow_empty, hits)
+    expected_hits(made.law, shares.at(0), Cuts(*q), hits)
 
     def keep(some, place):
         sizes[:, :, place] = some
@@ -50,10 +50,10 @@ def averaged(data, made, temperature, q):
     hits, sizes = np.zeros(len(data)), np.zeros(len(data))
     for u in (np.arange(STRATA) + 0.5) / STRATA if made.drawn else [1.0]:
         randomness = Randomness(given=np.full(len(data), u))
-        scores = label_scores(data.logits, data.labels, made.score, temperature, randomness)
+        scores = label_scores(data.logits, data.labels, made.set_score, temperature, randomness)
         hits += (scores.value < q[0]) | ((scores.value == q[0]) & (scores.refine <= q[1]))
         threshold = ScorePairs(np.array([q[0]]), np.array([q[1]]))
-        sizes += prefix_sizes(data.logits, made.score, temperature, randomness, threshold)[0]
+        sizes += prefix_sizes(data.logits, made.set_score, temperature, randomness, threshold)[0]
     count = STRATA if made.drawn else 1
     return hits / count, sizes / count
 
@@ -61,11 +61,14 @@ def averaged(data, made, temperature, q):
 @pytest.mark.parametrize("method", [name for name, score in SCORES.items() if score.compiled])
 @pytest.mark.parametrize("temperature", [0.02, 0.3, 1.0, 4.0])
 @pytest.mark.parametrize("randomized", [True, False])
-def test_hits_and_sizes_are_averages_over_u(method, temperature, randomized):
-    data = ts.Logits(*generated(300, 12, seed=3))
-    made = setting(method, randomized=randomized)
-    q, hits, sizes = solved(data, made, temperature, [0.9 * 301, 0.6 * 301])
-    for k in range(2):
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_hits_and_sizes_are_averages_over_u(method, temperature, randomized, allow_empty):
+    # Right in some 60% of the rows where sets are never empty: the last threshold is then -inf.
+    data = ts.Logits(*generated(300, 12, signal=2.0 if allow_empty else -0.3, seed=3))
+    made = setting(method, randomized=randomized, allow_empty=allow_empty)
+    q, hits, sizes = solved(data, made, temperature, [0.9 * 301, 0.7 * 301, 0.4 * 301])
+    assert np.isneginf(q).tolist() == [[False, False, not allow_empty]] * 2
+    for k in range(3):
         mean_hits, mean_sizes = averaged(data, made, temperature, q[:, k])
         # One label a row depends on u, so an average over STRATA values of u is within one of them of the integral.
         np.testing.assert_allclose(hits[k], mean_hits, atol=1.01 / STRATA)
@@ -89,6 +92,28 @@ def test_the_threshold_lets_in_what_was_asked_for(seed, temperature, method, sha
     target = share * 60
     _, hits, _ = solved(data, setting(method), temperature, [target])
     assert hits.sum() == pytest.approx(target, abs=0.03) or (method == "saps" and abs(hits.sum() - target) <= 1)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    temperature=st.sampled_from([0.5, 1.0, 10.0]),
+    method=st.sampled_from(["aps", "raps", "saps", "topk", "raps_published"]),
+    share=st.floats(0.05, 0.99),
+)
+def test_without_empty_sets_the_threshold_lets_in_what_was_asked_for_or_all_that_are_right(
+    seed, temperature, method, share
+):
+    data = ts.Logits(*generated(60, 30, signal=-0.3, seed=seed))
+    target, right = share * 60, (data.logits.argmax(axis=1) == data.labels).sum()
+    q, hits, sizes = solved(data, setting(method, allow_empty=False), temperature, [target])
+    if right >= target:
+        assert np.isneginf(q).all()
+        assert hits.sum() == right
+        assert (sizes == 1).all()
+    else:
+        assert np.isfinite(q[0]).all()
+        assert hits.sum() == pytest.approx(target, abs=0.03)
 
 
 def test_the_threshold_of_a_score_without_u_is_an_order_statistic():
@@ -118,13 +143,17 @@ def test_masked_labels_are_inside_only_when_everything_is():
 
 
 def test_the_top_label_is_kept_where_sets_may_not_be_empty():
-    data = ts.Logits(*generated(400, 6, seed=4))
-    rows = in_closed_form(data, setting(allow_empty=False), np.array([3.0]), 100, nothing)[1]
-    plain = in_closed_form(data, setting(), np.array([3.0]), 100, nothing)[1]
+    data = ts.Logits(*generated(400, 6, signal=0.0, seed=4))
     top = data.logits.argmax(axis=1) == data.labels
-    np.testing.assert_array_equal(rows.hit[0][top], 1.0)
-    np.testing.assert_array_equal(rows.hit[0][~top], plain.hit[0][~top])
-    np.testing.assert_array_equal(rows.size[0], np.maximum(plain.size[0], 1.0))
+    assert 0.6 < top.mean() < 0.8
+    for alpha in (0.1, 0.5):
+        curves, rows = in_closed_form(data, setting(alpha=alpha, allow_empty=False), np.array([3.0]), 100, nothing)
+        np.testing.assert_array_equal(rows.hit[0][top], 1.0)
+        assert (rows.size >= 1).all()
+        assert curves.empty_share.tolist() == [0.0]
+        # coverage is the level's, and no less than the accuracy
+        assert rows.hit.mean() == pytest.approx(max((1 - alpha) * 401 / 400, top.mean()), abs=1e-9)
+    assert (rows.size == 1).all()  # alpha = 0.5: more rows are right than need be
 
 
 def test_the_loss_is_the_formula():

@@ -6,18 +6,19 @@ import pytest
 
 from thermoset.errors import InputError
 from thermoset.tuning import read_preference
-from thermoset.tuning.preference import Blend, EvenCoverage, GapBudget, Size, SizeBudget
+from thermoset.tuning.aims import Blend, Even, Small
+from thermoset.tuning.budgets import GapBudget, Protect, SizeBudget
 
 
 @pytest.mark.parametrize(
     ("prefer", "expected", "text"),
     [
-        ("size", Size(), "size"),
-        ("coverage", EvenCoverage(), "coverage"),
-        (0, Size(), "size"),
-        ("0", Size(), "size"),
-        (1.0, EvenCoverage(), "coverage"),
-        ("1", EvenCoverage(), "coverage"),
+        ("size", Small(), "small"),
+        ("coverage", Even(), "even"),
+        (0, Small(), "small"),
+        ("0", Small(), "small"),
+        (1.0, Even(), "even"),
+        ("1", Even(), "even"),
         (0.25, Blend(0.25), "0.25"),
         ("0.25", Blend(0.25), "0.25"),
         (0.123456789, Blend(0.123456789), "0.123456789"),
@@ -25,6 +26,10 @@ from thermoset.tuning.preference import Blend, EvenCoverage, GapBudget, Size, Si
         (" size <= 2.5 ", SizeBudget(2.5), "size<=2.5"),
         ("gap<=0.03", GapBudget(0.03), "gap<=0.03"),
         ("gap<=0", GapBudget(0.0), "gap<=0"),
+        ("small", Small(), "small"),
+        ("even", Even(), "even"),
+        ("protect", Protect(), "protect"),
+        ("classes >= 0.85", Protect(0.85), "classes>=0.85"),
     ],
 )
 def test_preferences(prefer, expected, text):
@@ -38,7 +43,7 @@ def test_preferences(prefer, expected, text):
 @pytest.mark.parametrize(
     ("prefer", "said"),
     [
-        ("small", "prefer must be 'size', 'coverage'"),
+        ("tiny", "prefer must be 'small', 'even', 'protect'"),
         (1.5, "prefer must be"),
         (-0.1, "prefer must be"),
         (math.nan, "prefer must be"),
@@ -57,6 +62,10 @@ def test_preferences(prefer, expected, text):
         ("gap<=1", "gap budget must be a share from 0 to 1; got 'gap<=1'"),
         ("gap<=-0.1", "gap budget"),
         ("gap<=nan", "gap budget"),
+        ("classes>=1", "coverage of hard classes must be a share between 0 and 1; got 'classes>=1'"),
+        ("classes>=0", "coverage of hard classes"),
+        ("classes>=most", "coverage of hard classes"),
+        ("classes<=0.8", "prefer must be"),
     ],
 )
 def test_bad_preferences(prefer, said):

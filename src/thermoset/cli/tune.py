@@ -38,7 +38,7 @@ def tune(
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
     grouping: Grouping = None,
     deterministic: Annotated[bool, typer.Option("--deterministic", help="Sets without randomisation: larger.")] = False,
-    no_empty: Annotated[bool, typer.Option("--no-empty", help="Empty sets get the top label.")] = False,
+    no_empty: Annotated[bool, typer.Option("--no-empty", help="No empty sets: the top label is always in.")] = False,
     calibration_fraction: Annotated[
         str, typer.Option(help="Part of the rows for the temperatures; the others set the threshold.")
     ] = "0.5",

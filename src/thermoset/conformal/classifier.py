@@ -42,7 +42,7 @@ class Scoring:
     @classmethod
     def of(cls, recipe: Recipe, temperature: Any) -> "Scoring":
         """As a recipe says, at a temperature."""
-        return cls(recipe.score, checked_temperature(temperature), recipe.seed)
+        return cls(recipe.set_score, checked_temperature(temperature), recipe.seed)
 
     def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
         """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""
@@ -89,8 +89,10 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     """Prediction sets with a promised coverage, from logits.
 
     On exchangeable rows the set holds the true label with probability k/(n + 1), k = ceil((n + 1)(1 - alpha)),
-    at every temperature: exactly for LAC and randomised scores, at least for deterministic ones and for
-    `allow_empty=False`.
+    at every temperature: exactly for LAC and randomised scores without ties, at least for deterministic ones. With
+    `allow_empty=False` it is exact as long as fewer than k of the n rows of `fit` are right, which is sure enough where
+    the accuracy is well below 1 - alpha; if k or more are, the threshold is -inf, sets are single labels, and coverage
+    is the accuracy. On average over the rows of `fit` it is at least k/(n + 1) in any case.
 
     Parameters
     ----------
@@ -104,7 +106,8 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     randomized : bool
         Draw u from the seed and the row's content (exact coverage); False is u = 1 (coverage at least nominal).
     allow_empty : bool
-        False puts the top label into sets that would be empty.
+        False keeps the top label in every set. It then scores below every other label, (-inf, -inf) as a pair, in
+        `fit` as well as in prediction, so that the threshold takes account of it.
     grouping : None, "class" or "cluster"
         One threshold for all, one for each class, or one for each cluster of classes (Ding et al. 2023).
     random_state : int
@@ -204,7 +207,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
     def set_sizes(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,), without forming the sets where the threshold is global."""
         data, scoring = predict_data(self, logits), self.calibration_.scoring
-        return sizes_under(data, scoring, self.thresholds_, allow_empty=self.allow_empty, u=u, ids=ids)
+        return sizes_under(data, scoring, self.thresholds_, u=u, ids=ids)
 
     def tighten(self, alpha: Alpha, more: Logits) -> "ConformalClassifier":
         """Raise the threshold to that of a stricter level, from the rows of `fit` and `more` rows together.
@@ -240,7 +243,7 @@ class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
         self.threshold_: Any = float(thresholds.value[0]) if one else thresholds.value
 
     def _sets(self, data: Logits, thresholds: ScorePairs, u: Any, ids: Any) -> NDArray[np.bool_]:
-        return sets_under(data, self.calibration_.scoring, thresholds, allow_empty=self.allow_empty, u=u, ids=ids)
+        return sets_under(data, self.calibration_.scoring, thresholds, u=u, ids=ids)
 
     def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
         infinite = np.isposinf(thresholds.value)
@@ -303,7 +306,7 @@ def fitted_at(
     at = [Scoring.of(recipe, t) for t in temperatures]
     copies = [clone(model).set_params(temperature=one.temperature) for one in at]
     randomness = Randomness(recipe.seed)
-    found = label_scores(ArrayRows(data.logits), y, recipe.score, [one.temperature for one in at], randomness)
+    found = label_scores(ArrayRows(data.logits), y, recipe.set_score, [one.temperature for one in at], randomness)
     for copy, pairs, scoring in zip(copies, found, at, strict=True):
         copy._learn(data, pairs, recipe, scoring)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
@@ -311,33 +314,29 @@ def fitted_at(
 
 
 def sets_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None, ids: Any = None
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
 ) -> NDArray[np.bool_]:
     """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
     rows, randomness = ArrayRows(data.logits), scoring.randomness(u, len(data), ids)
     if thresholds.value.shape[1] == 1 and scoring.score.compiled:
         q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
-        return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q, int(not allow_empty))
-    sets = class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
-    if not allow_empty:
-        level, row = np.nonzero(~sets.any(axis=2))
-        sets[level, row, data.logits.argmax(axis=1)[row]] = True
-    return sets
+        return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q)
+    return class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
 
 
 def sizes_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, allow_empty: bool, u: Any = None, ids: Any = None
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
 ) -> NDArray[np.int64]:
     """Set sizes (n,) under thresholds (1,) or (C,); the sets are not formed where one threshold serves all classes."""
     if thresholds.value.shape[0] > 1 or not scoring.score.compiled:
-        sets = sets_under(data, scoring, thresholds[None], allow_empty=allow_empty, u=u, ids=ids)[0]
+        sets = sets_under(data, scoring, thresholds[None], u=u, ids=ids)[0]
         counts: NDArray[np.int64] = sets.sum(axis=1)
         return counts
     randomness = scoring.randomness(u, len(data), ids)
     sizes: NDArray[np.int64] = prefix_sizes(
         ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds
     )[0]
-    return sizes if allow_empty else sizes.clip(min=1)
+    return sizes
 
 
 def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:

@@ -75,8 +75,7 @@ def cluster_classes(
     Score distributions are compared on the scale of ranks over all rows: quantiles of ranks are ranks of
     quantiles, and ranks do not saturate at low temperatures as the scores do.
     """
-    ranks = np.empty(len(labels))
-    ranks[np.lexsort((scores.refine, scores.value))] = (np.arange(len(labels)) + 1.0) / len(labels)
+    ranks = _ranks(scores)
     counts = np.bincount(labels, minlength=n_classes)
     common = np.flatnonzero(counts >= rows_needed(alpha))
     cluster = np.full(n_classes, NULL_GROUP, dtype=np.int64)
@@ -94,6 +93,21 @@ def cluster_classes(
     with threadpool_limits(1, user_api="openmp"):  # for so few points threads wait longer for each other than they work
         cluster[common] = kmeans.fit(features, sample_weight=np.sqrt(counts[common])).labels_
     return cluster
+
+
+def _ranks(scores: ScorePairs) -> NDArray[np.float64]:
+    """Ranks of the scores as shares of all; equal scores, as of top labels that are below everything, share the first.
+
+    >>> _ranks(ScorePairs(np.array([3.0, -np.inf, 2.0, -np.inf]), np.array([0.0, -np.inf, 0.0, -np.inf])))
+    array([1.  , 0.25, 0.75, 0.25])
+    """
+    n, order = len(scores.value), np.lexsort((scores.refine, scores.value))
+    value, refine = scores.value[order], scores.refine[order]
+    first = np.ones(n, dtype=np.bool_)
+    first[1:] = (value[1:] != value[:-1]) | (refine[1:] != refine[:-1])
+    ranks = np.empty(n)
+    ranks[order] = (np.maximum.accumulate(np.where(first, np.arange(n), 0)) + 1.0) / n
+    return ranks
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,9 @@ from thermoset.bounds import checked_seed
 from thermoset.conformal.groupings import resolve_grouping
 from thermoset.core.integrated import Law
 from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.scores import Score, ScoreLike, resolve
+from thermoset.core.scores import NeverEmpty, Score, ScoreLike, resolve
+from thermoset.errors import InputError
+from thermoset.quoting import quoted
 
 __all__ = ["Recipe"]
 
@@ -34,6 +36,8 @@ class Recipe:
         """Refuse what makes no sets, before the work; the score and the seed are kept as what they were read as."""
         exact_level(self.alpha)
         resolve_grouping(self.grouping)
+        if self.allow_empty not in (True, False):  # "patched" is for sweeps alone
+            raise InputError(f"allow_empty must be True or False; got {quoted(self.allow_empty)}.")
         read = {
             "method": resolve(self.method),
             "randomized": bool(self.randomized),
@@ -59,6 +63,15 @@ class Recipe:
         return resolve(self.method)
 
     @property
+    def set_score(self) -> Score:
+        """What labels are compared by, in fit as in prediction: where no set may be empty, top labels are below all.
+
+        >>> Recipe("aps").set_score, Recipe("aps", allow_empty=False).set_score
+        (APS(), NeverEmpty(of=APS()))
+        """
+        return self.score if self.allow_empty else NeverEmpty(self.score)
+
+    @property
     def drawn(self) -> bool:
         """Whether u matters."""
         return self.randomized and self.score.uses_u
@@ -71,7 +84,7 @@ class Recipe:
     @property
     def law(self) -> Law:
         """The score as kernels take it where u is integrated out; see `closed_form`."""
-        return Law(self.score.formula, self.drawn)
+        return Law(self.set_score.formula, self.drawn)
 
     @property
     def closed_form(self) -> bool:
@@ -85,6 +98,9 @@ class Recipe:
     @property
     def exact(self) -> bool:
         """Whether coverage follows its law exactly; if not, it is at least that.
+
+        Deterministic scores tie, and so do top labels that are below everything: with `allow_empty=False` the law is
+        exact only where the threshold is a score and not -inf, which depends on the accuracy.
 
         >>> Recipe("lac").exact, Recipe("aps", randomized=False).exact, Recipe("lac", allow_empty=False).exact
         (True, False, False)

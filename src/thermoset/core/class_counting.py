@@ -44,11 +44,11 @@ class TrialBlock(NamedTuple):
 
 
 class ClassCuts(NamedTuple):
-    """Thresholds by class and trial, (scores, T, alphas, C, trials); -inf stands for infinite ones.
+    """Thresholds by class and trial, (scores, T, alphas, C, trials); NaN stands for +inf: no score is compared with it.
 
-    infinite : how many classes have an infinite one, (scores, T, alphas, trials); least, most : the range of a class's
-    thresholds over trials, (scores, T, alphas, C), least being -inf where one is infinite; reach : the largest finite
-    one of all, (scores, T, alphas).
+    infinite : how many classes have +inf, (scores, T, alphas, trials); least, most : the range of a class's other
+    thresholds over trials, (scores, T, alphas, C), least being -inf where one is +inf; reach : the largest of all but
+    +inf, (scores, T, alphas).
     """
 
     value: Floats
@@ -158,23 +158,19 @@ def _fill_hits(at: RowShares, formula: Formula, position: int, label: int, line:
     """Find whether a label is inside in each trial, also under an infinite threshold: `line.hit`."""
     cut, hit = line.value[label], line.hit
     for t in range(hit.shape[0]):
-        hit[t] = 1.0 if cut[t] == -np.inf else 0.0
+        hit[t] = 1.0 if np.isnan(cut[t]) else 0.0
     if position >= at.row.masked:
         _add_label(at, formula, position, label, line, hit)
 
 
 @part
-def _tally_line(line: ClassLine, is_top: bool, least: int, size: Floats, empty: Floats, missed: Counts) -> None:
-    """Count one row; where sets must hold a label, the top one joins a set that would be empty."""
-    kept = 1.0 if least > 0 else 0.0
-    joins = kept if is_top else 0.0
+def _tally_line(line: ClassLine, size: Floats, empty: Floats, missed: Counts) -> None:
+    """Count one row."""
     for t in range(line.size.shape[0]):
-        seen, bare = line.seen[t], 1.0 if line.size[t] == 0.0 else 0.0
-        size[t] += seen * (line.size[t] + kept * bare)
-        empty[t] += seen * (1.0 - kept) * bare
+        size[t] += line.seen[t] * line.size[t]
+        empty[t] += line.seen[t] * (1.0 if line.size[t] == 0.0 else 0.0)
     for t in range(line.size.shape[0]):
-        bare = 1.0 if line.size[t] == 0.0 else 0.0
-        missed[t] += np.int32(line.seen[t] * (1.0 - max(line.hit[t], joins * bare)))
+        missed[t] += np.int32(line.seen[t] * (1.0 - line.hit[t]))
 
 
 @part
@@ -187,9 +183,7 @@ def _place_of(order: Ints, label: int) -> int:
 
 
 @kernel
-def _count_block(
-    block: TrialBlock, temperatures: Floats, scores: Formulas, cuts: ClassCuts, least: int, tally: Tally
-) -> None:
+def _count_block(block: TrialBlock, temperatures: Floats, scores: Formulas, cuts: ClassCuts, tally: Tally) -> None:
     """Add what the sets of these rows hold, for each score, temperature, level and trial.
 
     Temperatures come first: the thresholds of one stay in the cache for all rows.
@@ -218,7 +212,7 @@ def _count_block(
                     _fill_line(at, formula, block.order[i], line)
                     _fill_hits(at, formula, position, label, line)
                     counts = tally.size[m, j, a], tally.empty[m, j, a], tally.missed[m, j, a, label]
-                    _tally_line(line, position == n_classes - 1, least, *counts)
+                    _tally_line(line, *counts)
 
 
 def count_class_sets(
@@ -231,11 +225,11 @@ def count_class_sets(
     progress: Callable[[], None] | None = None,
 ) -> Counted:
     """What the sets of the evaluation rows of every trial hold, under thresholds (scores, T, alphas, C, trials)."""
-    finite = np.isfinite(levels.cuts.value)
-    value = np.where(finite, levels.cuts.value, -np.inf)
-    most = value.max(axis=4)
-    infinite = np.count_nonzero(~finite, axis=3).astype(np.float64)
-    cuts = ClassCuts(value, levels.cuts.refine, infinite, value.min(axis=4), most, most.max(axis=3))
+    unbounded = np.isposinf(levels.cuts.value)
+    value, bounded = (np.where(unbounded, instead, levels.cuts.value) for instead in (np.nan, -np.inf))
+    most = bounded.max(axis=4)
+    infinite = np.count_nonzero(unbounded, axis=3).astype(np.float64)
+    cuts = ClassCuts(value, levels.cuts.refine, infinite, bounded.min(axis=4), most, most.max(axis=3))
     given, own = formulas(levels.scores), numbered(labels)
     shape = infinite.shape
 
@@ -247,7 +241,7 @@ def count_class_sets(
     def work(block: Block, place: slice) -> None:
         u, seen = drawn_block(trials.draws, place), trials.evaluation[place].astype(np.float64)
         some = TrialBlock(*ascending(block), own[place], u, seen)
-        _count_block(some, levels.temperatures, given, cuts, levels.least, tallies.mine())
+        _count_block(some, levels.temperatures, given, cuts, tallies.mine())
 
     for_blocks(source, work, n_jobs=n_jobs, progress=progress)
     return total_of(tallies.all())

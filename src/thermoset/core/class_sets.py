@@ -155,7 +155,7 @@ def _fill_matrix(block: UnrankedBlock, temperature: float, formula: Formula, out
             p = _position(block.ranked[i], block.rows[i], label)
             shares = shares_at(row, p, masses_at(masses, p))
             out.value[i, label] = label_value(formula, n_classes - p, shares, block.u[i])
-            out.refine[i, label] = label_refine(formula, shares, block.u[i])
+            out.refine[i, label] = label_refine(formula, n_classes - p, shares, block.u[i])
 
 
 def score_matrix(source: Source, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:

@@ -45,7 +45,6 @@ class Levels:
     scores: tuple[Score, ...]
     temperatures: Floats
     cuts: Cuts
-    least: int  # labels that a set holds at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +92,7 @@ class _Counter:
     def count(self, rows: LabelledBlock, place: slice) -> None:
         """Add what the sets of a block hold."""
         part = self._part
-        at = AtTemperatures(part.levels.temperatures, part.shares.top_of(place), part.levels.least)
+        at = AtTemperatures(part.levels.temperatures, part.shares.top_of(place))
         seen = part.trials.evaluation[place].astype(np.float64)
         draws = BlockDraws(drawn_block(part.trials.draws, place), seen)
         count_block(rows, at, self._formulas, BlockCuts(draws, self._cuts), self.tallies.mine())

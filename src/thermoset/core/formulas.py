@@ -10,6 +10,9 @@ A score is a *pair* (value, refine) ordered lexicographically. `value` is the pa
     tail    share of ranks L+1 .. C
     top     share of the top class; the others together have `rest`
     u       the row's uniform number; 1 makes the score deterministic
+
+Where sets must not be empty (`Formula.keep_top`), the top label's pair is (-inf, -inf): below every other, in fit as in
+prediction, and so inside whatever the threshold.
 """
 
 import math
@@ -18,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from thermoset.core.compiling import part
-from thermoset.core.exponentials import Floats, Ints, log_add
+from thermoset.core.exponentials import Bools, Floats, Ints, log_add
 from thermoset.core.masses import Shares
 
 __all__ = [
@@ -77,26 +80,29 @@ class Formula(NamedTuple):
     """A score as kernels know it: which branch, its parameters, and the most that a rank adds to the value by itself.
 
     The step bounds the rounding error of a value: it is not larger than that of C steps and a sum of C shares.
+    keep_top: whether the top label is below everything.
     """
 
     code: int
     parameters: tuple[float, float, float]
     step: float
+    keep_top: bool
 
 
 class Formulas(NamedTuple):
-    """Several scores: codes (m,), parameters (m, 3), steps (m,)."""
+    """Several scores: codes (m,), parameters (m, 3), steps (m,), whether each keeps the top label (m,)."""
 
     code: Ints
     parameters: Floats
     step: Floats
+    keep_top: Bools
 
 
 @part
 def formula_at(formulas: Formulas, m: int) -> Formula:
     """One of several."""
     given = formulas.parameters[m]
-    return Formula(formulas.code[m], (given[0], given[1], given[2]), formulas.step[m])
+    return Formula(formulas.code[m], (given[0], given[1], given[2]), formulas.step[m], formulas.keep_top[m])
 
 
 @part
@@ -106,8 +112,16 @@ def rounding(formula: Formula, n_classes: int) -> float:
 
 
 @part
+def _is_lowest(formula: Formula, rank: int) -> bool:
+    """Whether the label at `rank` is below everything."""
+    return formula.keep_top and rank == 1
+
+
+@part
 def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
     """Value of the score of the label at `rank`; its logs are not looked at."""
+    if _is_lowest(formula, rank):
+        return -np.inf
     if formula.code == CODE_LAC:
         return _lac(shares.low, shares.own, shares.tail)
     if formula.code == CODE_SAPS:
@@ -125,7 +139,9 @@ def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
 def fill_values(formula: Formula, rank: int, shares: Shares, u: Floats, out: Floats) -> None:
     """`score_value` for many u. LLVM vectorises loops without a choice of formula in them: common ones have one."""
     low, own, tail = shares.low, shares.own, shares.tail
-    if formula.code == CODE_APS:
+    if _is_lowest(formula, rank):
+        out[:] = -np.inf
+    elif formula.code == CODE_APS:
         for t in range(u.shape[0]):
             out[t] = _aps(low, own, tail, u[t])
     elif formula.code == CODE_RAPS:
@@ -138,8 +154,10 @@ def fill_values(formula: Formula, rank: int, shares: Shares, u: Floats, out: Flo
 
 
 @part
-def score_refine(formula: Formula, shares: Shares, u: float) -> float:
+def score_refine(formula: Formula, rank: int, shares: Shares, u: float) -> float:
     """What orders labels of equal value: rises with the score, and resolves shares that underflow."""
+    if _is_lowest(formula, rank):
+        return -np.inf
     if formula.code == CODE_LAC:  # log-odds of the others' mass: values near 0 saturate too, where the others underflow
         return (math.log1p(-shares.own) if shares.own <= 0.5 else shares.log_tail) - shares.log_own
     if formula.code in (CODE_SAPS, CODE_TOPK):  # the same in all of a row: it tells rows apart that have the same u
@@ -154,9 +172,9 @@ def label_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
 
 
 @part
-def label_refine(formula: Formula, shares: Shares, u: float) -> float:
+def label_refine(formula: Formula, rank: int, shares: Shares, u: float) -> float:
     """Refinement of a label that may be masked."""
-    return np.inf if shares.log_own == -np.inf else score_refine(formula, shares, u)
+    return np.inf if shares.log_own == -np.inf else score_refine(formula, rank, shares, u)
 
 
 class Cut(NamedTuple):
@@ -171,5 +189,5 @@ def lets_in(cut: Cut, formula: Formula, rank: int, shares: Shares, u: float) -> 
     """Whether the label's score, as a pair, is at most the threshold; logarithms are taken only where values tie."""
     value = label_value(formula, rank, shares, u)
     if value == cut.value:
-        return label_refine(formula, shares, u) <= cut.refine
+        return label_refine(formula, rank, shares, u) <= cut.refine
     return value < cut.value

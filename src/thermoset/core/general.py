@@ -97,6 +97,8 @@ def plain_pairs(score: Score, rows: SortedRows) -> ScorePairs:
     bad = np.argwhere(np.isinf(pairs.value) & ~masked)
     if len(bad):
         raise InputError(f"{_what(score, rows, *bad[0])} is {pairs.value[tuple(bad[0])]}; it must be finite. Clip it.")
+    if score.keep_top:
+        pairs.value[:, 0] = pairs.refine[:, 0] = -np.inf
     return pairs
 
 

@@ -119,7 +119,7 @@ def _fill_trial_thresholds(
                 for j in range(first, stop):  # logarithms only where values tie
                     if value[j] == q:
                         i = groups.rows[t, j]
-                        refine[j] = label_refine(formula, label_at(labels, i), draw(draws, t, i))
+                        refine[j] = label_refine(formula, labels.rank[i], label_at(labels, i), draw(draws, t, i))
                 out.value[a, g, t], out.refine[a, g, t] = q, _group_refine(rows, g, k, q, scratch)
 
 

@@ -128,7 +128,7 @@ def _score_spans(law: Law, labels: LabelShares) -> ScoreSpans:
         shares = label_at(labels, i)
         end = label_value(law.formula, labels.rank[i], shares, 1.0)
         start[i] = label_value(law.formula, labels.rank[i], shares, 0.0) if law.drawn else end
-        slope[i] = end - start[i] if end < np.inf else 0.0
+        slope[i] = end - start[i] if -np.inf < end < np.inf else 0.0
     return ScoreSpans(start, slope)
 
 
@@ -169,8 +169,9 @@ def _solve_refine(law: Law, labels: LabelShares, found: ScoreSpans, q: float, ta
         if _is_flat(interval, q):
             open_rows[n] = i
             n += 1
-            low = min(low, label_refine(law.formula, label_at(labels, i), 0.0 if law.drawn else 1.0))
-            high = max(high, label_refine(law.formula, label_at(labels, i), 1.0))
+            rank, shares = labels.rank[i], label_at(labels, i)
+            low = min(low, label_refine(law.formula, rank, shares, 0.0 if law.drawn else 1.0))
+            high = max(high, label_refine(law.formula, rank, shares, 1.0))
         else:
             sure += share_inside(interval, q)
     if not -np.inf < low < high < np.inf:
@@ -204,17 +205,21 @@ def _row_share(law: Law, labels: LabelShares, found: ScoreSpans, i: int, cut: Cu
 
 @kernel
 def solve_thresholds(law: Law, labels: LabelShares, targets: Floats, out: Cuts) -> None:
-    """The thresholds that let in `targets` rows at one temperature, by bisection; +inf where there are fewer."""
+    """The thresholds that let in `targets` rows at one temperature, by bisection.
+
+    +inf where there are fewer; -inf where the rows that are inside whatever the threshold are enough.
+    """
     found, n = _score_spans(law, labels), labels.rank.shape[0]
     scratch = ScoreSpans(np.empty(n), np.empty(n))
-    bottom, top, finite = np.inf, -np.inf, 0
+    bottom, top, sure, reachable = np.inf, -np.inf, 0, 0
     for i in range(n):
-        if found.start[i] < np.inf:
-            finite += 1
+        sure += found.start[i] == -np.inf
+        reachable += found.start[i] < np.inf
+        if -np.inf < found.start[i] < np.inf:
             bottom, top = min(bottom, found.start[i]), max(top, found.start[i] + found.slope[i])
     for a in range(targets.shape[0]):
-        if targets[a] > finite:
-            out.value[a], out.refine[a] = np.inf, np.inf
+        if targets[a] > reachable or targets[a] <= sure:
+            out.value[a] = out.refine[a] = np.inf if targets[a] > reachable else -np.inf
             continue
         q = _solve_value(found, bottom - 1.0, top, targets[a], scratch)
         out.value[a] = q
@@ -222,16 +227,13 @@ def solve_thresholds(law: Law, labels: LabelShares, targets: Floats, out: Cuts) 
 
 
 @kernel
-def expected_hits(law: Law, labels: LabelShares, cuts: Cuts, keep_top: bool, out: Floats) -> None:
+def expected_hits(law: Law, labels: LabelShares, cuts: Cuts, out: Floats) -> None:
     """Probability over u that each row's label is in its set, for each threshold: out (n_thresholds, n)."""
     found = _score_spans(law, labels)
     for a in range(cuts.value.shape[0]):
         cut = Cut(cuts.value[a], cuts.refine[a])
         for i in range(labels.rank.shape[0]):
-            if keep_top and labels.rank[i] == 1:
-                out[a, i] = 1.0
-            else:
-                out[a, i] = _row_share(law, labels, found, i, cut)
+            out[a, i] = _row_share(law, labels, found, i, cut)
 
 
 @part
@@ -336,14 +338,14 @@ def _add_misses(hits: Floats, labels: Ints, seen: Bools, out: Ints) -> None:
                 out[labels[i], t] += np.int64((1.0 - hits[t, i]) * FIXED_POINT + 0.5)
 
 
-def expected_misses(law: Law, shares: LabelShares, labels: Ints, trials: Trials, cuts: Cuts, keep_top: bool) -> Floats:
+def expected_misses(law: Law, shares: LabelShares, labels: Ints, trials: Trials, cuts: Cuts) -> Floats:
     """Expected misses of each class in every trial at one temperature, (C, trials); `cuts` has one for each trial."""
     out = np.zeros((trials.counts.shape[1], trials.count), dtype=np.int64)
     for start in range(0, len(labels), _CHUNK):
         rows = slice(start, start + _CHUNK)
         some = LabelShares(shares.rank[rows], *(field[rows] for field in shares[1:]))
         hits = np.empty((trials.count, len(some.rank)))
-        expected_hits(law, some, cuts, keep_top, hits)
+        expected_hits(law, some, cuts, hits)
         _add_misses(hits, labels[rows], trials.evaluation[rows], out)
     return out / FIXED_POINT
 

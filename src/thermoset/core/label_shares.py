@@ -130,7 +130,7 @@ def _fill_scores(labels: LabelShares, formula: Formula, u: Floats, value: Floats
     for i in range(u.shape[0]):
         shares = label_at(labels, i)
         value[i] = label_value(formula, labels.rank[i], shares, u[i])
-        refine[i] = label_refine(formula, shares, u[i])
+        refine[i] = label_refine(formula, labels.rank[i], shares, u[i])
 
 
 def label_scores(

@@ -90,16 +90,16 @@ def prefix_sizes(
 
 
 def prefix_sets(
-    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs, at_least: int
+    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
 ) -> Bools:
-    """Sets under global thresholds, (n_thresholds, n_rows, C), each with `at_least` top labels."""
+    """Sets under global thresholds, (n_thresholds, n_rows, C)."""
     sets = np.empty((thresholds.value.size, source.n_rows, source.n_classes), dtype=np.bool_)
 
     def work(block: Block, place: slice) -> None:
         rising = np.sort(block, axis=1)
         rows = rising.astype(np.float64)
         sizes = _sizes_of(rows, randomness.block(rows, place), score, temperature, thresholds)
-        for t, size in enumerate(np.maximum(sizes, at_least)):
+        for t, size in enumerate(sizes):
             _mark_prefixes(block, rising, size, sets[t, place])
 
     for_blocks(source, work)

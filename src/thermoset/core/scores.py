@@ -39,6 +39,7 @@ __all__ = [
     "SAPS",
     "SCORES",
     "Margin",
+    "NeverEmpty",
     "OwnScore",
     "PlainScore",
     "Score",
@@ -54,12 +55,14 @@ class Score:
     """What a score is to the core: a branch of its formulas, their parameters, and whether u matters.
 
     `compiled` says which path it takes: kernels, which need its formula, or the general one, which needs its pairs.
+    `keep_top` puts the top label below everything; see `NeverEmpty`.
     """
 
     name: ClassVar[str]
     code: ClassVar[int]
     uses_u: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
+    keep_top: ClassVar[bool] = False
 
     @property
     def parameters(self) -> tuple[float, float, float]:
@@ -82,7 +85,7 @@ class Score:
             raise InputError(
                 f"{type(self).__name__} has the code {code!r}, which no formula has. Use a score of SCORES."
             )
-        return Formula(code, self.parameters, self.step)
+        return Formula(code, self.parameters, self.step, self.keep_top)
 
     def pairs(self, rows: SortedRows) -> object:
         """Value, or (value, refine), of every rank of sorted rows, each (n, C): what the general path takes."""
@@ -96,6 +99,7 @@ def formulas(scores: Sequence[Score]) -> Formulas:
         np.array([one.code for one in found]),
         np.array([one.parameters for one in found]),
         np.array([one.step for one in found]),
+        np.array([one.keep_top for one in found]),
     )
 
 
@@ -286,6 +290,34 @@ class OwnScore(PlainScore):
     def pairs(self, rows: SortedRows) -> object:
         """What the function says."""
         return self.function(rows.probs, rows.rank, rows.u)
+
+
+@dataclass(frozen=True)
+class NeverEmpty(Score):
+    """A score with the top label below everything, in fit as in prediction: `allow_empty=False`.
+
+    Rows whose label is their top label then count as (-inf, -inf) among the conformal scores, and the top label is in
+    every set.
+
+    >>> NeverEmpty(APS()).formula.keep_top, NeverEmpty(Margin()).compiled
+    (True, False)
+    """
+
+    keep_top: ClassVar[bool] = True
+    of: Score
+
+    def __post_init__(self) -> None:
+        for field in ("name", "uses_u", "compiled"):
+            object.__setattr__(self, field, getattr(self.of, field))  # scores are frozen
+
+    @property
+    def formula(self) -> Formula:
+        """That of the score, with the top label kept."""
+        return self.of.formula._replace(keep_top=True)
+
+    def pairs(self, rows: SortedRows) -> object:
+        """Those of the score; the general path puts the top label below them."""
+        return self.of.pairs(rows)
 
 
 ScoreLike = str | Score | Callable[..., Any]

@@ -47,11 +47,10 @@ class LabelledBlock(NamedTuple):
 
 
 class AtTemperatures(NamedTuple):
-    """Temperatures (T,), each row's top share at them, (T, n_rows), and the fewest labels a set may have: 0 or 1."""
+    """Temperatures (T,), and each row's top share at them, (T, n_rows)."""
 
     temperature: Floats
     top: Floats
-    least: int
 
 
 class BlockDraws(NamedTuple):
@@ -77,13 +76,12 @@ class BlockCuts(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """Numbers of a score, temperature, level and row, and the fewest labels of a set."""
+    """Numbers of a score, temperature, level and row."""
 
     m: int
     j: int
     a: int
     i: int
-    least: int
 
 
 class Tally(NamedTuple):
@@ -101,8 +99,7 @@ class Line(NamedTuple):
     """One row at one score, temperature and level, over the trials: what to compare with, and where to count.
 
     u, seen: as in `BlockDraws`; cut, refine, rising: as in `SortedCuts`; size, empty, missed: as in `Tally`, the last
-    for the row's group. close: the rounding error of the walk; rank: of the row's label; least: the fewest labels of a
-    set.
+    for the row's group. close: the rounding error of the walk; rank: of the row's label.
     """
 
     u: Floats
@@ -115,7 +112,6 @@ class Line(NamedTuple):
     missed: Counts
     close: float
     rank: int
-    least: int
 
 
 class Buffers(NamedTuple):
@@ -202,10 +198,10 @@ def _count_outside(prefix: Prefix, opening: Opening, line: Line) -> None:
     u, seen, cut = line.u, line.seen, line.cut
     if opening.first == 0:
         start, slope = _affine(prefix, opening.first, opening.stop)
-        empty = line.size if line.least > 0 else line.empty  # the top label joins a set that would be empty
+        empty = line.empty
         for t in range(u.shape[0]):
             empty[t] += seen[t] if start + u[t] * slope - cut[t] >= 0.0 else 0.0
-    if line.rank > max(opening.first, line.least):
+    if line.rank > opening.first:
         start, slope = _affine(prefix, line.rank - 1, opening.stop)
         missed = line.missed
         for t in range(u.shape[0]):
@@ -253,7 +249,7 @@ def _count_exact(row: WeightedRow, masses: RowMasses, formula: Formula, line: Li
             shares = _shares_of_rank(row, masses, inside + 1)
         if line.seen[t] > 0.0:
             size = inside + (inside < finite and lets_in(cut, formula, inside + 1, shares, line.u[t]))
-            size = max(n_classes if cut.value == np.inf else size, line.least)
+            size = n_classes if cut.value == np.inf else size
             line.empty[t] += size == 0
             line.size[t] += size
             line.missed[t] += size < line.rank
@@ -276,7 +272,7 @@ def _line_of(rows: LabelledBlock, draws: BlockDraws, cuts: SortedCuts, tally: Ta
     m, j, a, i = at.m, at.j, at.a, at.i
     return Line(
         draws.u[i], draws.seen[i], cuts.value[m, j, a], cuts.refine[m, j, a], cuts.rising[m, j, a], tally.size[m, j, a],
-        tally.empty[m, j, a], tally.missed[m, j, a, rows.group[i]], close, rows.rank[i], at.least,
+        tally.empty[m, j, a], tally.missed[m, j, a, rows.group[i]], close, rows.rank[i],
     )  # fmt: skip
 
 
@@ -296,7 +292,7 @@ def _count_rows(
                 formula = formula_at(scores, m)
                 close = rounding(formula, n_classes)
                 for a in range(cuts.value.shape[2]):
-                    line = _line_of(rows, draws, cuts, tally, Cell(m, j, a, i, at.least), close)
+                    line = _line_of(rows, draws, cuts, tally, Cell(m, j, a, i), close)
                     sure, room.inside[m, a, i] = False, 0.0
                     if masked == 0:  # the walk knows nothing of masked classes
                         least, most = line.cut[line.rising[0]], line.cut[line.rising[line.cut.shape[0] - 1]]

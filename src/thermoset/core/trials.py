@@ -108,7 +108,8 @@ def select_thresholds(
             for j in range(n):
                 below += values[j] < q
                 if values[j] == q:
-                    scratch[ties] = label_refine(formula, label_at(labels, int(np.int64(conformal[t, j]))), u[j])
+                    i = int(np.int64(conformal[t, j]))
+                    scratch[ties] = label_refine(formula, labels.rank[i], label_at(labels, i), u[j])
                     ties += 1
             out.value[a, t] = q
             out.refine[a, t] = select(scratch, ties, k - below)
@@ -145,7 +146,7 @@ def _fill_trial(formula: Formula, labels: LabelShares, rows: Ints, u: Floats, ou
         i = rows[j]
         shares = label_at(labels, i)
         out.value[j] = label_value(formula, labels.rank[i], shares, u[j])
-        out.refine[j] = label_refine(formula, shares, u[j])
+        out.refine[j] = label_refine(formula, labels.rank[i], shares, u[j])
 
 
 def trial_scores(formula: Formula, labels: LabelShares, trials: Trials, t: int) -> ScorePairs:

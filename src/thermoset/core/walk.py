@@ -125,7 +125,7 @@ def open_ranks(row: FallingRow, formula: Formula, least: float, most: float, pre
         if r - inside < FEW:  # mostly that is all
             shares = _shares(low[r], own[r], low[r + 1], top)
             end[r] = score_value(formula, r + 1, shares, 1.0)
-            if end[r] < least:
+            if end[r] < least or end[r] == -np.inf:  # below everything, where some threshold is -inf as well
                 inside = stop = r + 1
                 continue
             start[r] = score_value(formula, r + 1, shares, 0.0)

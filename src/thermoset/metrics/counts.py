@@ -64,7 +64,7 @@ class SetCounts:
     promised : float
         The coverage 1 - alpha.
     threshold : (...)
-        Of the scores; with several, the mean of the finite ones.
+        Of the scores; with several, the mean of the finite ones, and infinite where there are none.
     stratum_rows, stratum_hits : (..., strata)
         Rows and hits by size of the set, in the strata of `SIZE_STRATA`.
     """

@@ -2,8 +2,9 @@
 
 With n calibration rows, k = ceil((n + 1)(1 - alpha)) and scores without ties, the coverage of the fitted predictor
 is Beta(k, n + 1 - k), and hits on m fresh rows are Beta-Binomial(m; k, n + 1 - k). Equality holds for randomised
-scores and LAC with empty sets allowed; deterministic scores tie and `allow_empty=False` adds labels, so for those
-the law is a lower bound. With k > n the threshold is infinite and every row is covered.
+scores and LAC. Deterministic scores tie, and so do top labels with `allow_empty=False`, which matters where k or more
+calibration rows are right: for those the law is a lower bound. With k > n the threshold is infinite and every row is
+covered.
 """
 
 from dataclasses import dataclass

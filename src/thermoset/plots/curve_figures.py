@@ -9,7 +9,7 @@ import numpy as np
 from thermoset.errors import MissingExtraError
 from thermoset.metrics import METRICS, NoiseFloor, ReliabilityTable
 from thermoset.notebook import placed_names
-from thermoset.sweeping import Sweep, standard_error
+from thermoset.sweeping import Sweep, mean_over_trials, standard_error
 from thermoset.tuning import Choice
 
 try:
@@ -154,7 +154,7 @@ def plot_sweep(
     for i, (method, (colour, marker)) in enumerate(zip(sweep.methods, score_looks(sweep.methods), strict=True)):
         for a, alpha in enumerate(sweep.alphas):
             values = sweep.of_trials(metric, method, alpha)
-            mean, error = values.mean(axis=-1), standard_error(values)
+            mean, error = mean_over_trials(values), standard_error(values)
             label = _label(method) if len(sweep.alphas) == 1 else f"{_label(method)}, alpha = {alpha:g}"
             ax.plot(
                 t, mean, color=colour, linestyle=_ALPHA_STYLES[a % len(_ALPHA_STYLES)], linewidth=1.8, label=label,

@@ -147,6 +147,11 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
         )
 
+    @property
+    def recipe(self) -> Recipe:
+        """How sets are made, but for their temperature: as fitted, or as the parameters say."""
+        return self._recipe if hasattr(self, "artifact_") else Recipe.of(self)
+
     def fit(
         self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, progress: Progress | None = None
     ) -> "TwoTemperaturePredictor":
@@ -233,7 +238,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         renewed = _of_sets(sets, data, ids)
         law = coverage_measures(renewed["pool_sizes"], old.alpha_sets)
         kept = tuple(law[0] if measured.name == "coverage" else measured for measured in old.measures)
-        self._adopt(msgspec.structs.replace(old, provenance=provenance, measures=kept, **renewed), self._scoring.score)
+        self._adopt(msgspec.structs.replace(old, provenance=provenance, measures=kept, **renewed), self._recipe.score)
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
@@ -252,7 +257,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
     def set_sizes(self, logits: Any, *, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
         data = predict_data(self, logits)
-        return sizes_under(data, self._scoring, self._thresholds, allow_empty=self.artifact_.allow_empty, ids=ids)
+        return sizes_under(data, self._scoring, self._thresholds, ids=ids)
 
     def answers(self, logits: Any, *, ids: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
@@ -349,15 +354,14 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         self.choice_ = artifact.choice
         self._thresholds = artifact.thresholds.pairs()
         self._recipe = artifact.recipe_with(score)
-        self._scoring = Scoring(score, artifact.temperature_sets, artifact.seed, artifact.scheme)
+        self._scoring = Scoring(self._recipe.set_score, artifact.temperature_sets, artifact.seed, artifact.scheme)
         value = self._thresholds.value
         self.threshold_ = float(value[0]) if artifact.grouping is None else value
         remember_classes(self, artifact.n_classes, artifact.classes)
 
     def _sets(self, data: Logits, ids: Any = None) -> NDArray[np.bool_]:
-        allow_empty = self.artifact_.allow_empty
         sets: NDArray[np.bool_]
-        (sets,) = sets_under(data, self._scoring, self._thresholds[None], allow_empty=allow_empty, ids=ids)
+        (sets,) = sets_under(data, self._scoring, self._thresholds[None], ids=ids)
         return sets
 
     def _check_split(self, calibration: Any, conformal: Any) -> None:

@@ -24,9 +24,9 @@ from thermoset.quoting import quoted
 from thermoset.sweeping.any_score import run_any
 from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
 from thermoset.sweeping.own import OwnTemperatures, measure_trials
-from thermoset.sweeping.passes import SweepJob, bytes_needed, run
+from thermoset.sweeping.passes import AllowEmpty, SweepJob, bytes_needed, run
 from thermoset.sweeping.protocol import Protocol, Trial, draw_trial
-from thermoset.sweeping.table import Sweep, median_of_means, standard_error
+from thermoset.sweeping.table import Sweep, mean_over_trials, median_of_means, standard_error
 
 __all__ = [
     "DEFAULT_GRID",
@@ -37,6 +37,7 @@ __all__ = [
     "Sweep",
     "Trial",
     "draw_trial",
+    "mean_over_trials",
     "measure_trials",
     "median_of_means",
     "standard_error",
@@ -62,7 +63,7 @@ def sweep(
     *,
     evaluation: Literal["drawn", "integrated"] = "drawn",
     randomized: bool = True,
-    allow_empty: bool = True,
+    allow_empty: AllowEmpty = True,
     grouping: str | None = None,
     n_jobs: int | None = None,
     progress: Progress | None = None,
@@ -89,7 +90,8 @@ def sweep(
         and "integrated" adds the smoother `integrated_top_coverage_gap`, `integrated_avg_coverage_gap` and
         `integrated_squared_coverage_gap`, for choosing a temperature.
     randomized, allow_empty, grouping
-        As in `ConformalClassifier`.
+        As in `ConformalClassifier`. `allow_empty="patched"` fills empty sets as published code does: the top label is
+        added afterwards, to sets whose threshold does not know of it, so they cover more than the level asks for.
     n_jobs : int
         Threads; all cores when left out. The answer does not depend on it.
     progress : callable
@@ -114,7 +116,7 @@ def sweep(
         temperatures=temperature_grid(DEFAULT_GRID) if temperatures is None else checked_temperatures(temperatures),
         alphas=_checked_alphas(alphas),
         integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
-        allow_empty=allow_empty,
+        allow_empty=_checked_empty(allow_empty),
         n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None takes all cores."),
     )
     protocol = Protocol(calibration_fraction, cp_fraction, checked_seed(random_state), randomized)
@@ -138,7 +140,7 @@ def sweep(
         "classes": data.n_classes,
         "trials": count,
         "evaluation": evaluation,
-        "allow_empty": allow_empty,
+        "allow_empty": plan.allow_empty,
         "grouping": grouping,
         **{field.name: getattr(protocol, field.name) for field in fields(protocol)},
     }
@@ -192,6 +194,11 @@ def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return value
+
+
+def _checked_empty(value: Any) -> AllowEmpty:
+    found = _checked_choice("allow_empty", value, (True, False, "patched"))
+    return "patched" if isinstance(found, str) else bool(found)
 
 
 def _warn_about_classes(absent: Ints, n_classes: int) -> None:

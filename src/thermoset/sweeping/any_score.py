@@ -16,7 +16,6 @@ from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.general import class_sets, label_scores
 from thermoset.core.groups import rank_table
 from thermoset.core.pool import run_all
-from thermoset.core.scores import Score
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.trials import Trials, drawn_rows
@@ -70,18 +69,14 @@ class _Plain:
     trials: Trials
     seed: int
 
-    @property
-    def score(self) -> Score:
-        return self.plan.scores[0]
-
     def thresholds(self, t: int, u: Floats) -> list[ScorePairs]:
         """Of one trial at each temperature: (alphas, 1), or (alphas, C) by group."""
         rows = self.trials.conformal[t]
         own, n_classes, alphas = self.labels[rows], self.data.n_classes, self.plan.alphas
         ranks = rank_table(len(rows), alphas)
         found = []
-        at = self.plan.temperatures.tolist()
-        for pairs in label_scores(ArrayRows(self.data.logits[rows]), own, self.score, at, Randomness(given=u[rows])):
+        at, (score,) = self.plan.temperatures.tolist(), self.plan.threshold_scores
+        for pairs in label_scores(ArrayRows(self.data.logits[rows]), own, score, at, Randomness(given=u[rows])):
             if self.grouping is None:
                 q = [ScorePairs(*map(np.atleast_1d, pairs.smallest(ranks[a, -1]))) for a in range(len(alphas))]
             else:
@@ -95,13 +90,11 @@ class _Plain:
         u = drawn_rows(self.trials.draws, t, np.arange(len(self.data)))
         fresh = np.flatnonzero(self.trials.evaluation[:, t])
         logits, own, row = self.data.logits[fresh], self.labels[fresh], np.arange(len(fresh))
-        top = logits.argmax(axis=1)
+        (score,) = self.plan.set_scores
         for j, q in enumerate(self.thresholds(t, u)):
             temperature = float(self.plan.temperatures[j])
-            sets = class_sets(ArrayRows(logits), self.score, temperature, Randomness(given=u[fresh]), q)
+            sets = class_sets(ArrayRows(logits), score, temperature, Randomness(given=u[fresh]), q)
             for a, one in enumerate(sets):
-                if not self.plan.allow_empty:
-                    one[row, top] |= ~one.any(axis=1)
                 counted.size[0, j, a, t] = np.count_nonzero(one)
                 counted.empty[0, j, a, t] = np.count_nonzero(~one.any(axis=1))
                 counted.missed[0, j, a, :, t] = np.bincount(own[~one[row, own]], minlength=self.data.n_classes)

@@ -1,6 +1,5 @@
 """A sweep with thresholds by class or cluster: every row is sorted once for all temperatures, levels and trials."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -46,7 +45,7 @@ def run_by_class(
         temperatures = plan.temperatures[turn]
         shares = label_shares(rows, labels, temperatures, n_jobs=plan.n_jobs)
         cuts = class_thresholds(shares, labels, plan, grouping, drawn, protocol.random_state, tick)
-        levels = Levels(plan.scores, temperatures, cuts, int(not plan.allow_empty))
+        levels = Levels(plan.set_scores, temperatures, cuts)
         counted = count_class_sets(source, labels, levels, drawn, n_jobs=plan.n_jobs)
         tick()
         some = values[:, turn]
@@ -75,7 +74,7 @@ def class_thresholds(
 
         def at_once(j: int) -> None:
             at = shares.at(j)
-            for m, score in enumerate(plan.scores):
+            for m, score in enumerate(plan.threshold_scores):
                 fixed.fill(score, at, Cuts(out.value[m, j], out.refine[m, j]))
 
         run_all([partial(at_once, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs, progress=tick)
@@ -84,7 +83,7 @@ def class_thresholds(
 
     def work(j: int) -> None:
         at = shares.at(j)
-        for m, score in enumerate(plan.scores):
+        for m, score in enumerate(plan.threshold_scores):
             for t in range(trials.count):
                 found, of_rows = trial_scores(score.formula, at, trials, t), labels[trials.conformal[t]]
                 for a, alpha in enumerate(plan.alphas):
@@ -104,6 +103,6 @@ def divided_thresholds(scores: ScorePairs, labels: Ints, made: Division, ranks: 
 
 
 def mean_finite(thresholds: Floats) -> float:
-    """Mean of the finite thresholds, infinite where there is none."""
+    """Mean of the finite thresholds; where there is none, -inf if all are, else +inf."""
     finite = thresholds[np.isfinite(thresholds)]
-    return float(finite.mean()) if finite.size else math.inf
+    return float(finite.mean() if finite.size else thresholds.max())

@@ -108,4 +108,4 @@ def _part(
 ) -> Part:
     """Trials that share a temperature, with their thresholds."""
     cuts = trial_thresholds(shares, scores, alphas, trials)
-    return Part(shares, Levels(scores, np.array([temperature]), cuts, 0), trials)
+    return Part(shares, Levels(scores, np.array([temperature]), cuts), trials)

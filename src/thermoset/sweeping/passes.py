@@ -7,6 +7,7 @@ Every stage writes to its own place or adds integers, so the number of threads a
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from thermoset.core.integrated import Law, expected_misses, expected_totals
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.pool import thread_count
-from thermoset.core.scores import Score
+from thermoset.core.scores import NeverEmpty, Score
 from thermoset.core.sources import ArrayRows, RankedRows, block_rows
 from thermoset.core.thresholds import Cuts
 from thermoset.core.trials import Trials, trial_thresholds
@@ -26,6 +27,7 @@ from thermoset.sweeping.protocol import Protocol, draw_trials
 
 __all__ = [
     "BUDGET_BYTES",
+    "AllowEmpty",
     "SweepJob",
     "SweptValues",
     "Ticks",
@@ -34,6 +36,9 @@ __all__ = [
     "run",
     "set_counts",
 ]
+
+AllowEmpty = bool | Literal["patched"]
+"""Whether sets may be empty. "patched" adds the top label afterwards: the thresholds do not know of it."""
 
 BUDGET_BYTES = 2**28  # of the arrays that grow with temperatures, and of those that grow with trials
 
@@ -46,8 +51,18 @@ class SweepJob:
     temperatures: Floats
     alphas: tuple[Alpha, ...]
     integrate: bool
-    allow_empty: bool
+    allow_empty: AllowEmpty
     n_jobs: int | None
+
+    @property
+    def set_scores(self) -> tuple[Score, ...]:
+        """What labels are compared by; see `Recipe.set_score`."""
+        return self.scores if self.allow_empty is True else tuple(map(NeverEmpty, self.scores))
+
+    @property
+    def threshold_scores(self) -> tuple[Score, ...]:
+        """What thresholds are order statistics of: the same, but for the published code's patch."""
+        return self.scores if self.allow_empty == "patched" else self.set_scores
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -130,8 +145,8 @@ class _Turn:
 def _some_temperatures(turn: _Turn, values: Floats, tick: Callable[[], None]) -> None:
     plan, trials = turn.plan, turn.trials
     shares = label_shares(turn.rows, turn.labels, turn.temperatures, n_jobs=plan.n_jobs, progress=tick)
-    cuts = trial_thresholds(shares, plan.scores, plan.alphas, trials, n_jobs=plan.n_jobs, progress=tick)
-    levels = Levels(plan.scores, turn.temperatures, cuts, int(not plan.allow_empty))
+    cuts = trial_thresholds(shares, plan.threshold_scores, plan.alphas, trials, n_jobs=plan.n_jobs, progress=tick)
+    levels = Levels(plan.set_scores, turn.temperatures, cuts)
     parts = [Part(shares, levels, trials)]
     (counted,) = count_sets(turn.rows, turn.labels, parts, n_jobs=plan.n_jobs, progress=tick)
     for a, alpha in enumerate(plan.alphas):
@@ -159,17 +174,15 @@ def fill_counted(values: Floats, metrics: Sequence[Metric], counts: SetCounts) -
 def _fill_integrated(turn: _Turn, shares: SharesByTemperature, cuts: Cuts, values: Floats) -> None:
     """Sizes, coverage and class gaps with u integrated out of the evaluation rows."""
     plan, trials = turn.plan, turn.trials
-    for m, score in enumerate(plan.scores):
+    for m, score in enumerate(plan.set_scores):
         law = Law(score.formula, drawn=True)
         size, empty = expected_totals(
             turn.rows, shares, turn.temperatures, law, Cuts(cuts.value[m], cuts.refine[m]), trials, n_jobs=plan.n_jobs
         )
-        if not plan.allow_empty:  # the top label joins
-            size, empty = size + empty, np.zeros_like(empty)
         for j in range(len(turn.temperatures)):
             for a, alpha in enumerate(plan.alphas):
                 cut = Cuts(cuts.value[m, j, a], cuts.refine[m, j, a])
-                missed = expected_misses(law, shares.at(j), turn.labels, trials, cut, not plan.allow_empty)
+                missed = expected_misses(law, shares.at(j), turn.labels, trials, cut)
                 level, rows = float(1 - exact_level(alpha)), trials.counts
                 counts = SetCounts(rows, rows - missed.T, size[j, a], empty[j, a], level, cut.value)
                 for k, metric in enumerate(plan.metrics):

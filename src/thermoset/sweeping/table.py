@@ -13,9 +13,20 @@ from thermoset.metrics import METRICS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Sweep", "median_of_means", "standard_error"]
+__all__ = ["Sweep", "mean_over_trials", "median_of_means", "standard_error"]
 
 _GROUPS = 10
+
+
+def mean_over_trials(values: Floats) -> Floats:
+    """Mean along the last axis: infinite where a trial is (a threshold may be), NaN where two are of opposite sign.
+
+    >>> mean_over_trials(np.array([[1.0, 3.0], [0.5, -np.inf], [np.inf, -np.inf]]))
+    array([  2., -inf,  nan])
+    """
+    with np.errstate(invalid="ignore"):
+        mean: Floats = values.mean(axis=-1)
+    return mean
 
 
 def median_of_means(values: Floats) -> Floats:
@@ -25,7 +36,8 @@ def median_of_means(values: Floats) -> Floats:
     9.5
     """
     groups = np.array_split(values, min(_GROUPS, values.shape[-1]), axis=-1)
-    medians: Floats = np.median([group.mean(axis=-1) for group in groups], axis=0)
+    with np.errstate(invalid="ignore"):  # as in `mean_over_trials`
+        medians: Floats = np.median([mean_over_trials(group) for group in groups], axis=0)
     return medians
 
 
@@ -73,9 +85,11 @@ class Sweep:
         return int(self.trial_values.shape[-1])
 
     def curve(self, metric: str, method: str, alpha: float | None = None) -> Floats:
-        """Mean of a metric at each temperature, (n_temperatures,); `alpha` may be left out when there is one."""
-        mean: Floats = self.of_trials(metric, method, alpha).mean(axis=-1)
-        return mean
+        """Mean of a metric at each temperature, (n_temperatures,); `alpha` may be left out when there is one.
+
+        The mean of thresholds is infinite where one of them is; `of_trials` has them all.
+        """
+        return mean_over_trials(self.of_trials(metric, method, alpha))
 
     def of_trials(self, metric: str, method: str, alpha: float | None = None) -> Floats:
         """A metric at each temperature in each trial, (n_temperatures, trials)."""
@@ -88,7 +102,7 @@ class Sweep:
 
     def columns(self) -> dict[str, list[Any]]:
         """The tidy table: one row for each method, temperature, alpha and metric."""
-        mean = self.trial_values.mean(axis=-1)
+        mean = mean_over_trials(self.trial_values)
         return {
             **self._index(mean.shape),
             "value": mean.ravel().tolist(),

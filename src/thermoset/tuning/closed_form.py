@@ -177,7 +177,7 @@ def in_closed_form(
     found = Rows(size, hit, slope)
     error = found.size_error(recipe.alpha, n_conformal)
     noise = found.size_noise(recipe.alpha, n_conformal, recipe.random_state)
-    empty = np.zeros(len(size)) if not recipe.allow_empty else np.maximum(1 - size, 0).mean(axis=1)
+    empty = np.maximum(1 - size, 0).mean(axis=1)
     classes = ClassHits(sample, float(exact_level(recipe.alpha)), *of_classes)
     return Curves(temperatures, size.mean(axis=1), error, empty, loss, halves, noise, classes), found
 
@@ -202,7 +202,7 @@ def _some_temperatures(
         solve_thresholds(recipe.law, labels, targets, Cuts(cuts.value[j], cuts.refine[j]))
         hits = np.empty((len(LEVELS), n))
         of_levels = Cuts(cuts.value[j, : len(LEVELS)], cuts.refine[j, : len(LEVELS)])
-        expected_hits(recipe.law, labels, of_levels, not recipe.allow_empty, hits)
+        expected_hits(recipe.law, labels, of_levels, hits)
         hit[j] = hits[LEVELS.index(Fraction(1))]
         loss[j], halves[j] = sampler.losses(hits, levels[: len(LEVELS)])
         of_classes[j] = sample.measured(hit[j])
@@ -213,7 +213,7 @@ def _some_temperatures(
     sizes = np.empty((len(temperatures), len(wanted), n))
 
     def keep(some: Floats, place: slice) -> None:
-        sizes[:, :, place] = some if recipe.allow_empty else np.maximum(some, 1.0)
+        sizes[:, :, place] = some
 
     expected_sizes(rows, shares, temperatures, recipe.law, of_wanted, keep)
     apart = levels[len(LEVELS)] - levels[len(LEVELS) + 1]

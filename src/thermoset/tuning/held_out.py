@@ -69,9 +69,9 @@ class _Halvings:
     def top_gaps(self, rows: RankedRows, shares: SharesByTemperature, temperatures: Floats) -> Floats:
         """Mean TopCovGap over the halvings, at each temperature."""
         trials, recipe = self._trials, self._recipe
-        scores = (recipe.score,)
+        scores = (recipe.set_score,)
         cuts = trial_thresholds(shares, scores, [recipe.alpha], trials)
-        levels = Levels(scores, temperatures, cuts, int(not recipe.allow_empty))
+        levels = Levels(scores, temperatures, cuts)
         (counted,) = count_sets(rows, self._groups, [Part(shares, levels, trials)])
         means = np.empty(len(temperatures))
         for j in range(len(temperatures)):

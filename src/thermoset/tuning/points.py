@@ -185,7 +185,7 @@ def _one_kind(
     sizes = np.empty((len(temperatures), len(near), n))
 
     def keep(some: Floats, place: slice) -> None:
-        sizes[:, :, place] = some if recipe.allow_empty else np.maximum(some, 1.0)
+        sizes[:, :, place] = some
 
     of_levels = Cuts(*(np.ascontiguousarray(part[:, : len(near)]) for part in cuts))
     expected_sizes(sample.rows, shares, temperatures, recipe.law, of_levels, keep)
@@ -217,7 +217,7 @@ def _hits(shares: SharesByTemperature, recipe: Recipe, levels: Floats) -> tuple[
     def work(j: int) -> None:
         at, own = shares.at(j), Cuts(cuts.value[j], cuts.refine[j])
         solve_thresholds(recipe.law, at, (1 - levels) * (n + 1), own)
-        expected_hits(recipe.law, at, own, not recipe.allow_empty, hits[j])
+        expected_hits(recipe.law, at, own, hits[j])
 
     run_all([partial(work, j) for j in range(n_temperatures)])
     return cuts, hits

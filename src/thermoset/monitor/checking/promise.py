@@ -9,8 +9,9 @@ With n conformal rows behind a threshold and k = ceil((n + 1)(1 - alpha)):
   cluster. Nothing is promised for a class, nor for the null cluster of rare classes, whose threshold comes from rows
   of all classes: its rows are measured and not tested. When all classes are in it, there is one threshold.
 
-Tests of coverage are one-sided: too few hits. Deterministic scores and `allow_empty=False` only make sets larger, and
-the law is then a lower bound: p-values are too large rather than too small, and an alarm means what it says.
+Tests of coverage are one-sided: too few hits. Where scores tie (deterministic ones, and top labels with
+`allow_empty=False`) sets only get larger, and the law is a lower bound: p-values are too large rather than too small,
+and an alarm means what it says.
 """
 
 from collections.abc import Sequence

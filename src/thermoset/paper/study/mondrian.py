@@ -47,7 +47,7 @@ def count_sets(data: Logits, protocol: Protocol, trials: int, method: str, alpha
             kind = GROUPINGS[_GROUPINGS[grouping]]
             found.append(class_thresholds(shares, labels, plan, kind, drawn, protocol.random_state, lambda: None))
     cuts = Cuts(*(np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)))  # kinds stand where levels do
-    counted = count_class_sets(source, labels, Levels((score,), one, cuts, 0), drawn)
+    counted = count_class_sets(source, labels, Levels((score,), one, cuts), drawn)
     none = np.full(drawn.count, np.nan)  # no cell shows a threshold
     return [set_counts(counted.at(0, 0, k), drawn.counts, alpha, none) for k in range(len(KINDS))]
 
