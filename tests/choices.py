@@ -42,7 +42,7 @@ def made_choice(temperature=2.0, **changed):
         (3.13, 0.895, 0.03, "0.04"),
     ]
     choice = Choice(
-        preference=read_preference("size"),
+        preference=read_preference("small"),
         alpha="0.1",
         selection="calibration",
         methods=("LAC", "RAPS", "RAPS, deterministic"),

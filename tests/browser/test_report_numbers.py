@@ -414,7 +414,7 @@ def test_the_head_says_the_score_and_the_level_where_they_were_chosen_too(opened
     seen = opened(protecting_page.path)
     assert seen.texts(".tile.hat small")[0] == "LAC, α = 0.06; promised: 0.9"
     line = next(text for text in seen.texts("header .hint") if text.startswith("Sets: "))
-    assert "LAC, α = 0.06 (stricter than the promised 0.1), chosen among 3 kinds of sets, prefer size" in line
+    assert "LAC, α = 0.06 (stricter than the promised 0.1), chosen among 3 kinds of sets, prefer small" in line
 
 
 def test_where_nothing_could_be_told_the_largest_type_says_keep_t_1(opened, kept_page):

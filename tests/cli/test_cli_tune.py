@@ -101,7 +101,7 @@ def test_the_screen_shows_the_data_and_both_temperatures(tuned, fitted):
     shown = tuned.done.words
     assert "Data val.npz: 6 classes; 1,000 rows for the temperatures, 1,000 for the threshold" in shown
     assert f"T* = {fitted.temperature_:.3f} (NLL)" in shown
-    assert f"RAPS, alpha = 0.1, prefer coverage: T-hat = {fitted.temperature_sets_:.3f}" in shown
+    assert f"RAPS, alpha = 0.1, prefer even: T-hat = {fitted.temperature_sets_:.3f}" in shown
 
 
 def test_the_screen_shows_calibration_before_and_after(tuned):
@@ -143,7 +143,7 @@ def printed(predictor, choice, width=100):
 def test_the_screen_says_which_kind_of_sets_was_chosen_and_what_was_promised(fitted):
     done = printed(fitted, made_choice(fitted.temperature_sets_))
     hat = f"T-hat = {fitted.temperature_sets_:.3f}"
-    assert f"Sets LAC, alpha = 0.06, chosen among 3 kinds of sets, prefer size: {hat}" in done.words
+    assert f"Sets LAC, alpha = 0.06, chosen among 3 kinds of sets, prefer small: {hat}" in done.words
     assert "(95%); promised: 0.9 " in done.words
     plain = printed(fitted, fitted.choice_)
     assert "chosen among" not in plain.words
@@ -186,7 +186,7 @@ def test_a_narrow_terminal_leaves_columns_out_and_cuts_none(fitted, width, last)
 def test_the_screen_recommends_and_names_what_was_written(tuned, fitted):
     for sentence in fitted.choice_.sentences:
         assert sentence in tuned.done.words
-    assert "Recommendation T-hat = " in tuned.done.words
+    assert f"Recommendation {fitted.choice_.sentences[0]}" in tuned.done.words
     written = [line for line in tuned.done.stdout.splitlines() if line.startswith("Wrote ")]
     assert sorted(written) == [f"Wrote {path}" for path in sorted(tuned.folder.iterdir())]
 
@@ -290,8 +290,8 @@ def test_a_budget_that_cannot_be_met_is_a_warning(call, tuned, tmp_path, budget)
     assert done.returncode == 0, done
     made = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
     assert not made.choice_.met
-    start = f"thermoset: warning: no temperature keeps {budget} with 95% confidence; the closest, T-hat = "
-    assert done.stderr.startswith(f"{start}{made.temperature_sets_:.2f}")
+    start = f"thermoset: warning: no temperature keeps {budget} with 95% confidence; the closest, "
+    assert done.stderr.startswith(f"{start}{made.choice_.setting.title}, has ")
     assert done.stderr.count("\n") == 1
     assert f"Recommendation No temperature keeps {budget} with 95% confidence" in done.words
 
@@ -308,7 +308,7 @@ def test_too_few_conformal_rows_are_a_warning(call, tmp_path):
 
 BAD = [
     (("--method", "apps"), "method must be a score object or one of"),
-    (("--prefer", "tiny"), "prefer must be 'size', 'coverage', a number from 0 (size) to 1 (coverage), or a budget"),
+    (("--prefer", "tiny"), "prefer must be 'small', 'even', 'protect', a number from 0 (small) to 1 (even), or a bound"),
     (("--prefer", "1.5"), "got '1.5'"),
     (("--prefer", "nan"), "got 'nan'"),
     (("--prefer", "size<=0"), "a size budget must be a number of labels > 0, from 1e-09 to 1e+09; got 'size<=0'"),

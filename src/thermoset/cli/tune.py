@@ -30,10 +30,10 @@ _ENDLESS = 10_000  # characters: wider than any table
 def tune(
     logits: Labelled,
     alpha: Annotated[str, typer.Option(help="Miscoverage: sets hold the truth with probability 1 - alpha.")] = "0.1",
-    method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps.")] = "raps",
+    method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps; or auto, to choose it too.")] = "raps",
     prefer: Annotated[
-        str, typer.Option(help="size, coverage, a number from 0 to 1 in between, size<=S or gap<=G.")
-    ] = "coverage",
+        str, typer.Option(help="small, even, protect, a number from 0 to 1, classes>=C, size<=S or gap<=G.")
+    ] = "even",
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
     grouping: Grouping = None,
