@@ -308,7 +308,10 @@ def test_too_few_conformal_rows_are_a_warning(call, tmp_path):
 
 BAD = [
     (("--method", "apps"), "method must be a score object or one of"),
-    (("--prefer", "tiny"), "prefer must be 'small', 'even', 'protect', a number from 0 (small) to 1 (even), or a bound"),
+    (
+        ("--prefer", "tiny"),
+        "prefer must be 'small', 'even', 'protect', a number from 0 (small) to 1 (even), or a bound",
+    ),
     (("--prefer", "1.5"), "got '1.5'"),
     (("--prefer", "nan"), "got 'nan'"),
     (("--prefer", "size<=0"), "a size budget must be a number of labels > 0, from 1e-09 to 1e+09; got 'size<=0'"),

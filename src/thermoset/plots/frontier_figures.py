@@ -29,6 +29,14 @@ def plot_frontier(choice: Choice, metric: Front, *, ax: "Axes") -> "Axes":
 
     Intervals: 95% for sizes and class gaps, 90% for the worst tenth. Named settings are large and named, the other
     members of the front small. Hollow ones have a threshold for each class or cluster of classes.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 800)
+    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> _, (ax,) = figure(1)
+    >>> plot_frontier(predictor.choice_, "class_gap", ax=ax).get_xlabel()
+    'labels in a set'
     """
     shown = drawable(choice, metric)
     if not shown:
@@ -54,7 +62,15 @@ def plot_frontier(choice: Choice, metric: Front, *, ax: "Axes") -> "Axes":
 
 
 def frontier_figure(choice: Choice) -> Figure:
-    """Size against the coverage of the worst tenth of classes, and against the class gap, with one legend for both."""
+    """Size against the coverage of the worst tenth of classes, and against the class gap, with one legend for both.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 800)
+    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> [ax.get_ylabel() for ax in frontier_figure(predictor.choice_).axes]
+    ['coverage of the worst tenth of classes', 'class gap']
+    """
     metrics = [metric for metric in FRONTS if drawable(choice, metric)]
     if not metrics:
         raise InputError("this choice has no frontier: fit the predictor anew with this version of thermoset.")

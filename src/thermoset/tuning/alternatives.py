@@ -84,7 +84,15 @@ def settings_of(choice: Choice) -> tuple[Alternative, ...]:
 
 
 def alternatives(choice: Choice) -> tuple[Alternative, ...]:
-    """The named settings: what a reader compares the recommended one with, which comes first."""
+    """The named settings: what a reader compares the recommended one with, which comes first.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 4, 800)
+    >>> predictor = ts.TwoTemperaturePredictor().fit(3 * (rng.normal(size=(800, 4)) + 2 * np.eye(4)[labels]), labels)
+    >>> alternatives(predictor.choice_)[0].names[0]
+    'recommended'
+    """
     return tuple(one for one in settings_of(choice) if one.names)
 
 
