@@ -53,7 +53,8 @@ def expected(page):
 def of_head(page, sets, check):
     predictor, judged, report = page.predictor, page.judged, page.report
     made, labels = predictor.artifact_, judged.labels
-    spread, peak = predictor.choice_.spread, predictor.choice_.peak
+    kept = predictor.choice_.signal.tried is not None  # the spread of a guess that was given up says nothing
+    spread, peak = None if kept else predictor.choice_.spread, predictor.choice_.peak
     temperatures = {
         "temperature": predictor.temperature_,
         "temperature_sets": predictor.temperature_sets_,
