@@ -242,7 +242,7 @@ def test_progress_rises_to_its_total(arguments):
     ("arguments", "said"),
     [
         ({"prefer": "tiny"}, "prefer must be"),
-        ({"recipe": "aps"}, r"recipe must be a Recipe, such as ts.Recipe\('aps', alpha=0.1\); got 'aps'"),
+        ({"recipe": "aps"}, r"recipe must be a Recipe, such as ts.Recipe\('aps', alpha=0.1\), or several; got 'aps'"),
         ({"calibrated": -1.0}, "temperature must be"),
         ({"selection": "mine"}, "selection must be 'calibration' or 'paper'; got 'mine'"),
         ({"selection": "paper"}, "pass conformal="),

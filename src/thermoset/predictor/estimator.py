@@ -149,8 +149,9 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
 
     @property
     def recipe(self) -> Recipe:
-        """How sets are made, but for their temperature: as fitted, or as the parameters say."""
-        return self._recipe if hasattr(self, "artifact_") else Recipe.of(self)
+        """How sets are made, but for their temperature: as the parameters say, or as "auto" and "protect" chose."""
+        chosen = hasattr(self, "artifact_") and (self.method == "auto" or self.artifact_.alpha_sets != str(self.alpha))
+        return self._recipe if chosen else Recipe.of(self)
 
     def fit(
         self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, progress: Progress | None = None
