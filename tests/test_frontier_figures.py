@@ -14,6 +14,7 @@ require("matplotlib", "plot")
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402  (needs matplotlib)
 
 from thermoset import plots  # noqa: E402
+from thermoset.tuning import read_preference  # noqa: E402
 from thermoset.tuning.alternatives import FRONTS, alternatives, front, settings_of  # noqa: E402
 
 both = pytest.mark.parametrize("metric", ["worst_tenth", "class_gap"])
@@ -100,6 +101,16 @@ def test_sizes_that_span_much_have_a_logarithmic_axis(largest, scale):
     assert ax.get_xscale() == scale
     low, high = ax.get_xlim()
     assert low < 1.56 < largest < high
+
+
+def test_the_target_is_a_line_through_the_panel_of_hard_classes():
+    choice = made_choice(preference=read_preference("classes>=0.97"))
+    ax = drawn(choice, "worst_tenth")
+    (line,) = [line for line in ax.get_lines() if line.get_linestyle() == "--"]
+    assert set(line.get_ydata()) == {0.97}
+    assert ax.get_ylim()[1] > 0.97
+    assert "target 0.97" in [text.get_text() for text in ax.texts]
+    assert not any(line.get_linestyle() == "--" for line in drawn(choice, "class_gap").get_lines())
 
 
 def test_the_figure_says_what_is_recommended_and_from_how_many_rows():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from choices import kept_choice, looked_at, made_choice
 from thermoset.conformal.recipes import Recipe
+from thermoset.tuning import read_preference
 from thermoset.tuning.alternatives import (
     FRONTS,
     Alternative,
@@ -15,6 +16,7 @@ from thermoset.tuning.alternatives import (
     front,
     is_stricter,
     settings_of,
+    target_of,
     tells_setting,
 )
 
@@ -59,6 +61,13 @@ def test_what_is_not_known_is_not_drawn():
     odd = msgspec.structs.replace(choice, frontier=(*choice.frontier, unknown))
     for metric in FRONTS:
         assert [one.name for one in drawable(odd, metric)] == [one.name for one in settings_of(choice)]
+
+
+@pytest.mark.parametrize(("prefer", "target"), [("classes>=0.8", 0.8), ("protect", 0.85), ("small", None)])
+def test_what_was_asked_for_hard_classes_is_a_target_of_theirs_alone(prefer, target):
+    choice = made_choice(preference=read_preference(prefer))
+    assert target_of(choice, "worst_tenth") == (None if target is None else pytest.approx(target))
+    assert target_of(choice, "class_gap") is None
 
 
 def at(size, tenth, gap):
