@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
-from thermoset.notebook import html_curves, html_table, placed_names
+from thermoset.notebook import PanelAxis, html_curves, html_table, names_beside, names_of_points, placed_names
 from thermoset.quoting import printable
 
 
@@ -75,6 +75,64 @@ def test_no_line_of_a_mark_runs_through_a_name(tenths):
         for other in placed:
             crosses = reach[0] < 50 * other.temperature < reach[1] and other.temperature != at.temperature
             assert not crosses or other.line < at.line, "a line ends below the names above it"
+
+
+LETTER, LINE = 6, 13  # pixels, as the module counts them
+
+
+def boxes(placed, points, panel):
+    """Left, right, top and bottom of each name."""
+    for at in placed:
+        x, y, width = (
+            points[at.name][0] * panel[0] + at.right,
+            points[at.name][1] * panel[1] + at.down,
+            LETTER * len(at.name),
+        )
+        left = x - {"left": 0, "center": width / 2, "right": width}[at.align]
+        yield left, left + width, y - LINE / 2, y + LINE / 2
+
+
+spots = st.tuples(*[st.integers(0, 20).map(lambda n: 0.05 + 0.045 * n)] * 2)
+
+
+@given(st.lists(spots, min_size=1, max_size=4, unique=True))
+def test_names_stay_in_the_panel_and_cover_no_other_name(places):
+    """Four short names always find room beside their points, on a telephone and on a wide screen."""
+    points = {f"setting {i}": place for i, place in enumerate(places)}
+    panels = [(250, 300), (700, 300)]
+    placed = names_beside(points, [], panels)
+    assert [at.name for at in placed] == list(points)
+    for panel in panels:
+        found = list(boxes(placed, points, panel))
+        for i, (left, right, top, bottom) in enumerate(found):
+            assert 0 <= left < right <= panel[0]
+            assert 0 <= top < bottom <= panel[1]
+            for other in found[:i]:
+                assert left >= other[1] or right <= other[0] or top >= other[3] or bottom <= other[2]
+
+
+def test_a_name_leaves_other_points_free_where_it_can():
+    points, crowd = {"here": (0.5, 0.5)}, [(0.5 + 0.02 * i, 0.5) for i in range(1, 12)]
+    panel = (250, 300)
+    ((left, right, top, bottom),) = boxes(names_beside(points, crowd, [panel]), points, panel)
+    assert not any(left < 250 * x < right and top < 300 * y < bottom for x, y in crowd)
+
+
+@pytest.mark.parametrize(("values", "is_log"), [([1, 8], False), ([1, 8.01], True), ([0, 100], False), ([3, 3], False)])
+def test_an_axis_is_logarithmic_only_where_values_span_much(values, is_log):
+    axis = PanelAxis(values, wide=8)
+    low, high = axis.ends
+    assert axis.is_log is is_log
+    assert low < min(values) <= max(values) < high
+    assert (axis.part(low), axis.part(high)) == pytest.approx((0, 1))
+    middle = np.sqrt(low * high) if is_log else (low + high) / 2
+    assert axis.part(middle) == pytest.approx(0.5)
+
+
+def test_points_are_placed_in_the_units_of_their_axes():
+    axes = PanelAxis([0.0, 10.0]), PanelAxis([0.0, 1.0])
+    at_left, at_right = names_of_points({"first": (0.0, 0.5), "other": (10.0, 0.5)}, [], axes, [(250, 300)])
+    assert (at_left.align, at_right.align) == ("left", "right")
 
 
 def test_a_sweep_shows_its_numbers():

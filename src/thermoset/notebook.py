@@ -5,9 +5,19 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-__all__ = ["PlacedName", "html_curves", "html_sweep", "html_table", "placed_names"]
+__all__ = [
+    "NameBeside",
+    "PanelAxis",
+    "PlacedName",
+    "html_curves",
+    "html_sweep",
+    "html_table",
+    "names_beside",
+    "names_of_points",
+    "placed_names",
+]
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 _DASHES = ("", "7 3", "2 3", "8 3 2 3", "1 4", "4 4")
@@ -58,6 +68,136 @@ def placed_names(marks: Mapping[str, float], across: Callable[[float], float]) -
         left = t == min(together) and start > width
         placed.append(PlacedName(name, t, 1 if left else 1 + max(met, default=0), left))
     return placed
+
+
+@dataclass(frozen=True)
+class NameBeside:
+    """Where the name of a point stands: pixels to the right and down from the point to its edge or middle."""
+
+    name: str
+    right: float
+    down: float
+    align: Literal["left", "center", "right"]
+
+
+Place = tuple[float, float]
+_Box = tuple[float, float, float, float]  # left, right, top, bottom
+
+
+def names_beside(points: Mapping[str, Place], others: Sequence[Place], panels: Sequence[Place]) -> list[NameBeside]:
+    """Place names beside their points so that they cover neither each other nor points, in panels of several sizes.
+
+    Points, and `others` that are best left free as well, are given as parts of the panel, from the left and from the
+    top; `panels` are widths and heights in pixels. The first names get the best places.
+
+    >>> points = {"small": (0.1, 0.5), "large": (0.9, 0.5)}
+    >>> [(at.name, at.align) for at in names_beside(points, [], [(250, 200)])]
+    [('small', 'left'), ('large', 'right')]
+    """
+    placed: list[NameBeside] = []
+    for name, point in points.items():
+        best, least = None, math.inf
+        for align, right, down in _SIDES:
+            at, cost = NameBeside(name, right, down, align), len(panels) * _FAR * (down / _LINE) ** 2
+            for panel in panels:
+                box = _box(at, point, panel)
+                cost += 1e6 * _outside(box, panel)
+                cost += 1e3 * sum(_shared(box, _box(one, points[one.name], panel)) for one in placed)
+                cost += 10 * sum(_shared(box, _dot(other, panel)) for other in points.values())
+                cost += sum(_shared(box, _dot(other, panel)) for other in others)
+            if cost < least:  # of equal places the first
+                best, least = at, cost
+        placed.extend(() if best is None else (best,))
+    return placed
+
+
+class PanelAxis:
+    """Ends of an axis around some values, logarithmic where they span more than `wide` times the least of them.
+
+    >>> axis = PanelAxis([1.0, 3.0], wide=8)
+    >>> axis.is_log, axis.part(2.0), [round(end, 2) for end in axis.ends]
+    (False, 0.5, [0.84, 3.16])
+    """
+
+    def __init__(self, values: Sequence[float], wide: float = math.inf) -> None:
+        self.is_log = min(values) > 0 and max(values) > wide * min(values)
+        held = [self._along(value) for value in values]
+        room = _ROOM * ((max(held) - min(held)) or abs(held[0]) or 1.0)
+        self._low, self._high = min(held) - room, max(held) + room
+
+    def _along(self, value: float) -> float:
+        return math.log(value) if self.is_log else value
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Least and greatest value of the axis."""
+        return (math.exp(self._low), math.exp(self._high)) if self.is_log else (self._low, self._high)
+
+    def part(self, value: float) -> float:
+        """Where a value lies between the ends, from 0 to 1."""
+        return (self._along(value) - self._low) / (self._high - self._low)
+
+
+def names_of_points(
+    points: Mapping[str, Place],
+    bars: Sequence[tuple[Place, Place]],
+    axes: tuple[PanelAxis, PanelAxis],
+    panels: Sequence[Place],
+) -> list[NameBeside]:
+    """Place the names of points (x, y) clear of each other and, where there is room, of bars from one point to another.
+
+    >>> axes = PanelAxis([1.0, 3.0]), PanelAxis([0.0, 1.0])
+    >>> bars = [((2.2, 0.2), (2.2, 0.8))]
+    >>> [at.align for at in names_of_points({"two": (2.0, 0.5)}, bars, axes, [(250, 200)])]
+    ['right']
+    """
+    across, along = axes
+
+    def place(point: Place) -> Place:
+        return across.part(point[0]), 1 - along.part(point[1])
+
+    taken = []
+    for (x, y), (x_end, y_end) in ((place(start), place(end)) for start, end in bars):
+        steps = [i / (_ALONG_BAR - 1) for i in range(_ALONG_BAR)]
+        taken += [(x + t * (x_end - x), y + t * (y_end - y)) for t in steps]
+    return names_beside({name: place(point) for name, point in points.items()}, taken, panels)
+
+
+_ROOM = 0.08  # of the span of an axis, left free at both ends
+_ALONG_BAR = 9  # places on a bar that names are kept off
+_FAR = 20.0  # what a line of distance costs, in pixels that are covered, if it is the first
+_NEAR, _DOT = 13, 4  # pixels from the middle of a point to its name, and to the edge of its mark
+_SIDES: tuple[tuple[Literal["left", "center", "right"], float, float], ...] = (
+    ("left", _NEAR, 0),
+    ("right", -_NEAR, 0),
+    ("center", 0, -_LINE - 4),
+    ("center", 0, _LINE + 4),
+    *(("left", _NEAR, lines * _LINE) for lines in (1, -1, 2, -2, 3, -3, 4, -4)),
+    *(("right", -_NEAR, lines * _LINE) for lines in (1, -1, 2, -2, 3, -3, 4, -4)),
+)
+
+
+def _box(at: NameBeside, point: Place, panel: Place) -> _Box:
+    width = _LETTER * sum(not unicodedata.combining(c) for c in at.name)
+    start = point[0] * panel[0] + at.right - {"left": 0.0, "center": 0.5, "right": 1.0}[at.align] * width
+    middle = point[1] * panel[1] + at.down
+    return start, start + width, middle - _LINE / 2, middle + _LINE / 2
+
+
+def _dot(point: Place, panel: Place) -> _Box:
+    x, y = point[0] * panel[0], point[1] * panel[1]
+    return x - _DOT, x + _DOT, y - _DOT, y + _DOT
+
+
+def _shared(one: _Box, other: _Box) -> float:
+    """Area that two boxes share."""
+    across, along = min(one[1], other[1]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[2], other[2])
+    return max(across, 0.0) * max(along, 0.0)
+
+
+def _outside(box: _Box, panel: Place) -> float:
+    """How far a box reaches beyond the panel."""
+    return max(-box[0], 0.0) + max(box[1] - panel[0], 0.0) + max(-box[2], 0.0) + max(box[3] - panel[1], 0.0)
 
 
 def html_curves(

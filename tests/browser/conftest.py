@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import thermoset as ts
+from choices import kept_choice, made_choice, with_choice
 from pages import HOSTILE, HOSTILE_FILE, Opened, rows_of, written
 from parts import missing, require
 from thermoset.data.splits import split_indices
@@ -72,6 +73,29 @@ def thousand_page(tmp_path_factory, chromium):
         warnings.simplefilter("ignore", ts.CoverageWarning)
         predictor = ts.TwoTemperaturePredictor().fit(known)
     return written(tmp_path_factory.mktemp("thousand"), predictor, fresh, trials=2)
+
+
+@pytest.fixture(scope="session")
+def lac_predictor():
+    """Rows of 30 classes, and a predictor of them at a stricter level."""
+    known, fresh = rows_of(3000, 30, seed=5).split(2000)
+    return ts.TwoTemperaturePredictor("lac", "0.06", prefer="size").fit(known), fresh
+
+
+@pytest.fixture(scope="session")
+def protecting_page(tmp_path_factory, chromium, lac_predictor):
+    """A choice among scores and levels, made by hand."""
+    predictor, fresh = lac_predictor
+    chosen = with_choice(predictor, made_choice(predictor.temperature_sets_))
+    return written(tmp_path_factory.mktemp("protecting"), chosen, fresh, trials=3)
+
+
+@pytest.fixture(scope="session")
+def kept_page(tmp_path_factory, chromium):
+    """A choice that was given up for T = 1, made by hand."""
+    known, fresh = rows_of(2400, 6, seed=2).split(1600)
+    predictor = ts.TwoTemperaturePredictor(prefer="size").fit(known)
+    return written(tmp_path_factory.mktemp("kept"), with_choice(predictor, kept_choice()), fresh, trials=3)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 import thermoset as ts
 from pages import LABELS_SHOWN, METRICS, is_rounded
 from thermoset.calibration import probabilities
+from thermoset.core.levels import exact_level
 from thermoset.metrics import (
     brier_score,
     class_coverage,
@@ -21,9 +22,11 @@ from thermoset.metrics import (
 from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
 from thermoset.tuning import comparing
+from thermoset.tuning.alternatives import alternatives
 
 every_page = pytest.mark.parametrize(
-    "name", ["glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page"]
+    "name",
+    ["glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page", "protecting_page", "kept_page"],
 )
 
 
@@ -35,6 +38,7 @@ def expected(page):
     return {
         **of_head(page, sets, check),
         **of_choice(predictor.choice_),
+        **of_instead(predictor.choice_),
         **of_law(predictor),
         **of_calibration(predictor, judged),
         **of_classes(sets, labels, check),
@@ -49,7 +53,8 @@ def expected(page):
 def of_head(page, sets, check):
     predictor, judged, report = page.predictor, page.judged, page.report
     made, labels = predictor.artifact_, judged.labels
-    spread, peak = predictor.choice_.spread, predictor.choice_.peak
+    kept = predictor.choice_.signal.tried is not None  # the spread of a guess that was given up says nothing
+    spread, peak = None if kept else predictor.choice_.spread, predictor.choice_.peak
     temperatures = {
         "temperature": predictor.temperature_,
         "temperature_sets": predictor.temperature_sets_,
@@ -101,6 +106,9 @@ def of_choice(choice):
         if at.class_gap is not None:
             low, high = at.class_gap_ends
             shown |= {"class_gap": at.class_gap, "class_gap.low": low, "class_gap.high": high}
+        if at.worst_tenth is not None:
+            low, high = at.worst_tenth_ends
+            shown |= {"worst_tenth": at.worst_tenth, "worst_tenth.low": low, "worst_tenth.high": high}
         if at.size_error is not None:
             shown["size.reach"] = 1.96 * at.size_error
         if at.top_gap is not None:
@@ -114,6 +122,54 @@ def of_choice(choice):
         for key in tile
         if f"decided.{hat}.{key}" in found
     }
+
+
+def of_instead(choice):
+    """The named settings, who pays, and what the head says of the choice; a file without a frontier has none of it."""
+    found = {}
+    if len(choice.methods) > 1:
+        found["methods"] = len(choice.methods)
+    if float(choice.setting.alpha) < float(choice.alpha):
+        found["promised"] = 1 - float(choice.alpha)
+    if choice.signal.tried is not None:
+        found["signal.tried"] = choice.signal.tried
+    if not choice.frontier:
+        return found
+    found["instead.rows"] = choice.n_rows
+    ordered = [choice.outlook]
+    for at in sorted(choice.frontier, key=lambda at: at.size):
+        if at.name and at.setting not in [other.setting for other in ordered]:
+            ordered.append(at)
+    for i, at in enumerate(ordered):
+        found |= of_setting(f"instead.{i}.", at)
+    paid = [choice.outlooks[0], choice.outlook][choice.outlooks[0].setting == choice.setting :]
+    for i, at in enumerate(paid if all(at.payers for at in paid) else []):
+        if any(any(other.payers.empty) for other in paid):
+            found |= {f"paid.{i}.empty.{fifth}": share for fifth, share in enumerate(at.payers.empty)}
+        found |= {f"paid.{i}.left_out": at.payers.left_out}
+        found |= {f"paid.{i}.easy": at.payers.easy, f"paid.{i}.worst_tenth": at.worst_tenth}
+    return found
+
+
+def of_setting(key, at):
+    """A line of the table of settings: what is not known is a dash, an interval that is not known is not there."""
+    pays = at.payers
+    shown = {
+        "temperature": at.temperature,
+        "alpha": float(at.setting.alpha),
+        "size": at.size,
+        "worst_tenth": at.worst_tenth,
+        "class_gap": at.class_gap,
+        "easy": None if pays is None else pays.easy,
+        "left_out": None if pays is None else pays.left_out,
+        "empty": at.empty_share,
+    }
+    if at.size_error is not None:
+        shown["size.reach"] = 1.96 * at.size_error
+    for metric in ("worst_tenth", "class_gap"):
+        ends = getattr(at, f"{metric}_ends")
+        shown |= {} if ends is None else {f"{metric}.low": ends[0], f"{metric}.high": ends[1]}
+    return {f"{key}{name}": np.nan if value is None else value for name, value in shown.items()}
 
 
 def of_law(predictor):
@@ -288,7 +344,7 @@ def test_no_number_is_written_by_hand(opened, request, name):
     level = {str(predictor.alpha), f"{1 - float(predictor.alpha):g}", f"{predictor.temperature_:.3f}"}
     tenths = {f"{b / 10:.1f}" for b in range(11)} | {f"{b / 10:g}" for b in range(11)}  # bins, ends of the bars
     strata = {"0", "1", "2", "3", "4", "10", "11", "100", "101"}
-    words = {"95%", "95", "0.001", "15", "40", "100", str(predictor.random_state), str(page.rows.n_classes)}
+    words = {"95%", "90%", "95", "0.001", "15", "40", "100", str(predictor.random_state), str(page.rows.n_classes)}
     assert read <= level | tenths | strata | words
 
 
@@ -300,7 +356,11 @@ def test_the_head_is_the_recommendation_and_its_reasons(opened, request, name):
     page = request.getfixturevalue(name)
     seen, predictor = opened(page.path), page.predictor
     t, hat = f"{predictor.temperature_:.2f}", f"{predictor.temperature_sets_:.2f}"
-    assert seen.texts("h1") == [f"Make sets at T\u0302 = {hat} and read confidence at T* = {t}."]
+    choice = predictor.choice_
+    kind = f"{choice.setting.kind} " if len(choice.methods) > 1 else ""
+    make = f"Make {kind}sets at T\u0302 = {hat}" if choice.signal.tried is None else "Keep T = 1 for the sets"
+    stricter = "" if choice.setting.alpha == choice.alpha else f" with α\xa0=\xa0{choice.setting.alpha}"
+    assert seen.texts("h1") == [f"{make}{stricter} and read confidence at T* = {t}."]
     told = [text.replace("T\u0302", "T-hat").replace("Tc", "T_c") for text in seen.texts(".lead, .reasons li")]
     assert told == list(predictor.choice_.sentences)
 
@@ -311,13 +371,63 @@ def test_what_decided_stands_right_below_the_recommendation(opened, request, nam
     seen, choice = opened(page.path), page.predictor.choice_
     assert seen.texts(".lead + .decided .by tbody th") == ["T = 1", "T*", "T\u0302"]
     gap_known, top_known = choice.outlook.class_gap is not None, choice.outlook.top_gap is not None
-    columns = ["sets at", "T", *["class gap"] * gap_known, "labels", "empty", *["TopCovGap"] * top_known]
-    assert seen.texts(".by thead th") == columns
+    tenth_known = choice.outlook.worst_tenth is not None
+    columns = ["sets at", "T", *["class gap"] * gap_known, *["worst tenth"] * tenth_known, "labels", "empty"]
+    assert seen.texts(".decided .by thead th") == [*columns, *["TopCovGap"] * top_known]
     left_out = f"fewer than {comparing._CARRIED} of these rows"
     assert (left_out in seen.texts("#about-decided")[0]) is not top_known
     tiles = seen.texts(".tile > span")
     assert tiles[-1] == "TopCovGap on these rows"
     assert (tiles[-2] == "Class gap at T\u0302") is gap_known
+
+
+@every_page
+def test_what_one_could_have_instead_is_named_with_the_recommended_setting_first(opened, request, name):
+    page = request.getfixturevalue(name)
+    seen, choice = opened(page.path), page.predictor.choice_
+    told = [text.replace("T\u0302", "T-hat") for text in seen.texts("#instead .settings tbody th")]
+    if not choice.frontier:
+        assert told == seen.texts("#instead") == seen.texts("a[href='#instead']") == []
+        return
+    assert told[0].startswith("recommended")
+    for one, text in zip(alternatives(choice), told, strict=True):
+        at = one.outlook.setting
+        level = f"{float(exact_level(at.alpha)):g}"
+        assert text == f"{one.name}{at.kind}, T = {at.temperature:.2f}, α = {level}"
+    assert seen.texts("#instead .settings tr.chosen th")[0].replace("T\u0302", "T-hat") == told[0]
+
+
+def test_who_pays_is_said_in_plain_words(opened, protecting_page, kept_page):
+    said = " ".join(opened(protecting_page.path).texts("#instead h3 + p"))
+    assert said == (
+        "At T = 1 (RAPS), 2.0% of all rows have a correct top label that the set leaves out; with the recommendation, "
+        "0.0%. Coverage at T = 1 (RAPS) is 0.985 in the easiest tenth of classes and 0.793 in the worst; with the "
+        "recommendation, 0.998 in the easiest tenth of classes and 0.865 in the worst."
+    )
+    said = " ".join(opened(kept_page.path).texts("#instead h3 + p"))
+    assert said == (
+        "2.0% of all rows have a correct top label that the set leaves out. Coverage is 0.985 in the easiest tenth of "
+        "classes and 0.793 in the worst."
+    )
+
+
+def test_the_head_says_the_score_and_the_level_where_they_were_chosen_too(opened, protecting_page):
+    seen = opened(protecting_page.path)
+    assert seen.texts(".tile.hat small")[0] == "LAC, α = 0.06; promised: 0.9"
+    line = next(text for text in seen.texts("header .hint") if text.startswith("Sets: "))
+    assert "LAC, α = 0.06 (stricter than the promised 0.1), chosen among 3 kinds of sets, prefer small" in line
+
+
+def test_where_nothing_could_be_told_the_largest_type_says_keep_t_1(opened, kept_page):
+    seen = opened(kept_page.path)
+    assert seen.texts(".tile.hat b") == ["Keep T\xa0=\xa01"]
+    assert seen.texts(".tile.hat small") == ["the best guess, 2.30, is not clearly better"]
+    largest = """() => {
+        const size = e => parseFloat(getComputedStyle(e).fontSize);
+        const told = [...document.querySelectorAll('body *')].filter(e => e.innerText);
+        return told.sort((a, b) => size(b) - size(a))[0].innerText;
+    }"""
+    assert seen.page.evaluate(largest).startswith("Keep T = 1 ")
 
 
 @every_page

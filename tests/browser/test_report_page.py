@@ -5,8 +5,9 @@ import pytest
 
 from pages import HOSTILE, HOSTILE_FILE_SHOWN, LABELS_SHOWN, METRICS, is_rounded
 from thermoset.metrics import class_coverage
+from thermoset.tuning.alternatives import alternatives
 
-PAGES = ("glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page")
+PAGES = ("glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page", "protecting_page")
 WINDOWS = ((390, "light"), (390, "dark"), (768, "light"), (1280, "dark"), (1920, "dark"))
 every_page = pytest.mark.parametrize("name", PAGES)
 windows = pytest.mark.parametrize(
@@ -62,11 +63,56 @@ def test_nothing_overflows_is_cut_or_covers_another(opened, request, name, width
     for metric in ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold"):
         found = seen.page.locator(f"#chart-trade-{metric} svg").evaluate(MARK_NAMES)
         assert sum(len(text.split(", ")) for text, *_ in found) == len(inside)
-        for i, (_, left, right, top, bottom) in enumerate(found):
-            for _, other_left, other_right, other_top, other_bottom in found[:i]:
-                apart = right <= other_left or other_right <= left or bottom <= other_top + 2 or other_bottom <= top + 2
-                assert apart, found
+        assert_apart(found)
     seen.shot(f"{name}-{width}-{scheme}", full_page=True)
+
+
+def assert_apart(found):
+    """No text covers another."""
+    for i, (_, left, right, top, bottom) in enumerate(found):
+        for _, other_left, other_right, other_top, other_bottom in found[:i]:
+            apart = right <= other_left or other_right <= left or bottom <= other_top + 2 or other_bottom <= top + 2
+            assert apart, found
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280, 1920])
+@pytest.mark.parametrize("name", ["protecting_page", "kept_page"])
+def test_settings_are_named_in_place_and_no_name_covers_another(opened, request, name, width):
+    page = request.getfixturevalue(name)
+    seen, choice = opened(page.path, width=width), page.predictor.choice_
+    wanted = {one.name.replace("T-hat", "T\u0302") for one in alternatives(choice)}
+    for metric in ("worst_tenth", "class_gap"):
+        found = seen.page.locator(f"#chart-frontier-{metric} svg").evaluate(MARK_NAMES)
+        assert {text for text, *_ in found} == wanted
+        assert_apart(found)
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    seen.shot(f"{name}-instead-{width}", full_page=True)
+
+
+def test_a_point_of_the_frontier_says_what_it_is(opened, protecting_page):
+    seen, choice = opened(protecting_page.path), protecting_page.predictor.choice_
+    place = """(svg) => [...svg.querySelectorAll('.mark-symbol path')].map(e => e.getBoundingClientRect())
+        .map(box => [box.left + box.width / 2, box.top + box.height / 2, box.width])"""
+    chart = seen.page.locator("#chart-frontier-worst_tenth svg")
+    seen.page.locator("#chart-frontier-worst_tenth").scroll_into_view_if_needed()
+    points = chart.evaluate(place)
+    largest = max(points, key=lambda point: point[2])  # the ring
+    seen.page.mouse.move(largest[0], largest[1])
+    tip = seen.page.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    told = " ".join(tip.text_content().split())
+    for part in ("recommended", choice.setting.title, "2.29", "0.865", "0.041"):
+        assert part in told
+
+
+def test_the_legend_of_the_frontier_has_the_colours_of_the_other_charts(opened, protecting_page):
+    seen = opened(protecting_page.path)
+    read = """all => all.map(e => [e.textContent, e.querySelector('path').getAttribute('fill')])"""
+    curves = dict(seen.page.eval_on_selector_all("#size-gap .legend li", read))
+    front = dict(seen.page.eval_on_selector_all("#instead .legend li", read))
+    assert set(front) == {"LAC", "RAPS", "RAPS, Mondrian", "RAPS, clustered"}
+    assert {name: front[name] for name in ("LAC", "RAPS")} == {name: curves[name] for name in ("LAC", "RAPS")}
+    assert len(set(front.values())) == 4
 
 
 def test_dark_is_dark_and_follows_the_system(opened, glyphs_page):
@@ -103,7 +149,7 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["glyphs_page", "mondrian_page"])
+@pytest.mark.parametrize("name", ["glyphs_page", "mondrian_page", "protecting_page"])
 def test_every_text_stands_out_from_what_is_behind_it(opened, request, name, scheme):
     """WCAG 2, level AA: a contrast of 4.5."""
     seen = opened(request.getfixturevalue(name).path, scheme=scheme)

@@ -94,7 +94,7 @@ def test_demo_runs_the_main_job_on_the_bundled_data(tmp_path):
     done = run("demo", "--out", tmp_path / "made", "--quiet")
     assert done.returncode == 0, done.stderr
     assert done.stderr.replace("thermoset: compiling, once for this machine ...\n", "") == ""
-    for name in ("reliability.png", "temperature.png"):
+    for name in ("reliability.png", "temperature.png", "frontier.png"):
         assert (tmp_path / "made" / name).read_bytes().startswith(b"\x89PNG")
     predictor = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json")
     assert f"T* = {predictor.temperature_:.3f}" in done.stdout
@@ -104,7 +104,7 @@ def test_demo_runs_the_main_job_on_the_bundled_data(tmp_path):
     coverage = ts.metrics.marginal_coverage(predictor.predict_set(fresh), fresh.labels)
     assert f"{coverage:.1%} of cases" in " ".join(done.stdout.split())
     require("altair", "report")
-    names = ["predictor.json", "temperature.png", "reliability.png", "report.html"]
+    names = ["predictor.json", "temperature.png", "frontier.png", "reliability.png", "report.html"]
     assert re.findall(r"Wrote \S+?([\w.]+)\n", done.stdout) == names
     assert "thermoset tune val.npz" in done.stdout
 

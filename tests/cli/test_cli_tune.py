@@ -1,5 +1,6 @@
 """`thermoset tune` as a user runs it, and the help of all commands."""
 
+import io
 import json
 import math
 import re
@@ -8,12 +9,16 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.stats import beta
 
 import thermoset as ts
+from choices import made_choice, with_choice
+from commands import Done
 from law import generated
 from parts import require
 from thermoset.calibration import probabilities
+from thermoset.cli.tune import show_predictor, write_predictor
 from thermoset.metrics import expected_calibration_error, negative_log_likelihood
 
 COMMANDS = ("tune", "predict", "check", "sweep", "plan", "demo")
@@ -96,7 +101,7 @@ def test_the_screen_shows_the_data_and_both_temperatures(tuned, fitted):
     shown = tuned.done.words
     assert "Data val.npz: 6 classes; 1,000 rows for the temperatures, 1,000 for the threshold" in shown
     assert f"T* = {fitted.temperature_:.3f} (NLL)" in shown
-    assert f"RAPS, alpha = 0.1, prefer coverage: T-hat = {fitted.temperature_sets_:.3f}" in shown
+    assert f"RAPS, alpha = 0.1, prefer even: T-hat = {fitted.temperature_sets_:.3f}" in shown
 
 
 def test_the_screen_shows_calibration_before_and_after(tuned):
@@ -121,17 +126,67 @@ def test_the_screen_compares_sets_at_three_temperatures(tuned, fitted):
     low, high = beta(k, 1001 - k).ppf([0.025, 0.975])
     assert f"coverage {k / 1001:.3f} on average; this predictor: {low:.3f} to {high:.3f} (95%)" in tuned.done.words
     for row, seen in zip(table.values(), fitted.choice_.outlooks, strict=True):
-        assert row[1] == f"{seen.class_gap:.3f} ({seen.class_gap_ends[0]:.3f} to {seen.class_gap_ends[1]:.3f})"
-        assert row[2] == f"{seen.size:.2f} ± {1.96 * seen.size_error:.2f}"
-        assert row[3] == f"{seen.empty_share:.1%}"
-        assert row[4] == f"{seen.top_gap:.3f}"
+        shares = [(seen.class_gap, seen.class_gap_ends), (seen.worst_tenth, seen.worst_tenth_ends)]
+        wanted = [f"{value:.3f} ({ends[0]:.3f} to {ends[1]:.3f})" for value, ends in shares if value is not None]
+        wanted += [f"{seen.size:.2f} ± {1.96 * seen.size_error:.2f}", f"{seen.empty_share:.1%}", f"{seen.top_gap:.3f}"]
+        assert row[1:] == wanted
     assert f"by chance alone on these rows: {fitted.choice_.noise_floor:.3f}" in tuned.done.words
+
+
+def printed(predictor, choice, width=100):
+    """What the command prints of a choice."""
+    stream = io.StringIO()
+    show_predictor(Console(file=stream, width=width, emoji=False), with_choice(predictor, choice), "val.npz")
+    return Done(0, stream.getvalue(), "")
+
+
+def test_the_screen_says_which_kind_of_sets_was_chosen_and_what_was_promised(fitted):
+    done = printed(fitted, made_choice(fitted.temperature_sets_))
+    hat = f"T-hat = {fitted.temperature_sets_:.3f}"
+    assert f"Sets LAC, alpha = 0.06, chosen among 3 kinds of sets, prefer small: {hat}" in done.words
+    assert "(95%); promised: 0.9 " in done.words
+    plain = printed(fitted, fitted.choice_)
+    assert "chosen among" not in plain.words
+    assert "promised" not in plain.words
+
+
+def test_the_screen_shows_what_one_could_have_instead(fitted):
+    choice = made_choice(fitted.temperature_sets_)
+    table = rows_of_table(printed(fitted, choice), "What you could have instead")
+    hat = f"{fitted.temperature_sets_:.2f}"
+    assert table == {
+        f"recommended: LAC, T = {hat}, alpha 0.06": ["2.29 ± 0.06", "0.865 (0.845 to 0.885)", "0.0%"],
+        "clustered: RAPS, clustered, T = 1.00": ["3.30", "0.822 (0.802 to 0.842)", "2.0%"],
+        "the paper's T-hat: RAPS, T = 2.00": ["6.15 ± 0.06", "0.859 (0.839 to 0.879)", "6.8%"],
+        "Mondrian: RAPS, Mondrian, T = 1.00": ["7.90", "0.842 (0.822 to 0.862)", "2.0%"],
+    }, "T = 1 and T* stand in the table of sets"
+
+
+def test_a_choice_without_a_frontier_has_nothing_to_compare(fitted):
+    done = printed(fitted, made_choice(fitted.temperature_sets_, frontier=()))
+    assert "instead" not in done.words
+
+
+def test_one_screen_is_enough(fitted):
+    assert len(printed(fitted, made_choice(fitted.temperature_sets_)).stdout.splitlines()) <= 40
+
+
+@pytest.mark.parametrize(("width", "last"), [(100, "TopCovGap"), (97, "empty"), (80, "labels")])
+def test_a_narrow_terminal_leaves_columns_out_and_cuts_none(fitted, width, last):
+    choice = made_choice(fitted.temperature_sets_)
+    known = tuple(msgspec.structs.replace(at, top_gap=0.1) for at in choice.outlooks)
+    done = printed(fitted, msgspec.structs.replace(choice, outlooks=known), width)
+    head = next(line for line in done.stdout.splitlines() if cells(line)[:1] == ["sets at"])
+    assert cells(head)[-1] == last
+    assert "…" not in done.stdout
+    assert all(len(line.rstrip()) <= width for line in done.stdout.splitlines())
+    assert ("TopCovGap by chance" in done.words) is (last == "TopCovGap")
 
 
 def test_the_screen_recommends_and_names_what_was_written(tuned, fitted):
     for sentence in fitted.choice_.sentences:
         assert sentence in tuned.done.words
-    assert "Recommendation T-hat = " in tuned.done.words
+    assert f"Recommendation {fitted.choice_.sentences[0]}" in tuned.done.words
     written = [line for line in tuned.done.stdout.splitlines() if line.startswith("Wrote ")]
     assert sorted(written) == [f"Wrote {path}" for path in sorted(tuned.folder.iterdir())]
 
@@ -144,6 +199,16 @@ def test_nothing_but_text_where_there_is_no_terminal(tuned):
 def test_the_figure(tuned):
     require("matplotlib", "plot")
     assert (tuned.folder / "temperature.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_frontier_is_drawn_where_there_is_one(fitted, tmp_path):
+    require("matplotlib", "plot")
+    choice = made_choice(fitted.temperature_sets_)
+    files = write_predictor(with_choice(fitted, choice), tmp_path / "new", {})
+    assert [path.name for path in files] == ["predictor.json", "temperature.png", "frontier.png"]
+    assert files[-1].read_bytes().startswith(b"\x89PNG")
+    old = with_choice(fitted, made_choice(fitted.temperature_sets_, frontier=()))
+    assert [path.name for path in write_predictor(old, tmp_path / "old", {})] == ["predictor.json", "temperature.png"]
 
 
 def test_without_the_extras_the_figure_and_the_page_are_left_out(command, tuned, tmp_path):
@@ -225,8 +290,8 @@ def test_a_budget_that_cannot_be_met_is_a_warning(call, tuned, tmp_path, budget)
     assert done.returncode == 0, done
     made = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
     assert not made.choice_.met
-    start = f"thermoset: warning: no temperature keeps {budget} with 95% confidence; the closest, T-hat = "
-    assert done.stderr.startswith(f"{start}{made.temperature_sets_:.2f}")
+    start = f"thermoset: warning: no temperature keeps {budget} with 95% confidence; the closest, "
+    assert done.stderr.startswith(f"{start}{made.choice_.setting.title}, has ")
     assert done.stderr.count("\n") == 1
     assert f"Recommendation No temperature keeps {budget} with 95% confidence" in done.words
 
@@ -243,7 +308,10 @@ def test_too_few_conformal_rows_are_a_warning(call, tmp_path):
 
 BAD = [
     (("--method", "apps"), "method must be a score object or one of"),
-    (("--prefer", "tiny"), "prefer must be 'size', 'coverage', a number from 0 (size) to 1 (coverage), or a budget"),
+    (
+        ("--prefer", "tiny"),
+        "prefer must be 'small', 'even', 'protect', a number from 0 (small) to 1 (even), or a bound",
+    ),
     (("--prefer", "1.5"), "got '1.5'"),
     (("--prefer", "nan"), "got 'nan'"),
     (("--prefer", "size<=0"), "a size budget must be a number of labels > 0, from 1e-09 to 1e+09; got 'size<=0'"),

@@ -126,6 +126,20 @@ def test_examples_have_the_predictors_sets_at_t_hat(fresh, predictor, parts):
     assert np.array_equal(shown.swept[hat, level], predictor.predict_set(data))
 
 
+def test_a_stricter_level_is_the_one_that_the_page_shows():
+    known, fresh = rows_of(3000, 10, seed=9).split(2000)
+    made = ts.TwoTemperaturePredictor("lac", prefer="classes>=0.93").fit(known)
+    level = float(made.artifact_.alpha_sets)
+    assert level < 0.1, "hard classes cannot be covered so well at the promised level"
+    report = build_report(made, fresh, trials=2)
+    assert report.alpha == level
+    assert level in report.own.alphas
+    hat = report.own.temperatures.tolist().index(made.temperature_sets_)
+    sets = made.predict_set(fresh.take(report.examples.rows))
+    assert np.array_equal(report.examples.swept[hat, report.own.alphas.index(level)], sets)
+    assert report.check.marginal.promised == 0.9
+
+
 def test_sets_of_the_slider_are_nested_in_alpha(fresh):
     at = [a for a, _ in sorted(enumerate(fresh.own.alphas), key=lambda pair: -pair[1])]  # from small sets to large
     hat = fresh.own.temperatures.tolist().index(fresh.artifact.temperature_sets)

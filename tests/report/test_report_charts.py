@@ -1,17 +1,21 @@
 """Charts draw what the library says: the data of each specification against the functions that compute it."""
 
 import json
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
 import thermoset as ts
+from choices import made_choice
 from pages import rows_of
 from parts import require
 from thermoset.calibration import probabilities
 from thermoset.metrics import clopper_pearson, noise_floor_of_counts, reliability_table, size_stratified_coverage
 from thermoset.report import build_report
 from thermoset.sweeping import standard_error
+from thermoset.tuning.alternatives import alternatives, front, settings_of
 
 alt = require("altair", "report")
 
@@ -92,6 +96,69 @@ def test_the_trade_off_marks_its_temperatures_and_the_noise_floor(made):
     for row in values(spec, layers(spec, "rect")[0]):
         floor = noise_floor_of_counts(half, row["a"])
         close([row["v"], row["hi"]], [floor.top_mean, floor.top_95])
+
+
+@pytest.fixture(scope="module")
+def protecting(made):
+    """The same rows, with a choice made by hand."""
+    _, _, report, _ = made
+    choice = made_choice(report.artifact.temperature_sets)
+    return choice, all_charts(replace(report, artifact=msgspec.structs.replace(report.artifact, choice=choice)))
+
+
+@pytest.mark.parametrize("metric", ["worst_tenth", "class_gap"])
+def test_the_frontier_draws_every_setting_with_its_intervals_and_joins_the_front(protecting, metric):
+    choice, charts = protecting
+    spec = charts[f"frontier-{metric}"]
+    alt.Chart.from_dict(spec, validate=True)
+    every = [one.outlook for one in settings_of(choice)]
+    rows = values(spec, layers(spec, "point")[0])
+    close([row["s"] for row in rows], [at.size for at in every])
+    close([row["v"] for row in rows], [getattr(at, metric) for at in every])
+    close([[row["lo"], row["hi"]] for row in rows], [getattr(at, f"{metric}_ends") for at in every])
+    reach = [1.96 * (at.size_error or 0) for at in every]
+    close([row["right"] - row["s"] for row in rows], reach)
+    close([row["s"] - row["left"] for row in rows], reach)
+    assert [row["t"] for row in rows] == [at.setting.title for at in every]
+    line = values(spec, layers(spec, "line")[0])
+    kept = front(every, metric)
+    close([row["s"] for row in line], [at.size for at in kept])
+    close([row["v"] for row in line], [getattr(at, metric) for at in kept])
+    ring = values(spec, layers(spec, "point")[1])
+    assert [row["t"] for row in ring] == [choice.setting.title]
+    tips = {tip["title"] for tip in layers(spec, "point")[0]["encoding"]["tooltip"]}
+    assert {"setting", "labels in a set", "coverage of the worst tenth of classes", "class gap"} <= tips
+
+
+@pytest.mark.parametrize("metric", ["worst_tenth", "class_gap"])
+def test_a_sentence_stands_in_for_the_frontier(protecting, metric):
+    choice, charts = protecting
+    told = charts[f"frontier-{metric}"]["description"]
+    for one in alternatives(choice):
+        assert f"{one.name}: {one.outlook.size:.2f} and {getattr(one.outlook, metric):.3f}" in told
+
+
+def test_empty_sets_are_drawn_by_confidence_for_t_1_and_the_recommendation(protecting):
+    choice, charts = protecting
+    alt.Chart.from_dict(charts["payers"], validate=True)
+    rows = charts["payers"]["data"]["values"]
+    for name, at in (("T = 1 (RAPS)", choice.outlooks[0]), ("recommended", choice.outlook)):
+        close([row["v"] for row in rows if row["w"] == name], at.payers.empty)
+    assert [row["f"] for row in rows[:5]] == ["least", "2nd", "3rd", "4th", "most"]
+
+
+def test_a_choice_of_an_older_version_has_no_frontier_and_no_payers(made):
+    report = made[2]
+    old = msgspec.structs.replace(report.artifact, choice=made_choice(report.artifact.temperature_sets, frontier=()))
+    assert not any(name.startswith(("frontier", "payers")) for name in all_charts(replace(report, artifact=old)))
+
+
+def test_where_no_set_is_empty_there_is_no_chart_of_empty_sets(made):
+    report, choice = made[2], made_choice(made[2].artifact.temperature_sets)
+    chosen = choice.outlook
+    none = msgspec.structs.replace(choice, outlooks=(chosen, chosen, chosen))
+    full = replace(report, artifact=msgspec.structs.replace(report.artifact, choice=none))
+    assert "payers" not in all_charts(full)
 
 
 def test_size_against_gap_has_a_point_for_each_temperature_and_the_ring_at_t_hat(made):

@@ -1,6 +1,6 @@
 """`thermoset tune`: from a file of logits to a predictor one can deploy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,23 +16,25 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.artifact import Measure
+    from thermoset.predictor.artifact import Artifact, Measure
     from thermoset.predictor.members import Member
-    from thermoset.tuning import Choice
+    from thermoset.tuning import Choice, Outlook
 
 __all__ = ["PREDICTOR_FILES", "show_predictor", "tune", "write_predictor"]
 
-PREDICTOR_FILES = ("predictor.json", "temperature.png", "report.html")
+PREDICTOR_FILES = ("predictor.json", "temperature.png", "frontier.png", "report.html")
 """What may be written."""
+
+_ENDLESS = 10_000  # characters: wider than any table
 
 
 def tune(
     logits: Labelled,
     alpha: Annotated[str, typer.Option(help="Miscoverage: sets hold the truth with probability 1 - alpha.")] = "0.1",
-    method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps.")] = "raps",
+    method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps; or auto, to choose it too.")] = "raps",
     prefer: Annotated[
-        str, typer.Option(help="size, coverage, a number from 0 to 1 in between, size<=S or gap<=G.")
-    ] = "coverage",
+        str, typer.Option(help="small, even, protect, a number from 0 to 1, classes>=C, size<=S or gap<=G.")
+    ] = "even",
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
     grouping: Grouping = None,
@@ -94,20 +96,26 @@ def write_predictor(predictor: "TwoTemperaturePredictor", out: Path, more: Mappi
 
 
 def _pictures(predictor: "TwoTemperaturePredictor") -> dict[str, bytes]:
-    """The curves behind the choice; nothing without matplotlib."""
+    """The curves behind the choice, and what one could have instead; nothing without matplotlib."""
     try:
-        from thermoset.plots import choice_figure
+        from thermoset.plots import choice_figure, frontier_figure
     except ImportError:
         return {}
-    return {"temperature.png": png(choice_figure(predictor.choice_, predictor.temperature_))}
+    choice = predictor.choice_
+    drawn = {"temperature.png": png(choice_figure(choice, predictor.temperature_))}
+    # Sets without a closed form have sizes alone: there is nothing to draw them against.
+    if any(at.worst_tenth is not None or at.class_gap is not None for at in choice.frontier):
+        drawn["frontier.png"] = png(frontier_figure(choice))
+    return drawn
 
 
 def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", name: str) -> None:
     """One screen: the data, both temperatures, what they do, and the recommendation."""
     from rich.markup import escape
 
-    from thermoset.conformal.groupings import GROUPINGS
+    from thermoset.core.levels import exact_level
     from thermoset.quoting import printable
+    from thermoset.tuning.alternatives import is_stricter
 
     made, choice = predictor.artifact_, predictor.choice_
     came = made.provenance
@@ -123,22 +131,21 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         reach = [(m.high - m.low) / 2 for m in cells if m.high is not None and m.low is not None]
         table.add_row(label, *(f"{m.value:.3f} ± {r:.3f}" for m, r in zip(cells, reach, strict=True)))
     console.print(table)
-    conditional = f", {GROUPINGS[made.grouping].title}" if made.grouping else ""
-    console.print(
-        f"[bold]Sets[/] {made.method.name.upper()}, alpha = {made.alpha}{conditional}, prefer {choice.prefer}: "
-        f"T-hat = {made.temperature_sets:.3f}",
-        highlight=False,
-    )
-    console.print(f"  coverage {_coverage(predictor, measures.get('coverage'))}", highlight=False)
+    console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
+    promised = f"; promised: {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
+    console.print(f"  coverage {_coverage(predictor, measures.get('coverage'))}{promised}", highlight=False)
     if made.members:
         console.print(f"  {_united(made.members, measures['avg_size'].value)}", highlight=False)
-    console.print(_sets_table(choice))
+    console.print(_sets_table(choice, console))
     first, *others = choice.sentences
     console.print(f"[bold]Recommendation[/] {first}", highlight=False)
     for sentence in others:
         console.print(f"  {sentence}", highlight=False)
-    for term, meaning in choice.legend:
-        console.print(f"  [dim]{term}: {meaning}[/]", highlight=False)
+    instead = _instead_table(choice)
+    if instead is not None:
+        console.print(instead)
+    words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
+    console.print(f"[dim]{escape(words)}.[/]", highlight=False)
 
 
 def _united(members: "Sequence[Member]", size: float) -> str:
@@ -147,30 +154,83 @@ def _united(members: "Sequence[Member]", size: float) -> str:
     return f"sets are unions of those at T = {', '.join(others)} and {last}: {size:.2f} labels"
 
 
-def _sets_table(choice: "Choice") -> "Table":
-    """What sets will look like: first what the choice rests on, then sizes; TopCovGap where classes can carry it."""
+def _sets_line(made: "Artifact", choice: "Choice") -> str:
+    """What was chosen: a temperature, or a whole setting where other scores and levels were open as well."""
+    from thermoset.conformal.groupings import GROUPINGS
+    from thermoset.tuning.alternatives import tells_setting
+
+    hat = f"T-hat = {made.temperature_sets:.3f}"
+    if tells_setting(choice):
+        among = f", chosen among {len(choice.methods)} kinds of sets" if len(choice.methods) > 1 else ""
+        return f"{choice.setting.kind}, alpha = {choice.setting.alpha}{among}, prefer {choice.prefer}: {hat}"
+    conditional = f", {GROUPINGS[made.grouping].title}" if made.grouping else ""
+    return f"{made.method.name.upper()}, alpha = {choice.alpha}{conditional}, prefer {choice.prefer}: {hat}"
+
+
+def _sets_table(choice: "Choice", console: "Console") -> "Table":
+    """What sets will look like: first what the choice rests on, then sizes; TopCovGap where classes can carry it.
+
+    In a narrow terminal the last columns are left out, rather than cut.
+    """
     from thermoset.metrics import METRICS
 
     top = METRICS["top_coverage_gap"].title
-    known = {
-        "class gap": any(at.class_gap is not None for at in choice.outlooks),
-        top: any(at.top_gap is not None for at in choice.outlooks),
-    }
-    table = _table("sets at", "T", *(["class gap"] if known["class gap"] else []), "labels", "empty",
-                   *([top] if known[top] else []))  # fmt: skip
-    for at in choice.outlooks:
-        size = f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
-        cells = [at.name, f"{at.temperature:.2f}"]
-        if at.class_gap is not None and at.class_gap_ends is not None:
-            cells.append(f"{at.class_gap:.3f} ({at.class_gap_ends[0]:.3f} to {at.class_gap_ends[1]:.3f})")
-        cells += [size, f"{at.empty_share:.1%}"]
-        if at.top_gap is not None:
-            cells.append(f"{at.top_gap:.3f}")
-        table.add_row(*cells)
-    table.caption = "± and ranges: 95%."
-    if known[top]:
+    columns: dict[str, Callable[[Outlook], str]] = {"class gap": _gap, "worst tenth": _tenth, "labels": _size}
+    columns |= {"empty": lambda at: f"{at.empty_share:.1%}", top: lambda at: _known(at.top_gap)}
+    kept = {name: cells for name, of in columns.items() if any(cells := [of(at) for at in choice.outlooks])}
+    while True:
+        table = _table("sets at", "T", *kept)
+        for i, at in enumerate(choice.outlooks):
+            table.add_row(at.name, f"{at.temperature:.2f}", *(cells[i] for cells in kept.values()))
+        room = console.options.update(width=_ENDLESS)  # how wide it would be if it could
+        if console.measure(table, options=room).maximum <= console.width or len(kept) == 1:
+            break
+        kept.popitem()
+    table.caption = "± and ranges: 95%" + ("." if "worst tenth" not in kept else "; of the worst tenth: 90%.")
+    if top in kept:
         table.caption += f" {top} by chance alone on these rows: {choice.noise_floor:.3f}."
     return table
+
+
+def _instead_table(choice: "Choice") -> "Table | None":
+    """The recommended setting beside named ones that the table of sets lacks; None if there are none."""
+    from rich.markup import escape
+
+    from thermoset.tuning.alternatives import alternatives
+
+    shown = [at.setting for at in choice.outlooks]
+    named = [one for one in alternatives(choice) if one.chosen or one.outlook.setting not in shown]
+    if len(named) < 2:
+        return None
+    table = _table("What you could have instead", "labels", "worst tenth", "left out")
+    table.columns[0].no_wrap = False  # settings may have long names
+    for one in named:
+        at = one.outlook
+        level = "" if at.setting.alpha == choice.alpha else f", alpha {at.setting.alpha}"
+        paid = "" if at.payers is None else f"{at.payers.left_out:.1%}"
+        name = f"{one.name}: {at.setting.kind}, T = {at.temperature:.2f}{level}"
+        table.add_row(escape(name), _size(at), _tenth(at), paid)
+    table.caption = "Left out: share of rows whose top label is correct and yet not in the set."
+    return table
+
+
+def _size(at: "Outlook") -> str:
+    return f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
+
+
+def _gap(at: "Outlook") -> str:
+    return _known(at.class_gap, at.class_gap_ends)
+
+
+def _tenth(at: "Outlook") -> str:
+    return _known(at.worst_tenth, at.worst_tenth_ends)
+
+
+def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
+    """A share and its interval; nothing where it is unknown."""
+    if value is None:
+        return ""
+    return f"{value:.3f}" + ("" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})")
 
 
 def _coverage(predictor: "TwoTemperaturePredictor", law: "Measure | None") -> str:
@@ -190,5 +250,5 @@ def _table(*columns: str) -> "Table":
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
     for column in columns:
-        table.add_column(column, justify="left" if column.endswith("at") else "right", no_wrap=True)
+        table.add_column(column, justify="right" if table.columns else "left", no_wrap=True)
     return table

@@ -11,6 +11,7 @@ from thermoset.plots.curve_figures import (
     score_looks,
     sweep_figure,
 )
+from thermoset.plots.frontier_figures import frontier_figure, plot_frontier
 from thermoset.plots.set_figures import (
     plot_class_coverage,
     plot_confidence,
@@ -41,6 +42,7 @@ __all__ = [
     "choice_figure",
     "critical_figure",
     "figure",
+    "frontier_figure",
     "last_index_figure",
     "margins_figure",
     "plot_bound",
@@ -51,6 +53,7 @@ __all__ = [
     "plot_class_gap",
     "plot_confidence",
     "plot_critical",
+    "plot_frontier",
     "plot_label_pairs",
     "plot_movements",
     "plot_noise_floor",

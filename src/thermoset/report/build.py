@@ -142,7 +142,7 @@ class _Steps:
 def _alphas(made: Artifact, n_reference: int) -> tuple[float, ...]:
     """Levels of the slider: the predictor's, and common ones that the rows can tell."""
     common = [alpha for alpha in _MORE_ALPHAS if 2 * rows_needed(alpha) <= n_reference]
-    return tuple(sorted({float(exact_level(made.alpha)), *common}))
+    return tuple(sorted({float(exact_level(made.alpha_sets)), *common}))
 
 
 def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int, steps: _Steps) -> tuple[Sweep, Sweep]:
@@ -170,7 +170,7 @@ def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int
     conditional: dict[str, Any] = {
         "temperatures": grid,
         "methods": [own],
-        "alphas": [float(exact_level(made.alpha))] if kind is None else alphas,
+        "alphas": [float(exact_level(made.alpha_sets))] if kind is None else alphas,
         "trials": max(1, min(trials, _BY_CLASS_TRIALS, affordable)),
         "grouping": kind or "class",
     }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from thermoset._version import __version__
 from thermoset.core.exponentials import Bools
+from thermoset.core.levels import exact_level
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
 from thermoset.metrics import METRICS, clopper_pearson
@@ -24,8 +25,10 @@ from thermoset.quoting import printable
 from thermoset.report.guideline import guideline
 from thermoset.report.naming import shortened
 from thermoset.report.record import Examples, Report
+from thermoset.report.who_pays import who_pays
 from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
+from thermoset.tuning.alternatives import FRONTS, alternatives, is_stricter, tells_setting
 
 __all__ = ["render_page", "write_page"]
 
@@ -83,11 +86,21 @@ def render_page(report: Report) -> str:
         titles=_titles(),
         series=charts.series_names(report),
         legend={
-            "names": charts.series_names(report),
+            "names": list(dict.fromkeys([*charts.series_names(report), *charts.frontier_names(report)])),
             "lines": charts.line_names(report),
+            "points": charts.series_names(report),
+            "frontier": charts.frontier_names(report),
             "dashes": charts.DASHES,
             "shapes": charts.SHAPES,
         },
+        instead=alternatives(report.artifact.choice),
+        fronts=FRONTS,
+        paid=who_pays(report.artifact.choice),
+        fifths=charts.FIFTHS,
+        stricter=is_stricter(report.artifact.choice),
+        whole_setting=tells_setting(report.artifact.choice),
+        promised=float(1 - exact_level(report.artifact.choice.alpha)),
+        level=lambda alpha: float(exact_level(alpha)),
         strata=list(_strata(report, charts.stratum_names(report))),
         classes=_class_order(report),
         bar_from=_bar_from(report),

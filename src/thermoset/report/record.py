@@ -155,8 +155,8 @@ class Report:
 
     @property
     def alpha(self) -> float:
-        """The predictor's level, as a number."""
-        return float(exact_level(self.artifact.alpha))
+        """The level that the threshold is set for, as a number: the promised one, or a stricter one."""
+        return float(exact_level(self.artifact.alpha_sets))
 
     @property
     def marks(self) -> dict[str, float]:

@@ -22,7 +22,6 @@ from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.quoting import quoted
 from thermoset.sweeping.grid import DEFAULT_GRID, checked_temperatures, temperature_grid
-from thermoset.tuning.aims import Even
 from thermoset.tuning.choice import Choice, Curve, Outlook, Payers, Setting, Signal, TradeOff
 from thermoset.tuning.closed_form import in_closed_form
 from thermoset.tuning.comparing import Compared, report
@@ -190,10 +189,7 @@ def _found(
         kinds = tuple(finalists([one for one in compared.points if one.recipe in kinds], preference))
     searches = [replace(search, recipe=kind, kinds=len(kinds)) for kind in kinds]
     found = best_of([find(one, preference, grid) for one in searches], preference)
-    asks = isinstance(preference, Even) and search.selection == "calibration" and found.recipe.closed_form
-    if asks and 1.0 in grid:
-        found = borne_out(replace(search, recipe=found.recipe), found, compared.sample)
-    return found
+    return borne_out(replace(search, recipe=found.recipe), preference, found, compared.sample)
 
 
 def _protection(search: Search, target: float, compared: Compared) -> Protection:

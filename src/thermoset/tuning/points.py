@@ -80,6 +80,7 @@ class Points:
 
     size, slope, influence : (T, L); labels in a set, how they rise with coverage, and the variance of what a row adds.
     missed : (T, L, classes), far : (T, classes), rows outside their sets at the levels and at the laxer one.
+    noise : (T, L, classes), the variance of the class means of what is missed.
     loss : (T,), the class loss (see `closed_form`).
     left_out : (T, L), share of rows whose top label is right and outside; empty : (T, L, 5), empty sets by confidence.
     """
@@ -92,6 +93,7 @@ class Points:
     slope: Floats
     influence: Floats
     missed: Floats
+    noise: Floats
     far: Floats
     loss: Floats
     left_out: Floats
@@ -131,9 +133,8 @@ class Points:
         """Unbiased estimates of squared class gaps, and their standard errors: (T, L) each."""
         counts = self.sample.counts
         rate = self.missed / counts
-        noise = rate * (1 - rate) / np.maximum(counts - 1, 1)
-        squares = ((rate - self.alphas[:, None]) ** 2 - noise).mean(axis=2)
-        typical = (rate.mean(axis=2) * (1 - rate.mean(axis=2)))[:, :, None] / counts
+        squares = ((rate - self.alphas[:, None]) ** 2 - self.noise).mean(axis=2)
+        typical = ((self.noise * counts**2).sum(axis=2) / counts.sum())[:, :, None] / counts
         error = np.sqrt(2 * ((np.maximum(squares, 0)[:, :, None] + typical) ** 2).mean(axis=2) / len(counts))
         return squares, error
 
@@ -202,6 +203,7 @@ def _one_kind(
         slope=slope,
         influence=(sizes - slope[:, :, None] * inside).var(axis=2),
         missed=sample.by_class(1 - inside),
+        noise=_noise(sample, inside),
         far=sample.by_class(1 - hits[:, len(near)]),
         loss=_losses(sample, hits[:, len(near) + 1 :], multiples),
         left_out=(1 - inside[:, :, right]).sum(axis=2) / n,
@@ -236,6 +238,13 @@ def _slopes(size: Floats, levels: Sequence[float]) -> Floats:
     if len(levels) < 2:
         return np.zeros(size.shape)
     return np.asarray(np.gradient(size, 1 - np.array(levels), axis=1))
+
+
+def _noise(sample: Sample, values: Floats) -> Floats:
+    """Variance of the mean of a value over the rows of each class, (..., n) to (..., classes); 0 of a single row."""
+    counts = sample.counts
+    variance = sample.by_class(values**2) / counts - (sample.by_class(values) / counts) ** 2
+    return np.asarray(np.maximum(variance, 0.0) / np.maximum(counts - 1, 1))
 
 
 def _losses(sample: Sample, hits: Floats, levels: Sequence[float]) -> Floats:

@@ -15,9 +15,11 @@ from scipy.stats import f
 
 from thermoset.core.exponentials import Floats
 from thermoset.core.levels import exact_level
+from thermoset.tuning.aims import Even
 from thermoset.tuning.choice import Signal
 from thermoset.tuning.class_gap import ClassGaps
 from thermoset.tuning.points import Sample, lax_misses, laxer
+from thermoset.tuning.preference import Preference
 from thermoset.tuning.search import Found, Search
 
 __all__ = ["borne_out", "classes_differ"]
@@ -28,9 +30,10 @@ _WORTH = 0.02  # a class gap that is worth looking for
 _TELLS = 2.5  # standard deviations of chance that a true difference must reach to be seen nearly always
 
 
-def borne_out(search: Search, found: Found, sample: Sample) -> Found:
-    """The choice with what the rows say for it; T = 1 where they say nothing."""
-    if found.temperature == 1.0:
+def borne_out(search: Search, preference: Preference, found: Found, sample: Sample) -> Found:
+    """A choice for even coverage with what the rows say for it; T = 1 where they say nothing. Others as they are."""
+    asked = isinstance(preference, Even) and search.selection == "calibration" and found.recipe.closed_form
+    if not asked or found.temperature == 1.0 or 1.0 not in found.curves.temperatures:
         return found
     test = classes_differ(sample, lax_misses(sample, replace(found.recipe, method="lac")))
     if test.p_value > _CHANCE:

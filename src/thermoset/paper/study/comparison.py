@@ -26,7 +26,9 @@ from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, str
 from thermoset.sweeping import OwnTemperatures, Sweep, measure_ways
 from thermoset.tuning import default_grid, read_preference
 from thermoset.tuning.closed_form import Curves, Rows
+from thermoset.tuning.points import Sample
 from thermoset.tuning.search import Search, Steps, find
+from thermoset.tuning.signals import borne_out
 
 __all__ = ["RuleComparison", "compare", "few_trials"]
 
@@ -149,10 +151,12 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
         some = data.take(rows)
         ranked = RankedRows(ArrayRows(some.logits))
         search = _OneLook(some, ranked, recipe, len(rows), "calibration", None, Steps(None))
-        grid = default_grid(float(found.trial_nll[t]))
+        best = float(found.trial_nll[t])
+        grid, sample = default_grid(best), Sample(some, best, ranked)
         for prefer, temperatures in chosen.items():
             if t < len(temperatures):
-                temperatures[t] = find(search, read_preference(prefer), grid).temperature
+                preference = read_preference(prefer)
+                temperatures[t] = borne_out(search, preference, find(search, preference, grid), sample).temperature
 
     drawn = zip(range(max(trials.values())), calibration_rows(data, settings), strict=False)
     run_all([partial(work, t, rows) for t, rows in drawn])

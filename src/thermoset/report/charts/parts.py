@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 4]]
-SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 """Curves are told apart by dashes and shapes too, for readers and printers without colour."""
 
 _DIGITS = 6  # of what is drawn; what is written has its own

@@ -7,7 +7,7 @@
   const views = {};
   const state = { t: data.temperatures.indexOf(data.hat), a: data.alphas.indexOf(data.alpha) };
 
-  const colours = (isDark) => [isDark ? "#56B4E9" : "#0072B2", isDark ? "#f0954f" : "#D55E00", isDark ? "#35c39d" : "#009E73", "#CC79A7", "#E69F00"];
+  const colours = (isDark) => [isDark ? "#56B4E9" : "#0072B2", isDark ? "#f0954f" : "#D55E00", isDark ? "#35c39d" : "#009E73", "#CC79A7", "#E69F00", isDark ? "#a99be0" : "#6a55b0", "#8a949e"];
   function config(isDark) {
     const ink = isDark ? "#c9d1d9" : "#37414b", line = isDark ? "#313a44" : "#e3e6e9";
     const [blue, orange] = colours(isDark);
@@ -22,7 +22,7 @@
         mark: { color: ink, opacity: 0.8 }, markname: { color: ink, fontSize: 11 }, at: { color: orange, strokeWidth: 2 },
         pointer: { color: orange, strokeWidth: 1 }, count: { color: ink, fontSize: 9.5 }, limit: { color: ink, strokeWidth: 1.5 },
         floor: { color: ink, opacity: 0.13 }, floorline: { color: ink, strokeDash: [6, 4], opacity: 0.7 },
-        chosen: { color: orange }, chosentext: { color: isDark ? orange : "#b84f00", fontSize: 15, fontWeight: "bold" }, cell: { stroke: isDark ? "#1a2027" : "#ffffff" },
+        chosen: { color: orange }, chosentext: { color: isDark ? orange : "#b84f00", fontSize: 15, fontWeight: "bold" }, chosenname: { color: isDark ? orange : "#b84f00", fontSize: 12, fontWeight: "bold" }, cell: { stroke: isDark ? "#1a2027" : "#ffffff" },
       },
     };
   }
@@ -41,10 +41,10 @@
 
   function legends(isDark) {
     const told = JSON.parse(document.getElementById("legend-data").textContent);
-    const shapes = { circle: "M15 3a5 5 0 1 0 .01 0z", square: "M10 3h10v10h-10z", "triangle-up": "M15 2l6 11h-12z", diamond: "M15 2l5 6-5 6-5-6z", cross: "M13 2h4v4h4v4h-4v4h-4v-4h-4v-4h4z" };
+    const shapes = { circle: "M15 3a5 5 0 1 0 .01 0z", square: "M10 3h10v10h-10z", "triangle-up": "M15 2l6 11h-12z", diamond: "M15 2l5 6-5 6-5-6z", cross: "M13 2h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "triangle-down": "M15 14l6 -11h-12z", "triangle-right": "M21 8l-11 6v-12z" };
     for (const list of document.querySelectorAll(".legend")) {
-      const points = list.dataset.kind === "points", held = new Set(told.lines);
-      list.replaceChildren(...told.names.map((name, i) => [name, i]).filter(([name]) => points || held.has(name)).map(([name, i]) => {
+      const points = list.dataset.kind !== "lines", held = new Set(told[list.dataset.kind]);
+      list.replaceChildren(...told.names.map((name, i) => [name, i]).filter(([name]) => held.has(name)).map(([name, i]) => {
         const item = document.createElement("li"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
         const mark = document.createElementNS("http://www.w3.org/2000/svg", "path"), colour = colours(isDark)[i];
         for (const [key, value] of Object.entries({ width: 30, height: 16, "aria-hidden": "true" })) svg.setAttribute(key, value);
