@@ -34,7 +34,7 @@ _SCORES: tuple[Score, ...] = (
 FINALISTS = 2
 """Kinds that are searched on all rows."""
 
-_SOME_ROWS = 6_000
+_SOME_ROWS, _FEWEST_ROWS, _SOME_ENTRIES = 6_000, 1_500, 4_000_000  # that all kinds are measured on
 _NEARLY = 1.02**2  # class losses as good as the least: gaps that are 2% larger
 
 
@@ -56,9 +56,10 @@ def menu(
 
 def some_of(data: Logits, seed: int) -> Logits:
     """The rows that all kinds are measured on: all, or some thousand at random."""
-    if len(data) <= _SOME_ROWS:
+    count = max(min(_SOME_ROWS, _SOME_ENTRIES // data.n_classes), _FEWEST_ROWS)
+    if len(data) <= count:
         return data
-    return data.take(np.sort(np.random.default_rng((seed, 4)).permutation(len(data))[:_SOME_ROWS]))
+    return data.take(np.sort(np.random.default_rng((seed, 4)).permutation(len(data))[:count]))
 
 
 def finalists(points: Sequence[Points], preference: Preference) -> list[Recipe]:

@@ -30,7 +30,8 @@ STRICTER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 
 _CONFIDENCE = 0.95
 _STEP, _STRICTEST = 0.94, 0.015  # of the levels tried for a finalist, as multiples of alpha
-_FINALISTS, _OF_A_KIND = 6, 3
+_STRIDE = 6  # rungs of the ladder that are looked at first
+_FINALISTS, _OF_A_KIND = 5, 2
 _MORE = (1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)  # times as many rows, that might show what these do not
 
 
@@ -112,8 +113,19 @@ def _guessed_size(one: Points, j: int, target: float) -> float:
 
 
 def _level_of(job: Protection, sample: Sample, candidate: Candidate, confidence: float = _CONFIDENCE) -> Strict:
-    """Bisect the ladder: the stricter, the surer."""
-    (points,) = measure(sample, [candidate.recipe], np.array([candidate.temperature]), job.ladder)
+    """The laxest level that is strict enough: first on every few rungs of the ladder, then between two of them."""
+    ladder = job.ladder
+    rungs = sorted({*range(0, len(ladder), _STRIDE), len(ladder) - 1})
+    found = _among(job, sample, candidate, [ladder[i] for i in rungs], confidence)
+    if not found.met or not found.place:
+        return found
+    between = ladder[rungs[found.place - 1] + 1 : rungs[found.place] + 1]
+    return _among(job, sample, candidate, [*between, *found.points.levels[found.place + 1 :][:1]], confidence)
+
+
+def _among(job: Protection, sample: Sample, candidate: Candidate, levels: Sequence[str], confidence: float) -> Strict:
+    """Bisect: the stricter the level, the surer."""
+    (points,) = measure(sample, [candidate.recipe], np.array([candidate.temperature]), levels)
 
     @cache
     def sure(place: int) -> float:
@@ -138,7 +150,7 @@ def _independent(missed: Sequence[Floats]) -> float:
 
 def _rows_needed(job: Protection, final: Strict, confidence: float) -> int | None:
     """About how many rows would carry the claim at some level, if they showed the same rates as these."""
-    rows, places = len(job.everything), range(0, len(final.points.levels), 4)
+    rows, places = len(job.everything), range(len(final.points.levels))
     for factor in _MORE:
         for place in reversed(places):
             misses = with_more_rows(final.points.misses(0, place), factor, job.seed)
