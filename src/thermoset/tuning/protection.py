@@ -11,12 +11,13 @@ is at least the one that the conformal rows alone give at alpha, and so is cover
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Floats
 from thermoset.core.levels import Alpha, conformal_rank, exact_level
+from thermoset.core.scores import LAC
 from thermoset.tuning.class_gap import ClassSample
 from thermoset.tuning.closed_form import Curves
 from thermoset.tuning.points import Points, Sample, levels_between, measure
@@ -32,7 +33,9 @@ _CONFIDENCE = 0.95
 _STEP, _STRICTEST = 0.94, 0.015  # of the levels tried for a finalist, as multiples of alpha
 _STRIDE = 6  # rungs of the ladder that are looked at first
 _FINALISTS, _OF_A_KIND = 5, 2
-_MORE = (1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)  # times as many rows, that might show what these do not
+_MARGIN = 4.0  # over the root of the number of rows: by how much other scores must beat LAC
+_MORE = (1.5, 2.0, 3.0, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)  # times as many rows, that might show what these do not
+_STRICTER_STILL = (1.0, 0.5, 0.25, 0.12, 0.06)  # times the strictest level that these rows allow
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +60,9 @@ class Protection:
 def protect(job: Protection, points: Sequence[Points]) -> Found:
     """Choose kind, temperature and level; `points` are the kinds measured at the levels `STRICTER`."""
     tried = [_level_of(job, job.calibration, one) for one in _finalists(job, points)]
-    best = min(tried, key=lambda one: (not one.met, one.size if one.met else -one.sure))
-    confidence = 1 - (1 - _CONFIDENCE) / _independent([one.points.missed[0, one.place] for one in tried])
+    best = _smallest(tried, _MARGIN / np.sqrt(len(job.calibration)))
     kind = Candidate(best.points.recipe, float(best.points.temperatures[0]))
-    final = _level_of(job, job.everything, kind, confidence)
+    final = _level_of(job, job.everything, kind)
     few = ClassSample(job.everything.data, job.seed).rows_wanted(float(exact_level(job.alpha)))
     met = final.met and few is None
     return Found(
@@ -70,7 +72,7 @@ def protect(job: Protection, points: Sequence[Points]) -> Found:
         met=met,
         sure=final.sure,
         tenths=final.points.tenths(0, final.place, job.n_threshold),
-        rows_needed=None if met else few or _rows_needed(job, final, confidence),
+        rows_needed=None if met else few or _rows_needed(job, final),
     )
 
 
@@ -93,6 +95,19 @@ class Strict:
     met: bool
 
 
+def _smallest(tried: Sequence[Strict], margin: float) -> Strict:
+    """The smallest sets that are strict enough; another score than LAC must make them smaller by a margin.
+
+    LAC makes the smallest sets of all scores at a given coverage, and what few rows show for another is mostly luck.
+    """
+
+    def rank(one: Strict) -> tuple[bool, float]:
+        handicap = 1.0 if isinstance(one.points.recipe.score, LAC) else 1.0 + margin
+        return not one.met, one.size * handicap if one.met else -one.sure
+
+    return min(tried, key=rank)
+
+
 def _finalists(job: Protection, points: Sequence[Points]) -> list[Candidate]:
     """The candidates with the smallest sets at the level that a quick guess says they need."""
     guesses = []
@@ -101,7 +116,8 @@ def _finalists(job: Protection, points: Sequence[Points]) -> list[Candidate]:
         best = np.argsort(needed, kind="stable")[:_OF_A_KIND]
         guesses += [(needed[j], Candidate(one.recipe, float(one.temperatures[j]))) for j in best]
     guesses.sort(key=lambda guess: guess[0])
-    return [candidate for _, candidate in guesses[:_FINALISTS]]
+    plain = [one for one in guesses if isinstance(one[1].recipe.score, LAC)]
+    return list(dict.fromkeys(candidate for _, candidate in [*plain, *guesses[:_FINALISTS]]))
 
 
 def _guessed_size(one: Points, j: int, target: float) -> float:
@@ -112,18 +128,18 @@ def _guessed_size(one: Points, j: int, target: float) -> float:
     return float(np.exp(np.interp(target, worst, np.log(np.maximum(one.size[j], 1e-9)))))
 
 
-def _level_of(job: Protection, sample: Sample, candidate: Candidate, confidence: float = _CONFIDENCE) -> Strict:
+def _level_of(job: Protection, sample: Sample, candidate: Candidate) -> Strict:
     """The laxest level that is strict enough: first on every few rungs of the ladder, then between two of them."""
     ladder = job.ladder
     rungs = sorted({*range(0, len(ladder), _STRIDE), len(ladder) - 1})
-    found = _among(job, sample, candidate, [ladder[i] for i in rungs], confidence)
+    found = _among(job, sample, candidate, [ladder[i] for i in rungs])
     if not found.met or not found.place:
         return found
     between = ladder[rungs[found.place - 1] + 1 : rungs[found.place] + 1]
-    return _among(job, sample, candidate, [*between, *found.points.levels[found.place + 1 :][:1]], confidence)
+    return _among(job, sample, candidate, [*between, *found.points.levels[found.place + 1 :][:1]])
 
 
-def _among(job: Protection, sample: Sample, candidate: Candidate, levels: Sequence[str], confidence: float) -> Strict:
+def _among(job: Protection, sample: Sample, candidate: Candidate, levels: Sequence[str]) -> Strict:
     """Bisect: the stricter the level, the surer."""
     (points,) = measure(sample, [candidate.recipe], np.array([candidate.temperature]), levels)
 
@@ -132,30 +148,23 @@ def _among(job: Protection, sample: Sample, candidate: Candidate, levels: Sequen
         return assured(points.misses(0, place), points.levels[place], job.target, job.n_threshold, job.seed)
 
     low, high = 0, len(points.levels) - 1
-    met = sure(high) >= confidence
+    met = sure(high) >= _CONFIDENCE
     while met and low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if sure(middle) >= confidence else (middle + 1, high)
+        low, high = (low, middle) if sure(middle) >= _CONFIDENCE else (middle + 1, high)
     return Strict(points, high, float(points.size[0, high]), sure(high), met)
 
 
-def _independent(missed: Sequence[Floats]) -> float:
-    """How many independent looks several ones at the same rows are worth: the participation ratio of correlations."""
-    centred = np.stack([one - one.mean() for one in missed])
-    length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
-    unit = centred / np.maximum(length, 1e-12)
-    correlation = (unit[:, None, :] * unit[None, :, :]).sum(axis=2)
-    return max(1.0, float(np.trace(correlation) ** 2 / max((correlation**2).sum(), 1e-12)))
-
-
-def _rows_needed(job: Protection, final: Strict, confidence: float) -> int | None:
-    """About how many rows would carry the claim at some level, if they showed the same rates as these."""
-    rows, places = len(job.everything), range(len(final.points.levels))
-    for factor in _MORE:
-        for place in reversed(places):
-            misses = with_more_rows(final.points.misses(0, place), factor, job.seed)
-            if assured(misses, final.points.levels[place], job.target, int(rows * factor), job.seed) >= confidence:
-                return int(np.ceil(rows * factor))
+def _rows_needed(job: Protection, final: Strict) -> int | None:
+    """About how many rows would carry the claim, at the strictest level of these or one that only more rows allow."""
+    rows, level = len(job.everything), float(exact_level(final.points.levels[-1]))
+    seen = final.points.misses(0, len(final.points.levels) - 1)
+    for factor, stricter in product(_MORE, _STRICTER_STILL):
+        count, alpha = int(np.ceil(rows * factor)), f"{level * stricter:.3g}"
+        more = with_more_rows(replace(seen, near=seen.near * stricter), factor, job.seed)
+        possible = conformal_rank(count, alpha) <= count
+        if possible and assured(more, alpha, job.target, count, job.seed) >= _CONFIDENCE:
+            return count
     return None
 
 

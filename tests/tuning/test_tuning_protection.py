@@ -1,0 +1,142 @@
+"""Protecting hard classes: a stricter level, from all rows, that never costs the promise."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from thermoset.errors import BudgetWarning, InputError
+from thermoset.tuning import choose, menu
+
+
+def population(n_rows, seed, n_classes=20):
+    """Rows of classes that differ: the noise of a class grows with its number."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n_rows)
+    noise = rng.normal(size=(n_rows, n_classes)) * (1 + labels[:, None] / n_classes)
+    return ts.Logits(3 * (noise + 3 * np.eye(n_classes)[labels]), labels)
+
+
+def worst_tenth(sets, labels, n_classes=20):
+    hit = sets[np.arange(len(labels)), labels]
+    covered = np.bincount(labels, hit, minlength=n_classes) / np.bincount(labels, minlength=n_classes)
+    return np.sort(covered)[: max(1, round(n_classes / 10))].mean()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return population(3000, seed=0)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return population(40_000, seed=1)
+
+
+@pytest.mark.parametrize("method", ["lac", "auto"])
+def test_the_hard_classes_get_what_was_asked_for(rows, fresh, method):
+    plain = ts.TwoTemperaturePredictor("lac", prefer="small").fit(rows)
+    assert worst_tenth(plain.predict_set(fresh), fresh.labels) < 0.8
+    safe = ts.TwoTemperaturePredictor(method, prefer="classes>=0.85").fit(rows)
+    choice = safe.choice_
+    sets = safe.predict_set(fresh)
+    assert choice.met
+    assert choice.sure >= 0.95
+    assert float(choice.setting.alpha) < 0.1
+    assert worst_tenth(sets, fresh.labels) >= 0.85
+    low, high = choice.outlook.worst_tenth_ends
+    assert low <= worst_tenth(sets, fresh.labels) <= high
+    assert sets[np.arange(len(fresh)), fresh.labels].mean() > 0.9
+    assert sets.sum(axis=1).mean() == pytest.approx(choice.outlook.size, abs=5 * choice.outlook.size_error)
+
+
+def test_the_threshold_is_never_below_that_of_the_promise(rows):
+    calibration, conformal = rows.split(0.5)
+    safe = ts.TwoTemperaturePredictor("lac", prefer="protect").fit_split(calibration, conformal)
+    plain = ts.ConformalClassifier("lac", 0.1, safe.temperature_sets_).fit(conformal)
+    pooled = ts.ConformalClassifier("lac", safe.choice_.setting.alpha, safe.temperature_sets_)
+    pooled.fit(calibration.joined(conformal))
+    assert safe.threshold_ == max(plain.threshold_, pooled.threshold_)
+    assert safe.promise.alpha == "0.1"
+    assert not safe.promise.exact
+
+
+def test_where_the_pooled_rows_would_lower_the_threshold_the_conformal_ones_decide():
+    """Calibration rows that are much easier than the conformal rows must not take from the promise."""
+    hard, easy = population(1000, seed=2), population(4000, seed=3)
+    easy = ts.Logits(easy.logits + 20 * np.eye(20)[easy.labels], easy.labels)
+    model = ts.ConformalClassifier("lac", 0.1).fit(hard)
+    before = model.thresholds_
+    model.tighten("0.09", easy)
+    assert (model.thresholds_.value[0], model.thresholds_.refine[0]) == (before.value[0], before.refine[0])
+    with pytest.raises(InputError, match="tighten needs one threshold for all classes"):
+        ts.ConformalClassifier("lac", 0.3, grouping="class").fit(hard).tighten("0.1", easy)
+
+
+def test_conformal_rows_decide_the_level_and_nothing_else(rows):
+    calibration, conformal = rows.split(0.5)
+    other = population(1500, seed=9)
+    kinds = menu(0.1)
+    found = [
+        choose(calibration, kinds, prefer="protect", calibrated=1.5, conformal=part, n_conformal=1500)
+        for part in (conformal, other)
+    ]
+    assert found[0].setting.kind == found[1].setting.kind
+    assert found[0].temperature == found[1].temperature
+
+
+def test_a_laxer_wish_needs_no_stricter_level(rows):
+    choice = choose(rows, ts.Recipe("lac"), prefer="classes>=0.3", calibrated=1.5)
+    assert choice.met
+    assert choice.setting.alpha == choice.alpha == "0.1"
+
+
+def test_protect_alone_allows_half_as_many_misses_again(rows):
+    choice = choose(rows, ts.Recipe("lac", alpha="0.08"), prefer="protect", calibrated=1.5)
+    assert choice.target == pytest.approx(0.88)
+
+
+def test_where_the_rows_cannot_carry_it_they_say_how_many_would():
+    few = population(300, seed=4)
+    with pytest.warns(BudgetWarning, match=r"no setting keeps classes>=0.99 .*, or take some [\d,]+ rows in all"):
+        choice = choose(few, ts.Recipe("lac"), prefer="classes>=0.99", calibrated=1.5)
+    assert not choice.met
+    assert choice.rows_needed > 300
+    assert "cannot show that the worst tenth of classes is covered at least 0.99" in choice.sentences[0]
+    many = population(2 * choice.rows_needed, seed=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BudgetWarning)
+        assert choose(many, ts.Recipe("lac"), prefer="classes>=0.99", calibrated=1.5).met
+
+
+def test_the_file_keeps_the_level(rows, tmp_path):
+    made = ts.TwoTemperaturePredictor("auto", prefer="protect").fit(rows)
+    made.save(tmp_path / "p.json")
+    read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
+    assert read.artifact_ == made.artifact_ or read.artifact_.checksum != ""
+    assert read.choice_ == made.choice_
+    assert (read.alpha, read.recipe.alpha) == ("0.1", made.choice_.setting.alpha)
+    assert np.array_equal(read.predict_set(rows), made.predict_set(rows))
+    again = read.recalibrate(population(2000, seed=6))
+    assert again.artifact_.alpha_sets == made.choice_.setting.alpha
+    plain = ts.ConformalClassifier(made.recipe.score, made.choice_.setting.alpha, made.temperature_sets_)
+    assert again.threshold_ == plain.fit(population(2000, seed=6)).threshold_
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"method": "auto", "grouping": "class"}, "method='auto' chooses among sets with one threshold"),
+        ({"method": "auto", "prefer": 0.5}, "lies between two temperatures of one method. Name a method"),
+        ({"method": "auto", "selection": "paper"}, "selection='paper' chooses a temperature for one method"),
+        ({"method": "auto", "selection": "full"}, "selection='full' chooses a temperature for one method"),
+        ({"prefer": "protect", "selection": "paper"}, "selection='paper' chooses a temperature for one method"),
+        ({"prefer": "protect", "selection": "full"}, "selection='full' knows prefer='small' and 'even'"),
+        ({"prefer": "protect", "grouping": "class"}, "needs one threshold for all classes"),
+        ({"method": "margin", "prefer": "protect"}, "needs a closed form"),
+    ],
+)
+def test_what_cannot_be_had_is_said(rows, arguments, said):
+    with pytest.raises(InputError, match=said):
+        ts.TwoTemperaturePredictor(**arguments).fit(rows)
