@@ -22,7 +22,7 @@ from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.tuning.closed_form import LEVELS
-from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenths
+from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenth_of, tenths
 
 __all__ = ["FIFTHS", "Points", "Sample", "lax_misses", "laxer", "levels_between", "measure"]
 
@@ -142,29 +142,28 @@ class Points:
     def guessed_worst(self) -> Floats:
         """Coverage of the worst tenth as one number, (T, L): quick, and good enough to rank settings by."""
         counts = self.sample.counts
-        tenth = max(1, int(len(counts) / 10 + 0.5))
-        found = np.empty(self.size.shape)
-        for j, far in enumerate(self.far):
-            risk = _shrunk(far, counts, np.ones(len(counts)))
-            for level, missed in enumerate(self.missed[j]):
-                own = _shrunk(missed, counts, risk)
-                rate = missed.sum() / counts.sum()
-                found[j, level] = 1 - rate * np.sort(own)[-tenth:].mean()
-        return found
+        laxer_risk = _shrunk(self.far, counts, np.ones(len(counts)))
+        risk = np.sort(_shrunk(self.missed, counts, laxer_risk[:, None]), axis=2)
+        rate = self.missed.sum(axis=2) / counts.sum()
+        return np.asarray(1 - rate * risk[:, :, -tenth_of(len(counts)) :].mean(axis=2))
 
 
 _PULL = 3.0  # misses that what is known of a class beforehand is worth, in a guess
 
 
 def _shrunk(missed: Floats, counts: Floats, known: Floats) -> Floats:
-    """Relative risks pulled towards what is known beforehand, and spread again as far as they differ beyond chance."""
-    expected = counts * missed.sum() / counts.sum()
-    risk: Floats = (missed + _PULL * known) / (expected + _PULL)
-    raw = missed / np.maximum(expected, 1e-9)
-    chance = np.mean(1 / np.maximum(expected, 1e-9))
-    true = max(float(np.mean((raw - 1) ** 2) - chance), float(np.var(known)), 0.02)
-    spread = float(np.mean((risk - 1) ** 2))
-    return np.asarray(np.maximum(1 + (risk - 1) * np.sqrt(true / max(spread, 1e-9)), 0.0))
+    """Relative risks pulled towards what is known beforehand, and spread again as far as they differ beyond chance.
+
+    All are (..., classes).
+    """
+    expected = np.maximum(counts * missed.sum(axis=-1, keepdims=True) / counts.sum(), 1e-9)
+    risk = (missed + _PULL * known) / (expected + _PULL)
+    raw = missed / expected
+    chance = np.mean(1 / expected, axis=-1, keepdims=True)
+    true = np.mean((raw - 1) ** 2, axis=-1, keepdims=True) - chance
+    true = np.maximum(np.maximum(true, np.var(known, axis=-1, keepdims=True)), 0.02)
+    spread = np.maximum(np.mean((risk - 1) ** 2, axis=-1, keepdims=True), 1e-9)
+    return np.asarray(np.maximum(1 + (risk - 1) * np.sqrt(true / spread), 0.0))
 
 
 def measure(

@@ -32,21 +32,22 @@ STRICTER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 _CONFIDENCE = 0.95
 _STEP, _STRICTEST = 0.94, 0.015  # of the levels tried for a finalist, as multiples of alpha
 _STRIDE = 6  # rungs of the ladder that are looked at first
-_FINALISTS, _OF_A_KIND = 5, 2
-_MARGIN = 4.0  # over the root of the number of rows: by how much other scores must beat LAC
+_FINALISTS, _OF_A_KIND = 5, 3
+_MARGIN = 4.0  # over the root of the rows: by how much another score must beat LAC, and a temperature e times T* that
 _MORE = (1.5, 2.0, 3.0, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)  # times as many rows, that might show what these do not
 _STRICTER_STILL = (1.0, 0.5, 0.25, 0.12, 0.06)  # times the strictest level that these rows allow
 
 
 @dataclass(frozen=True, eq=False)
 class Protection:
-    """What the search needs: the calibration rows, all rows, the target, the promise, and rows behind the threshold."""
+    """What the search needs: the calibration rows, all rows, the target, the promise, rows behind the threshold, T*."""
 
     calibration: Sample
     everything: Sample
     target: float
     alpha: Alpha
     n_threshold: int
+    calibrated: float
     seed: int
 
     @property
@@ -56,11 +57,21 @@ class Protection:
         levels = levels_between(self.alpha, factors)
         return tuple(level for level in levels if conformal_rank(self.n_threshold, level) <= self.n_threshold)
 
+    def handicap(self, recipe: Recipe, temperature: float) -> float:
+        """What sizes are multiplied by before they are compared.
+
+        LAC makes the smallest sets of all scores at a given coverage, and temperatures about T* serve it well. What few
+        rows show for other scores, or for temperatures far away, is mostly luck: they must be better by a margin.
+        """
+        other = 0.0 if isinstance(recipe.score, LAC) else 1.0
+        apart = abs(float(np.log(temperature / self.calibrated)))
+        return 1 + _MARGIN / float(np.sqrt(len(self.calibration))) * (other + apart)
+
 
 def protect(job: Protection, points: Sequence[Points]) -> Found:
     """Choose kind, temperature and level; `points` are the kinds measured at the levels `STRICTER`."""
     tried = [_level_of(job, job.calibration, one) for one in _finalists(job, points)]
-    best = _smallest(tried, _MARGIN / np.sqrt(len(job.calibration)))
+    best = min(tried, key=lambda one: (False, one.rated) if one.met else (True, -one.sure))
     kind = Candidate(best.points.recipe, float(best.points.temperatures[0]))
     final = _level_of(job, job.everything, kind)
     few = ClassSample(job.everything.data, job.seed).rows_wanted(float(exact_level(job.alpha)))
@@ -86,33 +97,24 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Strict:
-    """The laxest level of a candidate that is strict enough, or the strictest: its place, size and probability."""
+    """The laxest level of a candidate that is strict enough, or the strictest: its place, and how sure it makes.
+
+    `rated` is the size of its sets with the candidate's handicap.
+    """
 
     points: Points
     place: int
-    size: float
+    rated: float
     sure: float
     met: bool
-
-
-def _smallest(tried: Sequence[Strict], margin: float) -> Strict:
-    """The smallest sets that are strict enough; another score than LAC must make them smaller by a margin.
-
-    LAC makes the smallest sets of all scores at a given coverage, and what few rows show for another is mostly luck.
-    """
-
-    def rank(one: Strict) -> tuple[bool, float]:
-        handicap = 1.0 if isinstance(one.points.recipe.score, LAC) else 1.0 + margin
-        return not one.met, one.size * handicap if one.met else -one.sure
-
-    return min(tried, key=rank)
 
 
 def _finalists(job: Protection, points: Sequence[Points]) -> list[Candidate]:
     """The candidates with the smallest sets at the level that a quick guess says they need."""
     guesses = []
     for one in points:
-        needed = [_guessed_size(one, j, job.target) for j in range(len(one.temperatures))]
+        at = one.temperatures.tolist()
+        needed = [_guessed_size(one, j, job.target) * job.handicap(one.recipe, t) for j, t in enumerate(at)]
         best = np.argsort(needed, kind="stable")[:_OF_A_KIND]
         guesses += [(needed[j], Candidate(one.recipe, float(one.temperatures[j]))) for j in best]
     guesses.sort(key=lambda guess: guess[0])
@@ -135,30 +137,32 @@ def _level_of(job: Protection, sample: Sample, candidate: Candidate) -> Strict:
     found = _among(job, sample, candidate, [ladder[i] for i in rungs])
     if not found.met or not found.place:
         return found
-    between = ladder[rungs[found.place - 1] + 1 : rungs[found.place] + 1]
-    return _among(job, sample, candidate, [*between, *found.points.levels[found.place + 1 :][:1]])
+    start, stop = rungs[found.place - 1] + 1, rungs[found.place]
+    return _among(job, sample, candidate, ladder[start : stop + 1])
 
 
 def _among(job: Protection, sample: Sample, candidate: Candidate, levels: Sequence[str]) -> Strict:
-    """Bisect: the stricter the level, the surer."""
-    (points,) = measure(sample, [candidate.recipe], np.array([candidate.temperature]), levels)
+    """Bisect: the stricter the level, the surer. A level more is measured, for how sizes change with it."""
+    further = levels_between(levels[-1], (0.9,))
+    (points,) = measure(sample, [candidate.recipe], np.array([candidate.temperature]), [*levels, *further])
 
     @cache
     def sure(place: int) -> float:
         return assured(points.misses(0, place), points.levels[place], job.target, job.n_threshold, job.seed)
 
-    low, high = 0, len(points.levels) - 1
+    low, high = 0, len(levels) - 1
     met = sure(high) >= _CONFIDENCE
     while met and low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if sure(middle) >= _CONFIDENCE else (middle + 1, high)
-    return Strict(points, high, float(points.size[0, high]), sure(high), met)
+    rated = float(points.size[0, high]) * job.handicap(candidate.recipe, candidate.temperature)
+    return Strict(points, high, rated, sure(high), met)
 
 
 def _rows_needed(job: Protection, final: Strict) -> int | None:
     """About how many rows would carry the claim, at the strictest level of these or one that only more rows allow."""
-    rows, level = len(job.everything), float(exact_level(final.points.levels[-1]))
-    seen = final.points.misses(0, len(final.points.levels) - 1)
+    rows, level = len(job.everything), float(exact_level(final.points.levels[final.place]))
+    seen = final.points.misses(0, final.place)
     for factor, stricter in product(_MORE, _STRICTER_STILL):
         count, alpha = int(np.ceil(rows * factor)), f"{level * stricter:.3g}"
         more = with_more_rows(replace(seen, near=seen.near * stricter), factor, job.seed)

@@ -1,0 +1,116 @@
+"""Whatever is chosen, by whatever preference, coverage keeps its law: over 200 splits, and a rule that breaks it."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated, law, z_over_splits
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.errors import BudgetWarning
+from thermoset.tuning import menu, read_preference, settle
+from thermoset.tuning.search import Search, Steps
+
+ALPHA, N_CALIBRATION, N_CONFORMAL, N_EVALUATION, SPLITS = "0.1", 120, 100, 1500, 200
+LOGITS, LABELS = generated(20_000, 6, signal=-1.0, seed=0)
+POOL = ts.Logits(*generated(20_000, 6, signal=-1.0, seed=2))
+GRID = [0.5, 1.0, 1.5, 2.5]
+
+
+def z_of(fit):
+    """The hits of all splits against their law; `fit` gets calibration rows from a pool of their own."""
+    rng = np.random.default_rng(1)
+
+    def predict(logits, labels, fresh):
+        calibration = POOL.take(rng.permutation(len(POOL))[:N_CALIBRATION])
+        return fit(calibration, ts.Logits(logits, labels)).predict_set(fresh)
+
+    return z_over_splits(
+        predict, LOGITS, LABELS, alpha=ALPHA, n_conformal=N_CONFORMAL, n_evaluation=N_EVALUATION, splits=SPLITS
+    )
+
+
+def chosen(prefer, *, exact_only=False, method="auto", tightened=True):
+    """A classifier made as the predictor makes it, without what is said of it."""
+
+    def fit(calibration, conformal):
+        kinds = menu(ALPHA) if method == "auto" else [ts.Recipe(method, ALPHA)]
+        kinds = [kind for kind in kinds if kind.exact or not exact_only]
+        rows = RankedRows(ArrayRows(calibration.logits))
+        search = Search(calibration, rows, kinds[0], N_CONFORMAL, "calibration", conformal, Steps(None))
+        found, _ = settle(search, read_preference(prefer), kinds, 1.5, GRID)
+        recipe = next(kind for kind in kinds if kind.score == found.recipe.score)
+        model = ts.ConformalClassifier.of(recipe, found.temperature).fit(conformal)
+        return model.tighten(found.recipe.alpha, calibration) if tightened and prefer == "protect" else model
+
+    return fit
+
+
+@pytest.mark.parametrize("prefer", ["small", "even"])
+def test_coverage_is_exact_when_every_knob_is_chosen(prefer):
+    assert abs(z_of(chosen(prefer, exact_only=True))) < 5
+
+
+@pytest.mark.parametrize("prefer", ["small", "even"])
+def test_coverage_is_at_least_the_promised_one_with_deterministic_sets_on_the_menu(prefer):
+    assert z_of(chosen(prefer)) > -5
+
+
+def test_protecting_classes_covers_more_not_less():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)
+        assert z_of(chosen("protect", method="lac")) > 10  # a stricter level is what protects
+
+
+def test_the_level_from_all_rows_takes_nothing_from_the_promise():
+    """The worst case for the promise: the level never is stricter, and easy rows pull the pooled threshold down."""
+
+    def fit(calibration, conformal):
+        easy = ts.Logits(calibration.logits + 30 * np.eye(6)[calibration.labels], calibration.labels)
+        return ts.ConformalClassifier("lac", ALPHA).fit(conformal).tighten(ALPHA, easy)
+
+    def pooled(calibration, conformal):
+        easy = ts.Logits(calibration.logits + 30 * np.eye(6)[calibration.labels], calibration.labels)
+        return ts.ConformalClassifier("lac", ALPHA).fit(easy.joined(conformal))
+
+    assert abs(z_of(fit)) < 5
+    assert z_of(pooled) < -5
+
+
+def test_the_test_has_power():
+    """Taking the kind of sets and the temperature that are smallest on the conformal rows themselves is caught."""
+
+    def fit(_, conformal):
+        models = [
+            ts.ConformalClassifier(method, ALPHA, float(t), random_state=i).fit(conformal)
+            for method in ("aps", "raps", "saps", "topk")
+            for i, t in enumerate(np.linspace(1.0, 1.2, 12))
+        ]
+        sizes = [model.set_sizes(conformal).mean() for model in models]
+        return models[int(np.argmin(sizes))]
+
+    assert z_of(fit) < -5
+
+
+@pytest.mark.parametrize(("name", "n_rows"), [("cifar100_resnet50", 1000), ("banking77_bert", 1000)])
+def test_a_claim_about_hard_classes_holds(real, name, n_rows):
+    """The file is the population, rows are drawn from it, the truth is the whole file's."""
+    everyone, target, draws = ts.Logits(*real(name)), 0.85, 30
+    rng, kept = np.random.default_rng(0), 0
+    classes = np.bincount(everyone.labels, minlength=everyone.n_classes)
+    for _ in range(draws):
+        some = everyone.take(rng.integers(0, len(everyone), n_rows))
+        predictor = ts.TwoTemperaturePredictor("lac", prefer=f"classes>={target}").fit(some)
+        assert predictor.choice_.met
+        sets = predictor.predict_set(everyone)
+        hits = np.bincount(everyone.labels, sets[np.arange(len(everyone)), everyone.labels], len(classes))
+        tenth = max(1, round(len(classes) / 10))
+        kept += np.sort(hits / classes)[:tenth].mean() >= target
+    assert kept >= 0.95 * draws - 3 * np.sqrt(draws * 0.05 * 0.95)
+
+
+def test_the_law_is_what_it_says():
+    mean, variance = law(N_CONFORMAL, N_EVALUATION, ALPHA)
+    assert mean / N_EVALUATION == pytest.approx(91 / 101)
+    assert variance > 0
