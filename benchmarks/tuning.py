@@ -8,7 +8,7 @@ from benchmarks.report import Settings, Table, Target, timed
 from benchmarks.timing import best_of
 from thermoset.tuning import default_grid
 
-__all__ = ["clustered", "tune"]
+__all__ = ["auto", "clustered", "tune"]
 
 _LEVELS = [0.05, 0.07, 0.1, 0.14, 0.2]  # those of the class loss at alpha = 0.1
 
@@ -45,12 +45,38 @@ def tune(settings: Settings) -> Table:
     )
 
 
+def auto(settings: Settings) -> Table:
+    """Every knob at once, against one method."""
+    warnings.simplefilter("ignore", ts.CoverageWarning)
+    warnings.simplefilter("ignore", ts.BudgetWarning)
+    data = ts.Logits(*network_logits(settings.rows, settings.classes, seed=0))
+    small = ts.Logits(*network_logits(2_000, 20, seed=1))
+    wanted = {"one method": ("raps", "even"), **{name: ("auto", name) for name in ("small", "even", "protect")}}
+    for method, prefer in wanted.values():
+        ts.TwoTemperaturePredictor(method, prefer=prefer).fit(small)  # compiles
+    contenders = {
+        name: lambda method=method, prefer=prefer: ts.TwoTemperaturePredictor(method, prefer=prefer).fit(data)
+        for name, (method, prefer) in wanted.items()
+    }
+    timings = best_of(contenders, settings.repeats)
+    return Table(
+        f"Tune with every knob at once, {settings.rows:,} × {settings.classes:,} float32",
+        [
+            timed("RAPS, prefer even", timings["one method"]),
+            *(
+                timed(f"auto, prefer {name}", timings[name], Target("<=", 3, "yardstick"))
+                for name in ("small", "even", "protect")
+            ),
+        ],
+    )
+
+
 def clustered(settings: Settings) -> Table:
     """Thresholds by cluster of classes, whose temperature is found by trying, against one threshold for all."""
     warnings.simplefilter("ignore", ts.CoverageWarning)
     data = ts.Logits(*network_logits(4_000, 100, seed=0))
     contenders = {
-        name: lambda grouping=grouping: ts.TwoTemperaturePredictor(prefer="size", grouping=grouping).fit(data)
+        name: lambda grouping=grouping: ts.TwoTemperaturePredictor(prefer="small", grouping=grouping).fit(data)
         for name, grouping in (("one threshold", None), ("by cluster", "cluster"))
     }
     for contender in contenders.values():
