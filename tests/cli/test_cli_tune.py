@@ -144,7 +144,8 @@ def test_the_screen_says_which_kind_of_sets_was_chosen_and_what_was_promised(fit
     done = printed(fitted, made_choice(fitted.temperature_sets_))
     hat = f"T-hat = {fitted.temperature_sets_:.3f}"
     assert f"Sets LAC, alpha = 0.06, chosen among 3 kinds of sets, prefer small: {hat}" in done.words
-    assert "(95%); promised: 0.9 " in done.words
+    assert "coverage about" in done.words
+    assert "; promised: at least 0.9 " in done.words
     plain = printed(fitted, fitted.choice_)
     assert "chosen among" not in plain.words
     assert "promised" not in plain.words

@@ -41,7 +41,7 @@ def demo(
     rows = split_indices(len(glyphs.logits), 0.7)
     known, fresh = (glyphs.logits.take(part) for part in rows)
     with ProgressBar(quiet, "Tuning") as bar, told_warnings():
-        predictor = TwoTemperaturePredictor("raps", _ALPHA).fit(known, progress=bar.tell)
+        predictor = TwoTemperaturePredictor("auto", _ALPHA, "protect").fit(known, progress=bar.tell)
     place = {row: i for i, row in enumerate(rows[1].tolist())}
     pictures = zip(glyphs.thumbnail_rows.tolist(), glyphs.thumbnails, strict=True)
     images = {place[row]: picture for row, picture in pictures if row in place}

@@ -132,7 +132,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         table.add_row(label, *(f"{m.value:.3f} ± {r:.3f}" for m, r in zip(cells, reach, strict=True)))
     console.print(table)
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
-    promised = f"; promised: {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
+    promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
     console.print(f"  coverage {_coverage(predictor, measures.get('coverage'))}{promised}", highlight=False)
     if made.members:
         console.print(f"  {_united(made.members, measures['avg_size'].value)}", highlight=False)
@@ -234,10 +234,11 @@ def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
 
 
 def _coverage(predictor: "TwoTemperaturePredictor", law: "Measure | None") -> str:
-    """What is promised: by class, exactly and between which ends, at least, or (the paper's selection) about."""
+    """What is promised: by class, exactly and between which ends, at least, or about (paper, a stricter level)."""
     if law is None:
         return "by class"
-    if predictor.artifact_.provenance.selection == "paper":
+    made = predictor.artifact_
+    if made.provenance.selection == "paper" or made.alpha_sets != made.alpha:
         return f"about {law.value:.3f}"
     if not predictor.promise.exact:
         return f"at least {law.value:.3f}"

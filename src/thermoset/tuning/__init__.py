@@ -196,9 +196,9 @@ def _protection(search: Search, target: float, compared: Compared) -> Protection
     """The level comes from all rows where the conformal ones are at hand; see `protection`."""
     seed, alpha = search.recipe.random_state, search.recipe.alpha
     if search.conformal is None:
-        return Protection(compared.sample, compared.sample, target, alpha, search.n_conformal, compared.best, seed)
+        return Protection(compared.sample, compared.sample, target, alpha, search.n_conformal, seed)
     everything = Sample(search.calibration.joined(search.conformal), compared.best)
-    return Protection(compared.sample, everything, target, alpha, len(everything), compared.best, seed)
+    return Protection(compared.sample, everything, target, alpha, len(everything), seed)
 
 
 def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:

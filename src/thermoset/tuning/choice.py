@@ -223,7 +223,10 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def sentences(self) -> tuple[str, ...]:
         """The recommendation, what it gives and takes (± is 95%), who pays, and how sure the rows are."""
-        return (self.preference.reason(self), *map(_traded, self.comparisons), *self._paid(), *self._doubts())
+        others = [
+            versus for versus, at in zip(self.comparisons, self.outlooks, strict=False) if at.setting != self.setting
+        ]
+        return (self.preference.reason(self), *map(_traded, others), *self._paid(), *self._doubts())
 
     @property
     def legend(self) -> tuple[tuple[str, str], ...]:

@@ -43,10 +43,12 @@ def report(search: Search, preference: AnyPreference, found: Found, compared: Co
     places = np.searchsorted(view.curves.temperatures, temperatures)
     outlooks = [view.outlook(name, int(i)) for name, i in zip(_NAMES, places, strict=True)]
     comparisons = [view.comparison(name, int(places[2]), int(i)) for name, i in zip(_NAMES[:2], places, strict=False)]
-    if found.recipe.alpha != compared.alpha:
-        outlooks[2], comparisons = _stricter(search, found, outlooks)
     if found.recipe.closed_form:
-        outlooks = _with_classes(search, found, compared, outlooks)
+        points = _beside(found, compared, temperatures)
+        if found.recipe.alpha != compared.alpha:
+            outlooks[2] = _view(replace(search, recipe=found.recipe), temperatures[2:]).outlook(_NAMES[2], 0)
+            comparisons = [_against(points, outlooks, j, search.n_conformal) for j in (0, 1)]
+        outlooks = [_with_classes(points, j, at, found, search.n_conformal) for j, at in enumerate(outlooks)]
     floor = search.floor()
     curves = found.curves
     ends = np.quantile(found.of_halves, (0.05, 0.95), method="inverted_cdf") if found.of_halves.size > 1 else None
@@ -76,43 +78,33 @@ def report(search: Search, preference: AnyPreference, found: Found, compared: Co
     )
 
 
-def _stricter(search: Search, found: Found, outlooks: Sequence[Outlook]) -> tuple[Outlook, list[TradeOff]]:
-    """The choice where its level is stricter than the promised one, and sizes compared as if they were unrelated."""
-    view = _view(replace(search, recipe=found.recipe), np.array([found.temperature]))
-    chosen = view.outlook(_NAMES[2], 0)
-
-    def versus(other: Outlook) -> TradeOff:
-        errors = (
-            None if chosen.size_error is None or other.size_error is None else (chosen.size_error, other.size_error)
-        )
-        apart = None if errors is None else float(np.hypot(*errors))
-        return TradeOff(other.name, other.temperature, chosen.size - other.size, apart, None, None, None)
-
-    return chosen, [versus(other) for other in outlooks[:2]]
-
-
-def _with_classes(search: Search, found: Found, compared: Compared, outlooks: Sequence[Outlook]) -> list[Outlook]:
-    """The same, with the worst tenth of classes, and who pays."""
+def _beside(found: Found, compared: Compared, temperatures: Floats) -> Points:
+    """The chosen kind of sets at T = 1, T* and T-hat, at the promised level and the chosen one."""
     level = str(found.recipe.alpha)
     promised, more = levels_between(compared.alpha, (1.0, 0.8))
-    levels = (promised, more if level == promised else level)
-    temperatures = np.array([at.temperature for at in outlooks])
-    (points,) = measure(compared.sample, [replace(found.recipe, alpha=compared.alpha)], temperatures, levels)
-    made = []
-    for j, at in enumerate(outlooks):
-        own = levels.index(at.setting.alpha)
-        tenths = points.tenths(j, own, search.n_conformal)
-        if j == 2 and found.tenths is not None:
-            tenths = found.tenths
-        made.append(
-            msgspec.structs.replace(
-                at,
-                worst_tenth=float(np.median(tenths.worst)),
-                worst_tenth_ends=ends_of(tenths.worst),
-                payers=payers_of(points, j, own, tenths),
-            )
-        )
-    return made
+    levels = promised, more if level == promised else level
+    recipe = replace(found.recipe, alpha=compared.alpha)
+    (points,) = measure(compared.sample, [recipe], temperatures, levels, keep_rows=True)
+    return points
+
+
+def _against(points: Points, outlooks: Sequence[Outlook], j: int, n_conformal: int) -> TradeOff:
+    """The choice at its stricter level against a temperature at the promised one: class gaps are not compared."""
+    chosen, other = outlooks[2], outlooks[j]
+    error = points.difference_error((2, 1), (j, 0), n_conformal)
+    return TradeOff(other.name, other.temperature, chosen.size - other.size, error, None, None, None)
+
+
+def _with_classes(points: Points, j: int, at: Outlook, found: Found, n_conformal: int) -> Outlook:
+    """An outlook with the worst tenth of classes, and who pays."""
+    level = points.levels.index(at.setting.alpha)
+    tenths = points.tenths(j, level, n_conformal) if j < 2 or found.tenths is None else found.tenths
+    return msgspec.structs.replace(
+        at,
+        worst_tenth=float(np.median(tenths.worst)),
+        worst_tenth_ends=ends_of(tenths.worst),
+        payers=payers_of(points, j, level, tenths),
+    )
 
 
 def _frontier(search: Search, compared: Compared, outlooks: Sequence[Outlook]) -> tuple[Outlook, ...]:

@@ -83,6 +83,7 @@ class Points:
     noise : (T, L, classes), the variance of the class means of what is missed.
     loss : (T,), the class loss (see `closed_form`).
     left_out : (T, L), share of rows whose top label is right and outside; empty : (T, L, 5), empty sets by confidence.
+    rows : sizes and hits of each row, (T, L, n) each, where they were asked for.
     """
 
     sample: Sample
@@ -98,6 +99,7 @@ class Points:
     loss: Floats
     left_out: Floats
     empty: Floats
+    rows: tuple[Floats, Floats] | None
 
     @cached_property
     def alphas(self) -> Floats:
@@ -108,6 +110,19 @@ class Points:
         """Standard errors of sizes on fresh rows, with a threshold from `n_conformal` rows; see `closed_form.Rows`."""
         of_threshold = self.slope**2 * self.alphas * (1 - self.alphas) / n_conformal
         return np.sqrt(self.influence / len(self.sample) + of_threshold)
+
+    def difference_error(self, one: tuple[int, int], other: tuple[int, int], n_conformal: int) -> float | None:
+        """Standard error of the difference of mean sizes of two settings (temperature, level): same rows, same split.
+
+        As in `closed_form.Rows`: what a row adds is its size, less what its hit moves the threshold by; None where the
+        rows were not kept.
+        """
+        if self.rows is None:
+            return None
+        sizes, hits = self.rows
+        own = sizes[one] - sizes[other]
+        moved = self.slope[one] * hits[one] - self.slope[other] * hits[other]
+        return float(np.sqrt((own - moved).var() / len(self.sample) + moved.var() / n_conformal))
 
     def misses(self, j: int, level: int) -> ClassMisses:
         """What classes show at one temperature and level."""
@@ -167,19 +182,28 @@ def _shrunk(missed: Floats, counts: Floats, known: Floats) -> Floats:
 
 
 def measure(
-    sample: Sample, recipes: Sequence[Recipe], temperatures: Floats, levels: Sequence[str], *, loss: bool = False
+    sample: Sample,
+    recipes: Sequence[Recipe],
+    temperatures: Floats,
+    levels: Sequence[str],
+    *,
+    loss: bool = False,
+    keep_rows: bool = False,
 ) -> list[Points]:
-    """Measure kinds of sets that have a closed form; those of one call share alpha."""
-    shares = label_shares(sample.rows, sample.labels, temperatures)
-    return [_one_kind(sample, shares, recipe, temperatures, tuple(levels), loss) for recipe in recipes]
+    """Measure kinds of sets that have a closed form; those of one call share alpha.
+
+    `loss` asks for class losses, `keep_rows` for what each row shows.
+    """
+    shares, wanted = label_shares(sample.rows, sample.labels, temperatures), (loss, keep_rows)
+    return [_one_kind(sample, shares, recipe, temperatures, tuple(levels), wanted) for recipe in recipes]
 
 
 def _one_kind(
     sample: Sample, shares: SharesByTemperature, recipe: Recipe, temperatures: Floats, levels: tuple[str, ...],
-    with_loss: bool,
+    wanted: tuple[bool, bool],
 ) -> Points:  # fmt: skip
     n, alpha = len(sample), exact_level(recipe.alpha)
-    multiples = [float(min(alpha * factor, 1 - alpha / 2)) for factor in LEVELS] if with_loss else []
+    multiples = [float(min(alpha * factor, 1 - alpha / 2)) for factor in LEVELS] if wanted[0] else []
     near = [float(exact_level(level)) for level in levels]
     cuts, hits = _hits(shares, recipe, np.array([*near, laxer(recipe.alpha), *multiples]))
     sizes = np.empty((len(temperatures), len(near), n))
@@ -207,6 +231,7 @@ def _one_kind(
         loss=_losses(sample, hits[:, len(near) + 1 :], multiples),
         left_out=(1 - inside[:, :, right]).sum(axis=2) / n,
         empty=_by_fifth(sample, np.maximum(1 - sizes, 0.0)),
+        rows=(sizes, inside) if wanted[1] else None,
     )
 
 

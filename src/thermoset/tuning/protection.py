@@ -16,6 +16,7 @@ from itertools import product
 import numpy as np
 
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.exponentials import Floats
 from thermoset.core.levels import Alpha, conformal_rank, exact_level
 from thermoset.core.scores import LAC
 from thermoset.tuning.class_gap import ClassSample
@@ -32,22 +33,22 @@ STRICTER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 _CONFIDENCE = 0.95
 _STEP, _STRICTEST = 0.94, 0.015  # of the levels tried for a finalist, as multiples of alpha
 _STRIDE = 6  # rungs of the ladder that are looked at first
-_FINALISTS, _OF_A_KIND = 5, 3
-_MARGIN = 4.0  # over the root of the rows: by how much another score must beat LAC, and a temperature e times T* that
+_FINALISTS = 4  # kinds whose level is looked for
+_NEIGHBOURS = 3  # temperatures on either side whose levels are taken together
+_MARGIN = 4.0  # over the root of the number of rows: by how much another score must beat LAC
 _MORE = (1.5, 2.0, 3.0, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)  # times as many rows, that might show what these do not
 _STRICTER_STILL = (1.0, 0.5, 0.25, 0.12, 0.06)  # times the strictest level that these rows allow
 
 
 @dataclass(frozen=True, eq=False)
 class Protection:
-    """What the search needs: the calibration rows, all rows, the target, the promise, rows behind the threshold, T*."""
+    """What the search needs: the calibration rows, all rows, the target, the promise, and rows behind the threshold."""
 
     calibration: Sample
     everything: Sample
     target: float
     alpha: Alpha
     n_threshold: int
-    calibrated: float
     seed: int
 
     @property
@@ -57,15 +58,13 @@ class Protection:
         levels = levels_between(self.alpha, factors)
         return tuple(level for level in levels if conformal_rank(self.n_threshold, level) <= self.n_threshold)
 
-    def handicap(self, recipe: Recipe, temperature: float) -> float:
+    def handicap(self, recipe: Recipe) -> float:
         """What sizes are multiplied by before they are compared.
 
-        LAC makes the smallest sets of all scores at a given coverage, and temperatures about T* serve it well. What few
-        rows show for other scores, or for temperatures far away, is mostly luck: they must be better by a margin.
+        LAC makes the smallest sets of all scores at a given coverage. What few rows show for another is mostly luck: it
+        must be better by a margin.
         """
-        other = 0.0 if isinstance(recipe.score, LAC) else 1.0
-        apart = abs(float(np.log(temperature / self.calibrated)))
-        return 1 + _MARGIN / float(np.sqrt(len(self.calibration))) * (other + apart)
+        return 1.0 if isinstance(recipe.score, LAC) else 1 + _MARGIN / float(np.sqrt(len(self.calibration)))
 
 
 def protect(job: Protection, points: Sequence[Points]) -> Found:
@@ -110,24 +109,29 @@ class Strict:
 
 
 def _finalists(job: Protection, points: Sequence[Points]) -> list[Candidate]:
-    """The candidates with the smallest sets at the level that a quick guess says they need."""
+    """Each kind at its best temperature, those with the smallest sets by a quick guess, and LAC."""
     guesses = []
     for one in points:
-        at = one.temperatures.tolist()
-        needed = [_guessed_size(one, j, job.target) * job.handicap(one.recipe, t) for j, t in enumerate(at)]
-        best = np.argsort(needed, kind="stable")[:_OF_A_KIND]
-        guesses += [(needed[j], Candidate(one.recipe, float(one.temperatures[j]))) for j in best]
+        sizes = _guessed_sizes(one, job.target)
+        best = int(np.argmin(sizes))
+        guesses.append((sizes[best] * job.handicap(one.recipe), Candidate(one.recipe, float(one.temperatures[best]))))
     guesses.sort(key=lambda guess: guess[0])
     plain = [one for one in guesses if isinstance(one[1].recipe.score, LAC)]
     return list(dict.fromkeys(candidate for _, candidate in [*plain, *guesses[:_FINALISTS]]))
 
 
-def _guessed_size(one: Points, j: int, target: float) -> float:
-    """Size at the level where the guessed worst tenth reaches the target."""
-    worst = np.maximum.accumulate(one.guessed_worst[j])
-    if worst[-1] < target:
-        return float(one.size[j, -1] * (1 + 10 * (target - worst[-1])))
-    return float(np.exp(np.interp(target, worst, np.log(np.maximum(one.size[j], 1e-9)))))
+def _guessed_sizes(one: Points, target: float) -> Floats:
+    """Sizes at the level where the guessed worst tenth reaches the target, (T,).
+
+    Which level a temperature needs is guessed with much chance in it, how sizes differ at one level with little: a
+    level is the median of those of neighbouring temperatures.
+    """
+    levels = np.log(one.alphas)
+    needed = [np.interp(target, np.maximum.accumulate(worst), levels) for worst in one.guessed_worst]
+    around = np.pad(needed, _NEIGHBOURS, mode="edge")
+    smooth = np.median(np.lib.stride_tricks.sliding_window_view(around, 2 * _NEIGHBOURS + 1), axis=1)
+    sizes = np.log(np.maximum(one.size, 1e-9))
+    return np.array([np.exp(np.interp(-at, -levels, of)) for at, of in zip(smooth, sizes, strict=True)])
 
 
 def _level_of(job: Protection, sample: Sample, candidate: Candidate) -> Strict:
@@ -155,7 +159,7 @@ def _among(job: Protection, sample: Sample, candidate: Candidate, levels: Sequen
     while met and low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if sure(middle) >= _CONFIDENCE else (middle + 1, high)
-    rated = float(points.size[0, high]) * job.handicap(candidate.recipe, candidate.temperature)
+    rated = float(points.size[0, high]) * job.handicap(candidate.recipe)
     return Strict(points, high, rated, sure(high), met)
 
 
