@@ -78,7 +78,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
     selection : "calibration", "paper" or "full"
         "paper" chooses T-hat by thresholds from the conformal rows (appendix C); coverage is then no longer exact.
         "full" takes all rows for both temperatures and for the threshold: coverage is at least 1 - alpha, and it
-        scatters less; see `tuning.full`. For prefer "size" and "coverage", and one threshold for all classes.
+        scatters less; see `tuning.full`. For prefer "small" and "even", and one threshold for all classes.
     calibration_fraction : float
         Part of the rows that `fit` sets aside for the temperatures; the others set the threshold.
 
@@ -206,7 +206,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
             conformal=conformal,
             progress=progress,
         )
-        recipe = next(kind for kind in recipes if Setting.of(kind, 1.0).kind == choice.setting.kind)
+        recipe = _chosen(recipes, choice.setting)
         self._adopt(self._made(recipe, calibration, conformal, ids, scaler, choice), recipe.score)
         return self
 
@@ -433,6 +433,13 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
                 f"calibration and conformal rows must have the same classes in the same order; got "
                 f"{calibration.n_classes} and {conformal.n_classes} columns, or other names."
             )
+
+
+def _chosen(recipes: tuple[Recipe, ...], setting: Setting) -> Recipe:
+    """The recipe of a setting, at the promised level: a score of one's own is not found by its name."""
+    of_score = [kind for kind in recipes if Method.of(kind.score) == setting.method]
+    randomized = [kind for kind in of_score if Setting.of(kind, 1.0).randomized == setting.randomized]
+    return replace(randomized[0], grouping=setting.grouping)
 
 
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.quoting import quoted
 from thermoset.sweeping.grid import DEFAULT_GRID, checked_temperatures, temperature_grid
+from thermoset.tuning.by_class import by_class_instead
 from thermoset.tuning.choice import Choice, Curve, Outlook, Payers, Setting, Signal, TradeOff
 from thermoset.tuning.closed_form import in_closed_form
 from thermoset.tuning.comparing import Compared, report
@@ -182,14 +183,16 @@ def _found(
     search: Search, preference: Preference, kinds: tuple[Recipe, ...], grid: Floats, compared: Compared
 ) -> Found:
     """Search as the preference asks for it."""
-    target = preference.target(search.recipe.alpha)
+    target, several = preference.target(search.recipe.alpha), len(kinds) > 1
+    points = [one for one in compared.points if one.recipe in kinds]
     if target is not None:
-        return protect(_protection(search, target, compared), [one for one in compared.points if one.recipe in kinds])
-    if len(kinds) > 1:
-        kinds = tuple(finalists([one for one in compared.points if one.recipe in kinds], preference))
-    searches = [replace(search, recipe=kind, kinds=len(kinds)) for kind in kinds]
-    found = best_of([find(one, preference, grid) for one in searches], preference)
-    return borne_out(replace(search, recipe=found.recipe), preference, found, compared.sample)
+        found = protect(_protection(search, target, compared), points)
+    else:
+        searched = finalists(points, preference) if several else kinds
+        searches = [replace(search, recipe=kind, kinds=len(searched)) for kind in searched]
+        found = best_of([find(one, preference, grid) for one in searches], preference)
+        found = borne_out(replace(search, recipe=found.recipe), preference, found, compared.sample)
+    return by_class_instead(search, preference, found, compared.best) if several else found
 
 
 def _protection(search: Search, target: float, compared: Compared) -> Protection:

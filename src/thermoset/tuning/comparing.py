@@ -49,6 +49,10 @@ def report(search: Search, preference: AnyPreference, found: Found, compared: Co
             outlooks[2] = _view(replace(search, recipe=found.recipe), temperatures[2:]).outlook(_NAMES[2], 0)
             comparisons = [_against(points, outlooks, j, search.n_conformal) for j in (0, 1)]
         outlooks = [_with_classes(points, j, at, found, search.n_conformal) for j, at in enumerate(outlooks)]
+    elif found.tenths is not None:
+        worst = found.tenths.worst
+        known = {"worst_tenth": float(np.median(worst)), "worst_tenth_ends": ends_of(worst)}
+        outlooks[2] = msgspec.structs.replace(outlooks[2], **known)
     floor = search.floor()
     curves = found.curves
     ends = np.quantile(found.of_halves, (0.05, 0.95), method="inverted_cdf") if found.of_halves.size > 1 else None
