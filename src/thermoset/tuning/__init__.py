@@ -159,7 +159,7 @@ def _kinds(recipe: object) -> tuple[Recipe, ...]:
         raise InputError(
             f"recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1), or several; got {quoted(recipe)}."
         )
-    return tuple(kinds)
+    return tuple(replace(kind, alpha=str(kind.alpha)) for kind in kinds)  # as it was typed: an array is no key
 
 
 def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floats | None) -> Compared:
@@ -199,9 +199,9 @@ def _protection(search: Search, target: float, compared: Compared) -> Protection
     """The level comes from all rows where the conformal ones are at hand; see `protection`."""
     seed, alpha = search.recipe.random_state, search.recipe.alpha
     if search.conformal is None:
-        return Protection(compared.sample, compared.sample, target, alpha, search.n_conformal, seed)
+        return Protection(compared.sample, compared.sample, target, alpha, search.n_conformal, compared.best, seed)
     everything = Sample(search.calibration.joined(search.conformal), compared.best)
-    return Protection(compared.sample, everything, target, alpha, len(everything), seed)
+    return Protection(compared.sample, everything, target, alpha, len(everything), compared.best, seed)
 
 
 def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:

@@ -155,7 +155,7 @@ class Protect(Preference, frozen=True, tag="classes"):
     @classmethod
     def read(cls, prefer: object) -> Preference | None:
         """The word, or such as "classes>=0.85"."""
-        if prefer == "protect":
+        if isinstance(prefer, str) and prefer == "protect":
             return cls()
         amount = bounded(prefer, "classes", ">=")
         if amount is None:

@@ -5,7 +5,7 @@ The records are part of the predictor's file, so they refuse fields that they do
 
 import msgspec
 
-from thermoset.conformal.groupings import GROUPINGS
+from thermoset.conformal.groupings import resolve_grouping
 from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
 from thermoset.tuning.preferences import AnyPreference
@@ -54,8 +54,9 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         parts = [self.method.title]
         if not self.randomized:
             parts.append("deterministic")
-        if self.grouping is not None:
-            parts.append(GROUPINGS[self.grouping].title)
+        grouping = resolve_grouping(self.grouping)
+        if grouping is not None:
+            parts.append(grouping.title)
         return ", ".join(parts)
 
 

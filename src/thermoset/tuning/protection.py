@@ -36,19 +36,21 @@ _STRIDE = 6  # rungs of the ladder that are looked at first
 _FINALISTS = 4  # kinds whose level is looked for
 _NEIGHBOURS = 3  # temperatures on either side whose levels are taken together
 _MARGIN = 4.0  # over the root of the number of rows: by how much another score must beat LAC
+_ABOVE = 1.3  # times T*: where temperatures have no handicap
 _MORE = (1.5, 2.0, 3.0, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)  # times as many rows, that might show what these do not
 _STRICTER_STILL = (1.0, 0.5, 0.25, 0.12, 0.06)  # times the strictest level that these rows allow
 
 
 @dataclass(frozen=True, eq=False)
 class Protection:
-    """What the search needs: the calibration rows, all rows, the target, the promise, and rows behind the threshold."""
+    """What the search needs: calibration rows, all rows, the target, the promise, rows behind the threshold, and T*."""
 
     calibration: Sample
     everything: Sample
     target: float
     alpha: Alpha
     n_threshold: int
+    calibrated: float
     seed: int
 
     @property
@@ -64,7 +66,15 @@ class Protection:
         LAC makes the smallest sets of all scores at a given coverage. What few rows show for another is mostly luck: it
         must be better by a margin.
         """
-        return 1.0 if isinstance(recipe.score, LAC) else 1 + _MARGIN / float(np.sqrt(len(self.calibration)))
+        return 1.0 if isinstance(recipe.score, LAC) else 1 + self._margin
+
+    def detour(self, temperatures: Floats) -> Floats:
+        """The same for temperatures: somewhat above T* sets are about as small as anywhere, on all data tried."""
+        return 1 + self._margin * np.abs(np.log(temperatures / (_ABOVE * self.calibrated)))
+
+    @property
+    def _margin(self) -> float:
+        return _MARGIN / float(np.sqrt(len(self.calibration)))
 
 
 def protect(job: Protection, points: Sequence[Points]) -> Found:
@@ -112,7 +122,7 @@ def _finalists(job: Protection, points: Sequence[Points]) -> list[Candidate]:
     """Each kind at its best temperature, those with the smallest sets by a quick guess, and LAC."""
     guesses = []
     for one in points:
-        sizes = _guessed_sizes(one, job.target)
+        sizes = _guessed_sizes(one, job.target) * job.detour(one.temperatures)
         best = int(np.argmin(sizes))
         guesses.append((sizes[best] * job.handicap(one.recipe), Candidate(one.recipe, float(one.temperatures[best]))))
     guesses.sort(key=lambda guess: guess[0])
