@@ -51,7 +51,7 @@ def class_tenths(counts: Floats, ranks: Floats, seed: int) -> Tenths:
     """Draws of the coverage of the worst and the best tenth of classes with thresholds of their own.
 
     >>> found = class_tenths(np.full(20, 199.0), np.full(20, 180.0), seed=0)  # each Beta(180, 20)
-    >>> 0.85 < found.worst.mean() < 0.88, 0.92 < found.best.mean() < 0.95
+    >>> bool(0.85 < found.worst.mean() < 0.88), bool(0.92 < found.best.mean() < 0.95)
     (True, True)
     """
     rng = np.random.default_rng((seed, 6))
