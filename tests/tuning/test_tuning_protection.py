@@ -84,6 +84,7 @@ def test_conformal_rows_decide_the_level_and_nothing_else(rows):
     ]
     assert found[0].setting.kind == found[1].setting.kind
     assert found[0].temperature == found[1].temperature
+    assert found[0].setting.alpha != found[1].setting.alpha
 
 
 def test_a_laxer_wish_needs_no_stricter_level(rows):
@@ -140,3 +141,13 @@ def test_the_file_keeps_the_level(rows, tmp_path):
 def test_what_cannot_be_had_is_said(rows, arguments, said):
     with pytest.raises(InputError, match=said):
         ts.TwoTemperaturePredictor(**arguments).fit(rows)
+
+
+def test_conformal_rows_have_no_say_in_whether_thresholds_are_by_class():
+    """Calibration rows that make them clearly better, and conformal rows that would not."""
+    calibration, kinds = population(6000, seed=10, n_classes=4), menu(0.1)
+    found = [
+        choose(calibration, kinds, prefer="classes>=0.86", calibrated=1.5, conformal=part, n_conformal=6000).setting
+        for part in (population(6000, seed=11, n_classes=4), ts.Logits(calibration.logits[::-1], calibration.labels))
+    ]
+    assert found[0].kind == found[1].kind

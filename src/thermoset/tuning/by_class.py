@@ -2,7 +2,7 @@
 
 What such sets do for classes needs no estimate: the coverage of class c has the law Beta(k, n_c + 1 - k) of its own n_c
 conformal rows. Their sizes are tried out on halves of the calibration rows, which set larger thresholds than all
-conformal rows will.
+conformal rows will. Like every choice of a kind of sets, this one looks at calibration rows alone.
 """
 
 from dataclasses import replace
@@ -42,7 +42,7 @@ def by_class_instead(search: Search, preference: Preference, found: Found, calib
         sure = None
     curves, _ = by_halves(search.calibration, recipe, np.unique([1.0, calibrated]), search.steps.take)
     best = int(np.argmin(curves.size))
-    if target is not None and found.met and curves.size[best] >= _size_of(search, found):
+    if target is not None and curves.size[best] >= found.size:
         return found
     return Found(recipe, float(curves.temperatures[best]), curves, sure=sure, tenths=tenths)
 
@@ -76,9 +76,3 @@ def _is_more_even(search: Search, found: Found, counts: Floats, ranks: Floats) -
     if at.classes is None or not len(at.classes.sample.counts):
         return False
     return bool(np.sqrt(square) < ClassGaps(at.classes).intervals[0, 0])
-
-
-def _size_of(search: Search, found: Found) -> float:
-    """Mean size of the sets that were found, at their own level."""
-    at = replace(search, recipe=found.recipe).closed_form(np.array([found.temperature]))[0]
-    return float(at.size[0])

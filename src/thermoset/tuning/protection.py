@@ -31,8 +31,8 @@ STRICTER = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 """Multiples of alpha at which all kinds of sets are measured."""
 
 _CONFIDENCE = 0.95
-_STEP, _STRICTEST = 0.94, 0.015  # of the levels tried for a finalist, as multiples of alpha
-_STRIDE = 6  # rungs of the ladder that are looked at first
+_STEP, _STRICTEST = 0.94, 0.004  # of the levels tried for a finalist, as multiples of alpha
+_STRIDE = 8  # rungs of the ladder that are looked at first
 _FINALISTS = 4  # kinds whose level is looked for
 _NEIGHBOURS = 3  # temperatures on either side whose levels are taken together
 _MARGIN = 6.0  # over the root of the number of rows: by how much another score must beat LAC
@@ -92,6 +92,7 @@ def protect(job: Protection, points: Sequence[Points]) -> Found:
         met=met,
         sure=final.sure,
         tenths=final.points.tenths(0, final.place, job.n_threshold),
+        size=float(best.points.size[0, best.place]) if best.met else np.inf,
         rows_needed=None if met else few or _rows_needed(job, final),
     )
 

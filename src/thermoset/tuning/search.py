@@ -110,7 +110,8 @@ class Found:
     """What was chosen: a recipe, at the level of its threshold, and a temperature; and what the choice rests on.
 
     curves : what was searched; of_halves : what random halves of the rows choose; tenths : draws of the coverage of the
-    worst and the best tenth of classes, where they decided; met, sure, rows_needed, signal : as in `Choice`.
+    worst and the best tenth of classes, where they decided; size : of sets that protect classes, as calibration rows
+    alone see them, infinite if these cannot carry the claim; met, sure, rows_needed, signal : as in `Choice`.
     """
 
     recipe: Recipe
@@ -122,6 +123,7 @@ class Found:
     rows_needed: int | None = None
     sure: float | None = None
     tenths: Tenths | None = None
+    size: float = np.inf
     signal: Signal = field(default_factory=Signal)
 
     @property
