@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from html import escape
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -24,7 +23,6 @@ from thermoset.data import Logits, as_logits, split_indices
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
 from thermoset.errors import InputError
 from thermoset.monitor.checking import CheckReport, Promise, check
-from thermoset.notebook import html_curves, html_table
 from thermoset.predictor.artifact import (
     Artifact,
     Provenance,
@@ -35,6 +33,7 @@ from thermoset.predictor.artifact import (
 )
 from thermoset.predictor.full import union_sets, with_members
 from thermoset.predictor.measures import coverage_measures, measure
+from thermoset.predictor.shown import predictor_html
 from thermoset.tuning import Choice, Setting, choose, menu, read_preference
 from thermoset.tuning.full import choose_full
 
@@ -381,19 +380,7 @@ class TwoTemperaturePredictor(BaseEstimator):  # type: ignore[misc]
         """What a notebook shows of a fitted predictor: the recommendation, what sets will look like, and the curves."""
         if not hasattr(self, "artifact_"):
             return None
-        made, choice = self.artifact_, self.choice_
-        head = f"{made.method.name.upper()}, alpha = {made.alpha}: T* = {made.temperature:.3f}. {choice.sentences[0]}"
-        rows = [
-            [at.name, f"{at.temperature:.2f}", _gap(at.class_gap), f"{at.size:.2f}", f"{at.empty_share:.1%}"]
-            for at in choice.outlooks
-        ]
-        table = html_table(["sets at", "T", "class gap", "labels", "empty"], rows)
-        marks = {at.name: at.temperature for at in choice.outlooks}
-        plots = [
-            html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)
-            for title, values in (("labels in a set", choice.curve.size), ("unevenness of classes", choice.curve.loss))
-        ]
-        return f"<div><p>{escape(head)}</p>{table}{''.join(plots)}</div>"
+        return predictor_html(self.artifact_)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Notebooks prefer this to `_repr_html_`; scikit-learn's shows parameters, which is right before `fit`."""
@@ -454,7 +441,3 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[s
         "scheme": calibration.scoring.scheme,
         "sizes": tuple(np.bincount(fitted.set_sizes(conformal, ids=ids)).tolist()),
     }
-
-
-def _gap(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3f}"

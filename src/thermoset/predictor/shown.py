@@ -1,0 +1,35 @@
+"""What a notebook shows of a fitted predictor."""
+
+from html import escape
+
+from thermoset.notebook import html_curves, html_table
+from thermoset.predictor.artifact import Artifact
+
+__all__ = ["predictor_html"]
+
+
+def predictor_html(made: Artifact) -> str:
+    """The recommendation, what sets will look like, and the curves behind the choice."""
+    choice = made.choice
+    head = f"{choice.setting.kind}, alpha = {made.alpha_sets}: T* = {made.temperature:.3f}. {choice.sentences[0]}"
+    rows = [
+        [
+            at.name,
+            f"{at.temperature:.2f}",
+            *map(_known, (at.class_gap, at.worst_tenth)),
+            f"{at.size:.2f}",
+            f"{at.empty_share:.1%}",
+        ]
+        for at in choice.outlooks
+    ]
+    table = html_table(["sets at", "T", "class gap", "worst tenth", "labels", "empty"], rows)
+    marks = {at.name: at.temperature for at in choice.outlooks}
+    plots = [
+        html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)
+        for title, values in (("labels in a set", choice.curve.size), ("unevenness of classes", choice.curve.loss))
+    ]
+    return f"<div><p>{escape(head)}</p>{table}{''.join(plots)}</div>"
+
+
+def _known(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"
