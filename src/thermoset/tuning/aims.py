@@ -85,8 +85,12 @@ class Even(Preference, frozen=True, tag="coverage"):
         gaps = f"class gap {choice.outlook.class_gap:.3f} instead of {at_one.class_gap:.3f}"
         if versus.tells_apart and (versus.class_gap or 0.0) < 0:
             return f"{chosen(choice)} covers the classes more evenly than T = 1: {gaps}."
-        sure = "" if choice.signal.beats is None else f" ({choice.signal.beats:.0%} sure)"
-        return f"{chosen(choice)} probably covers the classes more evenly than T = 1{sure}: {gaps}."
+        sure = "" if choice.signal.beats is None else f" (they are {choice.signal.beats:.0%} sure that it does)"
+        more = "" if choice.rows_needed is None else f" About {choice.rows_needed:,} rows would tell."
+        return (
+            f"{chosen(choice)} is the best guess for even class coverage, but these rows do not show that it beats "
+            f"T = 1{sure}: {gaps}.{more}"
+        )
 
 
 def _kept(choice: "Choice") -> str:
@@ -100,8 +104,8 @@ def _kept(choice: "Choice") -> str:
         )
         return said if more is None else f"{said} About {more:,} rows would show differences worth evening out."
     said = (
-        f"Keep T = 1: T = {signal.tried:.2f} is the best guess for even class coverage, but these {rows} cannot tell "
-        f"it from T = 1 ({signal.beats:.0%} sure that it is better)."
+        f"Keep T = 1: no temperature covers the classes more evenly on these {rows}; the best of the others, "
+        f"{signal.tried:.2f}, is more even with a probability of {signal.beats:.0%}."
     )
     return said if more is None else f"{said} About {more:,} rows would tell."
 
