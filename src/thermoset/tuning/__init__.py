@@ -89,7 +89,7 @@ def choose(
 
         A bound is kept with 95% confidence, whichever of the settings searched is chosen. Where that can be said of
         none, the closest is taken, with a warning that says how many rows would be needed. Where the rows do not show
-        that a temperature is more even than T = 1, "even" keeps T = 1.
+        that classes differ, or speak against the best guess, "even" keeps T = 1.
     calibrated : float
         T*, to compare with, and to place the search.
     n_conformal : int
