@@ -193,7 +193,7 @@ def _sets_table(choice: "Choice", console: "Console") -> "Table":
 
 
 def _instead_table(choice: "Choice") -> "Table | None":
-    """The recommended setting beside named ones that the table of sets lacks; None if there are none."""
+    """The recommended setting and the named ones that are not in the table of sets; None if there are none."""
     from rich.markup import escape
 
     from thermoset.tuning.alternatives import alternatives
