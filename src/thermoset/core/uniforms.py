@@ -28,31 +28,37 @@ Keys = NDArray[np.uint64]
 SCHEMES = (1, 2)
 CURRENT_SCHEME = 2
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_STEPS = 157.0  # of the key in one unit of logits
-_OFFSET = 0.309  # puts gaps of 0, and other round numbers, inside a step and not on its edge
-_WIDEST = 2.0**30  # larger gaps count as this one: the key stays a whole number that float64 holds exactly
-_KEYS = 3
+# What the hash of scheme 2 is made of; `integrations.program.draws` writes the same steps for other engines.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST_SHIFT, FIRST_FACTOR = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)
+SECOND_SHIFT, SECOND_FACTOR = np.uint64(27), np.uint64(0x94D049BB133111EB)
+LAST_SHIFT = np.uint64(31)
+UNIT_SHIFT, UNIT = np.uint64(12), 2.0**-52  # u is made of the top 52 bits
+OF_ROWS, OF_IDS, OF_TRIALS = np.uint64(0), np.uint64(1), np.uint64(2)  # where chains start: no two kinds share one
+STEPS = 157.0  # of the key in one unit of logits
+OFFSET = 0.309  # puts gaps of 0, and other round numbers, inside a step and not on its edge
+WIDEST = 2.0**30  # larger gaps count as this one: the key stays a whole number that float64 holds exactly
+N_KEYS = 3
 
 
 @part
 def _mix(x: np.uint64) -> np.uint64:
     """Finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection in which every bit moves every bit."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    x = (x ^ (x >> FIRST_SHIFT)) * FIRST_FACTOR
+    x = (x ^ (x >> SECOND_SHIFT)) * SECOND_FACTOR
+    return x ^ (x >> LAST_SHIFT)
 
 
 @part
 def _chained(state: np.uint64, key: np.uint64) -> np.uint64:
     """The next state of a chain that takes in one key after the other."""
-    return _mix((state ^ key) + _GOLDEN)
+    return _mix((state ^ key) + GOLDEN)
 
 
 @part
 def _unit(state: np.uint64) -> float:
     """A number in (0, 1) from the top 52 bits, never 0 or 1."""
-    return (np.float64(state >> np.uint64(12)) + 0.5) * 2.0**-52
+    return (np.float64(state >> UNIT_SHIFT) + 0.5) * UNIT
 
 
 @part
@@ -61,16 +67,16 @@ def _gap_key(ranked: Floats, place: int) -> np.uint64:
     top = ranked.shape[0] - 1
     if place > top or ranked[top - place] == -np.inf:
         return np.uint64(0)
-    gap = min(ranked[top] - ranked[top - place], _WIDEST)
-    return np.uint64(np.int64(np.floor(_STEPS * gap + _OFFSET)) + 1)
+    gap = min(ranked[top] - ranked[top - place], WIDEST)
+    return np.uint64(np.int64(np.floor(STEPS * gap + OFFSET)) + 1)
 
 
 @leaf_kernel
 def _row_uniforms(ranked: Floats, seed: np.uint64, out: Floats) -> None:
     """Scheme 2: u of each ranked row from the seed and the row's three largest gaps."""
     for i in range(ranked.shape[0]):
-        state = _chained(np.uint64(0), seed)
-        for place in range(1, _KEYS + 1):
+        state = _chained(OF_ROWS, seed)
+        for place in range(1, N_KEYS + 1):
             state = _chained(state, _gap_key(ranked[i], place))
         out[i] = _unit(state)
 
@@ -87,20 +93,20 @@ def _bit_uniforms(ranked: Floats, seed: np.uint64, out: Floats) -> None:
         total = np.uint64(0)
         for p in range(row.shape[0]):
             # the odd constant moves the bits of 0.0, which the finaliser would map to 0
-            total += _mix(np.uint64(as_bits((row[p] - top) + 0.0)) + _GOLDEN)
-        out[i] = _unit(_mix(_mix(seed + _GOLDEN) ^ _mix(total + _GOLDEN)))
+            total += _mix(np.uint64(as_bits((row[p] - top) + 0.0)) + GOLDEN)
+        out[i] = _unit(_mix(_mix(seed + GOLDEN) ^ _mix(total + GOLDEN)))
 
 
 @leaf_kernel
 def _id_uniforms(keys: Keys, seed: np.uint64, out: Floats) -> None:
     for i in range(keys.shape[0]):
-        out[i] = _unit(_chained(_chained(np.uint64(1), seed), keys[i]))
+        out[i] = _unit(_chained(_chained(OF_IDS, seed), keys[i]))
 
 
 @leaf_kernel
 def _trial_keys(numbers: Ints, seed: np.uint64, out: Keys) -> None:
     for t in range(numbers.shape[0]):
-        out[t] = _chained(_chained(np.uint64(2), seed), np.uint64(numbers[t]))
+        out[t] = _chained(_chained(OF_TRIALS, seed), np.uint64(numbers[t]))
 
 
 @part

@@ -40,6 +40,7 @@ __all__ = [
     "Method",
     "Provenance",
     "Thresholds",
+    "checksum_of",
     "fingerprint",
     "read_artifact",
     "write_artifact",
@@ -162,7 +163,7 @@ def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
             "the file would have to name a score that other programs know. Save the rows, and fit again."
         )
     target = Path(path)
-    sealed = msgspec.structs.replace(artifact, checksum=_checksum(artifact))
+    sealed = msgspec.structs.replace(artifact, checksum=checksum_of(artifact))
     content = msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"
     with errors_about(target, "written"), write_whole(target) as stream:
         stream.write(content)
@@ -192,7 +193,8 @@ def fingerprint(data: Logits) -> str:
     return parts.hexdigest()
 
 
-def _checksum(artifact: Artifact) -> str:
+def checksum_of(artifact: Artifact) -> str:
+    """SHA-256 of everything in the document but the checksum itself."""
     return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(artifact, checksum=""))).hexdigest()
 
 
@@ -214,7 +216,7 @@ def _decoded(content: bytes) -> Artifact:
         if head.schema in OLD_SCHEMAS:
             return _translated(content, head.schema)
         artifact = msgspec.json.decode(content, type=Artifact)
-        fits = _checksum(artifact) == artifact.checksum
+        fits = checksum_of(artifact) == artifact.checksum
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
         raise FileFormatError(f"is damaged, or was edited: {reason(error)}.") from None
     if not fits:

@@ -1,0 +1,3 @@
+from .export import OPSETS as OPSETS
+from .export import id_keys as id_keys
+from .export import to_onnx as to_onnx

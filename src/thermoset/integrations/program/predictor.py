@@ -1,0 +1,109 @@
+"""The whole predictor: from logits to label, confidence, probabilities, sets and sizes."""
+
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.core.scores import NeverEmpty
+from thermoset.errors import InputError
+from thermoset.integrations.program.draws import N_LOGITS, check_scheme, u_of_rows
+from thermoset.integrations.program.formulas import Named, form_of
+from thermoset.integrations.program.operations import Array, Operations, Ranking
+from thermoset.integrations.program.sets import Batch, Member, SetProgram
+from thermoset.predictor import TwoTemperaturePredictor
+
+__all__ = ["OUTPUTS", "Outputs", "Program"]
+
+
+_NAN = float("nan")
+
+
+class Outputs(NamedTuple):
+    """What is predicted: label (n,), confidence (n,), probabilities (n, C), sets (n, C) and sizes (n,)."""
+
+    label: Array
+    confidence: Array
+    probabilities: Array
+    sets: Array
+    sizes: Array
+
+
+OUTPUTS = Outputs._fields
+"""The names of the outputs, in order."""
+
+
+class Program:
+    """A fitted predictor as a program.
+
+    Attributes
+    ----------
+    constants : dict of str to ndarray
+        What it looks up: everything that was learnt. An engine keeps these in its own way.
+    draws : bool
+        Whether sets depend on u.
+    n_classes : int
+        Columns of the logits.
+    """
+
+    def __init__(self, predictor: TwoTemperaturePredictor) -> None:
+        if not isinstance(predictor, TwoTemperaturePredictor):
+            raise InputError(
+                f"a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
+                "Load one with TwoTemperaturePredictor.load('predictor.json')."
+            )
+        if not hasattr(predictor, "artifact_"):
+            raise InputError("there is nothing to export: fit the predictor first.")
+        made = predictor.artifact_
+        score = predictor.recipe.score
+        self._form = form_of(score)
+        self.n_classes, self.draws = made.n_classes, made.seed is not None
+        if self.draws:
+            check_scheme(made.scheme)
+        members = [Member(one.temperature, one.thresholds.pairs(), one.classes) for one in made.members]
+        members = members or [Member(made.temperature_sets, made.thresholds.pairs())]
+        compared = score if made.allow_empty else NeverEmpty(score)
+        self._by_class = made.grouping is not None
+        self._parts = [SetProgram(f"sets{m}", one, compared, made.n_classes) for m, one in enumerate(members)]
+        self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
+        if made.seed is not None:
+            self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64)
+        if self._form.ranked:
+            self.constants["first"] = np.arange(made.n_classes)[None] == 0
+            self.constants |= self._form.constants(score, made.n_classes)
+        for part in self._parts:
+            self.constants |= part.constants
+
+    def run(self, ops: Operations, constants: Named, logits: Array, u: Array | None = None) -> Outputs:
+        """Predict. `constants` are those of the program, in the engine; `u` (n, 1) is used instead of the row's own.
+
+        A row that holds NaN or +inf, or nothing but masked classes, has no answer, and an engine cannot refuse it: it
+        gets the label -1, NaN for every probability, and an empty set.
+        """
+        z = ops.float64(logits)
+        top = ops.maximum(z)
+        probabilities = ops.softmax((z - top) * constants["inverse_temperature"])
+        ranking = ops.rank(z, whole=self._by_class) if self._form.ranked else None
+        label = ops.top_label(z) if ranking is None else ops.as_row(ops.columns(ranking.labels, 0, 1))
+        draw: Array = 1.0  # deterministic
+        if self.draws:
+            draw = self._drawn(ops, constants, z, ranking) if u is None else u
+        batch = Batch(z, top, label, ranking, draw)
+        usable = ops.total(probabilities) > 0.0  # one number that is NaN, or infinite, makes them all NaN
+        sets = reduce(or_, (part.run(ops, constants, batch) for part in self._parts)) & usable
+        return Outputs(
+            ops.where(ops.as_row(usable), label, -1),
+            ops.as_row(ops.where(usable, ops.maximum(probabilities), _NAN)),
+            probabilities,
+            sets,
+            ops.count(sets),
+        )
+
+    def _drawn(self, ops: Operations, constants: Named, z: Array, ranking: Ranking | None) -> Array:
+        """u (n, 1) of each row, from the seed."""
+        n_logits = min(N_LOGITS, self.n_classes)
+        largest = ops.largest(z, n_logits) if ranking is None else ops.columns(ranking.logits, 0, n_logits)
+        return u_of_rows(ops, largest, n_logits, constants["seed"])
+

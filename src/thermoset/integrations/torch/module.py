@@ -1,0 +1,115 @@
+"""A fitted predictor as a PyTorch module: the last layer of a model that answers with sets."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from thermoset.errors import InputError
+from thermoset.integrations.program import Program
+from thermoset.integrations.torch.tensors import DEPTH, TensorOperations
+from thermoset.predictor import TwoTemperaturePredictor
+
+__all__ = ["Answers", "SetModule", "to_torch"]
+
+_BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
+
+
+class Answers(NamedTuple):
+    """What the module gives for n rows: the names and the numbers are those of the ONNX graph.
+
+    label : int64 (n,), column of the largest logit; confidence : float64 (n,), its calibrated probability;
+    probabilities : float64 (n, C), at T*; sets : bool (n, C), at T-hat; sizes : int64 (n,).
+    """
+
+    label: Tensor
+    confidence: Tensor
+    probabilities: Tensor
+    sets: Tensor
+    sizes: Tensor
+
+
+class SetModule(nn.Module):
+    """Label, confidence, probabilities and sets from logits; `to_torch` makes one.
+
+    Everything that was learnt is in buffers. Numbers in them stay float64 when the model around the module is cast to
+    half precision, because thresholds need every digit; `to(device)` moves them. Logits of any floating type are widened
+    to float64, which is exact.
+    """
+
+    def __init__(self, predictor: TwoTemperaturePredictor) -> None:
+        super().__init__()
+        self._program = Program(predictor)
+        self.classes = predictor.artifact_.classes
+        self._title = predictor.artifact_.setting.title
+        for name, array in self._program.constants.items():
+            held = array.view(np.int64) if array.dtype == np.uint64 else array
+            self.register_buffer(name, torch.from_numpy(np.array(held)))
+
+    def forward(self, logits: Tensor, u: Tensor | None = None) -> Answers:
+        """Answer for logits (n, C); `u` (n,), numbers in [0, 1], replaces what the seed and the row give."""
+        if logits.ndim != 2 or logits.shape[1] != self._program.n_classes:
+            raise InputError(
+                f"logits must have shape (n, {self._program.n_classes}), with the classes that the predictor was fitted "
+                f"on in the same order; got {tuple(logits.shape)}."
+            )
+        given = None if u is None else u.to(torch.float64).reshape(-1, 1)
+        # What depends on the numbers, or on where they are, a trace cannot follow.
+        traced = torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch.jit.is_tracing()
+        if traced or logits.device.type != "cpu":
+            return self._run(TensorOperations(), logits, given)
+        step = max(1, _BLOCK // self._program.n_classes)
+        starts = range(0, max(len(logits), 1), step)
+        blocks = [
+            self._block(logits[k : k + step], None if given is None else given[k : k + step]) for k in starts
+        ]
+        return blocks[0] if len(blocks) == 1 else Answers(*map(torch.cat, zip(*blocks, strict=True)))
+
+    def _block(self, logits: Tensor, u: Tensor | None) -> Answers:
+        """Answer for a few rows: look at the top of each first, and again at those whose sets reach further down."""
+        ops = TensorOperations(DEPTH if self._program.n_classes > 4 * DEPTH else None)
+        found = self._run(ops, logits, u)
+        if ops.open_rows is not None and bool(ops.open_rows.any()):
+            rows = ops.open_rows.nonzero()[:, 0]
+            again = self._run(TensorOperations(), logits[rows], None if u is None else u[rows])
+            found.sets[rows], found.sizes[rows] = again.sets, again.sizes
+        return found
+
+    def _run(self, ops: TensorOperations, logits: Tensor, u: Tensor | None) -> Answers:
+        return Answers(*self._program.run(ops, dict(self.named_buffers()), logits, u))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SetModule":
+        """Move the buffers as asked, and leave their type alone."""
+
+        def moved(held: Tensor) -> Tensor:
+            changed = fn(held)
+            return changed if changed.dtype == held.dtype else held.to(changed.device)
+
+        super()._apply(moved, recurse)
+        return self
+
+    def extra_repr(self) -> str:
+        """What it does, in short."""
+        return f"n_classes={self._program.n_classes}, {self._title}"
+
+
+def to_torch(predictor: TwoTemperaturePredictor) -> SetModule:
+    """The predictor as a PyTorch module that gives the same sets.
+
+    It can stand behind a model, `nn.Sequential(model, to_torch(predictor))`, and works under `torch.compile` and
+    `torch.export`. A row's answer does not depend on the batch it comes in.
+
+    Examples
+    --------
+    >>> import numpy as np, thermoset as ts, torch
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 5, size=2000)
+    >>> logits = rng.normal(size=(2000, 5)) + 2 * np.eye(5)[labels]
+    >>> predictor = ts.TwoTemperaturePredictor("aps", alpha=0.1).fit(logits, labels)
+    >>> answers = to_torch(predictor)(torch.from_numpy(logits[:100]))
+    >>> bool((answers.sets.numpy() == predictor.predict_set(logits[:100])).all())
+    True
+    """
+    return SetModule(predictor)
