@@ -20,6 +20,7 @@ from thermoset._version import __version__
 from thermoset.cli.check import check
 from thermoset.cli.collect import collect
 from thermoset.cli.demo import demo
+from thermoset.cli.export import export
 from thermoset.cli.output import tell
 from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
@@ -47,7 +48,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, predict, check, report, sweep, theory, study, plan, collect, demo):
+for command in (tune, predict, check, export, report, sweep, theory, study, plan, collect, demo):
     app.command()(command)
 
 

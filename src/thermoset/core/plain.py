@@ -45,8 +45,8 @@ def margin(rows: SortedRows) -> tuple[Floats, Floats]:
     """The largest other probability minus the label's own, as a pair.
 
     With r the mass of all classes but the top one, 1 + value of the top label is r + p_(2), and 1 - value of another is
-    r + p_y: the logs of these resolve values that round to -1 and to 1. Neither mass exceeds 1. Near 1 the value is made
-    of the same mass, so that values and logs never put two labels in different orders.
+    r + p_y: the logs of these resolve values that round to -1 and to 1. Neither mass exceeds 1. Near 1 the value is
+    made of the same mass, so that values and logs never put two labels in different orders.
     """
     top, gaps = rows.probs[:, :1], rows.gaps
     mass = np.cumsum(rows.probs[:, 1:], axis=1)[:, -1:] + rows.probs

@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from onnx import ModelProto, checker, defs, helper
 
 from thermoset._version import __version__
+from thermoset.bounds import whole_number
 from thermoset.core.uniforms import id_keys
 from thermoset.errors import InputError
 from thermoset.integrations.onnx.graphs import TYPES, Graph, GraphOperations, Value
@@ -28,6 +29,7 @@ _SOURCES = ("row", "input", "ids")
 _PREFIX = "thermoset/"
 _LARGEST = 2**31 - 1  # bytes of a model in one file: a limit of Protocol Buffers
 Source = Literal["row", "input", "ids"]
+Shape = list[str | int | None]
 
 
 def to_onnx(
@@ -42,10 +44,10 @@ def to_onnx(
 ) -> ModelProto:
     """The predictor as an ONNX model of standard operators, which gives the same sets in any runtime.
 
-    Input: `logits` (n, C). Outputs: `label` int64 (n,), `confidence` float64 (n,), `probabilities` float64 (n, C) at T*,
-    `sets` bool (n, C) at T-hat, `sizes` int64 (n,). The number of rows is open. All arithmetic is float64, and u comes
-    from the seed and the row inside the graph, as in the library. A row that the library would refuse (NaN, +inf, all
-    classes masked) gets the label -1, NaN probabilities and an empty set.
+    Input: `logits` (n, C), for any number of rows n. Outputs: `label` int64 (n,), `confidence` float64 (n,),
+    `probabilities` float64 (n, C) at T*, `sets` bool (n, C) at T-hat, `sizes` int64 (n,). All arithmetic is float64,
+    and u comes from the seed and the row inside the graph, as in the library. A row that the library would refuse (NaN,
+    +inf, all classes masked) gets the label -1, NaN probabilities and an empty set.
 
     Parameters
     ----------
@@ -63,9 +65,8 @@ def to_onnx(
     dtype : "float32", "float64" or "float16", optional
         The type of the input; float32 by default. With `after` it is what the classifier gives.
     u : "row", "input" or "ids"
-        Where u comes from: the row itself; a further input `u`, float64 (n,); or ids, by a further input `id_keys`, uint64
-        (n,), made with `thermoset.integrations.onnx.id_keys`. Scores without u, and deterministic ones, have no such
-        input.
+        Where u comes from: the row itself; a further input `u`, float64 (n,); or ids, by a further input `id_keys`,
+        uint64 (n,), made with `thermoset.integrations.onnx.id_keys`. A predictor that draws no u has no such input.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
     """The graph by itself."""
     graph = Graph(program.constants, _PREFIX)
     ops = GraphOperations(graph, program.n_classes)
-    inputs = {"logits": (Value(graph, "logits", dtype), ["n", program.n_classes])}
+    inputs: dict[str, tuple[Value, Shape]] = {"logits": (Value(graph, "logits", dtype), ["n", program.n_classes])}
     u = None
     if program.draws and source == "input":
         inputs["u"] = Value(graph, "u", "float64"), ["n"]
@@ -109,7 +110,7 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
     found = program.run(ops, graph, inputs["logits"][0], u)
     for name, value in zip(OUTPUTS, found, strict=True):
         graph.name(value, name)
-    shapes: dict[str, list[Any]] = {name: ["n"] for name in OUTPUTS}
+    shapes: dict[str, Shape] = {name: ["n"] for name in OUTPUTS}
     shapes["probabilities"] = shapes["sets"] = ["n", program.n_classes]
     outputs = [
         helper.make_tensor_value_info(name, TYPES[value.dtype], shapes[name])
@@ -149,9 +150,7 @@ def _opset(asked: int | None, before: Before | None) -> int:
     newest = min(OPSETS[-1], defs.onnx_opset_version())
     if asked is None:
         return OPSETS[0] if before is None else min(max(before.opset, OPSETS[0]), newest)
-    if isinstance(asked, bool) or not isinstance(asked, int) or not OPSETS[0] <= asked <= newest:
-        raise InputError(f"opset must be a whole number from {OPSETS[0]} to {newest}; got {quoted(asked)}. Leave it out.")
-    return asked
+    return whole_number(asked, "opset", OPSETS[0], newest, "Leave it out.")
 
 
 def _dtype(asked: str | None, before: Before | None) -> str:

@@ -16,9 +16,11 @@ from thermoset.quoting import quoted, reason
 
 __all__ = ["Before", "read_before"]
 
-_FLOATS = {number: name for name, number in TYPES.items() if "float" in name}
-_NOT_LOGITS = ("Softmax", "Sigmoid", "HardSigmoid")
+_FLOATS: dict[int, str] = {number: name for name, number in TYPES.items() if "float" in name}
+_PROBABILITIES = ("Softmax", "Sigmoid", "HardSigmoid")
+_PASSING = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout")  # numbers stay what they are
 _PREFIX = "classifier/"
+_OPTION = "logits='NAME' in Python, --logits NAME on the command line"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,7 @@ def read_before(given: FilePath | ModelProto, named: str | None, n_classes: int)
 def _loaded(path: Path) -> ModelProto:
     with errors_about(path):
         try:
-            model = onnx.load(path)
+            model = onnx.load(path, format="protobuf")  # whatever its name ends in
             onnx.checker.check_model(model)
         except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
             raise FileFormatError(f"is not an ONNX model, or damaged ({reason(error)}).") from None
@@ -71,28 +73,30 @@ def _loaded(path: Path) -> ModelProto:
 
 
 def _found(model: ModelProto, n_classes: int) -> ValueInfoProto:
-    fitting = [value for value in model.graph.output if _could_be(value, n_classes)]
+    fitting: list[ValueInfoProto] = [value for value in model.graph.output if _could_be(value, n_classes)]
     called = [value for value in fitting if value.name == "logits"] or fitting
-    if len(called) == 1:
+    if len(called) == 1 and "prob" not in called[0].name.lower():
         return called[0]
     shown = ", ".join(f"{quoted(value.name)} {_shape_text(value)}" for value in model.graph.output)
-    which = "several outputs" if fitting else "no output"
+    which = "it is not clear which output" if fitting else "no output"
     raise InputError(
-        f"{which} of the model can be logits of {n_classes} classes: it has {shown}. Name one with logits=, or an inner "
-        "value that holds them."
+        f"{which} of the model holds the logits of {n_classes} classes: it has {shown}. Name the output, or the inner "
+        f"value, that does: {_OPTION}."
     )
 
 
 def _named_output(model: ModelProto, name: str) -> ValueInfoProto:
     """An output by name; an inner value becomes an output."""
-    for value in model.graph.output:
-        if value.name == name:
-            return value
-    inferred = shape_inference.infer_shapes(model)
-    for value in inferred.graph.value_info:
-        if value.name == name:
-            return model.graph.output.add(name=name, type=value.type)
-    shown = ", ".join(quoted(value.name) for value in model.graph.output)
+    known: dict[str, ValueInfoProto] = {value.name: value for value in model.graph.output}
+    if name in known:
+        return known[name]
+    inner: dict[str, ValueInfoProto] = {
+        value.name: value for value in shape_inference.infer_shapes(model).graph.value_info
+    }
+    if name in inner:
+        model.graph.output.append(inner[name])
+        return inner[name]
+    shown = ", ".join(map(quoted, known))
     raise InputError(f"the model has no output {quoted(name)}; it has {shown}.")
 
 
@@ -100,15 +104,23 @@ def _check(model: ModelProto, value: ValueInfoProto, n_classes: int) -> None:
     """Refuse what cannot be logits of the predictor's classes."""
     if not _could_be(value, n_classes):
         raise InputError(
-            f"output {quoted(value.name)} of the model is {_shape_text(value)}; the predictor needs floating-point logits "
-            f"of shape (n, {n_classes})."
+            f"output {quoted(value.name)} of the model is {_shape_text(value)}; the predictor needs floating-point "
+            f"logits of shape (n, {n_classes})."
         )
-    made_by = next((node.op_type for node in model.graph.node if value.name in node.output), "")
-    if made_by in _NOT_LOGITS:
+    made_by = _maker(model, value.name)
+    if made_by in _PROBABILITIES:
         raise InputError(
-            f"output {quoted(value.name)} of the model comes out of a {made_by}: those are probabilities, and the predictor "
-            "takes the logits before them. Name that value with logits=."
+            f"output {quoted(value.name)} of the model comes out of a {made_by}: those are probabilities, and the "
+            f"predictor takes the logits before them. Name the value that holds those: {_OPTION}."
         )
+
+
+def _maker(model: ModelProto, name: str) -> str:
+    """The operator that a value comes from, seen through those that change nothing."""
+    made_by = {output: node for node in model.graph.node for output in node.output}
+    while name in made_by and made_by[name].op_type in _PASSING:
+        name = made_by[name].input[0]
+    return made_by[name].op_type if name in made_by else ""
 
 
 def _could_be(value: ValueInfoProto, n_classes: int) -> bool:

@@ -29,7 +29,7 @@ def check_scheme(given: int) -> None:
 
 
 def u_of_rows(ops: Operations, largest: Array, n_logits: int, seed: Array) -> Array:
-    """u (n, 1) from the seed and the `n_logits` largest logits of each row, (n, n_logits)."""
+    """U (n, 1) from the seed and the `n_logits` largest logits of each row, (n, n_logits)."""
     state = _chained(ops, ops.key_constant(_OF_ROWS), seed)
     top = ops.columns(largest, 0, 1)
     for place in range(1, N_LOGITS):
@@ -39,7 +39,7 @@ def u_of_rows(ops: Operations, largest: Array, n_logits: int, seed: Array) -> Ar
 
 
 def u_of_ids(ops: Operations, id_keys: Array, seed: Array) -> Array:
-    """u (n, 1) from the seed and the keys of ids, (n, 1)."""
+    """U (n, 1) from the seed and the keys of ids, (n, 1)."""
     start = _chained(ops, ops.key_constant(_OF_IDS), seed)
     return _unit(ops, _chained(ops, start, id_keys))
 

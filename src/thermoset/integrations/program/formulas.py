@@ -1,11 +1,11 @@
 """Every score of the registry as array operations, and how such a score is compared with a threshold.
 
 A score is a pair (value, refine), as in `core.formulas`. Engines round differently, so values are compared with room
-for the rounding error (`band_of`): below that a label is in, above it out, and in between `refine` decides, with room of
-its own. At low temperatures values saturate and refinements decide nearly everything; they are logarithms of masses that
-underflow. But the threshold's own refinement r is known beforehand: weights scaled by e**r (in steps, see `Scale`) add
-up to something near 1 exactly where it matters. What then overflows or underflows is far from the threshold, and on the
-right side of it.
+for the rounding error (`band_of`): below that a label is in, above it out, and in between `refine` decides, with room
+of its own. At low temperatures values saturate and refinements decide nearly everything; they are logarithms of masses
+that underflow. But the threshold's own refinement r is known beforehand: weights scaled by e**r (in steps, see `Scale`)
+add up to something near 1 exactly where it matters. What then overflows or underflows is far from the threshold, and on
+the right side of it.
 
 To export a score: write its `Form` and a line in `FORMS`. The parity tests collect it.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.formulas import Formula, rounding
-from thermoset.core.scores import SCORES, RAPS, SAPS, NeverEmpty, Score
+from thermoset.core.scores import RAPS, SAPS, SCORES, NeverEmpty, Score
 from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import InputError
 from thermoset.integrations.program.operations import Array, Operations

@@ -102,8 +102,7 @@ class Program:
         )
 
     def _drawn(self, ops: Operations, constants: Named, z: Array, ranking: Ranking | None) -> Array:
-        """u (n, 1) of each row, from the seed."""
+        """U (n, 1) of each row, from the seed."""
         n_logits = min(N_LOGITS, self.n_classes)
         largest = ops.largest(z, n_logits) if ranking is None else ops.columns(ranking.logits, 0, n_logits)
         return u_of_rows(ops, largest, n_logits, constants["seed"])
-

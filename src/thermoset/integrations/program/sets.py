@@ -70,8 +70,7 @@ class SetProgram:
         rows = self._rows(ops, constants, batch)
         inside = self._within(ops, constants, rows, batch)
         if self._form.value is not None:
-            by_rank = {name: ops.by_rank(constants[name], batch.ranking) for name in self._form.needs}
-            value = self._form.value(ops, rows, by_rank)
+            value = self._form.value(ops, rows, self._by_rank(ops, constants, batch))
             low, high = (self._of_label(ops, constants, name, batch) for name in ("low", "high"))
             inside = (value < low) | ((value <= high) & inside)
         inside = inside & ~(logits == _MASKED)
@@ -92,6 +91,12 @@ class SetProgram:
         weights = self._weights(ops, constants, gaps, 0.0, batch)
         total = ops.total(weights.own) if weights.beyond is None else ops.total(weights.own) + weights.beyond
         return Rows(gaps, weights, total, first, batch.u)
+
+    def _by_rank(self, ops: Operations, constants: Named, batch: Batch) -> Named:
+        """What the score's formula looks up by rank."""
+        if batch.ranking is None:
+            return {}
+        return {name: ops.by_rank(constants[name], batch.ranking) for name in self._form.needs}
 
     def _gaps(self, ops: Operations, constants: Named, logits: Array, batch: Batch) -> Array:
         """Log weights: (z - max z) / T. Far below the top a class is unlikely, but only a masked one impossible."""

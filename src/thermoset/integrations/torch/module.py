@@ -1,18 +1,22 @@
 """A fitted predictor as a PyTorch module: the last layer of a model that answers with sets."""
 
+import io
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree
 
 from thermoset.errors import InputError
 from thermoset.integrations.program import Program
 from thermoset.integrations.torch.tensors import DEPTH, TensorOperations
+from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.quoting import quoted
 
-__all__ = ["Answers", "SetModule", "to_torch"]
+__all__ = ["Answers", "SetModule", "save_torch", "to_torch"]
 
 _BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
 
@@ -31,12 +35,17 @@ class Answers(NamedTuple):
     sizes: Tensor
 
 
-class SetModule(nn.Module):
+# `torch.export.save` writes the structure of what a module returns by this name.
+_pytree._register_namedtuple(Answers, serialized_type_name="thermoset.integrations.torch.Answers")
+
+
+class SetModule(nn.Module):  # type: ignore[misc]
     """Label, confidence, probabilities and sets from logits; `to_torch` makes one.
 
-    Everything that was learnt is in buffers. Numbers in them stay float64 when the model around the module is cast to
-    half precision, because thresholds need every digit; `to(device)` moves them. Logits of any floating type are widened
-    to float64, which is exact.
+    Everything that was learnt is in buffers. `to(device)` moves them; they stay float64 when the model around the
+    module is cast to half precision, because thresholds need every digit. Logits of any floating type are widened to
+    float64, which is exact. A row with NaN or +inf, or with all classes masked, gets the label -1, NaN probabilities
+    and an empty set.
     """
 
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
@@ -52,8 +61,8 @@ class SetModule(nn.Module):
         """Answer for logits (n, C); `u` (n,), numbers in [0, 1], replaces what the seed and the row give."""
         if logits.ndim != 2 or logits.shape[1] != self._program.n_classes:
             raise InputError(
-                f"logits must have shape (n, {self._program.n_classes}), with the classes that the predictor was fitted "
-                f"on in the same order; got {tuple(logits.shape)}."
+                f"logits must have shape (n, {self._program.n_classes}): one column for each class that the predictor "
+                f"was fitted on, in the same order; got {tuple(logits.shape)}."
             )
         given = None if u is None else u.to(torch.float64).reshape(-1, 1)
         # What depends on the numbers, or on where they are, a trace cannot follow.
@@ -62,9 +71,7 @@ class SetModule(nn.Module):
             return self._run(TensorOperations(), logits, given)
         step = max(1, _BLOCK // self._program.n_classes)
         starts = range(0, max(len(logits), 1), step)
-        blocks = [
-            self._block(logits[k : k + step], None if given is None else given[k : k + step]) for k in starts
-        ]
+        blocks = [self._block(logits[k : k + step], None if given is None else given[k : k + step]) for k in starts]
         return blocks[0] if len(blocks) == 1 else Answers(*map(torch.cat, zip(*blocks, strict=True)))
 
     def _block(self, logits: Tensor, u: Tensor | None) -> Answers:
@@ -113,3 +120,34 @@ def to_torch(predictor: TwoTemperaturePredictor) -> SetModule:
     True
     """
     return SetModule(predictor)
+
+
+class _Named(nn.Module):  # type: ignore[misc]
+    """A module whose answers are a dict: what a file can hold without a class of ours."""
+
+    def __init__(self, module: SetModule) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, logits: Tensor) -> dict[str, Tensor]:
+        """Answer for logits (n, C)."""
+        found: dict[str, Tensor] = self.module(logits)._asdict()
+        return found
+
+
+def save_torch(predictor: TwoTemperaturePredictor, path: FilePath, *, dtype: str = "float32") -> None:
+    """Write the predictor as a program of `torch.export`, which runs without thermoset.
+
+    `torch.export.load(path).module()(logits)` gives a dict of tensors by the names of `Answers`, for logits of the one
+    type that `dtype` names. The file appears whole or not at all.
+    """
+    target, module = as_path(path), _Named(to_torch(predictor)).eval()
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
+        raise InputError(f"dtype must be a floating type of torch such as 'float32'; got {quoted(dtype)}.")
+    example = torch.zeros(2, predictor.artifact_.n_classes, dtype=kind)
+    exported = torch.export.export(module, (example,), dynamic_shapes={"logits": {0: torch.export.Dim("n")}})
+    content = io.BytesIO()
+    torch.export.save(exported, content)
+    with errors_about(target, "written"), write_whole(target) as stream:
+        stream.write(content.getbuffer())

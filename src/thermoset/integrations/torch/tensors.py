@@ -1,7 +1,7 @@
 """The operations of a predictor's program on PyTorch tensors.
 
-Keys are int64, because PyTorch has next to no arithmetic for uint64: sums and products wrap around to the same bits, and
-shifts to the right are masked.
+Keys are int64, because PyTorch has next to no arithmetic for uint64: sums and products wrap around to the same bits,
+and shifts to the right are masked.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ from thermoset.integrations.program.operations import Ranking
 __all__ = ["DEPTH", "TensorOperations"]
 
 DEPTH = 64
-"""Ranks that are looked at first: most sets are smaller, and PyTorch takes five times as long to sort a row of 1,000."""
+"""Ranks that are looked at first: most sets are smaller, and to sort a row of 1,000 takes five times as long."""
 
 
 class TensorOperations:
@@ -117,7 +117,7 @@ class TensorOperations:
         return whole.to(torch.int64)
 
     def xor(self, one: Tensor | int, other: Tensor | int) -> Tensor:
-        return one ^ other  # type: ignore[return-value]  # one of the two is a tensor
+        return one ^ other  # one of the two is a tensor
 
     def shift(self, key: Tensor, bits: int) -> Tensor:
         return (key >> bits) & _ones(64 - bits)
