@@ -1,0 +1,126 @@
+"""A predictor as a program: every score has a form, and u has the library's bits in every engine."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from engines import session
+from exports import predictor_at
+from law import generated
+from parts import require
+from thermoset import RAPS, SCORES, TwoTemperaturePredictor
+from thermoset.core.scores import PlainScore
+from thermoset.core.sources import ranked
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
+from thermoset.errors import InputError
+from thermoset.integrations.program import Program
+from thermoset.integrations.program.draws import u_of_rows
+from thermoset.integrations.program.formulas import FORMS, band_of, cut_of, form_of
+
+LOGITS = generated(800, 5)
+
+
+def test_every_score_of_the_registry_has_a_form():
+    assert set(FORMS) == {score.name for score in SCORES.values()}
+
+
+def test_a_score_of_ones_own_has_none():
+    class Mine(RAPS):
+        """Looks like RAPS, and may compute anything."""
+
+    class Plain(PlainScore):
+        name = "lac"
+
+    for score in (Mine(), Plain()):
+        with pytest.raises(InputError, match="cannot be exported; those of thermoset can: lac, aps"):
+            form_of(score)
+
+
+def test_the_room_for_rounding_is_that_of_a_sum_of_shares_and_steps():
+    # 4e-16 (C + 64)(1 + step C): RAPS adds a penalty of .01 at each of 10 ranks
+    assert band_of(SCORES["aps"], 10) == pytest.approx(4e-16 * 74)
+    assert band_of(SCORES["raps"], 10) == pytest.approx(4e-16 * 74 * 1.1)
+
+
+def test_scales_follow_the_refinements_of_thresholds():
+    value = np.array([0.9, 1.0, 1.0, np.inf])
+    refine = np.array([2.0, 700.0, 1300.0, np.inf])
+    cut = cut_of(ScorePairs(value, refine), SCORES["aps"], 4)
+    assert [scale.exponent for scale in cut.scales] == [0.0, 500.0, 1000.0]
+    assert np.array([scale.here for scale in cut.scales]).sum(axis=0).tolist() == [1, 1, 1, 1]
+    assert cut.infinite.tolist() == [False, False, False, True]
+    one, two, three = cut.scales  # each compares at least e**-500 at its own classes
+    assert one.floor[0] == pytest.approx(np.exp(-2))
+    assert two.floor[1] == pytest.approx(np.exp(-200))
+    assert three.floor[2] == pytest.approx(np.exp(-300))
+
+
+ROWS = st.integers(2, 7).flatmap(
+    lambda c: arrays(
+        np.float64,
+        st.tuples(st.integers(1, 6), st.just(c)),
+        elements=st.one_of(
+            st.floats(-1e3, 1e3), st.just(-np.inf), st.sampled_from([0.0, -0.0, 1e-300, 1e300, -1e300, 0.5])
+        ),
+    )
+)
+
+
+def whole(rows):
+    rows[np.isneginf(rows).all(axis=1), 0] = 0.0
+    return rows
+
+
+def library_u(rows, seed):
+    return Randomness(seed).block(ranked(rows), slice(0, len(rows)))
+
+
+@given(ROWS.map(whole), st.sampled_from([0, 1, 2**63, 2**64 - 1]))
+def test_torch_draws_the_bits_of_the_library(rows, seed):
+    torch = require("torch", "torch")
+    from thermoset.integrations.torch.tensors import TensorOperations, signed
+
+    ops, n_logits = TensorOperations(), min(4, rows.shape[1])
+    largest = ops.largest(torch.from_numpy(rows), n_logits)
+    found = u_of_rows(ops, largest, n_logits, torch.tensor([[signed(seed)]]))
+    assert found[:, 0].tolist() == library_u(rows, seed).tolist()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 50])
+@pytest.mark.parametrize("seed", [0, 2**63 + 5])
+def test_a_graph_draws_the_bits_of_the_library(n_classes, seed):
+    onnx = require("onnx", "onnx")
+    from thermoset.integrations.onnx.graphs import TYPES, Graph, GraphOperations, Value
+
+    graph = Graph({"seed": np.array([[seed]], dtype=np.uint64)}, "")
+    ops, n_logits = GraphOperations(graph, n_classes), min(4, n_classes)
+    logits = Value(graph, "logits", "float64")
+    graph.name(u_of_rows(ops, ops.largest(logits, n_logits), n_logits, graph["seed"]), "u")
+    nodes, constants = graph.needed(["u"])
+    sides = [onnx.helper.make_tensor_value_info(name, TYPES["float64"], ["n", None]) for name in ("logits", "u")]
+    body = onnx.helper.make_graph(nodes, "draws", sides[:1], sides[1:], constants)
+    model = onnx.helper.make_model(body, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    rng = np.random.default_rng(n_classes)
+    rows = rng.normal(size=(5000, n_classes)) * 10.0 ** rng.integers(-3, 12, size=(5000, 1))
+    rows[rng.random(rows.shape) < 0.2] = -np.inf
+    rows = whole(np.where(rng.random(rows.shape) < 0.1, 0.0, rows))
+    (found,) = session(model).run(["u"], {"logits": rows})
+    np.testing.assert_array_equal(found[:, 0], library_u(rows, seed))
+
+
+def test_only_what_draws_has_a_seed():
+    assert Program(predictor_at(1.0, *LOGITS, method="aps")).draws
+    for recipe in ({"method": "lac"}, {"method": "aps", "randomized": False}):
+        program = Program(predictor_at(1.0, *LOGITS, **recipe))
+        assert not program.draws
+        assert "seed" not in program.constants
+
+
+def test_what_is_no_fitted_predictor_is_refused():
+    with pytest.raises(InputError, match="fit the predictor first"):
+        Program(TwoTemperaturePredictor())
+    with pytest.raises(InputError, match="a fitted TwoTemperaturePredictor can be exported; got str"):
+        Program("predictor.json")
