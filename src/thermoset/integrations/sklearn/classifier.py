@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -154,11 +154,13 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             Temperatures and threshold count every row once.
         """
         self._check_parameters(fit_params)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if self._is_prefit:
             made = fit_prefit(self, X, y, groups, ids)
         else:
-            X, y = indexable(X, column_or_1d(y, warn=True))
+            X, y = indexable(X, y)
             if len(y) < 2:
                 raise InputError(f"fit needs rows for folds and for the threshold; got {len(y)} sample.")
             fit = fit_cross if self.conformal == "cross" else fit_split

@@ -6,7 +6,6 @@ model fitted without its fold, label y enters the set of x if
     #{ i : s_i < s(x, y) under the model fitted without the fold of i }  <  (1 - alpha)(n + 1).
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -18,11 +17,11 @@ from thermoset.calibration import TemperatureScaler
 from thermoset.conformal import Scoring
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.general import label_scores, score_matrix
-from thermoset.core.levels import conformal_rank, rows_needed
+from thermoset.core.levels import conformal_rank
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
-from thermoset.errors import CoverageWarning, InputError
+from thermoset.errors import InputError
 from thermoset.integrations.sklearn.folds import Fold
 from thermoset.tuning import Choice, choose
 
@@ -90,13 +89,6 @@ def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = N
         scoring.randomness(None, len(data), ids),
     )
     rank = conformal_rank(len(data), choice.setting.alpha)
-    if rank > len(data):
-        warnings.warn(
-            f"alpha={choice.setting.alpha} needs at least {rows_needed(choice.setting.alpha)} rows; got {len(data)}. "
-            f"Every set will hold all {data.n_classes} classes: add rows or raise alpha.",
-            CoverageWarning,
-            stacklevel=4,
-        )
     numbers = _ordered(pairs)
     return CrossSets(tuple(np.sort(numbers[fold.test]) for fold in folds), scoring, rank, best, choice)
 

@@ -8,12 +8,13 @@ from sklearn.utils import _safe_indexing
 
 from thermoset.bounds import checked_seed
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.levels import exact_level
 from thermoset.core.uniforms import checked_ids
 from thermoset.data import split_indices
 from thermoset.errors import InputError
 from thermoset.integrations.sklearn.cross import CrossSets, Wanted, cross_sets
 from thermoset.integrations.sklearn.folds import TrainingRows, fold_models, folds_of, out_of_fold
-from thermoset.integrations.sklearn.responses import Reader, Response, respond
+from thermoset.integrations.sklearn.responses import Reader, Response, label_columns, respond
 from thermoset.predictor import TwoTemperaturePredictor
 
 __all__ = ["Fitted", "fit_cross", "fit_prefit", "fit_split"]
@@ -54,7 +55,7 @@ def _predictor(asked: Any) -> TwoTemperaturePredictor:
 
 
 def _reader(asked: Any, response: Response) -> Reader:
-    return Reader(response.classes, None if asked.floor is None else float(asked.floor))
+    return Reader(response.classes, None if asked.floor is None else float(exact_level(asked.floor, "floor")))
 
 
 def fit_prefit(asked: Any, X: Any, y: Any, groups: Any, ids: Any) -> Fitted:
@@ -78,8 +79,8 @@ def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
     estimator = known.fitted(asked.estimator)
     response = respond(estimator, fresh.X, asked.response)
     reader = _reader(asked, response)
-    hint = "They were held out, and no other row has their class: add rows of it, or drop it."
-    conformal = reader.scored(response.values, fresh.y, hint)
+    label_columns(rows.y, reader.classes, "They were held out, and no other row has their class: add rows of it.")
+    conformal = reader.scored(response.values, fresh.y)
     folds = folds_of(asked.cv, known, seed, stratified=True)
     models = fold_models(asked.estimator, known, folds, asked.n_jobs)
     calibration = reader.scored(out_of_fold(models, known, folds, response.name, reader), known.y)

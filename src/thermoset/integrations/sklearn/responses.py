@@ -67,9 +67,9 @@ class Reader(NamedTuple):
         names = [str(label) for label in self.classes.tolist()]
         return Logits(_floored(values, self.floor), classes=names)
 
-    def scored(self, values: Values, y: object, hint: str = "") -> Scored:
-        """Rows with their labels; `hint` is for labels that are not among the classes."""
-        labels = label_columns(y, self.classes, hint)
+    def scored(self, values: Values, y: object) -> Scored:
+        """Rows with their labels."""
+        labels = label_columns(y, self.classes)
         if len(labels) != len(values):
             raise InputError(f"y must have one label for each of {len(values)} rows; got {len(labels)}.")
         zero = int(np.count_nonzero(np.isneginf(values[np.arange(len(labels)), labels])))
@@ -115,9 +115,10 @@ def _classes(estimator: Any) -> NDArray[Any]:
         raise NotFittedError(f"{name} is not fitted: it has no classes_. Fit it first, or pass cv=5 to have it fitted.")
     if isinstance(classes, list) or np.ndim(classes) != 1:
         raise InputError(f"{name} has several outputs; a set is for one. Pass a classifier of one output.")
-    if len(classes) < 2:
-        raise InputError(f"{name} knows one class only, {quoted(classes[0])}; sets need two classes or more.")
-    return np.asarray(classes)
+    known = np.asarray(classes)
+    if len(known) < 2:
+        raise InputError(f"{name} knows one class only, {quoted(known.tolist()[0])}; sets need two classes or more.")
+    return known
 
 
 def _candidates(estimator: Any, asked: str, n_classes: int) -> Iterator[str]:
@@ -171,7 +172,7 @@ def _floored(values: Values, floor: float | None) -> Values:
 
 
 def label_columns(y: object, classes: NDArray[Any], hint: str = "") -> NDArray[np.int64]:
-    """The column of each label.
+    """The column of each label; `hint` says what to do about labels that have none.
 
     >>> label_columns([10, 30], np.array([10, 20, 30]))
     array([0, 2])
