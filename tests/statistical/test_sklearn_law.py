@@ -29,7 +29,7 @@ def test_a_forest_with_many_zeros_follows_the_law():
     zero = forest.predict_proba(X) == 0
     assert zero.mean() > 0.3
     assert zero[np.arange(1200), columns].mean() > 0.02
-    for _ in range(100):
+    for _ in range(70):
         rows = rng.permutation(1200)
         fit, new = rows[:200], rows[200:]
         model = SetClassifier(forest, "aps", prefer="small", cv="prefit").fit(X[fit], y[fit], ids=fit.tolist())
@@ -46,7 +46,7 @@ def gaussians(n_rows, rng):
 def test_rows_held_out_from_folds_follow_the_law():
     X, y = gaussians(20_000, np.random.default_rng(0))
     rng, hits = np.random.default_rng(1), []
-    for seed in range(100):
+    for seed in range(70):
         rows = rng.permutation(len(X))
         fit, new = rows[:180], rows[180:2180]
         model = SetClassifier(GaussianNB(), "lac", prefer="small", cv=3, held_out=80, random_state=seed)
@@ -56,7 +56,7 @@ def test_rows_held_out_from_folds_follow_the_law():
 
 def test_cross_conformal_sets_cover_more_than_the_bound_and_about_the_level():
     rng, coverage = np.random.default_rng(2), []
-    for seed in range(60):
+    for seed in range(40):
         (X, y), (new, truth) = gaussians(100, rng), gaussians(1000, rng)
         model = SetClassifier(GaussianNB(), "lac", 0.2, "small", cv=5, conformal="cross", random_state=seed)
         coverage.append(model.fit(X, y).predict_set(new)[np.arange(1000), truth].mean())
