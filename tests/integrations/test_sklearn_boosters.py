@@ -24,7 +24,7 @@ def test_sets_are_those_of_the_raw_scores(booster):
     model, raw_scores = booster
     model.fit(X[TRAIN], Y[TRAIN])
     sets = quick(model).fit(X[FIT], Y[FIT])
-    assert sets.response_ in ("decision_function", "predict_proba")  # LightGBM has the former since 4.7
+    assert sets.response_ in ("decision_function", "predict_proba")  # LightGBM has the former
     raw = raw_scores(model, X[NEW]).astype(np.float64)
     logits = sets.logits(X[NEW]).logits
     np.testing.assert_allclose(softmax(logits, axis=1), softmax(raw, axis=1), rtol=1e-4, atol=1e-7)

@@ -117,3 +117,11 @@ def test_what_cross_conformal_sets_cannot_do():
 def test_too_few_rows_for_a_level_are_refused():
     with pytest.raises(InputError, match=r"alpha=0\.02 needs at least 98 calibration rows; got 83"):
         quick(GaussianNB(), cv=2, conformal="cross", alpha=0.02).fit(SMALL, LABELS)
+
+
+def test_a_fold_that_has_seen_one_class_alone():
+    y = np.concatenate([np.tile([0, 1, 0, 1, 1], 10), np.ones(10, int)])
+    cv = [(np.arange(50, 60), np.arange(50)), (np.arange(50), np.arange(50, 60))]
+    model = quick(GaussianNB(), cv=cv, conformal="cross", alpha=0.4).fit(X[:60], y)
+    assert [one.classes_.tolist() for one in model.fold_estimators_] == [[1], [0, 1]]
+    assert model.zero_labels_ == 20

@@ -199,3 +199,14 @@ def test_folds_side_by_side():
     with parallel_config("threading"):  # processes take seconds to start
         two = quick(GaussianNB(), cv=2, n_jobs=2).fit(X[FIT], Y[FIT])
     assert one.predictor_.artifact_ == two.predictor_.artifact_
+
+
+@pytest.mark.parametrize("given", [{"alpha": 2}, {"prefer": "smallest"}, {"method": "apps"}, {"cv": "five"}], ids=str)
+@pytest.mark.parametrize("conformal", ["split", "cross"])
+def test_parameters_are_checked_before_anything_is_fitted(given, conformal):
+    class Never(GaussianNB):
+        def fit(self, X, y):
+            raise AssertionError("fitted")
+
+    with pytest.raises(InputError, match=next(iter(given))):
+        quick(Never(), **{"cv": 2, "conformal": conformal} | given).fit(X[FIT], Y[FIT])

@@ -21,7 +21,6 @@ from thermoset.core.levels import conformal_rank
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
-from thermoset.errors import InputError
 from thermoset.integrations.sklearn.folds import Fold
 from thermoset.tuning import Choice, choose
 
@@ -74,10 +73,6 @@ class Wanted(NamedTuple):
 def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = None) -> CrossSets:
     """Both temperatures and the scores of all rows, from their out-of-fold logits."""
     recipe = wanted.recipe
-    if recipe.grouping is not None:
-        raise InputError(
-            f"conformal='cross' has one rule for all classes; got grouping={recipe.grouping!r}. Use conformal='split'."
-        )
     best = float(TemperatureScaler(wanted.objective).fit(data).temperature_)
     choice = choose(data, recipe, prefer=wanted.prefer, calibrated=best, n_conformal=len(data))
     scoring = Scoring.of(recipe, choice.temperature)

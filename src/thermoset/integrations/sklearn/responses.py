@@ -115,10 +115,7 @@ def _classes(estimator: Any) -> NDArray[Any]:
         raise NotFittedError(f"{name} is not fitted: it has no classes_. Fit it first, or pass cv=5 to have it fitted.")
     if isinstance(classes, list) or np.ndim(classes) != 1:
         raise InputError(f"{name} has several outputs; a set is for one. Pass a classifier of one output.")
-    known = np.asarray(classes)
-    if len(known) < 2:
-        raise InputError(f"{name} knows one class only, {quoted(known.tolist()[0])}; sets need two classes or more.")
-    return known
+    return np.asarray(classes)
 
 
 def _candidates(estimator: Any, asked: str, n_classes: int) -> Iterator[str]:
