@@ -1,5 +1,5 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv, once, and again when pyproject.toml changes.
-# STRICT=1 also installs what is heavy (torch, chromium) and makes a missing part a failure instead of a skip.
+# STRICT=1 also installs what is heavy (torch, XGBoost, chromium) and makes a missing part a failure instead of a skip.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 comma := ,
-HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-chromium)
+HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.boosting $(VENV)/.with-chromium)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-oldest fuzz check bench docs clean format
@@ -24,7 +24,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp for each extra of pyproject.toml: a target installs what it needs and no more.
-EXTRAS := plot report test check docs bench
+EXTRAS := plot report test check docs bench boosting
 $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
@@ -37,9 +37,9 @@ $(VENV)/.with-torch: | $(BIN)/python
 # Every dependency at exactly the lower bound in pyproject.toml, the build's included.
 $(OLDEST)/.installed: pyproject.toml tools/oldest.py $(if $(HEAVY),$(VENV)/.with-chromium)
 	$(PYTHON) -m venv --clear $(OLDEST)
-	$(OLDEST)/bin/python tools/oldest.py test torch > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python tools/oldest.py test torch boosting > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt hatchling editables
-	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --no-build-isolation --editable '.[test$(if $(HEAVY),$(comma)torch)]'
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --no-build-isolation --editable '.[test$(if $(HEAVY),$(comma)torch$(comma)boosting)]'
 	@touch $@
 
 $(VENV)/.with-chromium: tools/chromium.sh | $(BIN)/python

@@ -45,6 +45,7 @@ __getattr__, __dir__, __all__ = _attach(
             "FileFormatError",
             "InputError",
             "MissingExtraError",
+            "ZeroProbabilityWarning",
         ],
         "io": ["load", "save"],
         "metrics": ["plan"],

@@ -33,5 +33,9 @@ class BudgetWarning(UserWarning):
     """No temperature keeps the budget that was asked for; the closest was taken."""
 
 
+class ZeroProbabilityWarning(UserWarning):
+    """A classifier gives probability zero to the true label of so many rows that sets must hold such labels."""
+
+
 class CacheWarning(UserWarning):
     """Compiled code was damaged or cannot be kept; it is compiled again, which costs time and nothing else."""

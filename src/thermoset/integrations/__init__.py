@@ -2,4 +2,4 @@
 
 from lazy_loader import attach as _attach
 
-__getattr__, __dir__, __all__ = _attach(__name__, submodules=["images", "models", "torch"])
+__getattr__, __dir__, __all__ = _attach(__name__, submodules=["images", "models", "sklearn", "torch"])

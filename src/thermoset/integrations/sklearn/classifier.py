@@ -1,0 +1,342 @@
+"""A classifier with prediction sets, in scikit-learn's grammar."""
+
+import warnings
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import assert_all_finite, get_tags, indexable
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from thermoset.calibration import confidence_at, probabilities
+from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.scores import ScoreLike
+from thermoset.data import Logits
+from thermoset.data.splits import Part
+from thermoset.errors import InputError, ZeroProbabilityWarning
+from thermoset.integrations.sklearn.cross import CrossSets
+from thermoset.integrations.sklearn.fitting import Fitted, fit_cross, fit_prefit, fit_split
+from thermoset.integrations.sklearn.folds import TrainingRows
+from thermoset.integrations.sklearn.promises import cross_promise, split_promise
+from thermoset.integrations.sklearn.responses import check_response, respond
+from thermoset.monitor.checking import CheckReport, check
+from thermoset.predictor import Prediction, TwoTemperaturePredictor
+from thermoset.quoting import quoted
+
+__all__ = ["SetClassifier"]
+
+CONFORMAL = ("split", "cross")
+
+
+class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Calibrated probabilities and prediction sets for any classifier that gives scores or probabilities.
+
+    The scores of the classifier are read as logits; a `TwoTemperaturePredictor` makes of them probabilities with T* and
+    sets with T-hat. Class labels are those of the classifier, in the order of its `classes_`.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Anything with `classes_` and one of `decision_function`, `predict_log_proba`, `predict_proba`: scikit-learn's
+        classifiers, pipelines and searches, LightGBM, XGBoost, or your own.
+    method, alpha, prefer, objective, randomized, allow_empty, grouping, selection, calibration_fraction
+        As in `TwoTemperaturePredictor`. `calibration_fraction` is for `cv="prefit"`.
+    cv : "prefit", a number of folds, or a splitter
+        "prefit": the estimator is fitted already, on other rows than those of `fit`, which choose the temperatures and
+        set the threshold. Folds: the estimator is fitted here, and out-of-fold scores choose the temperatures.
+    conformal : "split" or "cross"
+        What sets the threshold when there are folds. "split": a held-out part of the rows, drawn at random; coverage is
+        exact. "cross": all rows (CV+), judged by the model that has not seen them; no row is lost, and the promise is
+        weaker: see `promise_`.
+    held_out : float or int
+        The part, or number, of rows that set the threshold when there are folds and `conformal="split"`.
+    response : "auto", "decision_function", "predict_log_proba" or "predict_proba"
+        The method that gives the scores. "auto" takes the first of these that has one column for each class, or one
+        column z for two classes, which is read as the logits (0, z).
+    floor : float or None
+        What stands for a probability of exactly zero, as forests and neighbours give: this probability, or half of the
+        row's smallest other one where that is less. None masks such classes; a label that is masked is then an error.
+    n_jobs : int or None
+        Processes that fit the folds, as in scikit-learn.
+    random_state : int
+        Seed of the splits and of the randomised sets.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The one that predicts: as given, or fitted on the rows that were not held out.
+    classes_, n_features_in_, feature_names_in_
+        Those of `estimator_`.
+    predictor_ : TwoTemperaturePredictor
+        Probabilities and sets from the scores: what can be saved and exported. Cross-conformal sets have none.
+    fold_estimators_ : list of classifiers
+        With `conformal="cross"`, the models that the sets come from.
+    response_ : str
+        The method that gives the scores.
+    promise_ : str
+        The guarantee that is in force.
+    temperature_, temperature_sets_, choice_
+        T*, T-hat, and why it was chosen.
+    zero_labels_ : int
+        Rows whose own label had probability zero, among those that set temperatures and threshold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from thermoset.integrations.sklearn import SetClassifier
+    >>> iris = load_iris()
+    >>> X, y = iris.data[:, :2], iris.target_names[iris.target]
+    >>> model = SetClassifier(LogisticRegression(), "lac", cv=5, held_out=0.4).fit(X[::2], y[::2])
+    >>> [str(flower) for flower in model.predict_set_labels(X[101:102])[0]]
+    ['versicolor']
+    >>> model.predict_set(X[1::2]).shape, model.classes_.tolist()
+    ((75, 3), ['setosa', 'versicolor', 'virginica'])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        method: ScoreLike = "raps",
+        alpha: Alpha = 0.1,
+        prefer: str | float = "even",
+        cv: Any = "prefit",
+        objective: Literal["nll", "ece"] = "nll",
+        randomized: bool = True,
+        allow_empty: bool = True,
+        grouping: str | None = None,
+        random_state: int = 0,
+        *,
+        conformal: Literal["split", "cross"] = "split",
+        held_out: Part = 0.2,
+        selection: Literal["calibration", "paper", "full"] = "calibration",
+        calibration_fraction: Alpha = 0.5,
+        response: str = "auto",
+        floor: float | None = 0.01,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.alpha = alpha
+        self.prefer = prefer
+        self.cv = cv
+        self.objective = objective
+        self.randomized = randomized
+        self.allow_empty = allow_empty
+        self.grouping = grouping
+        self.random_state = random_state
+        self.conformal = conformal
+        self.held_out = held_out
+        self.selection = selection
+        self.calibration_fraction = calibration_fraction
+        self.response = response
+        self.floor = floor
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, ids: Any = None, **fit_params: Any) -> "SetClassifier":
+        """Choose the temperatures and set the threshold; with folds, fit the estimator too.
+
+        Parameters
+        ----------
+        X, y
+            Rows as the estimator takes them, and their labels.
+        groups : one value for each row
+            Rows of a group stay together in every split: rows of one patient or camera are not independent.
+        ids : one whole number or text for each row
+            u then comes from the seed and the id; see `ConformalClassifier.fit`. Coverage is exact also where rows have
+            equal scores, as those of forests and neighbours do. Prediction then needs ids too.
+        **fit_params
+            For `estimator.fit`, such as `sample_weight`; values with one entry for each row are split with the rows.
+            Temperatures and threshold count every row once.
+        """
+        self._check_parameters(fit_params)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        if self._is_prefit:
+            made = fit_prefit(self, X, y, groups, ids)
+        else:
+            X, y = indexable(X, y)
+            if len(y) < 2:
+                raise InputError(f"fit needs rows for folds and for the threshold; got {len(y)} sample.")
+            fit = fit_cross if self.conformal == "cross" else fit_split
+            made = fit(self, TrainingRows(X, y, groups, fit_params), ids)
+        self._keyed = ids is not None
+        self._adopt(made)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most likely class of each row, as a label of `classes_`."""
+        top = self.logits(X).logits.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[top]
+        return labels
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Calibrated probabilities, (n, C), in the order of `classes_`: softmax at T*."""
+        data = self.logits(X)
+        return probabilities(data, self.temperature_)
+
+    def predict_set(self, X: Any, *, ids: Any = None) -> NDArray[np.bool_]:
+        """Sets as booleans, (n, C), in the order of `classes_`; `ids` if `fit` had them."""
+        return self._sets(X, self.logits(X), ids)
+
+    def predict_set_labels(self, X: Any, *, ids: Any = None) -> list[NDArray[Any]]:
+        """The labels in each row's set, in the order of `classes_`."""
+        return self._labels_in(self.predict_set(X, ids=ids))
+
+    def predict_records(self, X: Any, *, ids: Any = None) -> list[Prediction]:
+        """Label, confidence and set of each row, for people and JSON."""
+        data = self.logits(X)
+        labels = self.classes_[data.logits.argmax(axis=1)].tolist()
+        confidence = confidence_at(data, self.temperature_).tolist()
+        members = [tuple(some.tolist()) for some in self._labels_in(self._sets(X, data, ids))]
+        return [Prediction(*answer) for answer in zip(labels, confidence, members, strict=True)]
+
+    def set_sizes(self, X: Any, *, ids: Any = None) -> NDArray[np.int64]:
+        """Number of labels in each row's set, (n,)."""
+        made = self._made
+        if isinstance(made, TwoTemperaturePredictor):
+            return made.set_sizes(self.logits(X), ids=self._checked_ids(ids))
+        sizes: NDArray[np.int64] = self.predict_set(X, ids=ids).sum(axis=1)
+        return sizes
+
+    def check(self, X: Any, y: Any, *, ids: Any = None, fail_on: str | Iterable[str] = ()) -> CheckReport:
+        """Whether fresh labelled rows agree with what was promised; see `monitor.checking.check`."""
+        made = self._made
+        if isinstance(made, CrossSets):
+            raise InputError(
+                "check compares coverage with its exact law, and cross-conformal sets have none: promise_ is a lower "
+                "bound. Use conformal='split'."
+            )
+        data = self.logits(X, y)
+        labels = data.require_labels("check")
+        sets, probs = self._sets(X, data, ids), probabilities(data, self.temperature_)
+        return check(sets, probs, labels, made.promise, fail_on=fail_on, class_names=data.classes)
+
+    def logits(self, X: Any, y: Any = None) -> Logits:
+        """The scores of `estimator_` as `Logits`, with the names of the classes: what `predictor_` takes.
+
+        `y` adds labels, for `predictor_.recalibrate` and the report.
+        """
+        check_is_fitted(self)
+        values = self._fitted.reader.columns(respond(self.estimator_, X, self.response_))
+        if y is None:
+            return self._fitted.reader.data(values)
+        return self._fitted.reader.scored(values, y).data
+
+    @property
+    def predictor_(self) -> TwoTemperaturePredictor:
+        """Probabilities and sets from logits; it can be saved and exported."""
+        made = self._made
+        if isinstance(made, TwoTemperaturePredictor):
+            return made
+        raise AttributeError(
+            "conformal='cross' has no predictor_: its sets need the models of all folds, and cannot be saved or "
+            "exported as one predictor. Use conformal='split'."
+        )
+
+    @property
+    def fold_estimators_(self) -> list[Any]:
+        """The models that cross-conformal sets come from."""
+        if isinstance(self._made, CrossSets):
+            return list(self._fitted.models)
+        raise AttributeError("fold_estimators_ are there for conformal='cross' alone.")
+
+    @property
+    def promise_(self) -> str:
+        """The guarantee that is in force, in words."""
+        made = self._made
+        if isinstance(made, CrossSets):
+            return cross_promise(made.n_rows, len(made.scores), made.choice_.alpha)
+        return split_promise(made)
+
+    def __sklearn_clone__(self) -> "SetClassifier":
+        """A copy that is not fitted; with "prefit" it keeps the fitted estimator, which a plain clone would lose."""
+        params = self.get_params(deep=False)
+        kept = {"estimator"} if self._is_prefit and hasattr(self.estimator, "classes_") else set()
+        copies = {name: value if name in kept else clone(value, safe=False) for name, value in params.items()}
+        copy = type(self)(**copies)
+        if hasattr(self, "_metadata_request"):
+            copy._metadata_request = deepcopy(self._metadata_request)
+        return copy
+
+    def __sklearn_tags__(self) -> Any:
+        """Those of a classifier that takes the input of the estimator."""
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    @property
+    def _is_prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == "prefit"
+
+    @property
+    def _made(self) -> TwoTemperaturePredictor | CrossSets:
+        """What makes the sets; before `fit` an error, which is an AttributeError too."""
+        check_is_fitted(self)
+        return self._fitted.sets
+
+    def _check_parameters(self, fit_params: dict[str, Any]) -> None:
+        """Refuse what cannot work, before the work; the predictor checks what it shares with this."""
+        check_response(self.response)
+        if self.floor is not None:
+            exact_level(self.floor, "floor", "0.01")
+        if self.conformal not in CONFORMAL:
+            raise InputError(f"conformal must be 'split' or 'cross'; got {quoted(self.conformal)}.")
+        if not self._is_prefit:
+            if self.selection == "full":
+                raise InputError("selection='full' needs rows that the estimator was not fitted on: use cv='prefit'.")
+            return
+        if self.conformal == "cross":
+            raise InputError("conformal='cross' needs folds, and cv='prefit' has none. Try cv=5.")
+        if fit_params:
+            raise InputError(f"cv='prefit' fits no estimator, so {quoted(next(iter(fit_params)))} has nowhere to go.")
+
+    def _adopt(self, made: Fitted) -> None:
+        """Take over what was fitted."""
+        self._fitted = made
+        self.estimator_, self.response_, self.zero_labels_ = made.estimator, made.response, made.zero_labels
+        self.classes_ = made.reader.classes
+        self.temperature_, self.temperature_sets_ = made.sets.temperature_, made.sets.temperature_sets_
+        self.choice_ = made.sets.choice_
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(made.estimator, name):
+                setattr(self, name, getattr(made.estimator, name))
+        share = made.zero_labels / made.n_scored
+        if share > exact_level(self.alpha):
+            warnings.warn(
+                f"the estimator gave probability zero to the label of {made.zero_labels} of {made.n_scored} rows "
+                f"({share:.0%}, more than alpha={self.alpha}): sets must hold labels that it does not rank. "
+                "Use one that gives every class a probability (more trees, larger leaves, more neighbours).",
+                ZeroProbabilityWarning,
+                stacklevel=3,
+            )
+
+    def _checked_ids(self, ids: Any) -> Any:
+        """Ids in prediction as in `fit`: rows whose u is drawn in two ways are not exchangeable where scores tie."""
+        if (ids is not None) != self._keyed:
+            had, do = ("ids", "Pass ids= here too.") if self._keyed else ("no ids", "Leave them out, or fit with ids.")
+            raise InputError(f"fit had {had}, and prediction must draw u in the same way. {do}")
+        return ids
+
+    def _sets(self, X: Any, data: Logits, ids: Any) -> NDArray[np.bool_]:
+        """Sets of rows whose logits by `estimator_` are known."""
+        made, keys = self._fitted.sets, self._checked_ids(ids)
+        if not isinstance(made, CrossSets):
+            return made.predict_set(data, ids=keys)
+        reader = self._fitted.reader
+        by_model = [reader.data(reader.columns(respond(one, X, self.response_))) for one in self._fitted.models]
+        sets = made.sets(by_model, keys)
+        if not self.allow_empty:  # the folds may have different top labels; a label more does coverage no harm
+            sets[np.arange(len(sets)), data.logits.argmax(axis=1)] = True
+        return sets
+
+    def _labels_in(self, sets: NDArray[np.bool_]) -> list[NDArray[Any]]:
+        rows, columns = np.nonzero(sets)
+        return np.split(self.classes_[columns], np.searchsorted(rows, np.arange(1, len(sets))))

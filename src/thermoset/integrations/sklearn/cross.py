@@ -1,0 +1,95 @@
+"""Cross-conformal sets: every row sets the threshold, judged by a model that has not seen it.
+
+The rule of CV+ for classification (Romano, Sesia and Candès 2020; Vovk 2015): with s_i the score of row i under the
+model fitted without its fold, label y enters the set of x if
+
+    #{ i : s_i < s(x, y) under the model fitted without the fold of i }  <  (1 - alpha)(n + 1).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.calibration import TemperatureScaler
+from thermoset.conformal import Scoring
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.general import label_scores, score_matrix
+from thermoset.core.levels import conformal_rank
+from thermoset.core.sources import ArrayRows
+from thermoset.core.thresholds import ScorePairs
+from thermoset.data import Logits
+from thermoset.integrations.sklearn.folds import Fold
+from thermoset.tuning import Choice, choose
+
+__all__ = ["CrossSets", "Wanted", "cross_sets"]
+
+
+@dataclass(frozen=True)
+class CrossSets:
+    """What makes cross-conformal sets, but for the models: the label scores of each fold, in rising order.
+
+    `rank` is k = ceil((n + 1)(1 - alpha)): a label enters while fewer than k of the n scores lie below its own.
+    """
+
+    scores: tuple[NDArray[np.complex128], ...]
+    scoring: Scoring
+    rank: int
+    temperature_: float
+    choice_: Choice
+
+    @property
+    def temperature_sets_(self) -> float:
+        """T-hat; this and the others have the names that a predictor gives them."""
+        return self.scoring.temperature
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows decide."""
+        return sum(map(len, self.scores))
+
+    def sets(self, by_model: Sequence[Logits], ids: Any = None) -> NDArray[np.bool_]:
+        """Sets (n, C) from the logits that each fold's model gives the rows."""
+        below = np.zeros(by_model[0].logits.shape, dtype=np.int64)
+        for scores, data in zip(self.scores, by_model, strict=True):
+            own = self.scoring
+            found = score_matrix(
+                ArrayRows(data.logits), own.score, own.temperature, own.randomness(None, len(data), ids)
+            )
+            below += np.searchsorted(scores, _ordered(found), side="left")
+        return below < self.rank
+
+
+class Wanted(NamedTuple):
+    """What temperatures are chosen for; see `TwoTemperaturePredictor`."""
+
+    recipe: Recipe
+    prefer: str | float
+    objective: Literal["nll", "ece"]
+
+
+def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = None) -> CrossSets:
+    """Both temperatures and the scores of all rows, from their out-of-fold logits."""
+    recipe = wanted.recipe
+    best = float(TemperatureScaler(wanted.objective).fit(data).temperature_)
+    choice = choose(data, recipe, prefer=wanted.prefer, calibrated=best, n_conformal=len(data))
+    scoring = Scoring.of(recipe, choice.temperature)
+    (pairs,) = label_scores(
+        ArrayRows(data.logits),
+        data.require_labels("cross-conformal sets"),
+        scoring.score,
+        [scoring.temperature],
+        scoring.randomness(None, len(data), ids),
+    )
+    rank = conformal_rank(len(data), choice.setting.alpha)
+    numbers = _ordered(pairs)
+    return CrossSets(tuple(np.sort(numbers[fold.test]) for fold in folds), scoring, rank, best, choice)
+
+
+def _ordered(pairs: ScorePairs) -> NDArray[np.complex128]:
+    """Pairs (value, refine) as complex numbers, which NumPy sorts and searches in the order of pairs."""
+    numbers = np.empty(pairs.value.shape, dtype=np.complex128)
+    numbers.real, numbers.imag = pairs.value, pairs.refine
+    return numbers

@@ -1,0 +1,125 @@
+"""The three ways to fit: a fitted classifier, folds with a held-out part, folds alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+
+from thermoset.bounds import checked_seed
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.levels import exact_level
+from thermoset.core.uniforms import checked_ids
+from thermoset.data import split_indices
+from thermoset.errors import InputError
+from thermoset.integrations.sklearn.cross import CrossSets, Wanted, cross_sets
+from thermoset.integrations.sklearn.folds import TrainingRows, fold_models, folds_of, out_of_fold
+from thermoset.integrations.sklearn.responses import Reader, label_columns, respond
+from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.quoting import quoted
+from thermoset.tuning import read_preference
+
+__all__ = ["Fitted", "fit_cross", "fit_prefit", "fit_split"]
+
+_OF_PREDICTOR = (
+    "method",
+    "alpha",
+    "prefer",
+    "objective",
+    "randomized",
+    "allow_empty",
+    "grouping",
+    "random_state",
+    "selection",
+    "calibration_fraction",
+)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The classifier that predicts, how its scores are read, and what makes sets of them.
+
+    `models` are those of the folds where the sets come from them. `zero_labels` of `n_scored` rows have a label of
+    probability zero.
+    """
+
+    estimator: Any
+    response: str
+    reader: Reader
+    sets: TwoTemperaturePredictor | CrossSets
+    zero_labels: int
+    n_scored: int
+    models: tuple[Any, ...] = ()
+
+
+def _predictor(asked: Any) -> TwoTemperaturePredictor:
+    """The predictor to be fitted; its parameters are checked here, before classifiers are fitted."""
+    predictor = TwoTemperaturePredictor(**{name: getattr(asked, name) for name in _OF_PREDICTOR})
+    _, _ = read_preference(predictor.prefer), predictor.recipes
+    return predictor
+
+
+def _reader(asked: Any, classes: NDArray[Any]) -> Reader:
+    if len(classes) < 2:
+        known = quoted(classes.tolist()[0])
+        raise InputError(f"the estimator knows one class only, {known}; sets need two classes or more.")
+    return Reader(classes, None if asked.floor is None else float(exact_level(asked.floor, "floor")))
+
+
+def fit_prefit(asked: Any, X: Any, y: Any, groups: Any, ids: Any) -> Fitted:
+    """Temperatures and threshold from the scores of all rows, by a classifier that was fitted on others."""
+    predictor, response = _predictor(asked), respond(asked.estimator, X, asked.response)
+    reader = _reader(asked, response.classes)
+    scored = reader.scored(response.values, y)
+    predictor.fit(scored.data, groups=groups, ids=ids)
+    return Fitted(asked.estimator, response.name, reader, predictor, scored.zero_labels, len(scored.data))
+
+
+def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
+    """The threshold from rows held out at random; everything else from the rest."""
+    predictor, seed = _predictor(asked), checked_seed(asked.random_state)
+    held, rest = split_indices(len(rows.y), asked.held_out, random_state=seed, groups=rows.groups)
+    keys = None
+    if ids is not None:
+        checked_ids(ids, len(rows.y))
+        keys = np.array(ids, dtype=object)[held]
+    known, fresh = rows.take(rest), rows.take(held)
+    folds = folds_of(asked.cv, known, seed, stratified=True)
+    estimator = known.fitted(asked.estimator)
+    response = respond(estimator, fresh.X, asked.response)
+    reader = _reader(asked, response.classes)
+    label_columns(rows.y, reader.classes, "They were held out, and no other row has their class: add rows of it.")
+    conformal = reader.scored(response.values, fresh.y)
+    models = fold_models(asked.estimator, known, folds, asked.n_jobs)
+    calibration = reader.scored(out_of_fold(models, known, folds, response.name, reader), known.y)
+    predictor.fit_split(calibration.data, conformal.data, ids=keys)
+    zeros = calibration.zero_labels + conformal.zero_labels
+    return Fitted(estimator, response.name, reader, predictor, zeros, len(rows.y))
+
+
+def fit_cross(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
+    """Temperatures and cross-conformal sets from the out-of-fold scores of all rows."""
+    wanted = _one_rule(asked)
+    if ids is not None:
+        checked_ids(ids, len(rows.y))
+    # Plain folds: the theorem wants them drawn without a look at the labels.
+    folds = folds_of(asked.cv, rows, wanted.recipe.random_state, stratified=False)
+    estimator = rows.fitted(asked.estimator)
+    models = fold_models(asked.estimator, rows, folds, asked.n_jobs)
+    response = respond(models[0], _safe_indexing(rows.X, folds[0].test), asked.response)
+    reader = _reader(asked, np.asarray(estimator.classes_))
+    scored = reader.scored(out_of_fold(models, rows, folds, response.name, reader), rows.y)
+    sets = cross_sets(scored.data, folds, wanted, ids)
+    return Fitted(estimator, response.name, reader, sets, scored.zero_labels, len(rows.y), tuple(models))
+
+
+def _one_rule(asked: Any) -> Wanted:
+    """What cross-conformal sets are made for: one method, and one rule for all classes."""
+    if asked.method == "auto" or asked.grouping is not None or asked.selection != "calibration":
+        raise InputError(
+            "conformal='cross' has one rule for all classes and one method to choose a temperature for: name one, and "
+            "leave grouping and selection out; or use conformal='split'."
+        )
+    _predictor(asked)
+    return Wanted(Recipe.of(asked), asked.prefer, asked.objective)

@@ -1,0 +1,61 @@
+"""What is promised of the sets, in a sentence."""
+
+from fractions import Fraction
+
+from thermoset.conformal.groupings import resolve_grouping
+from thermoset.core.levels import Alpha, conformal_rank, exact_level
+from thermoset.predictor import TwoTemperaturePredictor
+
+__all__ = ["cross_bound", "cross_promise", "split_promise"]
+
+
+def split_promise(predictor: TwoTemperaturePredictor) -> str:
+    """The promise of sets whose threshold comes from rows that the model was not fitted on."""
+    made, promise = predictor.artifact_, predictor.promise
+    level = f"{promise.promised:.6g}"
+    if made.provenance.selection == "paper" and not made.provenance.recalibrated:
+        return (
+            f"A set holds the true label with a probability of about {level}. Nothing is proven: selection='paper' "
+            "chose the temperature with the rows that set the threshold."
+        )
+    grouping = resolve_grouping(made.grouping)
+    if grouping is not None:
+        return (
+            f"Among new rows of each {grouping.unit} like those of fit, a set holds the true label with probability at "
+            f"least {level}."
+        )
+    n, where = made.provenance.conformal_rows, "Among new rows like those of fit, a set holds the true label"
+    if not promise.exact:
+        return f"{where} with probability at least {level}."
+    k = conformal_rank(n, made.alpha)
+    return (
+        f"{where} with probability {k / (n + 1):.6g} = {k}/{n + 1}, from {n} rows that set the threshold: "
+        "exactly where no two scores are equal, and at least that where some are."
+    )
+
+
+def cross_bound(n_rows: int, n_folds: int, alpha: Alpha) -> float:
+    """The coverage that CV+ promises for n rows in K equal folds.
+
+    1 - 2 alpha - min{ 2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1) } (Barber et al. 2021, theorem 4; Romano, Sesia and
+    Candès 2020 for classification), and never below 0.
+
+    >>> cross_bound(100, 100, 0.1)  # leave one out: 1 - 2 alpha
+    0.8
+    >>> round(cross_bound(1000, 5, 0.1), 6)  # 0.8 - min(1.6 / 201, 0.995 / 6)
+    0.79204
+    """
+    n, folds = Fraction(n_rows), Fraction(n_folds)
+    slack = min(2 * (1 - 1 / folds) / (n / folds + 1), (1 - folds / n) / (folds + 1))
+    return max(0.0, float(1 - 2 * exact_level(alpha) - slack))
+
+
+def cross_promise(n_rows: int, n_folds: int, alpha: Alpha) -> str:
+    """The promise of cross-conformal sets."""
+    bound, level = cross_bound(n_rows, n_folds, alpha), float(1 - exact_level(alpha))
+    return (
+        f"Among new rows like those of fit, a set holds the true label with probability at least {bound:.4g}, and in "
+        f"practice about {level:.6g}: cross-conformal sets (CV+) from {n_rows} rows in {n_folds} random folds of equal "
+        "size. The theorem takes the temperatures as given; here they were chosen from the same rows, two numbers that "
+        "it does not cover."
+    )

@@ -1,0 +1,188 @@
+"""What a classifier puts out, read as logits in the order of its classes."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import column_or_1d
+
+from thermoset.data import Logits
+from thermoset.errors import InputError
+from thermoset.quoting import quoted, reason
+
+__all__ = ["RESPONSES", "Reader", "Response", "Scored", "check_response", "label_columns", "respond"]
+
+RESPONSES = ("decision_function", "predict_log_proba", "predict_proba")
+"""Methods that give scores, in the order in which "auto" looks for them: logits first, probabilities last."""
+
+Values = NDArray[Any]
+
+
+class Response(NamedTuple):
+    """Scores of rows, (n, C) in the order of `classes`; -inf where a probability is zero."""
+
+    name: str
+    values: Values
+    classes: NDArray[Any]
+
+
+class Scored(NamedTuple):
+    """Rows as logits, and how many of them have a label that the classifier gave probability zero."""
+
+    data: Logits
+    zero_labels: int
+
+
+class Reader(NamedTuple):
+    """How scores become logits: which classes have which column, and what stands for a probability of zero.
+
+    A zero becomes the probability `floor`, or half of the row's smallest other probability where that is less, so that
+    it stays below every label that got a vote. That is a fixed function of the row, which is all that coverage needs.
+    `floor=None` keeps zeros: such classes are masked.
+
+    >>> reader = Reader(np.array(["ant", "bee", "cow"]), floor=0.01)
+    >>> rows = np.log([[0.96, 0.04, 1.0], [0.992, 0.008, 1.0]]) + [0, 0, -np.inf]
+    >>> np.exp(reader.data(rows).logits).round(6).tolist()
+    [[0.96, 0.04, 0.01], [0.992, 0.008, 0.004]]
+    """
+
+    classes: NDArray[Any]
+    floor: float | None
+
+    def columns(self, response: Response) -> Values:
+        """Scores in the order of all classes; -inf for those that the estimator has not seen."""
+        if np.array_equal(response.classes, self.classes):
+            return response.values
+        own = label_columns(response.classes, self.classes)
+        values = np.full((len(response.values), len(self.classes)), -np.inf, dtype=response.values.dtype)
+        values[:, own] = response.values
+        return values
+
+    def data(self, values: Values) -> Logits:
+        """Rows without labels."""
+        names = [str(label) for label in self.classes.tolist()]
+        return Logits(_floored(values, self.floor), classes=names)
+
+    def scored(self, values: Values, y: object) -> Scored:
+        """Rows with their labels."""
+        labels = label_columns(y, self.classes)
+        if len(labels) != len(values):
+            raise InputError(f"y must have one label for each of {len(values)} rows; got {len(labels)}.")
+        zero = int(np.count_nonzero(np.isneginf(values[np.arange(len(labels)), labels])))
+        rows = self.data(values)
+        return Scored(Logits(rows.logits, labels, rows.classes), zero)
+
+
+def check_response(response: object) -> None:
+    """Refuse what names no method."""
+    if response not in ("auto", *RESPONSES):
+        known = ", ".join(map(repr, RESPONSES))
+        raise InputError(f"response must be 'auto', {known}; got {quoted(response)}.")
+
+
+def respond(estimator: Any, X: Any, asked: str) -> Response:
+    """Scores of rows by the method that was asked for, or by the first that "auto" finds.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"])
+    >>> found = respond(model, [[1.5]], "auto")  # two classes, one column z: the logits are (0, z)
+    >>> found.name, found.classes.tolist(), abs(found.values).round(3).tolist()
+    ('decision_function', ['no', 'yes'], [[0.0, 0.0]])
+    """
+    classes, refused = _classes(estimator), ""
+    for name in _candidates(estimator, asked, len(classes)):
+        with np.errstate(divide="ignore"):  # forests take the logarithm of zero here
+            raw = getattr(estimator, name)(X)
+        values = _as_columns(name, _array(raw, name), len(classes))
+        if values is not None:
+            return Response(name, values, classes)
+        refused = f" {name} gave shape {np.shape(raw)} for {len(classes)} classes."
+    wanted = f"{RESPONSES[0]}, {RESPONSES[1]} or {RESPONSES[2]}" if asked == "auto" else asked
+    raise InputError(
+        f"{type(estimator).__name__} must have {wanted} with one column for each class, and has not.{refused} "
+        "Pass a classifier that gives a score for every class."
+    )
+
+
+def _classes(estimator: Any) -> NDArray[Any]:
+    name = type(estimator).__name__
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        raise NotFittedError(f"{name} is not fitted: it has no classes_. Fit it first, or pass cv=5 to have it fitted.")
+    if isinstance(classes, list) or np.ndim(classes) != 1:
+        raise InputError(f"{name} has several outputs; a set is for one. Pass a classifier of one output.")
+    return np.asarray(classes)
+
+
+def _candidates(estimator: Any, asked: str, n_classes: int) -> Iterator[str]:
+    """The methods to try; not scores of pairs of classes, which for three classes have as many columns as classes."""
+    for name in RESPONSES if asked == "auto" else (asked,):
+        pairs = name == "decision_function" and n_classes > 2 and _scores_pairs(estimator)
+        if hasattr(estimator, name) and not pairs:
+            yield name
+
+
+def _scores_pairs(estimator: Any) -> bool:
+    """Whether `decision_function` is one-versus-one, which support vector machines do when told to."""
+    while True:
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        else:
+            return getattr(estimator, "decision_function_shape", None) == "ovo"
+
+
+def _array(raw: Any, name: str) -> Values:
+    try:
+        values = np.asarray(raw)
+    except ValueError as error:
+        raise InputError(f"{name} gave no array of one row for each row of X ({reason(error)}).") from None
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+
+def _as_columns(name: str, values: Values, n_classes: int) -> Values | None:
+    """Scores with a column for each class; None if they have other columns."""
+    if n_classes == 2 and values.ndim in (1, 2) and values.size == len(values) and name != "predict_log_proba":
+        second = values.reshape(-1)  # one column is for the second class
+        first = np.zeros_like(second) if name == "decision_function" else 1 - second
+        values = np.column_stack([first, second])
+    if values.ndim != 2 or values.shape[1] != n_classes:
+        return None
+    return Logits.from_probabilities(values).logits if name == "predict_proba" else values
+
+
+def _floored(values: Values, floor: float | None) -> Values:
+    zero = np.isneginf(values)
+    if floor is None or not zero.any():
+        return values
+    least = np.where(zero, np.inf, values).min(axis=1)
+    total = logsumexp(values, axis=1)
+    stand_in = np.minimum(total + np.log(floor), least - np.log(2))
+    return np.where(zero, stand_in[:, None], values).astype(values.dtype)
+
+
+def label_columns(y: object, classes: NDArray[Any], hint: str = "") -> NDArray[np.int64]:
+    """The column of each label; `hint` says what to do about labels that have none.
+
+    >>> label_columns([10, 30], np.array([10, 20, 30]))
+    array([0, 2])
+    """
+    given = column_or_1d(y, warn=True).tolist()
+    column = {label: i for i, label in enumerate(classes.tolist())}
+    found = np.array([column.get(label, -1) for label in given], dtype=np.int64)
+    unknown = np.flatnonzero(found < 0)
+    if unknown.size:
+        row = int(unknown[0])
+        shown = ", ".join(map(quoted, classes.tolist()[:5])) + (", ..." if len(classes) > 5 else "")
+        raise InputError(
+            f"y[{row}] is {quoted(given[row])}, which is not one of the {len(classes)} classes of the estimator "
+            f"({shown}); {unknown.size} such row(s). {hint or 'Drop them, or fit the estimator on all classes.'}"
+        )
+    return found
