@@ -216,14 +216,16 @@ def test_behind_a_classifier(predictor, opset, dtype, tmp_path):
     onnx.save(before, tmp_path / "model.onnx")
     x = X.astype(dtype)
     model = to_onnx(predictor, tmp_path / "joined.onnx", after=tmp_path / "model.onnx")
-    assert [value.name for value in model.graph.output][0] == "logits", "what the classifier gave is still given"
+    assert model.graph.output[0].name == "logits", "what the classifier gave is still given"
     assert_joined((tmp_path / "joined.onnx").read_bytes(), predictor, logits_of(before, x), x)
     assert before.graph.output[0].name == "logits"
 
 
 def test_the_only_output_that_can_be_logits_is_found(predictor):
     before, _, _ = classifier(output="out7")
-    assert_joined(to_onnx(predictor, after=before), predictor, logits_of(before, X.astype("f4"), "out7"), X.astype("f4"))
+    assert_joined(
+        to_onnx(predictor, after=before), predictor, logits_of(before, X.astype("f4"), "out7"), X.astype("f4")
+    )
 
 
 def test_names_that_clash_are_told_apart(predictor):
@@ -251,7 +253,10 @@ def test_an_output_called_probabilities_is_not_taken_for_logits(predictor):
 @pytest.mark.parametrize(
     ("made", "because"),
     [
-        ({"n_classes": 5}, r"no output of the model holds the logits of 6 classes: it has 'logits' \(float, shape \(n, 5"),
+        (
+            {"n_classes": 5},
+            r"no output of the model holds the logits of 6 classes: it has 'logits' \(float, shape \(n, 5",
+        ),
         ({"shape": ("n", 5)}, "no output of the model"),
     ],
 )
@@ -264,7 +269,7 @@ def test_several_outputs_need_a_name(predictor):
     before, _, _ = classifier(output="one")
     before.graph.node.append(helper.make_node("Neg", ["one"], ["two"]))
     before.graph.output.append(helper.make_tensor_value_info("two", TensorProto.FLOAT, ["n", N_CLASSES]))
-    with pytest.raises(InputError, match="'one'.*'two'.*Name the output"):
+    with pytest.raises(InputError, match=r"'one'.*'two'.*Name the output"):
         to_onnx(predictor, after=before)
     x = X.astype("f4")
     assert_joined(to_onnx(predictor, after=before, logits="two"), predictor, -logits_of(before, x, "one"), x)
@@ -274,11 +279,16 @@ def test_several_outputs_need_a_name(predictor):
 
 def test_files_that_are_no_model(predictor, tmp_path):
     good = to_onnx(predictor).SerializeToString()
-    for name, content in {"empty": b"", "text": b"{}", "cut": good[: len(good) // 2], "noise": bytes(range(256))}.items():
+    for name, content in {
+        "empty": b"",
+        "text": b"{}",
+        "cut": good[: len(good) // 2],
+        "noise": bytes(range(256)),
+    }.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=f"{name}: is not an ONNX model, or damaged"):
             to_onnx(predictor, tmp_path / "out.onnx", after=tmp_path / name)
-    with pytest.raises(InputError, match="does not exist|No such file|not found"):
+    with pytest.raises(InputError, match=r"none.onnx: does not exist"):
         to_onnx(predictor, tmp_path / "out.onnx", after=tmp_path / "none.onnx")
     assert not (tmp_path / "out.onnx").exists()
 
@@ -309,7 +319,9 @@ def bare_python(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    done = subprocess.run([python, "-m", "pip", "install", "-q", "onnxruntime", "numpy"], capture_output=True, text=True)
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "-q", "onnxruntime", "numpy"], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         missing(f"onnxruntime cannot be installed into a new environment: {done.stderr[-300:]}")
     return python

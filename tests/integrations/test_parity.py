@@ -1,8 +1,10 @@
-"""What an export answers is what the library answers: 0 differing sets, but for scores within rounding of the threshold.
+"""An export answers what the library answers: 0 differing sets, but for scores within rounding of the threshold.
 
 Differences that rounding explains are counted and printed; `python -m benchmarks parity` prints them for every file,
 score, grouping, temperature and type.
 """
+
+import sys
 
 import numpy as np
 import pytest
@@ -25,8 +27,8 @@ def assert_same(engine, predictor, logits, probabilities=1e-12):
     found = engine(predictor, logits)
     parity = compared(predictor, logits, found["sets"])
     if parity.differing:
-        made = predictor.artifact_
-        print(f"{made.setting.title}: {parity.differing} of {len(logits)} sets differ within rounding")
+        title = predictor.artifact_.setting.title
+        sys.stdout.write(f"{title}: {parity.differing} of {len(logits)} sets differ within rounding\n")
     assert parity.unexplained == 0
     np.testing.assert_array_equal(found["label"], predictor.predict(logits))
     np.testing.assert_array_equal(found["sizes"], found["sets"].sum(axis=1))

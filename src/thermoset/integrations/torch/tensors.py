@@ -4,8 +4,6 @@ Keys are int64, because PyTorch has next to no arithmetic for uint64: sums and p
 and shifts to the right are masked.
 """
 
-from functools import cache
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -120,15 +118,10 @@ class TensorOperations:
         return one ^ other  # one of the two is a tensor
 
     def shift(self, key: Tensor, bits: int) -> Tensor:
-        return (key >> bits) & _ones(64 - bits)
+        return (key >> bits) & ((1 << (64 - bits)) - 1)
 
     def number(self, key: Tensor) -> Tensor:
         return key.to(torch.float64)
-
-
-@cache
-def _ones(bits: int) -> int:
-    return (1 << bits) - 1
 
 
 def signed(number: int) -> int:
