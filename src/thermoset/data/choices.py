@@ -11,7 +11,7 @@ from thermoset.data.labels import one_column
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
-__all__ = ["check_gold", "option_names", "padded", "per_length", "ragged"]
+__all__ = ["check_gold", "checked_options", "option_names", "padded", "per_length", "ragged"]
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_OPTIONS = 100_000
@@ -51,6 +51,17 @@ def _numbers(item: Any, name: str) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
+def checked_options(n_options: object) -> int | None:
+    """Read how many columns options get, if that was said.
+
+    >>> checked_options(5), checked_options(None)
+    (5, None)
+    """
+    if n_options is None:
+        return None
+    return whole_number(n_options, "n_options", 2, MOST_OPTIONS, "Pass the largest number of options.")
+
+
 def padded(rows: Sequence[NDArray[np.float64]], n_options: int | None = None) -> NDArray[np.float64]:
     """Stack rows of different lengths; options that a row does not have are -inf, masked classes.
 
@@ -59,9 +70,7 @@ def padded(rows: Sequence[NDArray[np.float64]], n_options: int | None = None) ->
            [ -3., -inf]])
     """
     longest = max(map(len, rows))
-    width = longest
-    if n_options is not None:
-        width = whole_number(n_options, "n_options", 2, MOST_OPTIONS, "Pass the largest number of options.")
+    width = checked_options(n_options) or longest
     if longest > width:
         row = next(row for row, values in enumerate(rows) if len(values) > width)
         raise InputError(f"row {row} has {len(rows[row])} options and n_options is {width}. Pass a larger n_options.")

@@ -1,4 +1,4 @@
-"""What training frameworks return: logits and labels in one object, recognised by shape and never by importing anything.
+"""What training frameworks return: logits and labels in one object, recognised by its shape without an import.
 
 | object | logits | labels |
 |---|---|---|
@@ -98,7 +98,7 @@ def _without_placeholders(labels: Any) -> Any:
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise InputError(
-            f"label_ids[{row}] is {labels[row]}, which marks a row without a label; {int(missing.sum())} such value(s). "
+            f"label_ids[{row}] is {labels[row]}, which marks a row without a label; {missing.sum()} such value(s). "
             f"Drop those rows from predictions and label_ids."
         )
     return labels
