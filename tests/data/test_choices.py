@@ -23,7 +23,7 @@ def test_what_options_may_come_in():
     expected = Logits.from_choices([[-4.0, -2.0], [-1.0, -3.0]])
     array = np.array([[-4.0, -2.0], [-1.0, -3.0]])
     assert Logits.from_choices(array) == expected
-    assert Logits.from_choices((row for row in array)) == expected
+    assert Logits.from_choices(iter(array)) == expected
     assert Logits.from_choices([tuple(array[0]), array[1].astype(np.float32)]) == expected
     torch = require("torch", "torch")
     assert Logits.from_choices([torch.tensor(row) for row in array]) == expected

@@ -64,7 +64,7 @@ def test_the_one_matrix_among_predictions_is_the_logits(output):
 @pytest.mark.parametrize("placeholder", [-1, -100])
 def test_a_test_split_without_labels_has_none(output, placeholder):
     assert Logits(output(ROWS, np.full(3, placeholder))) == Logits(ROWS)
-    with pytest.raises(InputError, match=rf"label_ids\[1\] is {placeholder}, which marks a row without a label; 1 such"):
+    with pytest.raises(InputError, match=rf"label_ids\[1\] is {placeholder}, which marks a row without a label; 1"):
         Logits(output(ROWS, np.array([0, placeholder, 2])))
 
 
@@ -72,7 +72,11 @@ def test_a_test_split_without_labels_has_none(output, placeholder):
     ("predictions", "labels", "said"),
     [
         (ROWS, np.eye(3), r"label_ids has shape \(3, 3\); wanted one label for each row. Multi-label"),
-        (np.zeros((3, 5, 4)), np.full((3, 5), -100), r"label_ids has shape \(3, 5\).*for token labels, keep the tokens"),
+        (
+            np.zeros((3, 5, 4)),
+            np.full((3, 5), -100),
+            r"label_ids has shape \(3, 5\).*for token labels, keep",
+        ),
         (ROWS, (LABELS, LABELS), "label_ids holds 2 arrays; wanted one"),
         (np.zeros((3, 5, 4)), None, r"must be 2-D.*got shape \(3, 5, 4\)"),
         (np.zeros((3, 1)), np.zeros(3), "at least 2 classes"),
