@@ -1,5 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv, once, and again when pyproject.toml changes.
-# STRICT=1 also installs what is heavy (torch, XGBoost, chromium) and makes a missing part a failure instead of a skip.
+# STRICT=1 also installs what is heavy (torch, transformers, lightning, XGBoost, chromium) and makes a missing part a failure
+# instead of a skip.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -11,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 comma := ,
-HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.boosting $(VENV)/.with-chromium)
+HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-frameworks $(VENV)/.boosting $(VENV)/.with-chromium)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-oldest fuzz check bench docs clean format
@@ -32,6 +33,11 @@ $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml | $(BIN)/python
 # PyTorch's CPU build; the newest release would bring gigabytes for graphics cards.
 $(VENV)/.with-torch: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet 'torch==2.13.0'
+	@touch $@
+
+# Hugging Face and Lightning; after torch, so that they take the build that is there.
+$(VENV)/.with-frameworks: pyproject.toml $(VENV)/.with-torch | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[frameworks]'
 	@touch $@
 
 # Every dependency at exactly the lower bound in pyproject.toml, the build's included.

@@ -241,7 +241,7 @@ def test_files_that_are_not_there(call, tuned, tmp_path):
     call("predict", none, tuned.fresh, "--out", out).assert_refused(f"{none}: there is no such file")
     call("predict", tmp_path, tuned.fresh, "--out", out).assert_refused(f"{tmp_path}: is a folder")
     call("predict", tuned.path, none, "--out", out).assert_refused(f"{none}: there is no such file")
-    call("predict", tuned.path, tuned.path, "--out", out).assert_refused("unknown kind of file '.json'")
+    call("predict", tuned.path, tuned.path, "--out", out).assert_refused("no list of numbers called 'logits'")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -299,7 +299,7 @@ def test_bad_cells_are_found_across_blocks(monkeypatch):
         (np.ma.masked_array(np.zeros((2, 2)), mask=True), "masked array"),
         ("logits.npz", "of type str cannot be read"),
         (None, "of type NoneType cannot be read"),
-        ({"a": 1}, "of type dict cannot be read"),
+        ({"a": 1}, "needs the key 'logits'; got these keys: 'a'"),
         (Unwilling(), "lives on a GPU"),
         (np.array([[1e400, 0]], dtype=np.longdouble) * np.longdouble("1e4000"), r"\+inf|NaN"),
     ],

@@ -19,12 +19,12 @@ from helpers_io import npy_bytes, parquet_bytes
 from parts import require
 from thermoset.data import Logits
 from thermoset.errors import InputError
-from thermoset.io import SUFFIXES, load, open_blocks, save
+from thermoset.io import READABLE, SUFFIXES, load, open_blocks, save
 
 LIMIT = 1 << 22
 ALLOWED = 16 * LIMIT  # of pyarrow's memory: a page is read and unpacked, and the limit is for what comes out
 PARTS = {".parquet": ("pyarrow", "io"), ".safetensors": ("safetensors", "io"), ".pt": ("torch", "torch")}
-KINDS = tuple(suffix for suffix in SUFFIXES if suffix != ".pth")
+KINDS = tuple(suffix for suffix in READABLE if suffix != ".pth")
 INTERESTING = (0, 1, 2, 127, 128, 255, 256, 32767, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
 TOKENS = (
     *(
@@ -75,6 +75,8 @@ def sources(folder: Path, suffix: str) -> list[bytes]:
     rng = np.random.default_rng(0)
     plain = rng.normal(size=(5, 3))
     found = []
+    if suffix not in SUFFIXES:
+        return OTHERS[suffix]()
     for i, logits in enumerate(
         (
             Logits(plain.astype(np.float32), [0, 1, 2, 0, 1], ["cat", "dog", "eel"]),
@@ -103,6 +105,21 @@ def other_csv() -> list[bytes]:
     return [
         b'\xef\xbb\xbflabel,"a\nb",c\r\n"a\nb",1,2\r\n\r\nc,3e-5,-inf\r\n',
         b"logit_0,logit_1,label\n1,2,1\n3,4,0\n",
+        b'filename,index,logit,label\na.jpg,[1 0],"[ 2.5\n -1e-3]",1\nb.jpg,[0 1],[1.0 -inf],0\n',
+    ]
+
+
+def other_json() -> list[bytes]:
+    pair = b'["-1.5", "False"], ["-0.25", "True"]'
+    return [
+        b'{"logits": [1, 2.5, -Infinity], "label": 2, "note": "\xc3\xa9"}\n{"logits": [1, 2, 3], "label": 0}\n',
+        b'[{"logit": [3, 1, 2], "index": [1, 2, 0]}, {"logit": [3, 1e-5, 2], "index": [1, 2, 0]}]',
+        b'{"a.jpg": {"logit": [1.5, 2]}, "b.jpg": {"logit": [3, 4]}}',
+        b'{"columns": ["filename", "logit"], "data": [["a", [1, 2]], ["b", [3, 4]]]}',
+        b'{"doc_id": 0, "target": "1", "filtered_resps": [' + pair + b'], "filter": "none", "acc": 1.0}\n'
+        b'{"doc_id": 1, "target": "no", "arguments": {"gen_args_0": {"arg_0": "q", "arg_1": "no"}}, "filtered_resps": ['
+        + pair
+        + b', ["-3", "False"]], "filter": "none"}\n',
     ]
 
 
@@ -111,6 +128,7 @@ def other_parquet() -> list[bytes]:
     lists = arrow.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     tables = (
         ({"logits": lists, "label": ["a", "b", "a"]}, {"row_group_size": 2, "compression": "zstd"}),
+        ({"logit": lists, "index": [[1, 0]] * 3, "filename": ["a", "b", "c"]}, {}),
         ({"a": np.float32([1, 2, 3]), "b": np.float32([3, 2, 1]), "label": [0, 1, 0]}, {"data_page_version": "2.0"}),
         ({"a": np.zeros(3000), "b": np.zeros(3000), "label": ["a"] * 3000}, {"compression": "gzip"}),
     )
@@ -149,6 +167,8 @@ OTHERS = {
     ".parquet": other_parquet,
     ".safetensors": other_safetensors,
     ".pt": other_pt,
+    ".json": other_json,
+    ".jsonl": other_json,
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import Labelled, Predictor, Probabilities, Quiet, parts
+from thermoset.cli.options import Labelled, Labels, Predictor, Probabilities, Quiet, parts
 from thermoset.cli.progress import working
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def check(
         str, typer.Option(help="Also fail on: classes (under-covered ones), calibration; with commas.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    labels: Labels = None,
     probabilities: Probabilities = False,
     quiet: Quiet = False,
 ) -> None:
@@ -37,7 +38,8 @@ def check(
 
     model = TwoTemperaturePredictor.load(predictor)
     with working(quiet, "Checking"):
-        report = model.check(load(logits, probabilities=probabilities), fail_on=parts(fail_on))
+        data = load(logits, labels=labels, probabilities=probabilities, n_options=model.artifact_.n_classes)
+        report = model.check(data, fail_on=parts(fail_on))
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")
     else:

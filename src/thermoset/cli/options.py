@@ -10,12 +10,15 @@ import typer
 
 from thermoset.cli.output import tell
 
-__all__ = ["Grouping", "Labelled", "Predictor", "Probabilities", "Quiet", "Seed", "parts", "told_warnings"]
+__all__ = ["Grouping", "Labelled", "Labels", "Predictor", "Probabilities", "Quiet", "Seed", "parts", "told_warnings"]
 
 Grouping = Annotated[Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")]
 """The names in `GROUPINGS`, typed: importing them takes longer than `--help` may."""
 
-Labelled = Annotated[Path, typer.Argument(help="Labelled logits: npz, npy, csv, parquet, safetensors or pt.")]
+Labelled = Annotated[Path, typer.Argument(help="Labelled logits: npz, npy, csv, parquet, json, safetensors or pt.")]
+Labels = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Labels in a file of their own: npy, or txt with one in each line.")
+]
 Predictor = Annotated[Path, typer.Argument(help="The predictor.json that `thermoset tune` wrote.")]
 Probabilities = Annotated[bool, typer.Option("--probabilities", help="The file holds probabilities.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]

@@ -16,15 +16,15 @@ __all__ = ["predict"]
 
 def predict(
     predictor: Predictor,
-    logits: Annotated[Path, typer.Argument(help="Logits: npz, npy, csv, parquet, safetensors or pt.")],
+    logits: Annotated[Path, typer.Argument(help="Logits: npz, npy, csv, parquet, json, safetensors or pt.")],
     out: Annotated[Path, typer.Option(help="File for the predictions: parquet, csv, jsonl or npz.")],
     probabilities: Probabilities = False,
     id_column: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Column of the csv or parquet file (array of the npz) that holds ids: a row's set then depends on the "
-            "seed, its logits and its id, and the ids are written with the predictions.",
+            help="Column of the csv, parquet or json file (array of the npz) that holds ids: a row's set then depends "
+            "on the seed, its logits and its id, and the ids are written with the predictions.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -38,10 +38,11 @@ def predict(
 
     check_file(out, [predictor, logits])
     model = TwoTemperaturePredictor.load(predictor)
-    sizes = np.zeros(model.artifact_.n_classes + 1, dtype=np.int64)
+    n_classes = model.artifact_.n_classes
+    sizes = np.zeros(n_classes + 1, dtype=np.int64)
     rows = 0
     with (
-        open_blocks(logits, probabilities=probabilities, id_column=id_column) as blocks,
+        open_blocks(logits, probabilities=probabilities, id_column=id_column, n_options=n_classes) as blocks,
         open_predictions(out, model.artifact_.classes, ids=blocks.id_kind) as written,
         ProgressBar(quiet, "Predicting") as bar,
     ):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thermoset.cli.options import Labelled, Predictor, Probabilities, Quiet
+from thermoset.cli.options import Labelled, Labels, Predictor, Probabilities, Quiet
 from thermoset.cli.output import check_files, name_files, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
@@ -25,6 +25,7 @@ def report(
     out: Annotated[Path, typer.Option(help="The page to write: an .html file.")] = Path("report.html"),
     name: Annotated[str, typer.Option(help="What the page calls the data; the file's name if left out.")] = "",
     trials: Annotated[int, typer.Option(help="Random splits behind the curves.")] = 100,
+    labels: Labels = None,
     probabilities: Probabilities = False,
     quiet: Quiet = False,
 ) -> None:
@@ -39,9 +40,9 @@ def report(
         need(module, "report", "an HTML report")
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out {out} must be an HTML file. Name one that ends in .html.")
-    check_files(out.parent, [out.name], [predictor, logits])
+    check_files(out.parent, [out.name], [predictor, logits, *([labels] if labels else [])])
     model = TwoTemperaturePredictor.load(predictor)
-    data = load(logits, probabilities=probabilities)
+    data = load(logits, labels=labels, probabilities=probabilities, n_options=model.artifact_.n_classes)
     page = _page(model, data, name or logits.name, quiet, {}, trials)
     name_files(Console(emoji=False), write_files(out.parent, {out.name: page}))
 

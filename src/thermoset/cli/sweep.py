@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Grouping, Labelled, Probabilities, Quiet, Seed, parts, told_warnings
+from thermoset.cli.options import Grouping, Labelled, Labels, Probabilities, Quiet, Seed, parts, told_warnings
 from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 
@@ -31,6 +31,7 @@ def sweep(
         Literal["drawn", "integrated"], typer.Option(help="Draw u on evaluation rows, or average sizes over it.")
     ] = "drawn",
     grouping: Grouping = None,
+    labels: Labels = None,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
     table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Kind of table.")] = "csv",
@@ -49,8 +50,8 @@ def sweep(
     if table_format == "parquet":
         need("pyarrow", "io", "--format parquet")
     grid = None if temperatures is None else temperature_grid(temperatures)
-    check_files(out, [f"sweep.{table_format}", "sweep.png"], [logits])
-    data = load(logits, probabilities=probabilities)
+    check_files(out, [f"sweep.{table_format}", "sweep.png"], [logits, *([labels] if labels else [])])
+    data = load(logits, labels=labels, probabilities=probabilities)
     with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
         result = run(
             data,

@@ -30,7 +30,7 @@ _MARGIN = 8.0  # of the paper's typical row, in section 4
 
 def theory(
     logits: Annotated[
-        Path | None, typer.Argument(help="Logits: npz, npy, csv, parquet, safetensors or pt. Without: the bound alone.")
+        Path | None, typer.Argument(help="Logits: npz, npy, csv, parquet, json, safetensors or pt. None: the bound.")
     ] = None,
     classes: Annotated[int | None, typer.Option(help="Number of classes, when there is no file.")] = None,
     alpha: Annotated[str, typer.Option(help="Miscoverage level.")] = "0.1",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Grouping, Labelled, Probabilities, Quiet, Seed, told_warnings
+from thermoset.cli.options import Grouping, Labelled, Labels, Probabilities, Quiet, Seed, told_warnings
 from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
@@ -49,6 +49,7 @@ def tune(
     ] = "calibration",
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
+    labels: Labels = None,
     probabilities: Probabilities = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,8 +60,8 @@ def tune(
     from thermoset.predictor import TwoTemperaturePredictor
 
     # What can be refused is refused before the work, and nothing is written before it is done.
-    check_files(out, PREDICTOR_FILES, [logits])
-    data = load(logits, probabilities=probabilities)
+    check_files(out, PREDICTOR_FILES, [logits, *([labels] if labels else [])])
+    data = load(logits, labels=labels, probabilities=probabilities)
     predictor = TwoTemperaturePredictor(
         method,
         alpha,

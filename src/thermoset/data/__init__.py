@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data.arrays import Floats, ReadTable, blocks_of_rows, check_logits, class_names, read_table
+from thermoset.data.choices import check_gold, option_names, padded, per_length, ragged
 from thermoset.data.labels import label_indices
+from thermoset.data.outputs import unpacked
 from thermoset.data.splits import Part, Seed, split_indices
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
@@ -34,7 +36,8 @@ class Logits:
         A NumPy array, nested lists, a pandas or polars frame, or anything with `__array__` or `__dlpack__` (torch
         and JAX tensors). float16, float32 and float64 stay as they are and a C-contiguous NumPy array is not copied
         (do not change it afterwards); bfloat16 becomes float32, integers and long doubles float64. -inf is a
-        masked class; NaN and +inf are errors.
+        masked class; NaN and +inf are errors. Or what a framework returns: Hugging Face's `PredictionOutput`, or a
+        mapping with `logits` and optionally `labels` and `classes`.
     labels : array-like (n,), optional
         Column numbers 0..C-1 (whole floats are accepted, booleans are not), or names out of `classes`.
     classes : sequence of C strings, optional
@@ -59,6 +62,12 @@ class Logits:
     classes: tuple[str, ...] | None
 
     def __init__(self, logits: object, labels: object = None, classes: Sequence[str] | None = None) -> None:
+        output = unpacked(logits)
+        if output is not None:
+            own = Logits(output.logits, output.labels, output.classes if classes is None else classes)
+            made = as_logits(own, labels)
+            self._set(made.logits, made.labels, made.classes)
+            return
         table = read_table(logits, "logits")
         check_logits(table.values)
         self._set(*_named(table, labels, classes))
@@ -80,6 +89,48 @@ class Logits:
             logits = np.log(table.values, dtype=wider)
         made: Logits = object.__new__(cls)
         made._set(*_named(table._replace(values=logits), labels, classes))
+        return made
+
+    @classmethod
+    def from_choices(
+        cls,
+        loglikelihoods: object,
+        labels: object = None,
+        *,
+        lengths: object = None,
+        n_options: int | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> "Logits":
+        """Take the log-likelihoods of the options of multiple-choice questions; questions may differ in how many.
+
+        Options that a question does not have are -inf, masked classes: they get probability 0 and enter a set only
+        where the threshold is infinite. A question with one option is allowed and has confidence 1.
+
+        Parameters
+        ----------
+        loglikelihoods : sequence of sequences of floats
+            One list for each question, with the log-likelihood of each of its options.
+        labels : array-like (n,), optional
+            The position of the right option, counted from 0, or its name out of `classes`.
+        lengths : sequence of sequences of numbers, optional
+            The lengths of the options, by which log-likelihoods are divided (as `acc_norm` of lm-eval does).
+        n_options : int, optional
+            How many columns to make; by default the largest number of options. Give that of the rows a predictor was
+            fitted on where new rows may have fewer.
+        classes : sequence of str, optional
+            Names of the positions; by default A, B, C, and so on for up to 26.
+
+        >>> quiz = Logits.from_choices([[-4.1, -2.0, -3.3], [-1.0, -5.2]], labels=[1, 0])
+        >>> quiz.classes, quiz.n_masked
+        (('A', 'B', 'C'), 1)
+        >>> Logits.from_choices([[-6.0, -4.0]], lengths=[[3, 1]]).logits
+        array([[-2., -4.]])
+        """
+        rows = ragged(loglikelihoods, "loglikelihoods")
+        table = padded(rows if lengths is None else per_length(rows, lengths), n_options)
+        made = cls(table, labels, option_names(table.shape[1]) if classes is None else classes)
+        if made.labels is not None:
+            check_gold(rows, made.labels)
         return made
 
     @property

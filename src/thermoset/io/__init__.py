@@ -1,4 +1,4 @@
-"""Files of logits: npz, npy, csv, parquet, safetensors and pt, by the suffix of the name; files of predictions.
+"""Files of logits: npz, npy, csv, parquet, json, safetensors and pt, by the suffix of the name; files of predictions.
 
 No unpickler ever sees a file of logits, sizes are checked before memory is allocated, and a file is
 written whole or not at all. `load` and `save` take a file at once, `open_blocks` and `open_predictions` in blocks of
@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits
+from thermoset.data.choices import checked_options
 from thermoset.errors import InputError
 from thermoset.io.blocks import open_blocks
-from thermoset.io.delimited import read_csv, write_csv
+from thermoset.io.delimited import write_csv
 from thermoset.io.files import (
     FilePath,
     Request,
@@ -25,22 +26,27 @@ from thermoset.io.files import (
     known_suffix,
     write_whole,
 )
-from thermoset.io.numpy_files import read_npy, read_npy_array, read_npz, siblings, write_npy, write_npz
+from thermoset.io.label_files import LABEL_SUFFIXES, with_labels
+from thermoset.io.listed import read_csv_file
+from thermoset.io.numpy_files import read_npy, read_npz, siblings, write_npy, write_npz
 from thermoset.io.parquet import read_parquet, write_parquet
 from thermoset.io.predictions import PREDICTION_SUFFIXES, open_predictions
+from thermoset.io.records import read_json
 from thermoset.io.safe import read_safetensors, write_safetensors
 from thermoset.io.tensors import read_pt, write_pt
 
-__all__ = ["PREDICTION_SUFFIXES", "SUFFIXES", "files_of", "load", "open_blocks", "open_predictions", "save"]
+__all__ = ["PREDICTION_SUFFIXES", "READABLE", "SUFFIXES", "files_of", "load", "open_blocks", "open_predictions", "save"]
 
 READERS: dict[str, Callable[[Path, Request], Logits]] = {
     ".npz": read_npz,
     ".npy": read_npy,
-    ".csv": read_csv,
+    ".csv": read_csv_file,
     ".parquet": read_parquet,
     ".safetensors": read_safetensors,
     ".pt": read_pt,
     ".pth": read_pt,
+    ".json": read_json,
+    ".jsonl": read_json,
 }
 STREAM_WRITERS: dict[str, Callable[[BinaryIO, Logits], None]] = {
     ".npz": write_npz,
@@ -50,7 +56,9 @@ STREAM_WRITERS: dict[str, Callable[[BinaryIO, Logits], None]] = {
     ".pt": write_pt,
     ".pth": write_pt,
 }
-SUFFIXES = tuple(READERS)
+READABLE = tuple(READERS)
+"""The endings of file names that can be read."""
+SUFFIXES = tuple(suffix for suffix in READERS if suffix in STREAM_WRITERS or suffix == ".npy")
 """The endings of file names that can be read and written."""
 
 
@@ -65,7 +73,12 @@ def files_of(path: FilePath) -> tuple[Path, ...]:
 
 
 def load(
-    path: FilePath, *, labels: FilePath | None = None, probabilities: bool = False, max_bytes: int | None = None
+    path: FilePath,
+    *,
+    labels: FilePath | None = None,
+    probabilities: bool = False,
+    n_options: int | None = None,
+    max_bytes: int | None = None,
 ) -> Logits:
     """Read a file of logits.
 
@@ -79,12 +92,22 @@ def load(
           `probabilities`) in the name is replaced by `labels` and `classes` (`val_logits.npy`, `val_labels.npy`); a
           name without that word gets `_labels` appended (`val.npy`, `val_labels.npy`).
         - `.csv`: a header line, one column a class, named after it, and optionally a column `label` (or `labels`),
-          which holds class names or column numbers counted from 0. Other columns are errors.
-        - `.parquet`: a list column `logits`, or one numeric column a class as in csv; a column `label` (or `labels`).
+          which holds class names or column numbers counted from 0. Other columns are errors. Or a column `logits` (or
+          `logit`) whose cells are lists; other columns are then ignored.
+        - `.parquet`: a list column `logits` (or `logit`), or one numeric column a class as in csv; a column `label`
+          (or `labels`).
+        - `.json`, `.jsonl`: an object for each row, with a list `logits` (or `logit`) and optionally a number `label`
+          (or `labels`): one after the other, in an array, or as pandas writes them. Or the samples that lm-eval logs
+          of a multiple-choice task, whose labels are the right options; see `Logits.from_choices`.
     labels : path, optional
-        A `.npy` file with the labels, for a file that has none.
+        A file with the labels, for a file that has none or whose labels are not wanted: `.npy`, or `.txt` with one
+        label in each line.
     probabilities : bool
-        The file holds probabilities, which may be called `probs` or `probabilities`; see `Logits.from_probabilities`.
+        The file holds probabilities, which may be called `probs` or `probabilities` (in tables also `prob`); see
+        `Logits.from_probabilities`.
+    n_options : int, optional
+        How many columns the options of multiple choice get; by default as many as the longest question needs. Other
+        files have as many columns as they have.
     max_bytes : int, optional
         Refuse files that are larger, or whose arrays declare more bytes than this; by default half of the machine's
         memory.
@@ -105,13 +128,13 @@ def load(
     Logits(2 rows x 2 classes, float64, labelled)
     """
     limit = byte_limit(max_bytes)
-    source, suffix = existing(path, SUFFIXES)
-    label_file = None if labels is None else existing(labels, (".npy",))[0]
-    request = Request(probabilities, limit, find_labels=label_file is None)
+    source, suffix = existing(path, READABLE)
+    label_file = None if labels is None else existing(labels, LABEL_SUFFIXES)[0]
+    request = Request(probabilities, limit, find_labels=label_file is None, n_options=checked_options(n_options))
     with errors_about(source):
         check_size(source.stat().st_size, limit, "the file")
         loaded = READERS[suffix](source, request)
-        return loaded if label_file is None else as_logits(loaded, read_npy_array(label_file, limit))
+        return loaded if label_file is None else with_labels(loaded, label_file, limit)
 
 
 def save(path: FilePath, logits: Logits) -> None:

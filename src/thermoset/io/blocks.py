@@ -13,8 +13,8 @@ import numpy as np
 from thermoset.bounds import whole_number
 from thermoset.data import Logits
 from thermoset.data.arrays import class_names
+from thermoset.data.choices import checked_options
 from thermoset.errors import InputError
-from thermoset.io.delimited import open_csv
 from thermoset.io.files import (
     MOST_BYTES,
     FilePath,
@@ -27,8 +27,10 @@ from thermoset.io.files import (
     errors_about,
     existing,
 )
+from thermoset.io.listed import open_csv_file
 from thermoset.io.numpy_files import open_npy, open_npz
 from thermoset.io.parquet import open_parquet
+from thermoset.io.records import open_json
 from thermoset.io.safe import open_safetensors
 from thermoset.io.tensors import open_pt
 
@@ -37,13 +39,15 @@ __all__ = ["LogitBlocks", "open_blocks"]
 OPENERS: dict[str, Callable[[Path, Request, ExitStack], RowSource]] = {
     ".npz": open_npz,
     ".npy": open_npy,
-    ".csv": open_csv,
+    ".csv": open_csv_file,
     ".parquet": open_parquet,
     ".safetensors": open_safetensors,
     ".pt": open_pt,
     ".pth": open_pt,
+    ".json": open_json,
+    ".jsonl": open_json,
 }
-WITH_IDS = (".npz", ".csv", ".parquet")
+WITH_IDS = (".npz", ".csv", ".parquet", ".json", ".jsonl")
 BLOCK_BYTES = 1 << 24
 VALUE_BYTES = 8  # of a float64, the largest type of logits
 ROW_OF_BLOCK = re.compile(r"(logits|probs)\[(\d+)")
@@ -55,7 +59,7 @@ class LogitBlocks:
 
     Attributes
     ----------
-    n_rows : int, or None where only reading to the end would tell (csv)
+    n_rows : int, or None where only reading to the end would tell (csv, json)
     n_classes : int
     classes : tuple of str, or None
     block_rows : int
@@ -116,6 +120,7 @@ def open_blocks(
     *,
     probabilities: bool = False,
     id_column: str | None = None,
+    n_options: int | None = None,
     block_bytes: int = BLOCK_BYTES,
     max_bytes: int | None = None,
 ) -> Iterator[LogitBlocks]:
@@ -132,8 +137,10 @@ def open_blocks(
     probabilities : bool
         The file holds probabilities; see `load`.
     id_column : str, optional
-        The column of a csv or parquet file, or the array of an npz file, that holds ids: whole numbers or text, not a
-        class. `LogitBlocks.with_ids` gives them. The ids of an npz file are read whole.
+        The column of a csv, parquet or json file, or the array of an npz file, that holds ids: whole numbers or text,
+        not a class. `LogitBlocks.with_ids` gives them. The ids of an npz file are read whole.
+    n_options : int, optional
+        How many columns the options of multiple choice get; see `load`. Without it the file is read twice.
     block_bytes : int
         A block has at most as many rows as fit, as float64, into so many bytes, and at least one.
     max_bytes : int, optional
@@ -157,7 +164,8 @@ def open_blocks(
     limit = byte_limit(max_bytes)
     if id_column is not None and suffix not in WITH_IDS:
         raise InputError(f"{source}: ids can be read from {', '.join(WITH_IDS)}; got {suffix}. Leave out id_column.")
-    request = Request(probabilities, limit, find_labels=False, id_column=id_column)
+    options = checked_options(n_options)
+    request = Request(probabilities, limit, find_labels=False, id_column=id_column, n_options=options)
     size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
     with ExitStack() as stack:  # not inside errors_about: the caller's own errors are not about this file
         with errors_about(source):

@@ -7,16 +7,14 @@ counted from 0. (With columns 1, 2, 3 the label 1 is the name of the first: no g
 import csv
 import io
 import math
-import re
-import sys
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +22,23 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.data.arrays import column_classes, first_repeated
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.io.files import LABELS, Ids, Request, RowSource, build, check_size, need, no_ids
-from thermoset.quoting import printable, quoted, reason
+from thermoset.io.csv_text import csv_ids, csv_lines, is_number, is_whole, text_errors
+from thermoset.io.files import LABELS, Ids, Request, RowSource, build, need, no_ids
+from thermoset.io.rows import FILES
+from thermoset.quoting import printable, quoted
 
-__all__ = ["is_whole", "label_column", "open_csv", "read_csv", "write_csv"]
+__all__ = ["label_column", "open_csv", "read_csv", "write_csv"]
 
-WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
 TEXT_BLOCK = (1 << 14, 1 << 20)  # the least and the most bytes of text in a block of pyarrow, which reads 32 ahead
 BYTE_ORDER_MARK = "\ufeff"
 CELL = 64  # but a block must hold a line, and hardly a number takes more bytes than this
 
 
 class CsvHeader(NamedTuple):
-    """The first line: all columns, which are the label and the id, and the class names if they are names."""
+    """The first line: all columns, which are the label and the id, and the class names if they are names.
+
+    A column `filename` beside numbered columns is taken for the id: `timm` writes it.
+    """
 
     columns: list[str]
     label: str | None
@@ -66,7 +68,7 @@ class NotFastError(Exception):
 
 def read_csv(path: Path, request: Request) -> Logits:
     """Read with pyarrow if it is there; whatever goes wrong, read again line by line to name the line."""
-    with _text_errors():
+    with text_errors():
         header = read_header(_first_line(path, request.max_bytes))
         try:
             cells = _read_fast(path, header)
@@ -81,10 +83,11 @@ def read_csv(path: Path, request: Request) -> Logits:
 
 def open_csv(path: Path, request: Request, _: ExitStack) -> RowSource:
     """Read the header line; the lines below are read in blocks, without their labels."""
-    with _text_errors():
+    with text_errors():
         header = read_header(_first_line(path, request.max_bytes), request.id_column)
-    shape = None, len(header.scores)
-    ids = None if header.ids is None else Ids(partial(_csv_ids, path, header, request.max_bytes), text=True)
+    shape, ids = (None, len(header.scores)), None
+    if request.id_column is not None:
+        ids = Ids(partial(csv_ids, path, request.id_column, request.max_bytes), text=True)
     return RowSource(shape, header.classes, partial(_csv_blocks, path, header, request.max_bytes), ids)
 
 
@@ -123,7 +126,7 @@ def read_header(columns: list[str], ids: str | None = None) -> CsvHeader:
     """
     if not columns:
         raise FileFormatError("the file has no header line; the first line must name the columns.")
-    if all(map(_is_number, columns)) and not all(map(is_whole, columns)):
+    if all(map(is_number, columns)) and not all(map(is_whole, columns)):
         raise FileFormatError("line 1 holds numbers; the first line must name the columns, one a class and 'label'.")
     if len(columns) == 1:
         raise FileFormatError(f"only one column, {quoted(columns[0])}; columns must be separated by commas.")
@@ -136,6 +139,8 @@ def read_header(columns: list[str], ids: str | None = None) -> CsvHeader:
         raise FileFormatError(f"two columns are called {quoted(twice)}.")
     if ids is not None and ids not in columns:
         raise no_ids(ids, columns)
+    if ids is None and column_classes(name for name in columns if name not in (FILES, *LABELS)) is None:
+        ids = FILES if FILES in columns else None  # beside columns that are only numbered it can be no class
     others = [name for name in columns if name != ids]
     label = label_column(name for name in others if name.strip().lower() in LABELS)
     return CsvHeader(columns, label, column_classes(name for name in others if name != label), ids)
@@ -151,23 +156,6 @@ def label_column(found: Iterable[str]) -> str | None:
     if len(names) > 1:
         raise FileFormatError(f"columns {quoted(names[0])} and {quoted(names[1])} both look like labels. Drop one.")
     return names[0] if names else None
-
-
-def is_whole(text: str) -> bool:
-    """Whether a text is a whole number.
-
-    >>> is_whole("12"), is_whole("cat"), is_whole("1.5")
-    (True, False, False)
-    """
-    return WHOLE.fullmatch(text) is not None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 class _Labels:
@@ -193,50 +181,8 @@ class _Labels:
         return int(number)
 
 
-@contextmanager
-def _text_errors() -> Iterator[None]:
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    except csv.Error as error:
-        raise FileFormatError(f"not a readable csv file ({reason(error)}).") from None
-
-
-class _BoundedLines:
-    """The lines of a text; those of one row may together have no more than so many characters.
-
-    Without this a file without line breaks, or with all of them in quotes, would be read as one row.
-    """
-
-    def __init__(self, stream: TextIO, max_bytes: int) -> None:
-        self.stream, self.max_bytes, self.used = stream, max_bytes, 0
-
-    def __iter__(self) -> "_BoundedLines":
-        return self
-
-    def __next__(self) -> str:
-        line = self.stream.readline(min(self.max_bytes, sys.maxsize - 1) + 1)
-        if not line:
-            raise StopIteration
-        self.used += len(line)
-        check_size(self.used, self.max_bytes, "a line")
-        return line
-
-
 def _first_line(path: Path, max_bytes: int) -> list[str]:
-    return next((cells for _, cells in _lines(path, max_bytes)), [])
-
-
-def _lines(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield lines that are not blank, with their numbers."""
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        text = _BoundedLines(stream, max_bytes)
-        reader = csv.reader(text, strict=True)
-        for cells in reader:
-            text.used = 0
-            if cells:
-                yield reader.line_num, cells
+    return next((cells for _, cells in csv_lines(path, max_bytes)), [])
 
 
 def _rows(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[tuple[int, str, list[str]]]:
@@ -244,26 +190,16 @@ def _rows(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[tuple[int, 
     n_columns = len(header.columns)
     place = None if header.label is None else header.columns.index(header.label)
     others = [i for i, name in enumerate(header.columns) if name not in (header.label, header.ids)]
-    for number, cells in islice(_lines(path, max_bytes), 1, None):
+    for number, cells in islice(csv_lines(path, max_bytes), 1, None):
         if len(cells) != n_columns:
             raise FileFormatError(f"line {number} has {len(cells)} cells where the header has {n_columns}.")
         yield number, "" if place is None else cells[place], [cells[i] for i in others]
 
 
-def _csv_ids(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[str]:
-    """The ids, line by line; whoever reads them reads the scores as well, and hears there of lines that do not fit."""
-    place = header.columns.index(header.ids or "")
-    with _text_errors():
-        for number, cells in islice(_lines(path, max_bytes), 1, None):
-            if not cells[place : place + 1] or not cells[place].strip():
-                raise FileFormatError(f"line {number}, column {quoted(header.columns[place])} is empty; wanted an id.")
-            yield cells[place]
-
-
 def _csv_blocks(path: Path, header: CsvHeader, max_bytes: int, rows: int) -> Iterator[NDArray[np.float64]]:
     """Read with pyarrow as far as it goes, and from there line by line."""
     done = 0
-    with _text_errors():
+    with text_errors():
         with suppress(NotFastError):
             for block in _fast_blocks(path, header, rows):
                 done += len(block)

@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from thermoset.bounds import whole_number
 from thermoset.data import Logits
+from thermoset.data.outputs import LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.quoting import printable, quoted
 
@@ -38,6 +39,7 @@ __all__ = [
     "existing",
     "first_of",
     "known_suffix",
+    "list_name",
     "need",
     "no_ids",
     "physical_memory",
@@ -49,8 +51,6 @@ __all__ = [
 
 FilePath = str | os.PathLike[str]
 
-LABELS = ("labels", "label")
-NAMES = ("classes", "class_names")
 PROBABILITIES = ("probs", "probabilities", "logits")
 _PIECE = 1 << 20
 MOST_BYTES = 2**100 - 1  # that can be asked for: more than there are anywhere
@@ -66,6 +66,7 @@ class Request(NamedTuple):
     max_bytes: int
     find_labels: bool  # look for labels beside the file: not if the user named a file of labels
     id_column: str | None = None  # the column (array) that holds ids and is no class
+    n_options: int | None = None  # how many columns multiple choice has, where more than the file's rows have
 
 
 class Ids(NamedTuple):
@@ -214,6 +215,15 @@ def scores_name(held: Collection[str], probabilities: bool) -> str:
         holds = ", ".join(printable(name, 40) for name in sorted(held)[:20]) or "nothing"
         raise FileFormatError(f"no array called {what}; the file holds: {holds}.{hint}")
     return found
+
+
+def list_name(held: Collection[str], probabilities: bool) -> str | None:
+    """Find the column whose cells are whole rows; timm's inference script calls it `logit` or `prob`.
+
+    >>> list_name(["filename", "logit"], probabilities=False)
+    'logit'
+    """
+    return first_of((*PROBABILITIES, "prob") if probabilities else ("logits", "logit"), held)
 
 
 def need(module: str, extra: str, purpose: str) -> ModuleType:

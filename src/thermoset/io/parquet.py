@@ -1,8 +1,7 @@
 """Parquet: one list column `logits`, or a column for each class; labels in a column `label`."""
 
 import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,23 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.data.arrays import column_classes, first_repeated
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.delimited import is_whole, label_column
-from thermoset.io.files import (
-    LABELS,
-    PROBABILITIES,
-    Ids,
-    Request,
-    RowSource,
-    build,
-    check_size,
-    first_of,
-    need,
-    no_ids,
-)
+from thermoset.io.csv_text import is_whole
+from thermoset.io.files import Ids, Request, RowSource, build, check_size, need
 from thermoset.io.pages import Group, Leaf, check_pages, read_footer
-from thermoset.io.safe import names_from_json
+from thermoset.io.rows import in_class_order
+from thermoset.io.schema import METADATA_KEY, VALUE_BYTES, Layout, fits_int64, is_number, read_layout
 from thermoset.quoting import quoted, reason
 
 __all__ = ["open_parquet", "read_parquet", "write_parquet"]
@@ -37,34 +25,6 @@ __all__ = ["open_parquet", "read_parquet", "write_parquet"]
 BATCH_ROWS = 1024
 BUFFER_BYTES = 1 << 16  # of the file, for each column; without it a column of a row group is read at once
 PAGE_BYTES = 1 << 24  # a page is read whole, also where blocks are to be smaller; writers make pages of 1 MB
-VALUE_BYTES = 8
-METADATA_KEY = b"thermoset.classes"
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-
-
-class Layout(NamedTuple):
-    """Where a file keeps what."""
-
-    key: str | None  # the list column, or
-    names: list[str]  # the columns that are classes
-    label: str | None
-    classes: Sequence[str] | None
-    kinds: list[Any]  # types of the columns that hold numbers
-
-    @property
-    def scores(self) -> list[str]:
-        """The columns that hold numbers."""
-        return self.names if self.key is None else [self.key]
-
-    @property
-    def row_bytes(self) -> int:
-        """How many bytes the schema declares for a row; lists of any length declare none."""
-        return VALUE_BYTES * sum(getattr(kind, "list_size", 1) for kind in self.kinds)
-
-    @property
-    def free_lists(self) -> bool:
-        """Whether rows are lists whose length only the data tell."""
-        return self.key is not None and not hasattr(self.kinds[0], "list_size")
 
 
 class OpenFile(NamedTuple):
@@ -94,12 +54,12 @@ def read_parquet(path: Path, request: Request) -> Logits:
     groups = read_footer(path, request.max_bytes)
     with _arrow_errors(arrow):
         with parquet.ParquetFile(path) as file:
-            layout = _layout(arrow, file.schema_arrow, request.probabilities)
+            layout = read_layout(arrow, file.schema_arrow, request.probabilities)
             metadata = file.metadata
         # A label that is repeated stands once in the file, and so it should in memory.
         text = {} if layout.label is None else {"read_dictionary": [layout.label]}
         with parquet.ParquetFile(path, metadata=metadata, **text) as file:
-            columns = layout.scores if layout.label is None else [*layout.scores, layout.label]
+            columns = layout.read if layout.label is None else [*layout.read, layout.label]
             table = _read(arrow, OpenFile(path, file, groups, layout, request.max_bytes), columns)
         return build(request, _scores(arrow, table, layout), _labels(arrow, table, layout), layout.classes)
 
@@ -111,7 +71,7 @@ def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
     with _arrow_errors(arrow):
         options = {"buffer_size": BUFFER_BYTES, "pre_buffer": False}
         file = stack.enter_context(parquet.ParquetFile(path, **options))
-        layout = _layout(arrow, file.schema_arrow, request.probabilities, request.id_column)
+        layout = read_layout(arrow, file.schema_arrow, request.probabilities, request.id_column)
         check_size(layout.row_bytes, request.max_bytes, "a row")
         source = OpenFile(path, file, groups, layout, request.max_bytes)
         width = len(layout.names) if layout.key is None else _declared_width(source)
@@ -122,7 +82,7 @@ def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
         ids = None
         if request.id_column is not None:
             kind = file.schema_arrow.field(request.id_column).type
-            ids = Ids(partial(_ids, arrow, source, request.id_column), text=not _fits_int64(arrow, kind))
+            ids = Ids(partial(_ids, arrow, source, request.id_column), text=not fits_int64(arrow, kind))
         return RowSource(shape, layout.classes, partial(_blocks, arrow, source, width), ids)
 
 
@@ -154,92 +114,16 @@ def _arrow_errors(arrow: ModuleType) -> Iterator[None]:
         raise FileFormatError(f"not a readable parquet file, or a truncated one ({reason(error)}).") from None
 
 
-def _layout(arrow: ModuleType, schema: Any, probabilities: bool, ids: str | None = None) -> Layout:
-    fields = [field for field in schema if field.name != ids]
-    if ids is not None:
-        _check_ids(arrow, schema, ids)
-    kinds = {field.name: field.type for field in fields}
-    label = label_column(field.name for field in fields if field.name.lower() in LABELS)
-    key = _list_column(arrow, fields, probabilities)
-    if (twice := first_repeated(field.name for field in fields)) is not None and (key is None or twice in {key, label}):
-        raise FileFormatError(f"two columns have the same name, {quoted(twice)}.")
-    if label is not None:
-        _check_label(arrow, label, kinds[label])
-    if key is None:
-        names = _class_columns(arrow, kinds, label)
-        return Layout(None, names, label, column_classes(names), [kinds[name] for name in names])
-    if not _is_number(arrow, kinds[key].value_type):
-        raise FileFormatError(
-            f"column {quoted(key)} holds lists of {reason(kinds[key].value_type)}; wanted lists of numbers."
-        )
-    classes = (schema.metadata or {}).get(METADATA_KEY)
-    return Layout(key, [], label, None if classes is None else names_from_json(classes), [kinds[key]])
-
-
-def _is_number(arrow: ModuleType, kind: Any) -> bool:
-    return bool(arrow.types.is_floating(kind) or arrow.types.is_integer(kind))
-
-
-def _is_text(arrow: ModuleType, kind: Any) -> bool:
-    types = arrow.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
-    plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
-    if not (_is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_null(plain)):
-        raise FileFormatError(
-            f"column {quoted(label)} is of type {reason(kind)}; wanted column numbers or class names."
-        )
-
-
-def _fits_int64(arrow: ModuleType, kind: Any) -> bool:
-    return bool(arrow.types.is_integer(kind)) and kind != arrow.uint64()
-
-
-def _check_ids(arrow: ModuleType, schema: Any, ids: str) -> None:
-    kinds = [field.type for field in schema if field.name == ids]
-    if not kinds:
-        raise no_ids(ids, schema.names)
-    if len(kinds) > 1:
-        raise FileFormatError(f"two columns have the same name, {quoted(ids)}.")
-    if not (arrow.types.is_integer(kinds[0]) or _is_text(arrow, kinds[0])):
-        raise FileFormatError(f"column {quoted(ids)} is of type {reason(kinds[0])}; ids are whole numbers or text.")
-
-
-def _list_column(arrow: ModuleType, fields: list[Any], probabilities: bool) -> str | None:
-    types = arrow.types
-    lists = [
-        field.name
-        for field in fields
-        if types.is_list(field.type) or types.is_large_list(field.type) or types.is_fixed_size_list(field.type)
-    ]
-    return first_of(PROBABILITIES if probabilities else ("logits",), lists)
-
-
-def _class_columns(arrow: ModuleType, kinds: dict[str, Any], label: str | None) -> list[str]:
-    names = [name for name in kinds if name != label and not PANDAS_INDEX.fullmatch(name)]
-    for name in names:
-        if not _is_number(arrow, kinds[name]):
-            raise FileFormatError(
-                f"column {quoted(name)} is of type {reason(kinds[name])}; without a list column 'logits' every column "
-                f"but the label must hold the logits of a class. Drop it."
-            )
-    whole = [name for name in names if arrow.types.is_integer(kinds[name])]
-    if whole and len(whole) != len(names):  # an id or a row number is no class
-        raise FileFormatError(
-            f"column {quoted(whole[0])} holds whole numbers and others hold floats. Drop it, or make it float."
-        )
-    return names
-
-
 def _scores(
     arrow: ModuleType, table: Any, layout: Layout, first_row: int = 0, width: int | None = None
 ) -> NDArray[Any]:
     """Make an (n, C) array of rows that begin at `first_row` of the file; `width` is what rows before it have."""
     if layout.key is None:
         return _stack(table, layout.names, first_row)
-    return _matrix(arrow, table.column(layout.key), quoted(layout.key), first_row, width)
+    scores = _matrix(arrow, table.column(layout.key), quoted(layout.key), first_row, width)
+    if layout.order is None:
+        return scores
+    return in_class_order(scores, _matrix(arrow, table.column(layout.order), quoted(layout.order), first_row, width))
 
 
 def _matrix(arrow: ModuleType, column: Any, key: str, first_row: int, width: int | None) -> NDArray[Any]:
@@ -292,11 +176,11 @@ def _labels(arrow: ModuleType, table: Any, layout: Layout) -> Any:
 def _label_values(arrow: ModuleType, column: Any) -> NDArray[Any] | list[str]:
     """Numbers, or names of which each is in memory once."""
     if not arrow.types.is_dictionary(column.type):
-        return np.asarray(column.to_numpy()) if _is_number(arrow, column.type) else list(column.to_pylist())
+        return np.asarray(column.to_numpy()) if is_number(arrow, column.type) else list(column.to_pylist())
     parts = column.unify_dictionaries().chunks
     dictionary = arrow.array([], column.type.value_type) if not parts else parts[0].dictionary
     places = np.concatenate([[], *(part.indices.to_numpy(zero_copy_only=False) for part in parts)]).astype(np.int64)
-    if _is_number(arrow, dictionary.type):
+    if is_number(arrow, dictionary.type):
         return np.asarray(dictionary.to_numpy(zero_copy_only=False)[places])
     names = dictionary.to_pylist()
     return [names[place] for place in places.tolist()]
@@ -347,7 +231,7 @@ def _tables(arrow: ModuleType, source: OpenFile, rows: int) -> Iterator[Any]:
     step = min(rows, BATCH_ROWS) if source.layout.free_lists else rows
     batches: list[Any] = []
     n_rows = n_bytes = 0
-    for batch in _batches(source, step, source.layout.scores):
+    for batch in _batches(source, step, source.layout.read):
         if batches and n_rows + batch.num_rows > rows:
             yield arrow.Table.from_batches(batches)
             batches, n_rows, n_bytes = [], 0, 0

@@ -189,7 +189,7 @@ def _run(
             try:
                 batch = _read_batch(item)
                 block = Logits(_output(model, batch.inputs, place), batch.labels, classes)
-                _check_alike(block, first or block)
+                check_alike(block, first or block)
             except InputError as error:
                 raise InputError(f"batch {number}: {error}") from None
             first = first or block
@@ -294,7 +294,7 @@ def _moved(value: Any, place: "torch.device") -> Any:
     return value.to(place) if hasattr(value, "to") else value
 
 
-def _check_alike(block: Logits, first: Logits) -> None:
+def check_alike(block: Logits, first: Logits) -> None:
     """Rows of one file have the same columns, and all have labels or none has."""
     if block.n_classes != first.n_classes:
         raise InputError(f"the model returned {block.n_classes} columns, and {first.n_classes} for the first batch.")

@@ -1,0 +1,1 @@
+"""Multiple choice by the log-likelihoods of options, in lm-eval's format."""

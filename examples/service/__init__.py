@@ -1,0 +1,1 @@
+"""A small HTTP service around predictor.json."""

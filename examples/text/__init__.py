@@ -1,0 +1,1 @@
+"""A text classifier with calibrated confidence and prediction sets."""

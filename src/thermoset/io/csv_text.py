@@ -1,0 +1,93 @@
+"""The text of csv files: lines of cells within a limit, and what a cell looks like."""
+
+import csv
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+from thermoset.errors import FileFormatError
+from thermoset.io.files import check_size
+from thermoset.quoting import quoted, reason
+
+__all__ = ["csv_ids", "csv_lines", "is_number", "is_whole", "text_errors"]
+
+WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number.
+
+    >>> is_whole("12"), is_whole("cat"), is_whole("1.5")
+    (True, False, False)
+    """
+    return WHOLE.fullmatch(text) is not None
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number.
+
+    >>> is_number("1e-3"), is_number("cat")
+    (True, False)
+    """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@contextmanager
+def text_errors() -> Iterator[None]:
+    """Say in the project's own errors that a text cannot be read."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except csv.Error as error:
+        raise FileFormatError(f"not a readable csv file ({reason(error)}).") from None
+
+
+class _BoundedLines:
+    """The lines of a text; those of one row may together have no more than so many characters.
+
+    Without this a file without line breaks, or with all of them in quotes, would be read as one row.
+    """
+
+    def __init__(self, stream: TextIO, max_bytes: int) -> None:
+        self.stream, self.max_bytes, self.used = stream, max_bytes, 0
+
+    def __iter__(self) -> "_BoundedLines":
+        return self
+
+    def __next__(self) -> str:
+        line = self.stream.readline(min(self.max_bytes, sys.maxsize - 1) + 1)
+        if not line:
+            raise StopIteration
+        self.used += len(line)
+        check_size(self.used, self.max_bytes, "a line")
+        return line
+
+
+def csv_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield lines that are not blank, with their numbers."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        text = _BoundedLines(stream, max_bytes)
+        reader = csv.reader(text, strict=True)
+        for cells in reader:
+            text.used = 0
+            if cells:
+                yield reader.line_num, cells
+
+
+def csv_ids(path: Path, name: str, max_bytes: int) -> Iterator[str]:
+    """The ids, line by line; whoever reads them reads the scores as well, and hears there of lines that do not fit."""
+    with text_errors():
+        place = next(cells for _, cells in csv_lines(path, max_bytes)).index(name)
+        for number, cells in islice(csv_lines(path, max_bytes), 1, None):
+            if not cells[place : place + 1] or not cells[place].strip():
+                raise FileFormatError(f"line {number}, column {quoted(name)} is empty; wanted an id.")
+            yield cells[place]

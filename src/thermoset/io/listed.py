@@ -1,0 +1,120 @@
+"""Csv whose cells are whole rows: a column `logits` (or `logit`) of lists, as JSON or as NumPy prints arrays.
+
+That is what `timm`'s inference script writes. NumPy prints eight digits, so parquet is better where there is a choice.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from thermoset.data import Logits
+from thermoset.data.arrays import first_repeated
+from thermoset.data.outputs import LABELS
+from thermoset.errors import FileFormatError
+from thermoset.io.csv_text import csv_ids, csv_lines, is_number, is_whole, text_errors
+from thermoset.io.delimited import open_csv, read_csv
+from thermoset.io.files import Ids, Request, RowSource, first_of, list_name, no_ids
+from thermoset.io.rows import ORDER, Row, RowList, class_number, naming, numbers, restored
+from thermoset.quoting import quoted
+
+__all__ = ["open_csv_file", "read_csv_file"]
+
+BETTER = "Write parquet or json"
+
+
+class ListHeader(NamedTuple):
+    """Where the columns stand that are read."""
+
+    columns: list[str]
+    scores: int
+    label: int | None
+    order: int | None
+
+
+def read_csv_file(path: Path, request: Request) -> Logits:
+    """Read a csv file of lists, or of one column a class."""
+    header = _list_header(path, request)
+    if header is None:
+        return read_csv(path, request)
+    return RowList(partial(_rows, path, request, header), ragged=False, request=request).gathered()
+
+
+def open_csv_file(path: Path, request: Request, stack: ExitStack) -> RowSource:
+    """Open a csv file of lists, or of one column a class."""
+    header = _list_header(path, request)
+    if header is None:
+        return open_csv(path, request, stack)
+    rows = RowList(partial(_rows, path, request, header), ragged=False, request=request)
+    width, ids = rows.width(), None
+    if request.id_column is not None:
+        if request.id_column not in header.columns:
+            raise no_ids(request.id_column, header.columns)
+        ids = Ids(partial(csv_ids, path, request.id_column, request.max_bytes), text=True)
+    return RowSource((None, width), None, partial(rows.blocks, width), ids)
+
+
+def _list_header(path: Path, request: Request) -> ListHeader | None:
+    """Where lists stand; None if the first line below the header has none."""
+    with text_errors():
+        lines = [cells for _, cells in islice(csv_lines(path, request.max_bytes), 2)]
+    name = list_name(lines[0], request.probabilities) if len(lines) == 2 else None
+    if name is None or len(lines[1]) != len(lines[0]):
+        return None
+    columns = lines[0]
+    cell = lines[1][columns.index(name)]
+    if not cell.lstrip().startswith("["):
+        if is_number(cell) and not all(map(is_number, lines[1])):  # beside names of files: the largest of each row
+            numbers(float(cell), f"column {quoted(name)}")
+        return None
+    if (twice := first_repeated(columns)) is not None:
+        raise FileFormatError(f"two columns are called {quoted(twice)}.")
+    label = first_of(LABELS, columns)
+    return ListHeader(
+        columns,
+        columns.index(name),
+        None if label is None else columns.index(label),
+        columns.index(ORDER) if ORDER in columns and lines[1][columns.index(ORDER)].startswith("[") else None,
+    )
+
+
+def _rows(path: Path, request: Request, header: ListHeader) -> Iterator[Row]:
+    columns = header.columns
+    with text_errors():
+        for number, cells in islice(csv_lines(path, request.max_bytes), 1, None):
+            with naming(f"line {number}"):
+                if len(cells) != len(columns):
+                    raise FileFormatError(f"has {len(cells)} cells where the header has {len(columns)}.")
+                yield _row(cells, header, request.find_labels)
+
+
+def _row(cells: list[str], header: ListHeader, with_label: bool) -> Row:
+    scores = _floats(cells[header.scores], header.columns[header.scores])
+    if header.order is not None:
+        scores = restored(scores, [int(x) for x in _floats(cells[header.order], ORDER) if abs(x) < 2**31])
+    elif header.label is not None and cells[header.label].startswith("["):
+        class_number([cells[header.label]], quoted(header.columns[header.label]))  # says that rows are not whole
+    if header.label is None or header.order is not None or not with_label:
+        return Row(scores, None)
+    text = cells[header.label]
+    label = class_number(float(text) if is_whole(text) else text, f"column {quoted(header.columns[header.label])}")
+    return Row(scores, label)
+
+
+def _floats(cell: str, name: str) -> list[float]:
+    """The numbers of a list, which NumPy separates by spaces and JSON by commas."""
+    inside = cell.strip()
+    if "..." in inside:
+        raise FileFormatError(f"column {quoted(name)} has lists that NumPy cut short with '...'. {BETTER}.")
+    if not (inside.startswith("[") and inside.endswith("]")):
+        raise FileFormatError(f"column {quoted(name)} is {quoted(cell)}; wanted a list of numbers. {BETTER}.")
+    parts = inside[1:-1].replace(",", " ").split()
+    try:
+        if "_" in inside:  # Python reads 1_000, nobody else does
+            raise ValueError
+        return list(map(float, parts))
+    except ValueError:
+        bad = next(part for part in parts if "_" in part or not is_number(part))
+        raise FileFormatError(f"column {quoted(name)} holds {quoted(bad)}; wanted a list of numbers.") from None

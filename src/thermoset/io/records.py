@@ -1,0 +1,131 @@
+"""JSON: an object for each row, with a list of logits; or lm-eval's samples of multiple-choice tasks.
+
+What `timm`'s inference script writes is read, as is what pandas writes with `orient` "records" (with or without lines),
+"index" and "split".
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from thermoset.data import Logits
+from thermoset.data.outputs import LABELS
+from thermoset.errors import FileFormatError
+from thermoset.io.files import Ids, Request, RowSource, first_of, list_name, no_ids
+from thermoset.io.json_items import Item, read_items
+from thermoset.io.rows import FILES, ORDER, Row, RowList, class_number, naming, numbers, restored
+from thermoset.io.samples import RESPONSES, gold_option, option_scores
+from thermoset.quoting import quoted
+
+__all__ = ["open_json", "read_json"]
+
+Fields = dict[str, Any]
+
+
+def read_json(path: Path, request: Request) -> Logits:
+    """Read every record of a file."""
+    return _row_list(path, request).gathered()
+
+
+def open_json(path: Path, request: Request, _: ExitStack) -> RowSource:
+    """Look at the first record, or at all of them if rows differ in length; rows are read in blocks."""
+    rows = _row_list(path, request)
+    width = rows.width()
+    ids = None if request.id_column is None else _ids_of(path, request, request.id_column)
+    return RowSource((None, width), rows.names(width), partial(rows.blocks, width), ids)
+
+
+def _row_list(path: Path, request: Request) -> RowList:
+    first = next(_items(path, request), None)
+    if first is None:
+        raise FileFormatError("the file has no rows.")
+    samples = RESPONSES in first.fields
+    read = _sample if samples else _row
+    return RowList(partial(_rows, path, request, read), samples, request)
+
+
+def _items(path: Path, request: Request) -> Iterator[Item]:
+    def is_row(fields: Fields) -> bool:
+        return RESPONSES in fields or list_name(fields, request.probabilities) is not None
+
+    return read_items(path, request.max_bytes, is_row)
+
+
+def _rows(path: Path, request: Request, read: Callable[[Fields, Request], Row]) -> Iterator[Row]:
+    applied: set[str] = set()
+    for row, item in enumerate(_items(path, request)):
+        with naming(f"record {row}"):
+            yield read(item.fields, request)
+            applied.add(str(item.fields.get("filter")))
+            if len(applied) > 1 and read is _sample:
+                raise FileFormatError(
+                    f"samples of two filters, {' and '.join(map(quoted, sorted(applied)))}; keep the records of one."
+                )
+
+
+def _sample(fields: Fields, request: Request) -> Row:
+    if RESPONSES not in fields:
+        raise FileFormatError(f"there is no {RESPONSES!r}, which the first record has.")
+    scores = option_scores(fields)
+    return Row(scores, gold_option(fields, scores) if request.find_labels else None)
+
+
+def _row(fields: Fields, request: Request) -> Row:
+    name = list_name(fields, request.probabilities)
+    if name is None:
+        raise FileFormatError(_missing(fields, request))
+    scores = numbers(fields[name], quoted(name))
+    index = fields.get(ORDER)
+    label = first_of(LABELS, fields)
+    if label is not None and isinstance(fields[label], list) and index is not None:
+        label = None  # names of the classes that 'index' has too
+    if label is not None and isinstance(fields[label], list):
+        class_number(fields[label], quoted(label))  # says that rows are not whole
+    if isinstance(index, list):
+        scores = restored(scores, index)
+    if label is None or not request.find_labels:
+        return Row(scores, None)
+    return Row(scores, class_number(fields[label], quoted(label)))
+
+
+def _missing(fields: Fields, request: Request) -> str:
+    wanted = "'probs' or 'prob'" if request.probabilities else "'logits' or 'logit'"
+    hint = ""
+    if not request.probabilities and list_name(fields, probabilities=True) is not None:
+        hint = " Pass probabilities=True to read probabilities."
+    held = ", ".join(map(quoted, list(fields)[:5])) or "nothing"
+    return f"no list of numbers called {wanted}; the record has {held}.{hint}"
+
+
+def _ids_of(path: Path, request: Request, name: str) -> Ids:
+    first = next(_items(path, request))
+    if name not in _with_key(first):
+        raise no_ids(name, _with_key(first))
+    return Ids(partial(_ids, path, request, name), text=not isinstance(_with_key(first)[name], int))
+
+
+def _with_key(item: Item) -> Fields:
+    return item.fields if item.key is None else {FILES: item.key, **item.fields}
+
+
+def _ids(path: Path, request: Request, name: str) -> Iterator[object]:
+    kind: type | None = None
+    for row, item in enumerate(_items(path, request)):
+        value = _with_key(item).get(name)
+        kind = type(value) if kind is None else kind
+        if type(value) is not kind or kind not in (int, str) or not _usable(value):
+            raise FileFormatError(
+                f"record {row}: {quoted(name)} is {quoted(value)}; ids are whole numbers below 2**63, or text."
+            )
+        yield value
+
+
+def _usable(value: Any) -> bool:
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    try:
+        return bool(str(value).encode().strip())
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say and no file can hold
+        return False

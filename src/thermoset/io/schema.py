@@ -1,0 +1,139 @@
+"""What the schema of a parquet file says: which columns hold numbers, labels and ids."""
+
+import re
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from thermoset.data.arrays import column_classes, first_repeated
+from thermoset.errors import FileFormatError
+from thermoset.io.delimited import label_column
+from thermoset.io.files import LABELS, list_name, no_ids
+from thermoset.io.rows import FILES, ORDER, WHOLE_ROWS
+from thermoset.io.safe import names_from_json
+from thermoset.quoting import quoted, reason
+
+__all__ = ["METADATA_KEY", "VALUE_BYTES", "Layout", "fits_int64", "is_number", "read_layout"]
+
+VALUE_BYTES = 8
+METADATA_KEY = b"thermoset.classes"
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
+
+class Layout(NamedTuple):
+    """Where a file keeps what."""
+
+    key: str | None  # the list column, or
+    names: list[str]  # the columns that are classes
+    label: str | None
+    classes: Sequence[str] | None
+    kinds: list[Any]  # types of the columns that hold numbers
+    order: str | None = None  # the list column with the class of each number, where rows came sorted
+
+    @property
+    def scores(self) -> list[str]:
+        """The columns that hold numbers."""
+        return self.names if self.key is None else [self.key]
+
+    @property
+    def read(self) -> list[str]:
+        """The columns that are read for the scores."""
+        return self.scores if self.order is None else [*self.scores, self.order]
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes the schema declares for a row; lists of any length declare none."""
+        return VALUE_BYTES * sum(getattr(kind, "list_size", 1) for kind in self.kinds)
+
+    @property
+    def free_lists(self) -> bool:
+        """Whether rows are lists whose length only the data tell."""
+        return self.key is not None and not hasattr(self.kinds[0], "list_size")
+
+
+def read_layout(arrow: ModuleType, schema: Any, probabilities: bool, ids: str | None = None) -> Layout:
+    """Find the columns; `ids` names one that is no class."""
+    fields = [field for field in schema if field.name != ids]
+    if ids is not None:
+        _check_ids(arrow, schema, ids)
+    kinds = {field.name: field.type for field in fields}
+    label = label_column(field.name for field in fields if field.name.lower() in LABELS)
+    lists = [field.name for field in fields if _is_list(arrow, field.type)]
+    key = list_name(lists, probabilities)
+    order = ORDER if key is not None and ORDER in lists else None
+    if order is not None and label in lists:
+        label = None  # names of the classes that the other column numbers
+    if (twice := first_repeated(field.name for field in fields)) is not None and (key is None or twice in {key, label}):
+        raise FileFormatError(f"two columns have the same name, {quoted(twice)}.")
+    if label is not None:
+        _check_label(arrow, label, kinds[label])
+    if key is None:
+        names = _class_columns(arrow, kinds, label, probabilities)
+        return Layout(None, names, label, column_classes(names), [kinds[name] for name in names])
+    for name in (key,) if order is None else (key, order):
+        if not is_number(arrow, kinds[name].value_type):
+            raise FileFormatError(
+                f"column {quoted(name)} holds lists of {reason(kinds[name].value_type)}; wanted lists of numbers."
+            )
+    classes = (schema.metadata or {}).get(METADATA_KEY)
+    return Layout(key, [], label, None if classes is None else names_from_json(classes), [kinds[key]], order)
+
+
+def is_number(arrow: ModuleType, kind: Any) -> bool:
+    """Whether a type is one of numbers."""
+    return bool(arrow.types.is_floating(kind) or arrow.types.is_integer(kind))
+
+
+def _is_text(arrow: ModuleType, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_list(arrow: ModuleType, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
+    if _is_list(arrow, kind):
+        raise FileFormatError(f"column {quoted(label)} holds lists: names of the largest classes. {WHOLE_ROWS}.")
+    plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
+    if not (is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_null(plain)):
+        raise FileFormatError(
+            f"column {quoted(label)} is of type {reason(kind)}; wanted column numbers or class names."
+        )
+
+
+def fits_int64(arrow: ModuleType, kind: Any) -> bool:
+    """Whether a type is one of whole numbers that an int64 holds."""
+    return bool(arrow.types.is_integer(kind)) and kind != arrow.uint64()
+
+
+def _check_ids(arrow: ModuleType, schema: Any, ids: str) -> None:
+    kinds = [field.type for field in schema if field.name == ids]
+    if not kinds:
+        raise no_ids(ids, schema.names)
+    if len(kinds) > 1:
+        raise FileFormatError(f"two columns have the same name, {quoted(ids)}.")
+    if not (arrow.types.is_integer(kinds[0]) or _is_text(arrow, kinds[0])):
+        raise FileFormatError(f"column {quoted(ids)} is of type {reason(kinds[0])}; ids are whole numbers or text.")
+
+
+def _class_columns(arrow: ModuleType, kinds: dict[str, Any], label: str | None, probabilities: bool) -> list[str]:
+    names = [name for name in kinds if name != label and not PANDAS_INDEX.fullmatch(name)]
+    if FILES in names and _is_text(arrow, kinds[FILES]) and column_classes(n for n in names if n != FILES) is None:
+        names.remove(FILES)  # beside columns that are only numbered, as timm writes them
+    if (one := list_name(names, probabilities)) is not None and not all(is_number(arrow, kinds[n]) for n in names):
+        raise FileFormatError(f"column {quoted(one)} holds one number for each row, not a list. {WHOLE_ROWS}.")
+    for name in names:
+        if not is_number(arrow, kinds[name]):
+            raise FileFormatError(
+                f"column {quoted(name)} is of type {reason(kinds[name])}; without a list column 'logits' every column "
+                f"but the label must hold the logits of a class. Drop it."
+            )
+    whole = [name for name in names if arrow.types.is_integer(kinds[name])]
+    if whole and len(whole) != len(names):  # an id or a row number is no class
+        raise FileFormatError(
+            f"column {quoted(whole[0])} holds whole numbers and others hold floats. Drop it, or make it float."
+        )
+    return names

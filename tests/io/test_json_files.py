@@ -1,0 +1,452 @@
+"""JSON: layouts, lm-eval's samples, and files that were made to do harm."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from helpers_io import attempts
+from parts import require
+from thermoset.data import Logits
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io import json_items, load, open_blocks, save
+
+MB = 2**20
+ROWS = [[2.0, 0.5, -1.0], [0.25, 1.25, -np.inf], [3, 2, 1]]
+LABELS = [1, 0, 2]
+
+
+def records(rows=ROWS, labels=LABELS, name="logits"):
+    return [
+        {"id": f"row {i}", name: row, "label": label} for i, (row, label) in enumerate(zip(rows, labels, strict=True))
+    ]
+
+
+def layouts(found):
+    """The same records in every layout that is read."""
+    columns = list(found[0])
+    values = [[one[column] for column in columns] for one in found]
+    return {
+        "lines": "\n".join(map(json.dumps, found)) + "\n",
+        "lines and blanks": "\n\n  " + "\r\n \n".join(map(json.dumps, found)),
+        "array": json.dumps(found, indent=2),
+        "index": json.dumps({f"key {i}": one for i, one in enumerate(found)}, indent=4),
+        "split": json.dumps({"columns": columns, "index": list(range(len(found))), "data": values}),
+        "byte order mark": "\ufeff" + json.dumps(found),
+    }
+
+
+def read_blocks(path, **options):
+    with open_blocks(path, **options) as blocks:
+        return np.concatenate([block.logits for block in blocks])
+
+
+def both_refuse(path, said, kind=FileFormatError, **options):
+    for read in (load, read_blocks):
+        with pytest.raises(kind, match=said) as caught:
+            read(path, **options)
+        assert str(caught.value).isprintable()
+        assert str(caught.value).startswith(str(path))
+        assert len(str(caught.value)) < 1000 + len(str(path))
+
+
+# -- layouts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".JSON"])
+@pytest.mark.parametrize("layout", layouts(records()))
+def test_every_layout_is_read(tmp_path, suffix, layout):
+    path = tmp_path / f"val{suffix}"
+    path.write_text(layouts(records())[layout])
+    assert load(path) == Logits(np.array(ROWS, dtype=float), LABELS)
+    with open_blocks(path, block_bytes=48, id_column="id") as blocks:
+        assert (blocks.n_rows, blocks.n_classes, blocks.id_kind) == (None, 3, "text")
+        found = list(blocks.with_ids())
+    assert [len(block) for block, _ in found] == [2, 1]
+    assert [one for _, ids in found for one in ids] == ["row 0", "row 1", "row 2"]
+    assert np.array_equal(np.concatenate([block.logits for block, _ in found]), load(path).logits)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    piece=st.integers(1, 200),
+    layout=st.sampled_from(sorted(layouts(records()))),
+    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=3, max_size=3),
+)
+def test_where_the_text_is_cut_does_not_matter(tmp_path_factory, piece, layout, text, numbers):
+    """Read in pieces of a few characters, every token is cut somewhere."""
+    path = tmp_path_factory.mktemp("pieces") / "val.json"
+    found = [one | {"note": text, "more": {"deep": [[text]]}} for one in records([*ROWS[:2], numbers])]
+    path.write_text(layouts(found)[layout], encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_items, "PIECE", piece)
+        patch.setattr(json_items, "PARSED", 0)  # the limit is for pieces of the usual size
+        assert load(path) == Logits([*ROWS[:2], numbers], LABELS)
+
+
+def test_names_labels_and_ids(tmp_path):
+    path = tmp_path / "val.jsonl"
+    path.write_text('{"logit": [1, 2], "labels": 1.0, "n": 5}\n{"logit": [1.5, 2], "labels": 0, "n": 6}\n')
+    assert load(path) == Logits([[1.0, 2], [1.5, 2]], [1, 0])
+    with open_blocks(path, id_column="n") as blocks:
+        assert blocks.id_kind == "number"
+        assert next(blocks.with_ids())[1] == [5, 6]
+    path.write_text('{"probs": [0.5, 0.5]}\n{"probs": [0.25, 0.75]}\n')
+    assert load(path, probabilities=True) == Logits.from_probabilities([[0.5, 0.5], [0.25, 0.75]])
+    both_refuse(path, "Pass probabilities=True")
+    (tmp_path / "truth.txt").write_text("1\n0\n")
+    assert load(path, probabilities=True, labels=tmp_path / "truth.txt").labels.tolist() == [1, 0]
+
+
+def test_keys_are_file_names(tmp_path):
+    path = tmp_path / "val.json"
+    path.write_text('{"a.jpg": {"logit": [1, 2]}, "b.jpg": {"logit": [3, 4]}}')
+    with open_blocks(path, id_column="filename") as blocks:
+        assert next(blocks.with_ids())[1] == ["a.jpg", "b.jpg"]
+    with pytest.raises(FileFormatError, match="no 'name' to take ids from; the file begins with 'filename', 'logit'"):
+        open_blocks(path, id_column="name").__enter__()
+
+
+@pytest.mark.parametrize(
+    "bad", ['"id": null', '"id": ""', '"id": 2.5', '"id": true', '"id": [1]', '"id": 6', '"x": 1', r'"id": "\ud800"']
+)
+def test_bad_ids(tmp_path, bad):
+    path = tmp_path / "val.jsonl"
+    for record, said in ((bad, r"record 1: 'id' is .*; ids are"), (f'"id": {2**63}', "below 2")):
+        path.write_text(f'{{"logits": [1, 2], "id": "a"}}\n{{"logits": [1, 2], {record}}}\n')
+        with pytest.raises(FileFormatError, match=said), open_blocks(path, id_column="id") as blocks:
+            list(blocks.with_ids())
+
+
+def test_text_files_of_labels(tmp_path):
+    val = Logits([[0.0, 1.0], [2.0, 1.0]], classes=["cat", "dog"])
+    save(tmp_path / "val.npz", val)
+    labels = tmp_path / "labels.txt"
+    for text in ("dog\ncat\n", "\ufeffdog\r\n  cat ", "1\n0", "1.0\n0\n"):
+        labels.write_text(text, encoding="utf-8")
+        assert load(tmp_path / "val.npz", labels=labels).labels.tolist() == [1, 0]
+    save(tmp_path / "val.npz", Logits([[0.0, 1.0], [2.0, 1.0]], classes=["1", "0"]))
+    labels.write_text("1\n0\n")
+    assert load(tmp_path / "val.npz", labels=labels).labels.tolist() == [0, 1]  # names, as in csv
+    for text, said in (
+        ("1\n", r"must have shape \(2,\)"),
+        ("1\n\n", "is missing"),
+        ("1\neel\n", "not one of the 2 classes"),
+    ):
+        labels.write_text(text)
+        with pytest.raises(InputError, match=said):
+            load(tmp_path / "val.npz", labels=labels)
+    labels.write_bytes(b"\xff\xfe1")
+    with pytest.raises(FileFormatError, match="not UTF-8"):
+        load(tmp_path / "val.npz", labels=labels)
+    labels.write_text("1\n" * 10_000)
+    with pytest.raises(FileFormatError, match="above the limit"):
+        load(tmp_path / "val.npz", labels=labels, max_bytes=100_000)
+
+
+def test_other_suffixes_are_not_written(tmp_path):
+    with pytest.raises(FileFormatError, match=r"unknown kind of file '\.json'"):
+        save(tmp_path / "val.json", Logits([[0.0, 1.0]]))
+
+
+# -- lm-eval's samples --------------------------------------------------------------------------------------------
+
+
+def sample(scores, target, *, as_text=True, options=("A", "B", "C", "D", "E"), doc_id=0, **more):
+    """A record as EvaluationTracker of lm-eval 0.4 writes it; older releases kept numbers, pairs and integers."""
+    pairs = [(score, score == max(scores)) for score in scores]
+    texts = [" " + option for option in options[: len(scores)]]
+    right = isinstance(target, int) and int(np.argmax(scores)) == target
+    found = {
+        "doc_id": doc_id,
+        "doc": {"question": "Which?", "choices": list(options[: len(scores)])},
+        "target": str(target) if as_text else target,
+        "arguments": {f"gen_args_{i}": {"arg_0": "Q: Which?\nA:", "arg_1": text} for i, text in enumerate(texts)},
+        "resps": [[[str(a), str(b)]] for a, b in pairs],
+        "filtered_resps": [[str(a), str(b)] for a, b in pairs],
+        "filter": "none",
+        "metrics": ["acc", "acc_norm"],
+        "doc_hash": "0" * 64,
+        "acc": 1.0 if right else 0.0,
+        "acc_norm": 0.0,
+    }
+    if not as_text:
+        found["arguments"] = [["Q: Which?\nA:", text] for text in texts]
+        found["resps"] = [[[a, b]] for a, b in pairs]
+        found["filtered_resps"] = [[a, b] for a, b in pairs]
+    return found | more
+
+
+def write_samples(tmp_path, *found):
+    path = tmp_path / "samples_arc_challenge_2024-05-06T07-08-09.jsonl"
+    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_samples_of_multiple_choice(tmp_path, as_text):
+    questions = [([-4.1, -2.0, -3.3, -7.25], 1), ([-1.5, -0.5, -3.0], 0), ([-9.0, -8.0, -7.0, -6.0, -5.0], 4)]
+    path = write_samples(tmp_path, *(sample(s, t, as_text=as_text, doc_id=i) for i, (s, t) in enumerate(questions)))
+    val = load(path)
+    assert val == Logits.from_choices([s for s, _ in questions], [t for _, t in questions])
+    assert val.classes == ("A", "B", "C", "D", "E")
+    with open_blocks(path, block_bytes=80, id_column="doc_id") as blocks:
+        assert (blocks.n_classes, blocks.classes) == (5, val.classes)
+        found = list(blocks.with_ids())
+    assert np.array_equal(np.concatenate([block.logits for block, _ in found]), val.logits)
+    assert [one for _, ids in found for one in ids] == [0, 1, 2]
+
+
+def test_columns_for_more_options_than_the_file_has(tmp_path):
+    path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-3.0], 0))
+    val = load(path, n_options=4)
+    assert val.logits.tolist() == [[-1, -2, -np.inf, -np.inf], [-3, -np.inf, -np.inf, -np.inf]]
+    assert np.array_equal(read_blocks(path, n_options=4), val.logits)
+    path = write_samples(tmp_path, sample([-1.0, -2.0, -3.0], 0))
+    both_refuse(path, "row 0 has 3 options; wanted at most 2", n_options=2)
+    for read in (load, read_blocks):
+        with pytest.raises(InputError, match="n_options must be a whole number"):
+            read(path, n_options=1)
+
+
+def test_targets_by_their_text(tmp_path):
+    path = write_samples(tmp_path, sample([-1.0, -2.0], "yes", options=("no", "yes")), sample([-2.0, -1.0], 0))
+    assert load(path).labels.tolist() == [1, 0]
+    for target, options, said in (
+        ("perhaps", ("no", "yes"), "is the text of 0 options"),
+        ("end", ("end", "end"), "is the text of 2 options"),  # the choices are in the contexts, as in winogrande
+        ("[0, 1]", ("no", "yes"), "several right options"),
+        (7, ("no", "yes"), "is '7' and there are 2 options"),
+        (-1, ("no", "yes"), "is '-1' and there are 2 options"),
+    ):
+        path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-1.0, -2.0], target, options=options))
+        with pytest.raises(FileFormatError, match=f"record 1: target .*{said}"):
+            load(path)
+        np.save(tmp_path / "gold.npy", [0, 1])
+        assert load(path, labels=tmp_path / "gold.npy").labels.tolist() == [0, 1]
+        assert len(read_blocks(path)) == 2
+
+
+def test_a_target_that_contradicts_the_accuracy_is_refused(tmp_path):
+    """Options that are numbers: is "2" the third, or the one called 2? The accuracy knows."""
+    path = write_samples(tmp_path, sample([-3.0, -1.0, -2.0], "2", options=("1", "2", "3"), acc=1.0))
+    with pytest.raises(FileFormatError, match="target '2' was read as option 2, which contradicts acc"):
+        load(path)
+
+
+def test_options_scored_twice_for_mutual_information(tmp_path):
+    scores = [-1.0, -2.0, -5.0, -6.0]
+    found = sample(scores, 0, metrics=["acc", "acc_mutual_info"], acc_mutual_info=1.0)
+    assert load(write_samples(tmp_path, found)) == Logits.from_choices([scores[:2]], [0])
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"filtered_resps": ["some text"]}, "filtered_resps is .*Only samples of multiple-choice"),
+        ({"filtered_resps": []}, "filtered_resps is"),
+        ({"filtered_resps": None}, "filtered_resps is"),
+        ({"filtered_resps": [["-1.0", "maybe"]]}, "filtered_resps is"),
+        ({"filtered_resps": [["x", "True"], ["-1", "False"]]}, "a log-likelihood is 'x'"),
+        ({"filtered_resps": [[None, "True"], ["-1", "False"]]}, "a log-likelihood is None"),
+        ({"filtered_resps": [[True, "True"], ["-1", "False"]]}, "a log-likelihood is True"),
+        ({"filtered_resps": [["9" * 5000, "True"], ["-1", "False"]]}, r"logits\[1, 0\] is \+inf"),
+        ({"filtered_resps": [[10**400, "True"], ["-1", "False"]]}, "a log-likelihood is 1000"),
+        ({"filtered_resps": [["nan", "True"], ["-1", "False"]]}, r"logits\[1, 0\] is NaN"),
+        ({"filter": "flexible"}, "samples of two filters, 'flexible' and 'none'"),
+    ],
+)
+def test_samples_that_cannot_be_used(tmp_path, found, said):
+    path = write_samples(tmp_path, sample([-1.0, -2.0], 0), sample([-1.0, -2.0], 0, acc=None) | found)
+    both_refuse(path, said, InputError)
+
+
+@pytest.mark.parametrize("target", [None, True, 1.5, [0], {"a": 1}])
+def test_targets_of_odd_types(tmp_path, target):
+    path = write_samples(tmp_path, sample([-1.0, -2.0], 0) | {"target": target})
+    with pytest.raises(FileFormatError, match=r"record 0: target is .*wanted the position"):
+        load(path)
+
+
+def test_one_option_everywhere_is_no_choice(tmp_path):
+    path = write_samples(tmp_path, sample([-1.0], 0), sample([-2.0], 0))
+    both_refuse(path, "at least 2 classes", InputError)
+
+
+# -- harm ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "the file has no rows"),
+        ("  \n ", "not a JSON file: it begins with ''"),
+        ("{}", "no list of numbers called 'logits' or 'logit'; the record has nothing"),
+        ("null", "not a JSON file: it begins with 'n'"),
+        ("[1.5, 2]", "record 0: not readable JSON, or truncated .wanted an object or a list, got '1'"),
+        ("[[1.5, 2]]", r"record 0 is \[1.5, 2\]; wanted an object"),
+        ('["a"]', "record 0 is 'a'; wanted an object"),
+        ('{"logits": [1, 2]} 5', "record 1: not readable JSON"),
+        ('[{"logits": [1, 2]}] x', "'x' after the end of the data"),
+        ('[{"logits": [1, 2]} {"logits": [1, 2]}]', r"record 1: not readable JSON, or truncated \(wanted ','"),
+        ('{"a": {"logits": [1, 2]}', r"not readable JSON, or truncated \(wanted '}', got the end of the file"),
+        ('{"a": {"logits": [1, 2]}, "b": 5}', "wanted an object or a list, got '5'"),
+        ('{"a": {"logits": [1, 2]}, "b": [5]}', r"record 1 is \[5\]; wanted an object"),
+        ('{"a": {"logits": [1, 2]}, 5', "record 1: not readable JSON"),
+        ('{"logits": [1, 2', r"record 0: not readable JSON, or truncated \(Expecting"),
+        ('{"logits": [1, 2], "note": "abc', r"record 0: not readable JSON, or truncated \(Unterminated string"),
+        ('{"logits": [1, 2]}\n{"logits": [1, 2', "record 1: not readable JSON, or truncated"),
+        ('{"logits": [1, 2,]}', "record 0: not readable JSON"),
+        ('{"columns": ["logits"], "data": [[[1, 2]], [[1, 2], 3]]}', "row 1 of data must be a list of 1 values"),
+        ('{"columns": ["logits"], "data": [[[1, 2]]', "not readable JSON, or truncated"),
+        ('{"columns": ["logits"]}', "the file has no rows"),
+        ('{"columns": ["logits"], "data": 5}', "not readable JSON"),
+        ('{"logits": {"0": [1, 2]}}', "'logits' is {'0': .*wanted a list of numbers"),
+        ('{"logits": [[1, 2], [3, 4]], "labels": [0, 1]}', r"'logits' holds \[1, 2\]; wanted a list of numbers"),
+        ('{"logits": "[1, 2]"}', "'logits' is '.1, 2.'; wanted a list of numbers"),
+        ('{"logits": [1, "2"]}', "'logits' holds '2'"),
+        ('{"logits": [1, null]}', "'logits' holds None"),
+        ('{"logits": [1, true]}', "'logits' holds True"),
+        ('{"logits": 5}', "'logits' is one number, 5; wanted one for each class"),
+        ('{"logits": []}', "at least 2 classes"),
+        ('{"logits": [1]}', "at least 2 classes"),
+        ('{"logits": [1, NaN]}', r"logits\[0, 1\] is NaN"),
+        ('{"logits": [1, Infinity]}', r"logits\[0, 1\] is \+inf"),
+        ('{"logits": [1, 1e999]}', r"logits\[0, 1\] is \+inf"),
+        ('{"logits": [-Infinity, -Infinity]}', "-inf for every class"),
+        ('{"logits": [1, 1%s]}' % ("0" * 400), "holds a number that is too large"),
+        ('{"logits": [1, 1%s]}' % ("0" * 5000), "record 0: not readable JSON, or truncated .Exceeds the limit"),
+        ('{"logits": [1, 2]}\n{"logits": [1, 2, 3]}', "row 1 has 3 values where row 0 has 2"),
+        ('{"logits": [1, 2]}\n{"x": 1}', "record 1: no list of numbers called 'logits'"),
+        ('{"logits": [1, 2]}\n\0', "record 1: not readable JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"logits": ' + "[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"logits": [1, 2], "\x1b[31mred": 1}', "not readable JSON"),
+        (r'{"\u001b[31m\u202e": 1}', r"the record has '\\x1b\[31m\\u202e'"),
+    ],
+)
+def test_bad_json_is_refused_in_one_line(tmp_path, text, said):
+    path = tmp_path / "val.json"
+    path.write_text(text, encoding="utf-8")
+    both_refuse(path, said, InputError)
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("null", "'label' is None; wanted the number of a column"),
+        ('"cat"', "'label' is 'cat'; wanted the number of a column"),
+        ("true", "'label' is True"),
+        ("1.5", "'label' is 1.5"),
+        ("NaN", "'label' is nan"),
+        ("Infinity", "'label' is inf"),
+        ("-1", "'label' is -1"),
+        ("1" + "0" * 400, "'label' is 1000"),
+        ("5", r"labels\[0\] is 5; must be in 0..1"),
+        ('["cat", "dog"]', "'label' is .'cat', 'dog'.: names of the largest classes. .*--topk 0"),
+    ],
+)
+def test_bad_labels(tmp_path, label, said):
+    path = tmp_path / "val.jsonl"
+    path.write_text(f'{{"logits": [1, 2], "label": {label}}}\n')
+    with pytest.raises(InputError, match=said):
+        load(path)
+
+
+def test_labels_for_some_rows_only(tmp_path):
+    path = tmp_path / "val.jsonl"
+    with_label, without = '{"logits": [1, 2], "label": 1}\n', '{"logits": [1, 2]}\n'
+    path.write_text(with_label + without)
+    with pytest.raises(FileFormatError, match="row 1 has no label, unlike those before it"):
+        load(path)
+    path.write_text(without + with_label)
+    with pytest.raises(FileFormatError, match="row 1 has a label, unlike those before it"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "index", ["[0]", "[0, 0]", "[0, 2]", "[1, -1]", '["0", "1"]', "[0.0, 1.0]", "[[0, 1]]", "[true, 0]"]
+)
+def test_an_index_that_is_no_order_of_the_classes(tmp_path, index):
+    path = tmp_path / "val.jsonl"
+    path.write_text(f'{{"logit": [1, 2], "index": {index}}}\n')
+    both_refuse(path, "classes are missing.*--topk 0")
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "val.json"
+    path.write_bytes(b'{"logits": [1, 2], "note": "\xff"}')
+    both_refuse(path, "not UTF-8 text")
+    path.write_bytes('{"logits": [1, 2]}'.encode("utf-16"))
+    both_refuse(path, "not UTF-8 text")
+
+
+def test_memory_is_bounded_whatever_the_file_says(tmp_path):
+    """Many small lists in one record take twenty times the text; text that never ends, and rows beyond the limit."""
+    good = tmp_path / "good.jsonl"
+    good.write_text('{"logits": [1, 2]}\n')
+    big = {
+        "lists": '{"logits": [1, 2], "x": [' + "[]," * 500_000 + "1]}",
+        "endless": '{"logits": [1, 2], "x": "' + "a" * (2 * MB),
+        "space": " " * (2 * MB) + "{",
+        "rows": '{"logits": [1, 2]}\n' * 150_000,
+    }
+    for name, text in big.items():
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    options = '{"filtered_resps": [%s], "target": 0}\n'
+    pair = '["-1", "False"]'
+    (tmp_path / "pad.jsonl").write_text(options % ", ".join([pair] * 2000) + (options % pair) * 20_000)
+    paths = [tmp_path / f"{name}.jsonl" for name in (*big, "pad")]
+    said = attempts(good, paths, 2 * MB)
+    for place, name in enumerate((*big, "pad")):
+        whole, blocks = said[2 * place : 2 * place + 2]
+        assert "above the limit" in whole[0], (name, whole)
+        assert name in {"rows", "pad"} or "above the limit" in blocks[0], (name, blocks)
+    assert max(used for _, used in said) < 32 * MB
+
+
+def test_a_csv_of_lists_that_lies(tmp_path):
+    require("pyarrow", "io")
+    path = tmp_path / "val.csv"
+    for text, said in (
+        ("logit,label\n[1 2],0\n[1 2\n", "line 3|has 1 cells"),
+        ("logit,label\n[1 2],0\n1 2,0\n", "line 3: column 'logit' is '1 2'; wanted a list"),
+        ("logit,label\n[1 2],0\n[1 x],0\n", "line 3: column 'logit' holds 'x'"),
+        ("logit,label\n[1 2],0\n[1 1_0],0\n", "line 3: column 'logit' holds '1_0'"),
+        ("logit,label\n[1 2],0\n[1 2 3],0\n", "row 1 has 3 values where row 0 has 2"),
+        ("logit,label\n[1 2],0\n[1 nan],0\n", r"logits\[1, 1\] is NaN"),
+        ("logit,label\n[1 2],0\n[1 1e999],0\n", r"logits\[1, 1\] is \+inf"),
+        ("logit,label\n[],0\n", "at least 2 classes"),
+        ("logit,logit\n[1 2],0\n", "two columns are called 'logit'"),
+        ("logit,index\n[1 2],[0 1e30]\n", "classes are missing"),
+        (f"logit,label\n[{'1 ' * 200_000}],0\n", "field larger than field limit"),
+    ):
+        path.write_text(text)
+        both_refuse(path, said, InputError)
+    for label, said in (
+        ("cat", "column 'label' is 'cat'; wanted the number"),
+        ("", "column 'label' is ''"),
+        ("7", "in 0..1"),
+    ):
+        path.write_text(f"logit,label\n[1 2],{label}\n")
+        with pytest.raises(InputError, match=said):
+            load(path)
+
+
+def test_a_parquet_file_whose_index_is_no_order(tmp_path):
+    arrow, parquet = require("pyarrow", "io"), require("pyarrow.parquet", "io")
+    path = tmp_path / "val.parquet"
+    for index, said in (
+        ([[1, 0], [0, 2]], "classes are missing"),
+        ([[1, 0], [0, 0]], "classes are missing"),
+        ([[1, 0], [0]], "row 1 of column 'index' has 1 values"),
+        ([[1, 0], None], "row 1 of column 'index' is missing"),
+        ([[1.0, 0.0], [0.5, 1.0]], "classes are missing"),
+        ([["a", "b"], ["a", "b"]], "column 'index' holds lists of string"),
+    ):
+        parquet.write_table(arrow.table({"logit": [[1.0, 2.0], [3.0, 4.0]], "index": index}), path)
+        both_refuse(path, said)
