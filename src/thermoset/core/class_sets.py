@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, part
+from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats
 from thermoset.core.formulas import Cut, Formula, label_refine, label_value, lets_in, score_value
 from thermoset.core.masses import (
@@ -37,6 +37,14 @@ class UnrankedBlock(NamedTuple):
     rows: Floats
     ranked: Floats
     u: Floats
+
+
+class CutsByClass(NamedTuple):
+    """Thresholds by class, (n_levels, C), and the largest finite one of each level."""
+
+    value: Floats
+    refine: Floats
+    largest: Floats
 
 
 @part
@@ -80,23 +88,20 @@ def _reach(row: WeightedRow, masses: RowMasses, formula: Formula, u: float, larg
     return inside
 
 
-@kernel
+@leaf_kernel
 def _fill_sets(
-    block: UnrankedBlock, temperature: float, formula: Formula, cuts: Cuts, largest: Floats, sets: Bools
+    block: UnrankedBlock, temperature: float, formula: Formula, cuts: CutsByClass, scratch: Floats, sets: Bools
 ) -> None:
-    """Whether each label is inside, for thresholds (n_levels, C) by class: sets (n_levels, n_rows, C).
-
-    `largest` is the largest finite threshold of each level.
-    """
+    """Whether each label is inside, under each level: sets (n_levels, n_rows, C); scratch (4, C)."""
     n_classes = block.ranked.shape[1]
-    gaps, weight, masses = np.empty(n_classes), np.empty(n_classes), row_masses(n_classes)
+    gaps, weight, masses = scratch[0], scratch[1], RowMasses(scratch[2], scratch[3])
     for i in range(block.ranked.shape[0]):
         rising, given, u = block.ranked[i], block.rows[i], block.u[i]
         row = WeightedRow(gaps, rank_gaps(rising, gaps), 1.0 / temperature, weight)
         weigh(gaps, temperature, weight)
         fill_masses(row, masses)
         for t in range(cuts.value.shape[0]):
-            reach, inside = _reach(row, masses, formula, u, largest[t]), sets[t, i]
+            reach, inside = _reach(row, masses, formula, u, cuts.largest[t]), sets[t, i]
             last = rising[n_classes - reach] if reach > 0 else np.inf
             for label in range(n_classes):
                 inside[label] = cuts.value[t, label] == np.inf
@@ -131,12 +136,14 @@ def class_sets(
 ) -> Bools:
     """Sets under one threshold for each class: thresholds (n_thresholds, C), sets (n_thresholds, n_rows, C)."""
     sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
-    largest = _largest_finite(thresholds.value)
+    cuts = CutsByClass(*thresholds.cuts, _largest_finite(thresholds.value))
 
     def work(block: Block, place: slice) -> None:
         rows = ranked(block)
         given = UnrankedBlock(widened(block), rows, randomness.block(rows, place))
-        _fill_sets(given, temperature, score.formula, thresholds.cuts, largest, sets[:, place])
+        some = np.empty((len(sets), *block.shape), dtype=np.bool_)  # contiguous: one type to compile for
+        _fill_sets(given, temperature, score.formula, cuts, np.empty((4, block.shape[1])), some)
+        sets[:, place] = some
 
     for_blocks(source, work)
     return sets

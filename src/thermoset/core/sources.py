@@ -81,7 +81,8 @@ def widened(block: Block) -> Floats:
 
     Narrower floats widen exactly.
     """
-    return np.require(block, np.float64, ("C", "W"))
+    wide = block.astype(np.float64, order="C", copy=False)
+    return wide if wide.flags.writeable else wide.copy()
 
 
 def numbered(labels: Ints) -> Ints:
