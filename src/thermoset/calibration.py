@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from thermoset.bounds import checked_temperature
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax
 from thermoset.core.sources import ArrayRows, Block, numbered, widened
 from thermoset.data import Logits, as_logits
+from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
 from thermoset.errors import BoundWarning, InputError
 from thermoset.metrics import reliability_from_confidence
@@ -226,7 +226,7 @@ def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.fl
     return confidence[0], loss
 
 
-class TemperatureScaler(BaseEstimator):  # type: ignore[misc]
+class TemperatureScaler(Estimator):
     """Calibrated probabilities: softmax(logits / T*) with T* fitted on held-out rows.
 
     Parameters

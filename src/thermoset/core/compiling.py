@@ -78,7 +78,7 @@ def allocating_part(function: _F) -> _F:
 def _compiled(function: _F, *, counts_references: bool) -> _F:
     with _jit_enabled():
         dispatcher = njit(nogil=True, error_model="numpy", _nrt=counts_references, no_cfunc_wrapper=True)(function)
-    dispatcher._cache = _Kept(function)
+    dispatcher._cache = _Kept(function, counts_references=counts_references)
     dispatcher.compile = _uncollected()(dispatcher.compile)
     return _always_compiled(dispatcher)  # type: ignore[no-any-return]
 
@@ -88,16 +88,16 @@ def _compiled_part(function: _F, *, counts_references: bool) -> _F:
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
     with _jit_enabled():
         dispatcher = njit(nogil=True, error_model="numpy", _nrt=counts_references, **options)(function)
-    alone = _compiled(function, counts_references=counts_references)
+    alone = cache(partial(_compiled, function, counts_references=counts_references))
 
     def add_overload(compiled: Any) -> None:
         """What Numba does, but for its table of calls from Python: there is nothing to call."""
-        found = compiled._replace(entry_point=partial(alone))  # what callers know it by
+        found = compiled._replace(entry_point=partial(function))  # what callers know it by
         dispatcher.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
         dispatcher.overloads[tuple(found.signature.args)] = found
 
     dispatcher.add_overload = add_overload
-    dispatcher._compile_for_args = lambda *_, **__: alone  # what a call from Python goes to
+    dispatcher._compile_for_args = lambda *_, **__: alone()  # what a call from Python goes to
     return _always_compiled(dispatcher)  # type: ignore[no-any-return]
 
 
@@ -203,7 +203,8 @@ def _forget_older(root: Path, folder: Path) -> None:
 class _Kept:
     """What a dispatcher of Numba asks of a cache, for one kernel."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, counts_references: bool) -> None:
+        self._counts_references = counts_references
         self._name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
         self._code = function.__code__
 
@@ -215,7 +216,8 @@ class _Kept:
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """The compiled kernel for these types, or None: it has to be compiled."""
-        target.refresh()
+        if self._counts_references:
+            target.refresh()  # half a second of imports: memory management, and what the kernel was compiled from
         path = self._path(signature, target.codegen())
         if path is None:
             return None
