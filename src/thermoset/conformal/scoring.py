@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from thermoset.bounds import checked_temperature
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.general import class_sets, score_matrix
-from thermoset.core.prefixes import prefix_sets, prefix_sizes
+from thermoset.core.general import score_matrix, sets_of
+from thermoset.core.prefixes import prefix_sizes
 from thermoset.core.scores import Score, ScoreLike, resolve
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
@@ -52,11 +52,8 @@ def sets_under(
     data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
 ) -> NDArray[np.bool_]:
     """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
-    rows, randomness = ArrayRows(data.logits), scoring.randomness(u, len(data), ids)
-    if thresholds.value.shape[1] == 1 and scoring.score.compiled:
-        q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
-        return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q)
-    return class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
+    randomness = scoring.randomness(u, len(data), ids)
+    return sets_of(ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds)
 
 
 def sizes_under(

@@ -26,9 +26,9 @@ from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ranked, widened
 from thermoset.core.thresholds import Cuts, ScorePairs
-from thermoset.core.uniforms import Randomness
+from thermoset.core.uniforms import FillSets, Randomness
 
-__all__ = ["class_sets", "score_matrix"]
+__all__ = ["class_filler", "score_matrix"]
 
 
 class UnrankedBlock(NamedTuple):
@@ -131,22 +131,18 @@ def _largest_finite(values: Floats) -> Floats:
     return largest
 
 
-def class_sets(
-    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
-) -> Bools:
-    """Sets under one threshold for each class: thresholds (n_thresholds, C), sets (n_thresholds, n_rows, C)."""
-    sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
-    cuts = CutsByClass(*thresholds.cuts, _largest_finite(thresholds.value))
+def class_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
+    """What makes sets under thresholds (n_thresholds, C), one for each class."""
+    formula, cuts = score.formula, CutsByClass(*thresholds.cuts, _largest_finite(thresholds.value))
 
-    def work(block: Block, place: slice) -> None:
+    def fill(block: Block, place: slice, randomness: Randomness, out: Bools) -> None:
         rows = ranked(block)
         given = UnrankedBlock(widened(block), rows, randomness.block(rows, place))
-        some = np.empty((len(sets), *block.shape), dtype=np.bool_)  # contiguous: one type to compile for
-        _fill_sets(given, temperature, score.formula, cuts, np.empty((4, block.shape[1])), some)
-        sets[:, place] = some
+        sets = np.empty(out.shape, dtype=np.bool_)  # contiguous: one type to compile for
+        _fill_sets(given, temperature, formula, cuts, np.empty((4, rows.shape[1])), sets)
+        out[:] = sets
 
-    for_blocks(source, work)
-    return sets
+    return fill
 
 
 @kernel

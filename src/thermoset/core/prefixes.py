@@ -16,9 +16,9 @@ from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ranked, widened
 from thermoset.core.thresholds import Cuts, ScorePairs
-from thermoset.core.uniforms import Randomness
+from thermoset.core.uniforms import FillSets, Randomness
 
-__all__ = ["prefix_sets", "prefix_sizes"]
+__all__ = ["prefix_filler", "prefix_sizes"]
 
 _GUESS_RANKS = 64  # sets are mostly smaller than this
 
@@ -105,38 +105,36 @@ def _drop_ties(row: Floats, last: float, size: int, inside: Bools) -> None:
         label -= 1
 
 
-def _sizes_of(rows: Floats, u: Floats, score: Score, temperature: float, thresholds: ScorePairs) -> Ints:
-    sizes = np.empty((thresholds.value.size, len(rows)), dtype=np.int64)
-    scratch = np.empty((2, rows.shape[1]))
-    _fill_sizes(DrawnBlock(rows, u), temperature, score.formula, thresholds.cuts, scratch, sizes)
-    return sizes
-
-
 def prefix_sizes(
     source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
 ) -> Ints:
     """Set sizes under global thresholds, (n_thresholds, n_rows)."""
     sizes = np.empty((thresholds.value.size, source.n_rows), dtype=np.int64)
+    formula, cuts = score.formula, thresholds.cuts
 
     def work(block: Block, place: slice) -> None:
         rows = ranked(block)
-        sizes[:, place] = _sizes_of(rows, randomness.block(rows, place), score, temperature, thresholds)
+        sizes[:, place] = _sizes_of(DrawnBlock(rows, randomness.block(rows, place)), temperature, formula, cuts)
 
     for_blocks(source, work)
     return sizes
 
 
-def prefix_sets(
-    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
-) -> Bools:
-    """Sets under global thresholds, (n_thresholds, n_rows, C)."""
-    sets = np.empty((thresholds.value.size, source.n_rows, source.n_classes), dtype=np.bool_)
+def _sizes_of(block: DrawnBlock, temperature: float, formula: Formula, cuts: Cuts) -> Ints:
+    n_rows, n_classes = block.ranked.shape
+    sizes = np.empty((len(cuts.value), n_rows), dtype=np.int64)
+    _fill_sizes(block, temperature, formula, cuts, np.empty((2, n_classes)), sizes)
+    return sizes
 
-    def work(block: Block, place: slice) -> None:
+
+def prefix_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
+    """What makes sets under global thresholds."""
+    formula, cuts = score.formula, thresholds.cuts
+
+    def fill(block: Block, place: slice, randomness: Randomness, out: Bools) -> None:
         given, rows = widened(block), ranked(block)
-        sizes = _sizes_of(rows, randomness.block(rows, place), score, temperature, thresholds)
-        for t, size in enumerate(sizes):
-            _mark_prefixes(given, rows, size, sets[t, place])
+        sizes = _sizes_of(DrawnBlock(rows, randomness.block(rows, place)), temperature, formula, cuts)
+        for size, sets in zip(sizes, out, strict=True):
+            _mark_prefixes(given, rows, size, sets)
 
-    for_blocks(source, work)
-    return sets
+    return fill

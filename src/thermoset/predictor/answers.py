@@ -33,7 +33,8 @@ def as_records(found: Answers, names: Sequence[str | int]) -> list[Prediction]:
     >>> as_records(found, ["ant", "bee", "cow"])
     [Prediction(label='bee', confidence=0.75, set=('bee', 'cow'))]
     """
-    rows, columns = np.nonzero(found.sets)  # an object for each label of a set, none for those left out
+    # An object for each label of a set, none for those left out; in two dimensions NumPy takes three times as long.
+    rows, columns = np.divmod(np.flatnonzero(found.sets), found.sets.shape[1])
     members = [names[column] for column in columns.tolist()]
     ends = np.searchsorted(rows, np.arange(len(found.sets) + 1)).tolist()
     return [

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
-from thermoset.calibration import confidence_at, probabilities
+from thermoset.calibration import probabilities
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.levels import Alpha
+from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score, ScoreLike
+from thermoset.core.softmax import confidences
+from thermoset.core.sources import ArrayRows, Block, widened
 from thermoset.data import Logits, as_logits
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
@@ -172,8 +175,15 @@ class TwoTemperaturePredictor(Estimator):
     def answers(self, logits: Any, *, ids: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
         data = predict_data(self, logits)
-        sure = confidence_at(data, self.artifact_.temperature)
-        return Answers(data.logits.argmax(axis=1), sure, self._rule.sets(data, ids))
+        randomness, at = self._rule.randomness(len(data), ids), np.array([self.artifact_.temperature])
+        confidence, sets = np.empty((1, len(data))), np.empty(data.logits.shape, dtype=np.bool_)
+
+        def work(block: Block, place: slice) -> None:
+            confidence[:, place] = confidences(widened(block), at)
+            self._rule.fill(block, place, randomness, sets[place])
+
+        for_blocks(ArrayRows(data.logits), work)
+        return Answers(data.logits.argmax(axis=1), confidence[0], sets)
 
     def predict_records(self, logits: Any, *, ids: Any = None) -> list[Prediction]:
         """Label, confidence and set of each row, for people and JSON."""
@@ -232,7 +242,7 @@ class TwoTemperaturePredictor(Estimator):
         self.temperature_sets_ = artifact.temperature_sets
         self.choice_ = artifact.choice
         self._recipe = artifact.recipe_with(score)
-        self._rule = SetRule.of(artifact, self._recipe.set_score)
+        self._rule = SetRule(artifact, self._recipe.set_score)
         value = artifact.thresholds.pairs().value
         self.threshold_ = float(value[0]) if artifact.grouping is None else value
         remember_classes(self, artifact.n_classes, artifact.classes)

@@ -32,7 +32,7 @@ def with_members(artifact: Artifact, found: Winners, recipe: Recipe, data: Logit
     if len(members) == 1:
         return artifact
     united = msgspec.structs.replace(artifact, members=_made(members, recipe, data, ids))
-    sizes = SetRule.of(united, recipe.set_score).sets(data, ids).sum(axis=1)
+    sizes = SetRule(united, recipe.set_score).sets(data, ids).sum(axis=1)
     measures = _measured(artifact.measures, sizes)
     return msgspec.structs.replace(united, sizes=tuple(np.bincount(sizes).tolist()), measures=measures)
 

@@ -33,5 +33,5 @@ def _is_plain(made: Artifact) -> bool:
 
 def judged(data: Logits, labels: Any, made: Artifact, recipe: Recipe, fail_on: str | Iterable[str]) -> CheckReport:
     """The sets and the confidence that a predictor gives these rows, against their labels."""
-    sets, probs = SetRule.of(made, recipe.set_score).sets(data), probabilities(data, made.temperature)
+    sets, probs = SetRule(made, recipe.set_score).sets(data), probabilities(data, made.temperature)
     return check(sets, probs, labels, promise_of(made, recipe), fail_on=fail_on, class_names=made.classes)
