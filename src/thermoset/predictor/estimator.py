@@ -175,11 +175,11 @@ class TwoTemperaturePredictor(Estimator):
     def answers(self, logits: Any, *, ids: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
         data = predict_data(self, logits)
-        randomness, at = self._rule.randomness(len(data), ids), np.array([self.artifact_.temperature])
+        randomness = self._rule.randomness(len(data), ids)
         confidence, sets = np.empty((1, len(data))), np.empty(data.logits.shape, dtype=np.bool_)
 
         def work(block: Block, place: slice) -> None:
-            confidence[:, place] = confidences(widened(block), at)
+            confidence[:, place] = confidences(widened(block), self._temperatures)
             self._rule.fill(block, place, randomness, sets[place])
 
         for_blocks(ArrayRows(data.logits), work)
@@ -241,6 +241,7 @@ class TwoTemperaturePredictor(Estimator):
         self.temperature_ = artifact.temperature
         self.temperature_sets_ = artifact.temperature_sets
         self.choice_ = artifact.choice
+        self._temperatures = np.array([artifact.temperature])
         self._recipe = artifact.recipe_with(score)
         self._rule = SetRule(artifact, self._recipe.set_score)
         value = artifact.thresholds.pairs().value
