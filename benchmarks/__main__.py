@@ -14,6 +14,7 @@ from benchmarks.report import Settings, Table
 
 _NAMES = (
     "startup",
+    "latency",
     "memory",
     "temperature",
     "ece",
@@ -54,10 +55,11 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, settings: Settings) -> Table:
     # Imported here: libraries read the number of threads from the environment when they are first imported.
-    from benchmarks import calibration, memory, page, sets, stages, startup, study, sweeps, tuning
+    from benchmarks import calibration, latency, memory, page, sets, stages, startup, study, sweeps, tuning
 
     benchmarks = {
         "startup": startup.startup,
+        "latency": latency.latency,
         "memory": memory.memory,
         "temperature": calibration.temperature,
         "ece": calibration.ece,

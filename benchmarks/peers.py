@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.timing import Contender
 
-__all__ = ["mapie_aps", "probmetrics_temperature", "sklearn_temperature", "torchcp_aps"]
+__all__ = ["Rows", "mapie_aps", "probmetrics_temperature", "sklearn_temperature", "torchcp_aps"]
 
 Rows = tuple[NDArray[np.float32], NDArray[np.int64]]
 _P = ParamSpec("_P")

@@ -2,6 +2,7 @@
 
 from thermoset.core import general, prefixes
 from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.thresholds import ScorePairs
 from thermoset.tuning import closed_form, held_out
 
 
@@ -14,7 +15,7 @@ def score_matrix(logits, score, temperature, randomness):
 
 
 def class_sets(logits, score, temperature, randomness, thresholds):
-    return general.class_sets(ArrayRows(logits), score, temperature, randomness, thresholds)
+    return general.sets_of(ArrayRows(logits), score, temperature, randomness, thresholds)
 
 
 def prefix_sizes(logits, score, temperature, randomness, thresholds):
@@ -22,7 +23,8 @@ def prefix_sizes(logits, score, temperature, randomness, thresholds):
 
 
 def prefix_sets(logits, score, temperature, randomness, thresholds):
-    return prefixes.prefix_sets(ArrayRows(logits), score, temperature, randomness, thresholds)
+    one = ScorePairs(thresholds.value[:, None], thresholds.refine[:, None])
+    return general.sets_of(ArrayRows(logits), score, temperature, randomness, one)
 
 
 def in_closed_form(data, *rest):

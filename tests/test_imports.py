@@ -9,10 +9,14 @@ import pytest
 HEAVY = {"numba", "scipy", "sklearn", "matplotlib", "pandas", "polars", "pyarrow", "safetensors", "torch"}
 
 
-def modules_after(code: str) -> set[str]:
-    script = f"import json, sys\n{code}\nprint('\\n' + json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+def submodules_after(code: str) -> set[str]:
+    script = f"import json, sys\n{code}\nprint('\\n' + json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def modules_after(code: str) -> set[str]:
+    return {name.split(".")[0] for name in submodules_after(code)}
 
 
 def test_import_thermoset_loads_nothing_heavy():
@@ -32,6 +36,38 @@ def test_names_load_when_used_and_bring_no_extra(name):
     # scikit-learn imports data-frame libraries that are installed; that is its affair
     extras = HEAVY - {"numba", "scipy", "sklearn"}
     assert not (brought - modules_after("import sklearn.base, sklearn.cluster")) & extras
+
+
+UNNEEDED = {"sklearn", "scipy", "pandas", "pyarrow", "typer", "rich", "matplotlib"}
+
+PREDICT = """
+import numpy as np
+from thermoset import TwoTemperaturePredictor
+for name in {names!r}:
+    predictor = TwoTemperaturePredictor.load(name)
+    rows = np.eye(4, dtype=np.float32)
+    predictor.predict_set(rows), predictor.answers(rows), predictor.predict_records(rows), predictor.set_sizes(rows)
+    predictor.predict_proba(rows), predictor.predict(rows), predictor.predict_set(rows, ids=list("abcd"))
+"""
+
+
+def test_loading_and_predicting_need_numpy_and_numba_alone(tmp_path):
+    """What `import numba` brings by itself, such as the top of SciPy, is its affair."""
+    import numpy as np
+
+    from thermoset import Logits, TwoTemperaturePredictor
+
+    labels = np.arange(400) % 4
+    rows = Logits(np.random.default_rng(0).normal(size=(400, 4)) + 2 * np.eye(4)[labels], labels)
+    asked = ({}, {"grouping": "class", "prefer": "small"}, {"method": "margin", "prefer": "small"})
+    names = [str(tmp_path / f"{i}.json") for i in range(len(asked))]
+    for name, parameters in zip(names, asked, strict=True):
+        TwoTemperaturePredictor(alpha=0.2, **parameters).fit(rows).save(name)
+    brought = submodules_after(PREDICT.format(names=names)) - submodules_after("import numpy, numba")
+    assert "thermoset.predictor.estimator" in brought
+    assert not {name for name in brought if name.split(".")[0] in UNNEEDED}
+    rooms = ("predictor.fitting", "monitor", "sweeping", "tuning.choosing")
+    assert not brought & {f"thermoset.{room}" for room in rooms}
 
 
 def test_every_public_name_resolves():

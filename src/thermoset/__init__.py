@@ -32,6 +32,7 @@ __getattr__, __dir__, __all__ = _attach(
         "sweeping",
         "testing",
         "tuning",
+        "warming",
     ],
     submod_attrs={
         "calibration": ["TemperatureScaler"],
@@ -53,5 +54,6 @@ __getattr__, __dir__, __all__ = _attach(
         "predictor": ["TwoTemperaturePredictor"],
         "core.scores": ["APS", "LAC", "RAPS", "SAPS", "SCORES", "Margin", "OwnScore", "PlainScore", "TopK"],
         "sweeping": ["Sweep", "sweep"],
+        "warming": ["warmup"],
     },
 )

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from thermoset.bounds import checked_temperature
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax
 from thermoset.core.sources import ArrayRows, Block, numbered, widened
 from thermoset.data import Logits, as_logits
+from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
 from thermoset.errors import BoundWarning, InputError
 from thermoset.metrics import reliability_from_confidence
@@ -25,6 +25,7 @@ __all__ = [
     "TemperatureScaler",
     "confidence_and_loss",
     "confidence_at",
+    "confidences_at",
     "fit_ece",
     "fit_nll",
     "probabilities",
@@ -150,8 +151,7 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
         """Evaluate temperatures from low to high in one pass over the rows; return them by rising error."""
         grid = [low, *map(float, np.geomspace(low, high, points)[1:-1]), high]
         new = np.array([t for t in grid if t not in seen])
-        confidence = np.empty((len(new), len(data)))
-        for_blocks(ArrayRows(data.logits), lambda block, rows: confidences(widened(block), new, confidence[:, rows]))
+        confidence = confidences_at(data, new)
         for t, level in zip(new, confidence, strict=True):
             seen[float(t)] = reliability_from_confidence(level, correct, n_bins).ece
         return sorted(grid, key=lambda t: (seen[t], abs(math.log(t))))
@@ -164,6 +164,21 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
             width = width ** (1 / 4)
     temperature = min(seen, key=lambda t: (seen[t], abs(math.log(t))))
     return Fit(temperature, seen[temperature], len(seen))
+
+
+def confidences_at(data: Logits, temperatures: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability of each row's top class at each of several temperatures, (n_temperatures, n).
+
+    >>> confidences_at(Logits([[0.0, 0.0]]), np.array([0.5, 2.0])).tolist()
+    [[0.5], [0.5]]
+    """
+    out = np.empty((len(temperatures), len(data)))
+
+    def work(block: Block, rows: slice) -> None:
+        out[:, rows] = confidences(widened(block), temperatures)
+
+    for_blocks(ArrayRows(data.logits), work)
+    return out
 
 
 def probabilities(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
@@ -186,9 +201,7 @@ def confidence_at(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
     [0.5, 1.0]
     """
     data = as_logits(logits)
-    at, out = np.array([checked_temperature(temperature)]), np.empty((1, len(data)))
-    for_blocks(ArrayRows(data.logits), lambda block, rows: confidences(widened(block), at, out[:, rows]))
-    top: NDArray[np.float64] = out[0]
+    top: NDArray[np.float64] = confidences_at(data, np.array([checked_temperature(temperature)]))[0]
     return top
 
 
@@ -206,14 +219,14 @@ def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.fl
 
     def work(block: Block, rows: slice) -> None:
         wide = widened(block)
-        confidences(wide, at, confidence[:, rows])
+        confidence[:, rows] = confidences(wide, at)
         row_moments(wide, labels[rows], 1.0 / temperature, Moments(loss[rows], slope[rows], curvature[rows]))
 
     for_blocks(ArrayRows(data.logits), work)
     return confidence[0], loss
 
 
-class TemperatureScaler(BaseEstimator):  # type: ignore[misc]
+class TemperatureScaler(Estimator):
     """Calibrated probabilities: softmax(logits / T*) with T* fitted on held-out rows.
 
     Parameters

@@ -5,8 +5,7 @@ import pytest
 
 from thermoset import ConformalClassifier
 from thermoset.conformal.groupings import ClusterPlan, cluster_classes, cluster_plan
-from thermoset.core.groups import NULL_GROUP
-from thermoset.core.thresholds import ScorePairs
+from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 
 
 def test_the_plan_by_hand():

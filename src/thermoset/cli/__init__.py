@@ -29,6 +29,7 @@ from thermoset.cli.study import study
 from thermoset.cli.sweep import sweep
 from thermoset.cli.theory import theory
 from thermoset.cli.tune import tune
+from thermoset.cli.warmup import warmup
 from thermoset.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
@@ -48,7 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, predict, check, export, report, sweep, theory, study, plan, collect, demo):
+for command in (tune, predict, check, export, report, sweep, theory, study, plan, collect, demo, warmup):
     app.command()(command)
 
 

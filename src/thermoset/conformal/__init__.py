@@ -1,29 +1,9 @@
 """Prediction sets: thresholds from conformal rows, sets from thresholds.
 
-`recipes` says how sets are made, `groupings` which classes share a threshold, `classifier` fits and predicts.
+`recipes` says how sets are made, `groupings` which classes share a threshold, `classifier` fits, `scoring` predicts.
+Names load when they are first used (`__init__.pyi` lists them): predicting needs no more than `scoring`.
 """
 
-from thermoset.conformal.classifier import (
-    ConformalClassifier,
-    PooledScores,
-    Scoring,
-    fitted_at,
-    scores,
-    sets_under,
-    sizes_under,
-)
-from thermoset.conformal.groupings import GROUPINGS, Grouping
-from thermoset.conformal.recipes import Recipe
+from lazy_loader import attach_stub as _attach_stub
 
-__all__ = [
-    "GROUPINGS",
-    "ConformalClassifier",
-    "Grouping",
-    "PooledScores",
-    "Recipe",
-    "Scoring",
-    "fitted_at",
-    "scores",
-    "sets_under",
-    "sizes_under",
-]
+__getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)

@@ -2,56 +2,30 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
 
-from thermoset.bounds import checked_temperature
 from thermoset.conformal.groupings import Grouping, resolve_grouping
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.general import class_sets, label_scores, score_matrix
-from thermoset.core.groups import NULL_GROUP, group_thresholds, rank_table
+from thermoset.conformal.scoring import Scoring, sets_under, sizes_under
+from thermoset.core.general import label_scores
+from thermoset.core.groups import group_thresholds, rank_table
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
-from thermoset.core.prefixes import prefix_sets, prefix_sizes
-from thermoset.core.scores import Score, ScoreLike, resolve
+from thermoset.core.scores import ScoreLike
 from thermoset.core.sources import ArrayRows
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import CURRENT_SCHEME, Randomness, checked_ids
-from thermoset.data import Logits, as_logits
+from thermoset.core.thresholds import NULL_GROUP, ScorePairs
+from thermoset.core.uniforms import Randomness
+from thermoset.data import Logits
+from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.quoting import quoted
 
-__all__ = ["ConformalClassifier", "PooledScores", "Scoring", "fitted_at", "scores", "sets_under", "sizes_under"]
+__all__ = ["ConformalClassifier", "PooledScores", "fitted_at"]
 
 _NAMED = 5  # classes a warning names before it says "and n more"
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """How rows were scored when the threshold was found, and so must be scored when it is applied."""
-
-    score: Score
-    temperature: float
-    seed: int | None
-    scheme: int = CURRENT_SCHEME
-
-    @classmethod
-    def of(cls, recipe: Recipe, temperature: Any) -> "Scoring":
-        """As a recipe says, at a temperature."""
-        return cls(recipe.set_score, checked_temperature(temperature), recipe.seed)
-
-    def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
-        """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""
-        if u is not None and ids is not None:
-            raise InputError("u and ids cannot both be given: with ids, u comes from the seed and the id.")
-        keys = None if ids is None else checked_ids(ids, n_rows)
-        if u is None:
-            return Randomness(self.seed, keys=keys, scheme=self.scheme)
-        return Randomness(given=_checked_u(u, n_rows))
 
 
 @dataclass(frozen=True)
@@ -85,7 +59,7 @@ class PooledScores:
         return sizes[self.group_of_class - NULL_GROUP]
 
 
-class ConformalClassifier(BaseEstimator):  # type: ignore[misc]
+class ConformalClassifier(Estimator):
     """Prediction sets with a promised coverage, from logits.
 
     On exchangeable rows the set holds the true label with probability k/(n + 1), k = ceil((n + 1)(1 - alpha)),
@@ -304,63 +278,11 @@ def fitted_at(
     data = fit_data(model, logits, labels)
     y, recipe = data.require_labels("fitted_at"), model.recipe
     at = [Scoring.of(recipe, t) for t in temperatures]
-    copies = [clone(model).set_params(temperature=one.temperature) for one in at]
+    given = {field.name: getattr(model, field.name) for field in fields(recipe)}
+    copies = [type(model)(**given, temperature=one.temperature) for one in at]
     randomness = Randomness(recipe.seed)
     found = label_scores(ArrayRows(data.logits), y, recipe.set_score, [one.temperature for one in at], randomness)
     for copy, pairs, scoring in zip(copies, found, at, strict=True):
         copy._learn(data, pairs, recipe, scoring)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
     return copies
-
-
-def sets_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
-) -> NDArray[np.bool_]:
-    """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
-    rows, randomness = ArrayRows(data.logits), scoring.randomness(u, len(data), ids)
-    if thresholds.value.shape[1] == 1 and scoring.score.compiled:
-        q = ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0])
-        return prefix_sets(rows, scoring.score, scoring.temperature, randomness, q)
-    return class_sets(rows, scoring.score, scoring.temperature, randomness, thresholds)
-
-
-def sizes_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
-) -> NDArray[np.int64]:
-    """Set sizes (n,) under thresholds (1,) or (C,); the sets are not formed where one threshold serves all classes."""
-    if thresholds.value.shape[0] > 1 or not scoring.score.compiled:
-        sets = sets_under(data, scoring, thresholds[None], u=u, ids=ids)[0]
-        counts: NDArray[np.int64] = sets.sum(axis=1)
-        return counts
-    randomness = scoring.randomness(u, len(data), ids)
-    sizes: NDArray[np.int64] = prefix_sizes(
-        ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds
-    )[0]
-    return sizes
-
-
-def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
-    """Score of every label of every row, (n, C), as the paper's number; `u` is one number or one for each row.
-
-    >>> import numpy as np
-    >>> p = np.array([[0.5, 0.3, 0.2]])  # second label, u = 0.4: 0.5 + 0.4 * 0.3 = 0.62
-    >>> scores("aps", np.log(p), u=0.4).round(12)
-    array([[0.2 , 0.62, 0.88]])
-    """
-    data = as_logits(logits)
-    given = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
-    return score_matrix(
-        ArrayRows(data.logits), resolve(method), checked_temperature(temperature), Randomness(given=given)
-    ).value
-
-
-def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
-    try:
-        given = np.array(u, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"u must be numbers in [0, 1], one per row; got {quoted(u)}.") from None
-    if given.shape != (n_rows,):
-        raise InputError(f"u must have shape ({n_rows},), one number a row; got {given.shape}.")
-    if not np.all((given >= 0) & (given <= 1)):
-        raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
-    return given

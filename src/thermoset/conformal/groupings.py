@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.exponentials import Ints
-from thermoset.core.groups import NULL_GROUP
 from thermoset.core.levels import Alpha, rows_needed
-from thermoset.core.thresholds import ScorePairs
+from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from thermoset.bounds import checked_seed
 from thermoset.conformal.groupings import resolve_grouping
-from thermoset.core.integrated import Law
+from thermoset.core.formulas import Law
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.scores import NeverEmpty, Score, ScoreLike, resolve
 from thermoset.errors import InputError

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, part
+from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats
 from thermoset.core.formulas import Cut, Formula, label_refine, label_value, lets_in, score_value
 from thermoset.core.masses import (
@@ -26,9 +26,9 @@ from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ranked, widened
 from thermoset.core.thresholds import Cuts, ScorePairs
-from thermoset.core.uniforms import Randomness
+from thermoset.core.uniforms import FillSets, Randomness
 
-__all__ = ["class_sets", "score_matrix"]
+__all__ = ["class_filler", "score_matrix"]
 
 
 class UnrankedBlock(NamedTuple):
@@ -37,6 +37,14 @@ class UnrankedBlock(NamedTuple):
     rows: Floats
     ranked: Floats
     u: Floats
+
+
+class CutsByClass(NamedTuple):
+    """Thresholds by class, (n_levels, C), and the largest finite one of each level."""
+
+    value: Floats
+    refine: Floats
+    largest: Floats
 
 
 @part
@@ -80,23 +88,20 @@ def _reach(row: WeightedRow, masses: RowMasses, formula: Formula, u: float, larg
     return inside
 
 
-@kernel
+@leaf_kernel
 def _fill_sets(
-    block: UnrankedBlock, temperature: float, formula: Formula, cuts: Cuts, largest: Floats, sets: Bools
+    block: UnrankedBlock, temperature: float, formula: Formula, cuts: CutsByClass, scratch: Floats, sets: Bools
 ) -> None:
-    """Whether each label is inside, for thresholds (n_levels, C) by class: sets (n_levels, n_rows, C).
-
-    `largest` is the largest finite threshold of each level.
-    """
+    """Whether each label is inside, under each level: sets (n_levels, n_rows, C); scratch (4, C)."""
     n_classes = block.ranked.shape[1]
-    gaps, weight, masses = np.empty(n_classes), np.empty(n_classes), row_masses(n_classes)
+    gaps, weight, masses = scratch[0], scratch[1], RowMasses(scratch[2], scratch[3])
     for i in range(block.ranked.shape[0]):
         rising, given, u = block.ranked[i], block.rows[i], block.u[i]
         row = WeightedRow(gaps, rank_gaps(rising, gaps), 1.0 / temperature, weight)
         weigh(gaps, temperature, weight)
         fill_masses(row, masses)
         for t in range(cuts.value.shape[0]):
-            reach, inside = _reach(row, masses, formula, u, largest[t]), sets[t, i]
+            reach, inside = _reach(row, masses, formula, u, cuts.largest[t]), sets[t, i]
             last = rising[n_classes - reach] if reach > 0 else np.inf
             for label in range(n_classes):
                 inside[label] = cuts.value[t, label] == np.inf
@@ -126,20 +131,18 @@ def _largest_finite(values: Floats) -> Floats:
     return largest
 
 
-def class_sets(
-    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
-) -> Bools:
-    """Sets under one threshold for each class: thresholds (n_thresholds, C), sets (n_thresholds, n_rows, C)."""
-    sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
-    largest = _largest_finite(thresholds.value)
+def class_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
+    """What makes sets under thresholds (n_thresholds, C), one for each class."""
+    formula, cuts = score.formula, CutsByClass(*thresholds.cuts, _largest_finite(thresholds.value))
 
-    def work(block: Block, place: slice) -> None:
+    def fill(block: Block, place: slice, randomness: Randomness, out: Bools) -> None:
         rows = ranked(block)
         given = UnrankedBlock(widened(block), rows, randomness.block(rows, place))
-        _fill_sets(given, temperature, score.formula, thresholds.cuts, largest, sets[:, place])
+        sets = np.empty(out.shape, dtype=np.bool_)  # contiguous: one type to compile for
+        _fill_sets(given, temperature, formula, cuts, np.empty((4, rows.shape[1])), sets)
+        out[:] = sets
 
-    for_blocks(source, work)
-    return sets
+    return fill
 
 
 @kernel

@@ -17,6 +17,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ from numba.core.serialize import dumps
 
 from thermoset.errors import CacheWarning
 
-__all__ = ["allocating_part", "cache_folder", "kernel", "leaf_kernel", "part"]
+__all__ = ["KernelUse", "allocating_part", "cache_folder", "kernel", "kernels_used", "leaf_kernel", "part"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PACKAGE = Path(__file__).parent
@@ -78,7 +79,8 @@ def allocating_part(function: _F) -> _F:
 def _compiled(function: _F, *, counts_references: bool) -> _F:
     with _jit_enabled():
         dispatcher = njit(nogil=True, error_model="numpy", _nrt=counts_references, no_cfunc_wrapper=True)(function)
-    dispatcher._cache = _Kept(function)
+    dispatcher._cache = _Kept(function, counts_references=counts_references)
+    _kept.append(dispatcher._cache)
     dispatcher.compile = _uncollected()(dispatcher.compile)
     return _always_compiled(dispatcher)  # type: ignore[no-any-return]
 
@@ -88,16 +90,16 @@ def _compiled_part(function: _F, *, counts_references: bool) -> _F:
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
     with _jit_enabled():
         dispatcher = njit(nogil=True, error_model="numpy", _nrt=counts_references, **options)(function)
-    alone = _compiled(function, counts_references=counts_references)
+    alone = cache(partial(_compiled, function, counts_references=counts_references))
 
     def add_overload(compiled: Any) -> None:
         """What Numba does, but for its table of calls from Python: there is nothing to call."""
-        found = compiled._replace(entry_point=partial(alone))  # what callers know it by
+        found = compiled._replace(entry_point=partial(function))  # what callers know it by
         dispatcher.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
         dispatcher.overloads[tuple(found.signature.args)] = found
 
     dispatcher.add_overload = add_overload
-    dispatcher._compile_for_args = lambda *_, **__: alone  # what a call from Python goes to
+    dispatcher._compile_for_args = lambda *_, **__: alone()  # what a call from Python goes to
     return _always_compiled(dispatcher)  # type: ignore[no-any-return]
 
 
@@ -200,11 +202,27 @@ def _forget_older(root: Path, folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+@dataclass
+class KernelUse:
+    """What this process has done with a kernel: loaded from disk or compiled so many times, and why it was not kept."""
+
+    name: str
+    loaded: int = 0
+    compiled: int = 0
+    unkept: str | None = None
+
+
+def kernels_used() -> list[KernelUse]:
+    """What this process has done with each kernel that it has imported, as of now."""
+    return [replace(one.use) for one in _kept]
+
+
 class _Kept:
     """What a dispatcher of Numba asks of a cache, for one kernel."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
+    def __init__(self, function: Callable[..., Any], *, counts_references: bool) -> None:
+        self._counts_references = counts_references
+        self.use = KernelUse(f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", ""))
         self._code = function.__code__
 
     @property
@@ -215,7 +233,8 @@ class _Kept:
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """The compiled kernel for these types, or None: it has to be compiled."""
-        target.refresh()
+        if self._counts_references:
+            target.refresh()  # half a second of imports: memory management, and what the kernel was compiled from
         path = self._path(signature, target.codegen())
         if path is None:
             return None
@@ -228,13 +247,16 @@ class _Kept:
             _warn_once(f"Damaged compiled code in {path}: compiling it again.")
             return None
         # What this process or another one like it has written: nobody who cannot change the package can change it.
-        return CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: S301
+        found = CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: S301
+        self.use.loaded += 1
+        return found
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep a compiled kernel, whole or not at all; say so, and go on, if that cannot be done."""
         path = self._path(signature, compiled.codegen)
+        self.use.compiled += 1
         if path is None:
-            _warn_once("Compiled code cannot be kept: no folder for it can be written. " + _REMEDY)
+            self._warn_unkept("Compiled code cannot be kept: no folder for it can be written. " + _REMEDY)
             return
         payload = dumps(compiled._reduce())
         hidden = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
@@ -244,7 +266,11 @@ class _Kept:
         except OSError as error:
             with contextlib.suppress(OSError):
                 hidden.unlink(missing_ok=True)
-            _warn_once(f"Compiled code cannot be kept in {path.parent} ({error.strerror or error}). {_REMEDY}")
+            self._warn_unkept(f"Compiled code cannot be kept in {path.parent} ({error.strerror or error}). {_REMEDY}")
+
+    def _warn_unkept(self, message: str) -> None:
+        self.use.unkept = message
+        _warn_once(message)
 
     def flush(self) -> None:
         """Nothing: entries are found by content, and none is ever out of date."""
@@ -254,11 +280,12 @@ class _Kept:
         code = (self._code.co_code, repr(self._code.co_consts))
         versions = (numba.__version__, sys.implementation.cache_tag)
         key = hashlib.sha256(repr((signature, codegen.magic_tuple(), versions, code)).encode()).hexdigest()[:24]
-        return None if folder is None else folder / f"{self._name}-{key}.nbc"
+        return None if folder is None else folder / f"{self.use.name}-{key}.nbc"
 
 
 _REMEDY = "Every process compiles again; set NUMBA_CACHE_DIR to a folder that can be written."
 _warned: set[str] = set()
+_kept: list[_Kept] = []
 
 
 def _warn_once(message: str) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "Cut",
     "Formula",
     "Formulas",
+    "Law",
     "fill_values",
     "formula_at",
     "label_refine",
@@ -87,6 +88,13 @@ class Formula(NamedTuple):
     parameters: tuple[float, float, float]
     step: float
     keep_top: bool
+
+
+class Law(NamedTuple):
+    """A score, and whether u is drawn for it or is 1."""
+
+    formula: Formula
+    drawn: bool
 
 
 class Formulas(NamedTuple):

@@ -14,13 +14,14 @@ from thermoset.core import label_shares
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.plain import SortedRows, sorted_rows
 from thermoset.core.pool import for_blocks
+from thermoset.core.prefixes import prefix_filler
 from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ascending
 from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
+from thermoset.core.uniforms import FillSets, Randomness
 from thermoset.errors import InputError
 
-__all__ = ["class_sets", "label_scores", "plain_pairs", "score_matrix"]
+__all__ = ["filler", "label_scores", "plain_pairs", "score_matrix", "sets_of"]
 
 
 def label_scores(
@@ -57,24 +58,30 @@ def score_matrix(source: Source, score: Score, temperature: float, randomness: R
     return found
 
 
-def class_sets(
-    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
-) -> Bools:
-    """Sets under thresholds (n_thresholds, C) by class: (n_thresholds, n_rows, C).
+def filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
+    """What makes sets under thresholds (n_thresholds, 1), for all classes, or (n_thresholds, C), for each."""
+    if not score.compiled:
+        return _plain_filler(score, temperature, thresholds)
+    if thresholds.value.shape[1] == 1:
+        return prefix_filler(score, temperature, ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0]))
+    return by_class.class_filler(score, temperature, thresholds)
 
-    For plain scores also under thresholds (n_thresholds, 1) for all classes: their sets are no prefixes of the ranking.
-    """
-    if score.compiled:
-        return by_class.class_sets(source, score, temperature, randomness, thresholds)
-    sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
 
-    def work(block: Block, place: slice) -> None:
+def _plain_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
+    def fill(block: Block, place: slice, randomness: Randomness, out: Bools) -> None:
         pairs = _in_label_order(block, place, score, temperature, randomness)
-        for t, (value, refine) in enumerate(zip(thresholds.value, thresholds.refine, strict=True)):
+        for sets, value, refine in zip(out, thresholds.value, thresholds.refine, strict=True):
             tied = (pairs.value == value) & (pairs.refine <= refine)
-            sets[t, place] = (pairs.value < value) | tied
+            sets[:] = (pairs.value < value) | tied
 
-    for_blocks(source, work)
+    return fill
+
+
+def sets_of(source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs) -> Bools:
+    """Sets of all rows, (n_thresholds, n_rows, C), under thresholds as `filler` takes them."""
+    fill = filler(score, temperature, thresholds)
+    sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
+    for_blocks(source, lambda block, place: fill(block, place, randomness, sets[:, place]))
     return sets
 
 

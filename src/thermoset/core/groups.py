@@ -11,13 +11,10 @@ from thermoset.core.formulas import Formula, label_refine, label_value
 from thermoset.core.label_shares import LabelShares, label_at
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.scores import Score
-from thermoset.core.thresholds import Cuts, ScorePairs, select
+from thermoset.core.thresholds import NULL_GROUP, Cuts, ScorePairs, select
 from thermoset.core.trials import Draws, Trials, draw
 
-__all__ = ["NULL_GROUP", "ClassThresholds", "group_thresholds", "rank_table"]
-
-NULL_GROUP = -1
-"""The group of classes too rare for a threshold of their own: it pools the rows of all classes."""
+__all__ = ["ClassThresholds", "group_thresholds", "rank_table"]
 
 
 class GroupedRows(NamedTuple):

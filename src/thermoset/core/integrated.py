@@ -12,7 +12,7 @@ import numpy as np
 
 from thermoset.core.compiling import allocating_part, kernel, leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.formulas import Cut, Formula, label_refine, label_value, lets_in, rounding
+from thermoset.core.formulas import Cut, Formula, Law, label_refine, label_value, lets_in, rounding
 from thermoset.core.label_shares import LabelShares, SharesByTemperature, label_at
 from thermoset.core.masses import (
     RowMasses,
@@ -34,7 +34,6 @@ from thermoset.core.walk import FallingRow, Opening, Prefix, fill_falling, open_
 
 __all__ = [
     "FIXED_POINT",
-    "Law",
     "ScoreSpan",
     "expected_hits",
     "expected_misses",
@@ -52,13 +51,6 @@ _SHARE_HALVINGS = 40  # of the interval of u
 _CHUNK = 4096  # rows whose expected hits are held for all trials at once
 _CLOSE = 1e-14  # rounding error of the affine step
 _STEEP = 1e-6  # where the score rises by less over all u, its rounding would show in the share of u inside
-
-
-class Law(NamedTuple):
-    """A score, and whether u is drawn for it or is 1."""
-
-    formula: Formula
-    drawn: bool
 
 
 class ScoreSpan(NamedTuple):

@@ -28,9 +28,17 @@ _AHEAD = 4  # tasks made for each thread before one of them is done: a file is n
 
 def thread_count() -> int:
     """Threads to use: THERMOSET_NUM_THREADS, else the cores this process may run on."""
+    asked = _asked_threads()
+    if asked is not None:
+        return asked
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _asked_threads() -> int | None:
+    """THERMOSET_NUM_THREADS, checked; None where it is not set."""
     asked = os.environ.get("THERMOSET_NUM_THREADS", "")
     if not asked:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return None
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= MOST_DIGITS else asked
     return whole_number(number, "THERMOSET_NUM_THREADS", 1, MOST_THREADS, "Unset it for all cores.")
 
@@ -45,11 +53,13 @@ def run_all(
 
     The tasks of a task run one after the other: there are no threads beyond those asked for.
     """
-    threads = 1 if _inside.a_task else thread_count() if n_jobs is None else n_jobs
+    _asked_threads()  # a setting that is wrong is told whatever there is to do
     done = progress or (lambda: None)
     coming = iter(tasks)
     first = list(islice(coming, 2))
-    if threads <= 1 or len(first) <= 1:
+    alone = len(first) <= 1 or _inside.a_task
+    threads = 1 if alone else thread_count() if n_jobs is None else n_jobs
+    if threads <= 1:
         for task in chain(first, coming):
             task()
             done()

@@ -4,20 +4,21 @@ A set's size is guessed by a walk from the top and confirmed at the two ranks ar
 comparing logits with the last one inside; no argsort is needed.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
-from thermoset.core.compiling import kernel, part
+import numpy as np
+
+from thermoset.core.compiling import leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.formulas import Cut, Formula, lets_in, score_value
 from thermoset.core.masses import Masses, Shares, WeightedRow, mass_above, mass_below, rank_gaps, shares_at, weigh
 from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score
-from thermoset.core.sources import Block, Source, ranked
+from thermoset.core.sources import Block, Source, ranked, widened
 from thermoset.core.thresholds import Cuts, ScorePairs
-from thermoset.core.uniforms import Randomness
+from thermoset.core.uniforms import FillSets, Randomness
 
-__all__ = ["prefix_sets", "prefix_sizes"]
+__all__ = ["prefix_filler", "prefix_sizes"]
 
 _GUESS_RANKS = 64  # sets are mostly smaller than this
 
@@ -56,23 +57,52 @@ def _prefix_size(row: WeightedRow, rest: float, formula: Formula, u: float, cut:
     return inside
 
 
-@kernel
-def _fill_sizes(rows: Floats, temperature: float, formula: Formula, u: Floats, cuts: Cuts, sizes: Ints) -> None:
-    """How many ranks are inside, for each threshold and ranked row: sizes (n_thresholds, n_rows)."""
-    n_classes = rows.shape[1]
-    gaps, weight = np.empty(n_classes), np.empty(n_classes)
-    for i in range(rows.shape[0]):
-        row = WeightedRow(gaps, rank_gaps(rows[i], gaps), 1.0 / temperature, weight)
+class DrawnBlock(NamedTuple):
+    """Ranked rows, and each row's u."""
+
+    ranked: Floats
+    u: Floats
+
+
+@leaf_kernel
+def _fill_sizes(
+    block: DrawnBlock, temperature: float, formula: Formula, cuts: Cuts, scratch: Floats, sizes: Ints
+) -> None:
+    """How many ranks are inside, for each threshold and row: sizes (n_thresholds, n_rows); scratch (2, C)."""
+    gaps, weight = scratch[0], scratch[1]
+    for i in range(block.ranked.shape[0]):
+        row = WeightedRow(gaps, rank_gaps(block.ranked[i], gaps), 1.0 / temperature, weight)
         weigh(gaps, temperature, weight)
-        rest = mass_below(weight, n_classes - 1)
+        rest = mass_below(weight, weight.shape[0] - 1)
         for t in range(cuts.value.shape[0]):
-            sizes[t, i] = _prefix_size(row, rest, formula, u[i], Cut(cuts.value[t], cuts.refine[t]))
+            sizes[t, i] = _prefix_size(row, rest, formula, block.u[i], Cut(cuts.value[t], cuts.refine[t]))
 
 
-def _sizes_of(rows: Floats, u: Floats, score: Score, temperature: float, thresholds: ScorePairs) -> Ints:
-    sizes = np.empty((thresholds.value.size, len(rows)), dtype=np.int64)
-    _fill_sizes(rows, temperature, score.formula, u, thresholds.cuts, sizes)
-    return sizes
+@leaf_kernel
+def _mark_prefixes(rows: Floats, ranked: Floats, sizes: Ints, sets: Bools) -> None:
+    """Mark the `sizes[i]` top-ranked labels of each row: those whose logit is at least that of the last one inside."""
+    n_classes = rows.shape[1]
+    for i in range(rows.shape[0]):
+        row, inside, size = rows[i], sets[i], sizes[i]
+        last = ranked[i, n_classes - size] if size > 0 else np.inf
+        for label in range(n_classes):
+            inside[label] = row[label] >= last
+        if 0 < size < n_classes and ranked[i, n_classes - size - 1] == last:
+            _drop_ties(row, last, size, inside)
+
+
+@part
+def _drop_ties(row: Floats, last: float, size: int, inside: Bools) -> None:
+    """Of labels with the logit of the last one inside, those with the highest indices leave until `size` are left."""
+    surplus = -size
+    for label in range(row.shape[0]):
+        surplus += inside[label]
+    label = row.shape[0] - 1
+    while surplus > 0:
+        if row[label] == last:
+            inside[label] = False
+            surplus -= 1
+        label -= 1
 
 
 def prefix_sizes(
@@ -80,41 +110,31 @@ def prefix_sizes(
 ) -> Ints:
     """Set sizes under global thresholds, (n_thresholds, n_rows)."""
     sizes = np.empty((thresholds.value.size, source.n_rows), dtype=np.int64)
+    formula, cuts = score.formula, thresholds.cuts
 
     def work(block: Block, place: slice) -> None:
         rows = ranked(block)
-        sizes[:, place] = _sizes_of(rows, randomness.block(rows, place), score, temperature, thresholds)
+        sizes[:, place] = _sizes_of(DrawnBlock(rows, randomness.block(rows, place)), temperature, formula, cuts)
 
     for_blocks(source, work)
     return sizes
 
 
-def prefix_sets(
-    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
-) -> Bools:
-    """Sets under global thresholds, (n_thresholds, n_rows, C)."""
-    sets = np.empty((thresholds.value.size, source.n_rows, source.n_classes), dtype=np.bool_)
-
-    def work(block: Block, place: slice) -> None:
-        rising = np.sort(block, axis=1)
-        rows = rising.astype(np.float64)
-        sizes = _sizes_of(rows, randomness.block(rows, place), score, temperature, thresholds)
-        for t, size in enumerate(sizes):
-            _mark_prefixes(block, rising, size, sets[t, place])
-
-    for_blocks(source, work)
-    return sets
+def _sizes_of(block: DrawnBlock, temperature: float, formula: Formula, cuts: Cuts) -> Ints:
+    n_rows, n_classes = block.ranked.shape
+    sizes = np.empty((len(cuts.value), n_rows), dtype=np.int64)
+    _fill_sizes(block, temperature, formula, cuts, np.empty((2, n_classes)), sizes)
+    return sizes
 
 
-def _mark_prefixes(block: Block, rising: Block, sizes: Ints, out: NDArray[np.bool_]) -> None:
-    """Mark the `sizes[i]` top-ranked labels of each row."""
-    n_classes = block.shape[1]
-    row = np.arange(len(block))
-    # An empty set has no last member: its cut is above every logit.
-    cut = np.where(sizes > 0, rising[row, np.minimum(n_classes - sizes, n_classes - 1)], np.inf)
-    np.greater_equal(block, cut[:, None].astype(block.dtype), out=out)
-    # Where the next rank has the same logit, the comparison let in too many: the highest label indices leave.
-    next_rank = rising[row, np.maximum(n_classes - sizes - 1, 0)]
-    for i in np.flatnonzero((sizes > 0) & (sizes < n_classes) & (next_rank == cut)):
-        surplus = np.count_nonzero(out[i]) - sizes[i]
-        out[i, np.flatnonzero(block[i] == cut[i])[-surplus:]] = False
+def prefix_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
+    """What makes sets under global thresholds."""
+    formula, cuts = score.formula, thresholds.cuts
+
+    def fill(block: Block, place: slice, randomness: Randomness, out: Bools) -> None:
+        given, rows = widened(block), ranked(block)
+        sizes = _sizes_of(DrawnBlock(rows, randomness.block(rows, place)), temperature, formula, cuts)
+        for size, sets in zip(sizes, out, strict=True):
+            _mark_prefixes(given, rows, size, sets)
+
+    return fill

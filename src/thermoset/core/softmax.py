@@ -57,14 +57,19 @@ def softmax(rows: Floats, temperature: float, out: Floats) -> None:
             probs[j] /= total
 
 
-@kernel
-def confidences(rows: Floats, temperatures: Floats, out: Floats) -> None:
-    """Top probability of each unsorted row at each temperature: out (n_temperatures, n_rows)."""
-    weight = np.empty(rows.shape[1])
+@leaf_kernel
+def _fill_confidences(rows: Floats, temperatures: Floats, weight: Floats, out: Floats) -> None:
     for i in range(rows.shape[0]):
         top = _top(rows[i])
         for t in range(temperatures.shape[0]):
             out[t, i] = 1.0 / _weights(rows[i], top, 1.0 / temperatures[t], weight)
+
+
+def confidences(rows: Floats, temperatures: Floats) -> Floats:
+    """Top probability of each unsorted row at each temperature, (n_temperatures, n_rows)."""
+    out = np.empty((len(temperatures), len(rows)))
+    _fill_confidences(rows, temperatures, np.empty(rows.shape[1]), out)
+    return out
 
 
 @kernel

@@ -66,8 +66,9 @@ class ArrayRows:
 
     def blocks(self, step: int) -> Iterator[tuple[slice, Block]]:
         """Consecutive rows, at most `step` at a time, each with its place."""
-        for start in range(0, self.n_rows, step):
-            rows = slice(start, min(start + step, self.n_rows))
+        n_rows = self.n_rows
+        for start in range(0, n_rows, step):
+            rows = slice(start, min(start + step, n_rows))
             yield rows, self.logits[rows]
 
 
@@ -81,7 +82,8 @@ def widened(block: Block) -> Floats:
 
     Narrower floats widen exactly.
     """
-    return np.require(block, np.float64, ("C", "W"))
+    wide = block.astype(np.float64, order="C", copy=False)
+    return wide if wide.flags.writeable else wide.copy()
 
 
 def numbered(labels: Ints) -> Ints:
@@ -91,7 +93,9 @@ def numbered(labels: Ints) -> Ints:
 
 def ranked(block: Block) -> Floats:
     """The rows sorted ascending, in their own type (which is faster), then as float64."""
-    return widened(np.sort(block, axis=1))
+    rising = block.copy()
+    rising.sort(axis=1)
+    return rising.astype(np.float64, copy=False)
 
 
 def ascending(block: Block) -> tuple[Floats, Ints]:

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from thermoset.core.compiling import part
 from thermoset.core.exponentials import Floats
 
-__all__ = ["Cuts", "ScorePairs", "select", "select_near"]
+__all__ = ["NULL_GROUP", "Cuts", "ScorePairs", "select", "select_near"]
+
+NULL_GROUP = -1
+"""The group of classes too rare for a threshold of their own: it pools the rows of all classes."""
 
 
 class Cuts(NamedTuple):
@@ -27,7 +30,7 @@ class ScorePairs:
     value: Floats
     refine: Floats
 
-    def __getitem__(self, index: NDArray[np.int64] | NDArray[np.bool_] | slice | None) -> "ScorePairs":
+    def __getitem__(self, index: NDArray[np.int64] | NDArray[np.bool_] | slice | int | None) -> "ScorePairs":
         return ScorePairs(self.value[index], self.refine[index])
 
     @property

@@ -9,7 +9,7 @@ Where rows have ids, u comes from the seed and the id alone, whatever the scheme
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.compiling import leaf_kernel, part
-from thermoset.core.exponentials import Floats, Ints, as_bits
+from thermoset.core.exponentials import Bools, Floats, Ints, as_bits
+from thermoset.core.sources import Block
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
-__all__ = ["CURRENT_SCHEME", "SCHEMES", "Keys", "Randomness", "checked_ids", "id_keys", "trial_keys", "trial_uniforms"]
+__all__ = [
+    "CURRENT_SCHEME",
+    "SCHEMES",
+    "FillSets",
+    "Keys",
+    "Randomness",
+    "checked_ids",
+    "id_keys",
+    "trial_keys",
+    "trial_uniforms",
+]
 
 Keys = NDArray[np.uint64]
 
@@ -179,13 +190,17 @@ class Randomness:
         """The u of each row of a block of ranked rows."""
         if self.given is not None:
             return self.given[rows]
-        u = np.ones(len(ranked))
-        if self.seed is not None:
-            seed = np.uint64(self.seed)
-            if self.keys is not None:
-                _id_uniforms(self.keys[rows], seed, u)
-            elif self.scheme == 1:
-                _bit_uniforms(ranked, seed, u)
-            else:
-                _row_uniforms(ranked, seed, u)
+        if self.seed is None:
+            return np.ones(len(ranked))
+        seed, u = np.uint64(self.seed), np.empty(len(ranked))
+        if self.keys is not None:
+            _id_uniforms(self.keys[rows], seed, u)
+        elif self.scheme == 1:
+            _bit_uniforms(ranked, seed, u)
+        else:
+            _row_uniforms(ranked, seed, u)
         return u
+
+
+FillSets = Callable[[Block, slice, Randomness, Bools], None]
+"""Fills the sets (n_thresholds, n_rows, C) of a block of rows, which has its place among all rows for their u."""

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 
@@ -29,7 +27,10 @@ def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | 
 
 def predict_data(estimator: Any, logits: Any) -> Logits:
     """Read rows for a fitted estimator; other classes than it was fitted on are refused."""
-    check_is_fitted(estimator)
+    if not hasattr(estimator, "n_features_in_"):
+        from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415 - it raises scikit-learn's own error
+
+        check_is_fitted(estimator, "n_features_in_")
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before the door, which would only say that one column is too few
         _check_width(estimator, shape[1])

@@ -1,5 +1,8 @@
-"""The predictor: what it does (`estimator`), what it is (`artifact`), how good it is (`measures`)."""
+"""The predictor: what it does (`estimator`), what it is (`artifact`), how it is made and judged (`fitting`, `judging`).
 
-from thermoset.predictor.estimator import Answers, Prediction, TwoTemperaturePredictor
+Names and rooms load when they are first used (`__init__.pyi` lists them): predicting needs nothing that fitting needs.
+"""
 
-__all__ = ["Answers", "Prediction", "TwoTemperaturePredictor"]
+from lazy_loader import attach_stub as _attach_stub
+
+__getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)

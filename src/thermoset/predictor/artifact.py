@@ -29,7 +29,8 @@ from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.predictor.members import Member, Thresholds, broken_members
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
 from thermoset.quoting import quoted, reason
-from thermoset.tuning import Choice, Setting, read_preference
+from thermoset.tuning.choice import Choice, Setting
+from thermoset.tuning.preferences import read_preference
 
 __all__ = [
     "SCHEMA",

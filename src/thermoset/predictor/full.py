@@ -11,16 +11,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.conformal import ConformalClassifier, Scoring, sets_under
+from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.scores import Score
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
 from thermoset.predictor.artifact import Artifact, Measure
 from thermoset.predictor.members import Member, Thresholds
+from thermoset.predictor.rule import SetRule
 from thermoset.tuning.full import Winners
 
-__all__ = ["union_sets", "with_members"]
+__all__ = ["with_members"]
 
 
 def with_members(artifact: Artifact, found: Winners, recipe: Recipe, data: Logits, ids: Any) -> Artifact:
@@ -32,7 +32,7 @@ def with_members(artifact: Artifact, found: Winners, recipe: Recipe, data: Logit
     if len(members) == 1:
         return artifact
     united = msgspec.structs.replace(artifact, members=_made(members, recipe, data, ids))
-    sizes = union_sets(data, united, recipe.set_score, ids).sum(axis=1)
+    sizes = SetRule(united, recipe.set_score).sets(data, ids).sum(axis=1)
     measures = _measured(artifact.measures, sizes)
     return msgspec.structs.replace(united, sizes=tuple(np.bincount(sizes).tolist()), measures=measures)
 
@@ -48,21 +48,6 @@ def _made(
             fitted = ConformalClassifier.of(recipe, temperature).fit(data, ids=ids)
         made.append(Member(temperature=temperature, thresholds=Thresholds.of(fitted.thresholds_), classes=classes))
     return tuple(made)
-
-
-def union_sets(data: Logits, artifact: Artifact, score: Score, ids: Any) -> NDArray[np.bool_]:
-    """Sets (n, C): a label is in if a member that may speak for it lets it in."""
-    union = np.zeros(data.logits.shape, dtype=bool)
-    for member in artifact.members:
-        scoring = Scoring(score, member.temperature, artifact.seed, artifact.scheme)
-        thresholds = member.thresholds.pairs()[None]
-        (sets,) = sets_under(data, scoring, thresholds, ids=ids)
-        if member.classes is None:
-            union |= sets
-        else:
-            some = list(member.classes)
-            union[:, some] |= sets[:, some]
-    return union
 
 
 def _measured(measures: Sequence[Measure], sizes: NDArray[np.int64]) -> tuple[Measure, ...]:

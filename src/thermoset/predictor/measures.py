@@ -11,9 +11,10 @@ from thermoset.conformal.recipes import Recipe
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.data import Logits
 from thermoset.errors import BoundWarning
-from thermoset.metrics import conformal_coverage_distribution, reliability_from_confidence
+from thermoset.metrics.laws import conformal_coverage_distribution
+from thermoset.metrics.of_probabilities import reliability_from_confidence
 from thermoset.predictor.artifact import Measure
-from thermoset.tuning import Choice, Outlook
+from thermoset.tuning.choice import Choice, Outlook
 
 __all__ = ["coverage_measures", "measure"]
 

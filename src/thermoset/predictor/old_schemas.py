@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from thermoset.errors import FileFormatError
-from thermoset.tuning import read_preference
+from thermoset.tuning.preferences import read_preference
 
 __all__ = ["OLD_SCHEMAS", "translate"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from thermoset.conformal.groupings import Grouping
 from thermoset.core.counting import Counted
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.general import class_sets, label_scores
+from thermoset.core.general import label_scores, sets_of
 from thermoset.core.groups import rank_table
 from thermoset.core.pool import run_all
 from thermoset.core.sources import ArrayRows
@@ -93,7 +93,7 @@ class _Plain:
         (score,) = self.plan.set_scores
         for j, q in enumerate(self.thresholds(t, u)):
             temperature = float(self.plan.temperatures[j])
-            sets = class_sets(ArrayRows(logits), score, temperature, Randomness(given=u[fresh]), q)
+            sets = sets_of(ArrayRows(logits), score, temperature, Randomness(given=u[fresh]), q)
             for a, one in enumerate(sets):
                 counted.size[0, j, a, t] = np.count_nonzero(one)
                 counted.empty[0, j, a, t] = np.count_nonzero(~one.any(axis=1))

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from thermoset.core.counting import Levels, Part, count_sets
 from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.integrated import Law, expected_misses
+from thermoset.core.formulas import Law
+from thermoset.core.integrated import expected_misses
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha
 from thermoset.core.scores import Score, resolve

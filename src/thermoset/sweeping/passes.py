@@ -13,7 +13,8 @@ import numpy as np
 
 from thermoset.core.counting import Counted, Levels, Part, count_sets
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.integrated import Law, expected_misses, expected_totals
+from thermoset.core.formulas import Law
+from thermoset.core.integrated import expected_misses, expected_totals
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.pool import thread_count

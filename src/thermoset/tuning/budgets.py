@@ -12,7 +12,6 @@ from thermoset.core.levels import Alpha, exact_level
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 from thermoset.tuning.class_gap import ClassGaps
-from thermoset.tuning.closed_form import Curves
 from thermoset.tuning.preference import (
     MOST_SIZE,
     NORMAL,
@@ -30,6 +29,7 @@ from thermoset.tuning.preference import (
 
 if TYPE_CHECKING:
     from thermoset.tuning.choice import Choice
+    from thermoset.tuning.closed_form import Curves
 
 __all__ = ["GapBudget", "Protect", "SizeBudget"]
 
@@ -85,7 +85,7 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
     def rules(self) -> Sequence[Rule]:
         """The least class loss among temperatures whose sets are small enough, with confidence."""
 
-        def within(curves: Curves, searched: Searched) -> Pick:
+        def within(curves: "Curves", searched: Searched) -> Pick:
             upper = np.full(len(searched), np.inf)
             upper[searched] = curves.largest_sizes(searched, curves.confidence)
             return _within(upper, self.amount, curves.loss, searched)
@@ -118,7 +118,7 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
     def rules(self) -> Sequence[Rule]:
         """The least size among temperatures whose class gap is small enough, with confidence."""
 
-        def within(curves: Curves, searched: Searched) -> Pick:
+        def within(curves: "Curves", searched: Searched) -> Pick:
             if curves.classes is None:  # the paper's way: TopCovGap as it is seen
                 return _within(curves.loss, self.amount, curves.size, searched)
             gaps = ClassGaps(curves.classes.at(searched))

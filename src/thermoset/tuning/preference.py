@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from thermoset.bounds import exact_number
 from thermoset.core.exponentials import Floats
 from thermoset.core.levels import Alpha
-from thermoset.tuning.closed_form import Curves
 
 if TYPE_CHECKING:
     from thermoset.tuning.choice import Choice
+    from thermoset.tuning.closed_form import Curves
 
 __all__ = [
     "MOST_SIZE",
@@ -61,7 +61,7 @@ class Pick:
     rows_needed: int | None = None
 
 
-Rule = Callable[[Curves, Searched], Pick]
+Rule = Callable[["Curves", Searched], Pick]
 
 
 class Estimates(Protocol):
@@ -139,12 +139,12 @@ def least(values: Floats, among: Searched) -> int:
     return int(np.argmin(np.where(among, values, np.inf)))
 
 
-def smallest(curves: Curves, searched: Searched) -> Pick:
+def smallest(curves: "Curves", searched: Searched) -> Pick:
     """The smallest sets."""
     return Pick(least(curves.size, searched))
 
 
-def most_even(curves: Curves, searched: Searched) -> Pick:
+def most_even(curves: "Curves", searched: Searched) -> Pick:
     """The least class loss, of all rows and of random halves."""
     halves = [curves.temperatures[least(loss, searched)] for loss in curves.loss_of_halves.T]
     return Pick(least(curves.loss, searched), of_halves=np.array(halves))

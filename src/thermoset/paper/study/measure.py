@@ -7,12 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from thermoset.bounds import checked_seed, whole_number
-from thermoset.calibration import fit_ece, fit_nll
+from thermoset.calibration import confidences_at, fit_ece, fit_nll
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import exact_level
-from thermoset.core.pool import for_blocks
-from thermoset.core.softmax import confidences
-from thermoset.core.sources import ArrayRows, widened
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.metrics import ReliabilityTable, reliability_from_confidence, top_k_accuracy
@@ -195,7 +192,7 @@ def unseen_reliability(
     """
     temperatures = temperatures[:_MOST_SHOWN]
     grid = np.concatenate([[1.0], temperatures])
-    confidence = _confidences(data, grid)
+    confidence = confidences_at(data, grid)
     correct = data.logits.argmax(axis=1) == data.require_labels("the study")
     unseen = np.ones((len(temperatures), len(data)), dtype=bool)
     for shown, rows in zip(unseen, calibration_rows(data, settings), strict=False):
@@ -206,13 +203,6 @@ def unseen_reliability(
         reliability_from_confidence(level, right, settings.ece_bins) for level in (at_one, confidence[1:][unseen])
     )
     return before, after
-
-
-def _confidences(data: Logits, temperatures: Floats) -> Floats:
-    """Probability of the predicted label at each temperature, (n_temperatures, n)."""
-    found = np.empty((len(temperatures), len(data)))
-    for_blocks(ArrayRows(data.logits), lambda block, rows: confidences(widened(block), temperatures, found[:, rows]))
-    return found
 
 
 def calibration_rows(data: Logits, settings: Settings) -> Iterator[Ints]:
@@ -231,7 +221,7 @@ def calibrated_temperatures(data: Logits, settings: Settings, centre: float) -> 
     labels = data.require_labels("the study")
     steps = int(np.log(_SPAN) / np.log(_RATIO))
     grid: Floats = centre * _RATIO ** np.arange(-steps, steps + 1, dtype=np.float64)
-    confidence = _confidences(data, grid)
+    confidence = confidences_at(data, grid)
     correct = data.logits.argmax(axis=1) == labels
     nll, ece = np.empty(settings.trials), np.empty(settings.trials)
     for t, rows in enumerate(calibration_rows(data, settings)):

@@ -13,7 +13,8 @@ from thermoset.conformal.groupings import GROUPINGS
 from thermoset.core.class_counting import count_class_sets
 from thermoset.core.counting import Levels
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.integrated import Law, expected_hits
+from thermoset.core.formulas import Law
+from thermoset.core.integrated import expected_hits
 from thermoset.core.label_shares import LabelShares, label_shares
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.scores import Score, resolve

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.integrated import Law, expected_sizes, solve_thresholds
+from thermoset.core.formulas import Law
+from thermoset.core.integrated import expected_sizes, solve_thresholds
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, conformal_rank, exact_level
 from thermoset.core.pool import run_all

@@ -1,0 +1,10 @@
+from .classifier import ConformalClassifier as ConformalClassifier
+from .classifier import PooledScores as PooledScores
+from .classifier import fitted_at as fitted_at
+from .groupings import GROUPINGS as GROUPINGS
+from .groupings import Grouping as Grouping
+from .recipes import Recipe as Recipe
+from .scoring import Scoring as Scoring
+from .scoring import scores as scores
+from .scoring import sets_under as sets_under
+from .scoring import sizes_under as sizes_under

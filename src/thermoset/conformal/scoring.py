@@ -1,0 +1,98 @@
+"""Sets under given thresholds: how rows are scored, and which labels are inside.
+
+All that a fitted estimator needs to predict. Finding the thresholds is the business of `classifier`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.bounds import checked_temperature
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.general import score_matrix, sets_of
+from thermoset.core.prefixes import prefix_sizes
+from thermoset.core.scores import Score, ScoreLike, resolve
+from thermoset.core.sources import ArrayRows
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import CURRENT_SCHEME, Randomness, checked_ids
+from thermoset.data import Logits, as_logits
+from thermoset.errors import InputError
+from thermoset.quoting import quoted
+
+__all__ = ["Scoring", "scores", "sets_under", "sizes_under"]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How rows were scored when the threshold was found, and so must be scored when it is applied."""
+
+    score: Score
+    temperature: float
+    seed: int | None
+    scheme: int = CURRENT_SCHEME
+
+    @classmethod
+    def of(cls, recipe: Recipe, temperature: Any) -> "Scoring":
+        """As a recipe says, at a temperature."""
+        return cls(recipe.set_score, checked_temperature(temperature), recipe.seed)
+
+    def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
+        """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""
+        if u is not None and ids is not None:
+            raise InputError("u and ids cannot both be given: with ids, u comes from the seed and the id.")
+        keys = None if ids is None else checked_ids(ids, n_rows)
+        if u is None:
+            return Randomness(self.seed, keys=keys, scheme=self.scheme)
+        return Randomness(given=_checked_u(u, n_rows))
+
+
+def sets_under(
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
+) -> NDArray[np.bool_]:
+    """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
+    randomness = scoring.randomness(u, len(data), ids)
+    return sets_of(ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds)
+
+
+def sizes_under(
+    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
+) -> NDArray[np.int64]:
+    """Set sizes (n,) under thresholds (1,) or (C,); the sets are not formed where one threshold serves all classes."""
+    if thresholds.value.shape[0] > 1 or not scoring.score.compiled:
+        sets = sets_under(data, scoring, thresholds[None], u=u, ids=ids)[0]
+        counts: NDArray[np.int64] = sets.sum(axis=1)
+        return counts
+    randomness = scoring.randomness(u, len(data), ids)
+    sizes: NDArray[np.int64] = prefix_sizes(
+        ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds
+    )[0]
+    return sizes
+
+
+def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
+    """Score of every label of every row, (n, C), as the paper's number; `u` is one number or one for each row.
+
+    >>> import numpy as np
+    >>> p = np.array([[0.5, 0.3, 0.2]])  # second label, u = 0.4: 0.5 + 0.4 * 0.3 = 0.62
+    >>> scores("aps", np.log(p), u=0.4).round(12)
+    array([[0.2 , 0.62, 0.88]])
+    """
+    data = as_logits(logits)
+    given = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
+    return score_matrix(
+        ArrayRows(data.logits), resolve(method), checked_temperature(temperature), Randomness(given=given)
+    ).value
+
+
+def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
+    try:
+        given = np.array(u, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"u must be numbers in [0, 1], one per row; got {quoted(u)}.") from None
+    if given.shape != (n_rows,):
+        raise InputError(f"u must have shape ({n_rows},), one number a row; got {given.shape}.")
+    if not np.all((given >= 0) & (given <= 1)):
+        raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
+    return given

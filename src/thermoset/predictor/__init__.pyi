@@ -1,0 +1,6 @@
+from . import fitting as fitting
+from . import judging as judging
+from . import shown as shown
+from .answers import Answers as Answers
+from .answers import Prediction as Prediction
+from .estimator import TwoTemperaturePredictor as TwoTemperaturePredictor

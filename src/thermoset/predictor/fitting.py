@@ -1,0 +1,207 @@
+"""How a predictor is made: both temperatures, the threshold, what it is measured to do, and all of it in a document."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from thermoset._version import __version__
+from thermoset.calibration import TemperatureScaler
+from thermoset.conformal.classifier import ConformalClassifier
+from thermoset.conformal.methods import Method
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.levels import exact_level
+from thermoset.core.scores import Score
+from thermoset.core.uniforms import checked_ids
+from thermoset.data import Logits, split_indices
+from thermoset.errors import InputError
+from thermoset.predictor.artifact import Artifact, Provenance, Thresholds, fingerprint
+from thermoset.predictor.full import with_members
+from thermoset.predictor.measures import coverage_measures, measure
+from thermoset.tuning.choice import Choice, Setting
+from thermoset.tuning.choosing import choose
+from thermoset.tuning.full import choose_full
+from thermoset.tuning.kinds import menu
+from thermoset.tuning.preferences import read_preference
+
+if TYPE_CHECKING:
+    from thermoset.predictor.estimator import TwoTemperaturePredictor
+
+__all__ = ["Made", "Progress", "kinds_of_sets", "made", "made_of_split", "renewed"]
+
+Progress = Callable[[int, int], None]
+
+
+class Made(NamedTuple):
+    """A fitted predictor: its document, and its score, which the document may not be able to name."""
+
+    artifact: Artifact
+    score: Score
+
+
+def made(asked: "TwoTemperaturePredictor", data: Logits, groups: Any, ids: Any, progress: Progress | None) -> Made:
+    """Fit what the parameters of an estimator ask for on labelled rows."""
+    if asked.selection == "full":
+        return _made_of_all(asked, data, groups, ids, progress)
+    part = asked.calibration_fraction
+    exact_level(part, "calibration_fraction")
+    some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=groups)
+    if ids is not None:
+        checked_ids(ids, len(data))
+        ids = np.array(ids, dtype=object)[rest]
+    return made_of_split(asked, data.take(some), data.take(rest), ids, progress)
+
+
+def made_of_split(
+    asked: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, ids: Any, progress: Progress | None
+) -> Made:
+    """Fit temperatures on calibration rows, and the threshold on conformal rows."""
+    if asked.selection == "full":
+        raise InputError("selection='full' takes all rows for everything: call fit on them together.")
+    _check_split(calibration, conformal)
+    _, recipes = read_preference(asked.prefer), kinds_of_sets(asked)  # before the work
+    scaler = TemperatureScaler(asked.objective).fit(calibration)
+    choice = choose(
+        calibration,
+        recipes,
+        prefer=asked.prefer,
+        calibrated=scaler.temperature_,
+        n_conformal=len(conformal),
+        selection=asked.selection,
+        conformal=conformal,
+        progress=progress,
+    )
+    recipe = _chosen(recipes, choice.setting)
+    return Made(_document(asked, recipe, (calibration, conformal), ids, scaler, choice), recipe.score)
+
+
+def _made_of_all(
+    asked: "TwoTemperaturePredictor", data: Logits, groups: Any, ids: Any, progress: Progress | None
+) -> Made:
+    """Fit both temperatures and the threshold on all rows."""
+    if groups is not None:
+        raise InputError("groups= keeps groups whole in a split, and selection='full' splits nothing. Leave it out.")
+    if asked.method == "auto":
+        raise InputError("selection='full' chooses a temperature for one method. Name a method.")
+    recipe, preference = Recipe.of(asked), read_preference(asked.prefer)
+    scaler = TemperatureScaler(asked.objective).fit(data)
+    choice, found = choose_full(data, recipe, preference, calibrated=scaler.temperature_, progress=progress)
+    artifact = _document(asked, recipe, (data, data), ids, scaler, choice)
+    return Made(with_members(artifact, found, recipe, data, ids), recipe.score)
+
+
+def kinds_of_sets(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
+    """The kinds of sets to choose from, checked: the one that the parameters name, or those of "auto"."""
+    if asked.method != "auto":
+        return (Recipe.of(asked),)
+    if asked.grouping is not None:
+        raise InputError(
+            f"method='auto' chooses among sets with one threshold for all classes; got grouping={asked.grouping!r}. "
+            "Name a method, or leave grouping out."
+        )
+    return menu(
+        asked.alpha,
+        randomized=asked.randomized,
+        allow_empty=asked.allow_empty,
+        random_state=asked.random_state,
+    )
+
+
+def _chosen(recipes: tuple[Recipe, ...], setting: Setting) -> Recipe:
+    """The recipe of a setting, at the promised level: a score of one's own is not found by its name."""
+    of_score = [kind for kind in recipes if Method.of(kind.score) == setting.method]
+    randomized = [kind for kind in of_score if Setting.of(kind, 1.0).randomized == setting.randomized]
+    return replace(randomized[0], grouping=setting.grouping)
+
+
+def _document(
+    asked: "TwoTemperaturePredictor",
+    recipe: Recipe,
+    rows: tuple[Logits, Logits],
+    ids: Any,
+    scaler: TemperatureScaler,
+    choice: Choice,
+) -> Artifact:
+    """The document: sets at T-hat with their threshold, what they are measured to do, and where it came from."""
+    calibration, conformal = rows
+    sets = ConformalClassifier.of(recipe, choice.temperature).fit(conformal, ids=ids)
+    if choice.setting.alpha != choice.alpha:
+        sets.tighten(choice.setting.alpha, calibration)
+    artifact = Artifact(
+        method=Method.of(recipe.score),
+        alpha=str(recipe.alpha),
+        alpha_sets=choice.setting.alpha,
+        temperature=float(scaler.temperature_),
+        temperature_sets=choice.temperature,
+        grouping=recipe.grouping,
+        allow_empty=recipe.allow_empty,
+        n_classes=conformal.n_classes,
+        classes=conformal.classes,
+        choice=choice,
+        measures=(),
+        provenance=_provenance(asked, recipe, rows, choice),
+        **_of_sets(sets, conformal, ids),
+    )
+    behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
+    measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
+    return msgspec.structs.replace(artifact, measures=measures)
+
+
+def _provenance(
+    asked: "TwoTemperaturePredictor", recipe: Recipe, rows: tuple[Logits, Logits], choice: Choice
+) -> Provenance:
+    calibration, conformal = rows
+    return Provenance(
+        version=__version__,
+        calibration_rows=len(calibration),
+        calibration_sha256=fingerprint(calibration),
+        conformal_rows=len(conformal),
+        conformal_sha256=fingerprint(conformal),
+        objective=asked.objective,
+        prefer=choice.prefer,
+        selection=asked.selection,
+        random_state=recipe.random_state,
+        calibration_fraction=str(asked.calibration_fraction),
+        recalibrated=False,
+    )
+
+
+def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[str, Any]:
+    """The fields of an artifact that the conformal rows decide."""
+    calibration = fitted.calibration_
+    groups = calibration.group_of_class
+    return {
+        "thresholds": Thresholds.of(fitted.thresholds_),
+        "pool_sizes": tuple(calibration.pool_sizes().tolist()),
+        "group_of_class": None if groups is None else tuple(groups.tolist()),
+        "seed": calibration.scoring.seed,
+        "scheme": calibration.scoring.scheme,
+        "sizes": tuple(np.bincount(fitted.set_sizes(conformal, ids=ids)).tolist()),
+    }
+
+
+def renewed(old: Artifact, recipe: Recipe, conformal: Logits, ids: Any) -> Artifact:
+    """The same document with a threshold from new labelled rows; both temperatures stay."""
+    conformal.require_labels("recalibrate")
+    sets = ConformalClassifier.of(recipe, old.temperature_sets).fit(conformal, ids=ids)
+    provenance = msgspec.structs.replace(
+        old.provenance, conformal_rows=len(conformal), conformal_sha256=fingerprint(conformal), recalibrated=True
+    )
+    fields = _of_sets(sets, conformal, ids)
+    law = coverage_measures(fields["pool_sizes"], old.alpha_sets)
+    kept = tuple(law[0] if measured.name == "coverage" else measured for measured in old.measures)
+    return msgspec.structs.replace(old, provenance=provenance, measures=kept, members=(), **fields)
+
+
+def _check_split(calibration: Any, conformal: Any) -> None:
+    for name, part in (("calibration", calibration), ("conformal", conformal)):
+        if not isinstance(part, Logits):
+            raise InputError(f"{name} must be Logits; got {type(part).__name__}. Use ts.Logits(logits, labels).")
+        part.require_labels(f"fit_split ({name} rows)")
+    if calibration.n_classes != conformal.n_classes or calibration.classes != conformal.classes:
+        raise InputError(
+            f"calibration and conformal rows must have the same classes in the same order; got "
+            f"{calibration.n_classes} and {conformal.n_classes} columns, or other names."
+        )

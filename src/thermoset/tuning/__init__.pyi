@@ -1,0 +1,13 @@
+from .choice import Choice as Choice
+from .choice import Curve as Curve
+from .choice import Outlook as Outlook
+from .choice import Payers as Payers
+from .choice import Setting as Setting
+from .choice import Signal as Signal
+from .choice import TradeOff as TradeOff
+from .choosing import choose as choose
+from .choosing import default_grid as default_grid
+from .choosing import settle as settle
+from .kinds import menu as menu
+from .preference import Preference as Preference
+from .preferences import read_preference as read_preference

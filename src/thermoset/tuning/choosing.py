@@ -1,0 +1,268 @@
+"""The choice itself: what is searched, measured and compared for a preference, and in which order."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from thermoset.bounds import MOST_ROWS, checked_temperature, whole_number
+from thermoset.calibration import T_MAX
+from thermoset.conformal.recipes import Recipe
+from thermoset.core.exponentials import Floats
+from thermoset.core.levels import rows_needed
+from thermoset.core.pool import compiling
+from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.data import Logits
+from thermoset.errors import BudgetWarning, InputError
+from thermoset.quoting import quoted
+from thermoset.sweeping.grid import DEFAULT_GRID, checked_temperatures, temperature_grid
+from thermoset.tuning.by_class import by_class_instead
+from thermoset.tuning.choice import Choice, Setting
+from thermoset.tuning.closed_form import in_closed_form
+from thermoset.tuning.comparing import Compared, report
+from thermoset.tuning.held_out import top_gaps
+from thermoset.tuning.kinds import FINALISTS, best_of, finalists, some_of
+from thermoset.tuning.points import Points, Sample, levels_between, measure
+from thermoset.tuning.preference import Preference
+from thermoset.tuning.preferences import read_preference
+from thermoset.tuning.protection import STRICTER, Protection, protect
+from thermoset.tuning.search import FINER, Found, Progress, Search, Steps, find
+from thermoset.tuning.signals import borne_out
+
+__all__ = ["choose", "default_grid", "settle"]
+
+_COARSE = "0.3,0.5,0.75,1,1.25,1.5,1.75,2,2.5,3,4,5"  # where a temperature costs fits and predictions
+_BEYOND = 4.0  # the grid reaches this multiple of T*: size peaks were seen at 1 to 2.5 times it
+_RATIO = 1.08  # of the temperatures added to the grid
+
+
+def choose(
+    calibration: Logits,
+    recipe: Recipe | Sequence[Recipe] | None = None,
+    *,
+    prefer: str | float = "even",
+    calibrated: float,
+    n_conformal: int | None = None,
+    selection: Literal["calibration", "paper"] = "calibration",
+    conformal: Logits | None = None,
+    temperatures: Iterable[float] | None = None,
+    progress: Progress | None = None,
+) -> Choice:
+    """Choose a setting for the sets from labelled calibration rows.
+
+    Parameters
+    ----------
+    calibration : Logits
+        Labelled rows that set no threshold.
+    recipe : Recipe, or several
+        How the sets will be made; `Recipe()` if left out. Of several, the best is chosen: `tuning.menu` makes the ones
+        that `method="auto"` looks at.
+    prefer : str or float
+        - "small": the smallest sets.
+        - "even": the most even class coverage at exactly 1 - alpha, the paper's aim.
+        - "protect", or such as "classes>=0.85": the smallest sets whose worst tenth of classes is covered at least so
+          much ("protect": 1 - 1.5 alpha), by a level stricter than alpha if need be.
+        - a number beta: the temperature that far on the way from "small" to "even" (the published code's rule).
+        - "size<=S": the most even class coverage with at most S labels on average.
+        - "gap<=G": the smallest sets with a class gap of at most G: the root mean square over classes of class
+          coverage minus 1 - alpha, in the population that the rows come from.
+
+        A bound is kept with 95% confidence, whichever of the settings searched is chosen. Where that can be said of
+        none, the closest is taken, with a warning that says how many rows would be needed. Where the rows do not show
+        that classes differ, or speak against the best guess, "even" keeps T = 1.
+    calibrated : float
+        T*, to compare with, and to place the search.
+    n_conformal : int
+        Rows that will set the threshold, for the standard error of sizes; as many as calibration rows if left out.
+    selection : "calibration" or "paper"
+        "paper" is appendix C: thresholds from `conformal`, metrics on `calibration`. It looks at the conformal rows
+        for the choice, and coverage is then no longer exact.
+    conformal : Logits
+        The rows that will set the threshold, for `selection="paper"`, and for "protect": kind and temperature come from
+        the calibration rows, but how strict the level must be from all rows (see `protection`).
+    temperatures : iterable of float
+        The grid to search; 0.3 to 5 by 0.1, or as far as T* asks for, if left out. The choice is refined off the grid.
+    progress : callable
+        Told (done, total).
+
+    Examples
+    --------
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 10, size=2000)
+    >>> hard = 1 + labels[:, None] / 10  # some classes are noisier than others
+    >>> rows = ts.Logits(3 * (hard * rng.normal(size=(2000, 10)) + 4 * np.eye(10)[labels]), labels)
+    >>> even = ts.tuning.choose(rows, ts.Recipe("aps"), prefer="even", calibrated=1.8)
+    >>> small = ts.tuning.choose(rows, ts.Recipe("aps"), prefer="small", calibrated=1.8)
+    >>> small.temperature < even.temperature, small.outlook.size < even.outlook.size
+    (True, True)
+    >>> safe = ts.tuning.choose(rows, ts.Recipe("lac"), prefer="classes>=0.8", calibrated=1.8)
+    >>> safe.met, float(safe.setting.alpha) < 0.1
+    (True, True)
+    """
+    preference = read_preference(prefer)
+    rows = len(calibration) if n_conformal is None else n_conformal
+    fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Leave it out for as many as calibration rows.")
+    kinds = _kinds(recipe)
+    ranked = RankedRows(ArrayRows(calibration.logits))
+    search = Search(calibration, ranked, kinds[0], fresh, selection, conformal, Steps(progress))
+    found, compared = settle(search, preference, kinds, calibrated, temperatures)
+    result = report(search, preference, found, compared)
+    search.steps.finish()
+    if not result.met:
+        warnings.warn(_unmet(result), BudgetWarning, stacklevel=2)
+    return result
+
+
+def settle(
+    search: Search,
+    preference: Preference,
+    kinds: Sequence[Recipe],
+    calibrated: float,
+    temperatures: Iterable[float] | None = None,
+) -> tuple[Found, Compared]:
+    """What `choose` chooses, and what it was chosen from, without what is said of it."""
+    best = checked_temperature(calibrated)
+    _check(search.calibration, kinds, preference, search.selection, search.conformal)
+    coarse = not kinds[0].closed_form
+    grid = default_grid(best, coarse=coarse) if temperatures is None else checked_temperatures(temperatures)
+    if kinds[0].closed_form:
+        _warm_up(kinds[0])
+    search.steps.expect(FINALISTS * (len(grid) + 2 * FINER) + 5 if len(kinds) > 1 else len(grid) + 2 * FINER + 5)
+    compared = _compared(search, tuple(kinds), best, None if temperatures is None else grid)
+    return _found(search, preference, tuple(kinds), grid, compared), compared
+
+
+def _kinds(recipe: object) -> tuple[Recipe, ...]:
+    kinds = (Recipe(),) if recipe is None else (recipe,) if isinstance(recipe, Recipe) else recipe
+    if not isinstance(kinds, Sequence) or not kinds or not all(isinstance(kind, Recipe) for kind in kinds):
+        raise InputError(
+            f"recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1), or several; got {quoted(recipe)}."
+        )
+    return tuple(replace(kind, alpha=str(kind.alpha)) for kind in kinds)  # as it was typed: an array is no key
+
+
+def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floats | None) -> Compared:
+    """Measure all kinds on some of the rows; beside one alone, LAC and the paper's RAPS as well."""
+    sample, first = Sample(search.calibration, best, search.rows), kinds[0]
+    points: list[Points] = []
+    if first.closed_form and search.selection == "calibration":
+        usual = [replace(first, method=name, randomized=True) for name in ("lac", "raps")]
+        wanted = list(dict.fromkeys([*kinds, *(usual if first.randomized else usual[:1])]))
+        some = some_of(search.calibration, first.random_state)
+        measured = sample if some is search.calibration else Sample(some, best)
+        looked = default_grid(best, coarse=True) if grid is None else grid
+        levels = levels_between(first.alpha, STRICTER)
+        points = measure(measured, wanted, np.unique([*looked, 1.0, best]), levels, loss=True)
+        search.steps.take(1)
+    names = tuple(Setting.of(kind, 1.0).kind for kind in kinds)
+    return Compared(first.alpha, best, sample, points, names)
+
+
+def _found(
+    search: Search, preference: Preference, kinds: tuple[Recipe, ...], grid: Floats, compared: Compared
+) -> Found:
+    """Search as the preference asks for it."""
+    target, several = preference.target(search.recipe.alpha), len(kinds) > 1
+    points = [one for one in compared.points if one.recipe in kinds]
+    if target is not None:
+        found = protect(_protection(search, target, compared), points)
+    else:
+        searched = finalists(points, preference) if several else kinds
+        searches = [replace(search, recipe=kind, kinds=len(searched)) for kind in searched]
+        found = best_of([find(one, preference, grid) for one in searches], preference)
+        found = borne_out(replace(search, recipe=found.recipe), preference, found, compared.sample)
+    return by_class_instead(search, preference, found, compared.best) if several else found
+
+
+def _protection(search: Search, target: float, compared: Compared) -> Protection:
+    """The level comes from all rows where the conformal ones are at hand; see `protection`."""
+    seed, alpha = search.recipe.random_state, search.recipe.alpha
+    if search.conformal is None:
+        return Protection(compared.sample, compared.sample, target, alpha, search.n_conformal, compared.best, seed)
+    everything = Sample(search.calibration.joined(search.conformal), compared.best)
+    return Protection(compared.sample, everything, target, alpha, len(everything), compared.best, seed)
+
+
+def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
+    """The temperatures searched: 0.3 to 5 by 0.1, or a dozen where each is slow, and further where T* asks for it.
+
+    >>> grid = default_grid(1.3)
+    >>> float(grid[0]), float(grid[-1]), 1.0 in grid
+    (0.3, 5.2, True)
+    """
+    grid = temperature_grid(_COARSE if coarse else DEFAULT_GRID)
+    added = []
+    top = min(_BEYOND * calibrated, T_MAX)
+    if top > grid[-1]:
+        added.append(np.geomspace(grid[-1], top, 2 + int(np.log(top / grid[-1]) / np.log(_RATIO)))[1:])
+    if calibrated < grid[0]:
+        added.append(np.geomspace(calibrated, grid[0], 2 + int(np.log(grid[0] / calibrated) / np.log(_RATIO)))[:-1])
+    return np.sort(np.concatenate([grid, *added]))
+
+
+def _check(
+    calibration: Logits, kinds: Sequence[Recipe], preference: Preference, selection: str, conformal: Logits | None
+) -> None:
+    recipe = kinds[0]
+    calibration.require_labels("choosing a temperature")
+    if selection not in ("calibration", "paper"):
+        raise InputError(f"selection must be 'calibration' or 'paper'; got {selection!r}.")
+    if selection == "paper" and conformal is None:
+        raise InputError("selection='paper' takes thresholds from the conformal rows; pass conformal=.")
+    if selection == "paper" and (len(kinds) > 1 or preference.target(recipe.alpha) is not None):
+        raise InputError(
+            "selection='paper' chooses a temperature for one method, as the paper does. Name a method, and prefer "
+            "'small', 'even', a number in between or a budget."
+        )
+    if preference.one_kind and len(kinds) > 1:
+        raise InputError(f"prefer={preference.text!r} lies between two temperatures of one method. Name a method.")
+    if len(kinds) > 1 and not all(kind.closed_form for kind in kinds):
+        raise InputError(
+            "to choose among several recipes, each must have a closed form: no grouping, a compiled score."
+        )
+    if preference.needs_closed_form and recipe.grouping is not None:
+        raise InputError(
+            f"prefer={preference.text!r} needs one threshold for all classes; grouping="
+            f"{recipe.grouping!r} evens out class coverage by itself. Use prefer='small' or a size budget."
+        )
+    if preference.needs_closed_form and not recipe.closed_form:
+        raise InputError(
+            f"prefer={preference.text!r} needs a closed form, which the score {recipe.score.name!r} has not. Use "
+            "prefer='small', 'even' or a size budget."
+        )
+    needed = 2 * rows_needed(recipe.alpha)  # each half sets a threshold for the other
+    if len(calibration) < needed:
+        raise InputError(
+            f"choosing a temperature at alpha={recipe.alpha} needs at least {needed} calibration rows; got "
+            f"{len(calibration)}. Add rows or raise alpha."
+        )
+
+
+def _warm_up(recipe: Recipe) -> None:
+    """Compile the kernels on a handful of rows, or load them from the cache."""
+    if not _compiled:
+        with compiling():
+            few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
+            small = replace(recipe, alpha=0.5, grouping=None)
+            rows = RankedRows(ArrayRows(few.logits))
+            in_closed_form(rows, few, small, np.ones(1), 10, lambda _: None)
+            top_gaps(rows, few, small, np.ones(1))
+        _compiled.append(True)
+
+
+_compiled: list[bool] = []
+
+
+def _unmet(result: Choice) -> str:
+    needed, what = result.rows_needed, "temperature" if len(result.methods) == 1 else "setting"
+    advice = "Ask for less" + ("." if needed is None else f", or take some {needed:,} calibration rows.")
+    if result.target is not None:
+        advice = "Ask for less" + ("." if needed is None else f", or take some {needed:,} rows in all.")
+        what = "setting"
+    return (
+        f"no {what} keeps {result.prefer} with 95% confidence; the closest, {result.setting.title}, has "
+        f"{result.preference.shortfall(result)}. {advice}"
+    )

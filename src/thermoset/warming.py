@@ -1,0 +1,139 @@
+"""Compiling ahead: everything that a job will need is compiled and kept on disk, for images and read-only machines."""
+
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from thermoset.calibration import confidence_at, probabilities
+from thermoset.conformal.scoring import scores
+from thermoset.core.compiling import KernelUse, cache_folder, kernels_used
+from thermoset.core.general import sets_of
+from thermoset.core.prefixes import prefix_sizes
+from thermoset.core.scores import RAPS
+from thermoset.core.sources import ArrayRows
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import SCHEMES, Randomness, id_keys
+from thermoset.data import Logits
+from thermoset.errors import InputError
+from thermoset.quoting import quoted
+
+__all__ = ["Job", "WarmedUp", "warmup"]
+
+Job = Literal["all", "predict"]
+
+
+class WarmedUp(NamedTuple):
+    """What a warm-up has done.
+
+    folder : where compiled code is kept; compiled : the functions compiled now; ready : all that the job needs;
+    n_bytes : what the folder holds.
+    """
+
+    folder: Path
+    compiled: tuple[str, ...]
+    ready: tuple[str, ...]
+    seconds: float
+    n_bytes: int
+
+
+def warmup(job: Job = "all", *, progress: Callable[[str], None] | None = None) -> WarmedUp:
+    """Compile what a job needs, and keep it where later processes find it.
+
+    Parameters
+    ----------
+    job : "all" or "predict"
+        Everything, or only what a server needs: `TwoTemperaturePredictor.load` and predictions of every kind.
+    progress : callable
+        Told what is being compiled for.
+
+    Raises
+    ------
+    InputError
+        If compiled code cannot be kept: NUMBA_CACHE_DIR names the folder to keep it in.
+
+    Examples
+    --------
+    >>> done = warmup("predict")
+    >>> "thermoset.core.softmax.softmax" in done.ready
+    True
+    """
+    if job not in get_args(Job):
+        raise InputError(f"job must be 'all' or 'predict'; got {quoted(job)}.")
+    folder = cache_folder()
+    if folder is None:
+        raise InputError("compiled code cannot be kept anywhere. Set NUMBA_CACHE_DIR to a folder that can be written.")
+    begun, before = time.perf_counter(), {one.name: one for one in kernels_used()}
+    steps = _STEPS if job == "all" else {"predict": _STEPS["predict"]}
+    for name, step in steps.items():
+        if progress is not None:
+            progress(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a handful of rows is too few for everything
+            step()
+        _require_kept()
+    used = [one for one in kernels_used() if one.loaded or one.compiled]
+    compiled = [one.name for one in used if one.compiled > before.get(one.name, KernelUse(one.name)).compiled]
+    n_bytes = sum(path.stat().st_size for path in folder.glob("*.nbc"))
+    seconds = time.perf_counter() - begun
+    return WarmedUp(folder, tuple(compiled), tuple(one.name for one in used), seconds, n_bytes)
+
+
+def _require_kept() -> None:
+    for one in kernels_used():
+        if one.unkept is not None:
+            raise InputError(one.unkept)
+
+
+def _few() -> Logits:
+    """Rows enough for a threshold of each class."""
+    labels = np.arange(240) % 3
+    noise = np.random.default_rng(0).normal(size=(240, 3))
+    return Logits(noise + 2 * np.eye(3)[labels], labels)
+
+
+def _predict() -> None:
+    """What every prediction needs: probabilities, sets and sizes under one threshold or many, u from anywhere."""
+    rows = _few().logits
+    probabilities(rows)
+    confidence_at(rows)
+    source, ids = ArrayRows(rows), id_keys(range(len(rows)))
+    one, each = (ScorePairs(np.full((1, n), 0.9), np.zeros((1, n))) for n in (1, rows.shape[1]))
+    for randomness in (*(Randomness(0, scheme=scheme) for scheme in SCHEMES), Randomness(0, keys=ids)):
+        sets_of(source, RAPS(), 1.0, randomness, one)
+    sets_of(source, RAPS(), 1.0, randomness, each)
+    prefix_sizes(source, RAPS(), 1.0, randomness, one[0])
+
+
+def _tune() -> None:
+    """What fitting and choosing need, for sets with one threshold and by class."""
+    from thermoset.predictor.estimator import TwoTemperaturePredictor  # noqa: PLC0415 - servers do without
+
+    rows = _few()
+    for predictor in (
+        TwoTemperaturePredictor(alpha=0.2),
+        TwoTemperaturePredictor("auto", alpha=0.2, prefer="protect"),
+        TwoTemperaturePredictor("aps", alpha=0.2, prefer="small", grouping="class"),
+        TwoTemperaturePredictor("aps", alpha=0.2, prefer="small", objective="ece", selection="full"),
+    ):
+        predictor.fit(rows)
+
+
+def _measure() -> None:
+    """What sweeps, theory and study need: u drawn and integrated, one threshold and by class, scores by themselves."""
+    from thermoset.paper.theory.limits import limit_scores  # noqa: PLC0415 - servers do without
+    from thermoset.sweeping import sweep  # noqa: PLC0415
+
+    rows = _few()
+    scores("aps", rows)
+    limit_scores(rows, "cold")
+    for evaluation in ("drawn", "integrated"):
+        sweep(rows, temperatures=[1.0, 2.0], alphas=[0.2], trials=2, cp_fraction=0.4, evaluation=evaluation)
+    sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, grouping="class")
+    sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, grouping="cluster")
+
+
+_STEPS: dict[str, Callable[[], None]] = {"predict": _predict, "tune": _tune, "measure": _measure}

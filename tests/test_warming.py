@@ -1,0 +1,154 @@
+"""Compiled ahead: later processes compile nothing, and what cannot be kept is told."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from thermoset import InputError, Logits, TwoTemperaturePredictor
+from thermoset.warming import warmup
+
+CORE = Path(ts.__file__).parent / "core"
+OLD = Path(__file__).parent / "predictor" / "old_schemas"
+
+
+def run(*arguments, folder):
+    """A process of its own, with compiled code in `folder`."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def command(*arguments, folder):
+    return run("-c", "from thermoset.cli import main; main()", *arguments, folder=folder)
+
+
+PREDICT = """
+import sys, numpy as np
+from thermoset import TwoTemperaturePredictor
+for path in sys.argv[1:]:
+    predictor = TwoTemperaturePredictor.load(path)
+    for dtype in (np.float16, np.float32, np.float64):
+        rows = np.arange(7 * predictor.n_features_in_).reshape(7, -1).astype(dtype) % 5
+        predictor.answers(rows), predictor.predict_set(rows), predictor.predict_set(rows, ids=range(7))
+        predictor.predict_proba(rows), predictor.predict_records(rows), predictor.set_sizes(rows)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.BudgetWarning")
+def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_path):
+    rows = Logits(*generated(600, 6, seed=3))
+    asked = {
+        "one": {},
+        "class": {"method": "aps", "grouping": "class", "prefer": "small"},
+        "plain": {"method": "margin", "prefer": "small", "allow_empty": False},
+        "full": {"method": "lac", "selection": "full", "prefer": "small"},
+        "fixed": {"method": "saps", "randomized": False, "prefer": "small"},
+    }
+    for name, parameters in asked.items():
+        TwoTemperaturePredictor(alpha=0.2, **parameters).fit(rows).save(tmp_path / f"{name}.json")
+    done = command("warmup", "--for", "predict", folder=tmp_path / "cache")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "cache").iterdir()
+    kept = sorted(folder.iterdir())
+    assert f"Kept in {folder}" in done.stdout
+    assert f"{len(kept)} compiled, 0 there already" in done.stdout
+    files = [*(tmp_path / f"{name}.json" for name in asked), OLD / "predictor_schema1.json"]
+    predicted = run("-c", PREDICT, *files, folder=tmp_path / "cache")
+    assert (predicted.returncode, predicted.stderr) == (0, "")
+    assert sorted(folder.iterdir()) == kept
+    again = command("warmup", "--for", "predict", folder=tmp_path / "cache")
+    assert f"0 compiled, {len(kept)} there already" in again.stdout
+    assert sorted(folder.iterdir()) == kept
+
+
+# A kernel is looked up on disk once for each combination of types that it is called with.
+JOBS = """
+import warnings, numpy as np, thermoset as ts
+from thermoset.core.compiling import kernels_used
+from thermoset.warming import warmup
+warnings.simplefilter("ignore")
+ready = warmup()
+before = kernels_used()
+labels = np.arange(600) % 5
+noise = np.random.default_rng(1).normal(size=(600, 5))
+for dtype in (np.float32, np.float64):
+    rows = ts.Logits((noise + 2 * np.eye(5)[labels]).astype(dtype), labels)
+    ts.ConformalClassifier(alpha=0.2).fit(rows).predict_sets(rows, [0.05, 0.2])
+    ts.ConformalClassifier(alpha=0.2, grouping="class").fit(rows).predict_sets(rows, [0.05, 0.2])
+for more in ({}, {"method": "auto"}, {"selection": "paper"}, {"grouping": "cluster", "prefer": "small"}):
+    predictor = ts.TwoTemperaturePredictor(alpha=0.2, **more).fit(rows)
+    predictor.recalibrate(rows).check(rows), predictor.answers(rows.logits, ids=range(600))
+for more in ({}, {"methods": ["margin"]}, {"evaluation": "integrated"}, {"grouping": "class"}):
+    ts.sweep(rows, temperatures=[1, 2], alphas=[0.1, 0.2], trials=3, cp_fraction=0.4, **more)
+ts.theory.explain(rows)
+after = [one for one in kernels_used() if one.loaded or one.compiled]
+print(*(one.name for one in after if one not in before), sep="\\n")
+"""
+
+
+def test_jobs_need_nothing_that_a_warmup_has_not_prepared():
+    done = run("-c", JOBS, folder=os.environ["NUMBA_CACHE_DIR"])
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_a_warmup_prepares_every_kernel():
+    marks = ("kernel", "leaf_kernel")
+    written = {
+        f"thermoset.core.{path.stem}.{node.name}"
+        for path in CORE.glob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and any(getattr(one, "id", "") in marks for one in node.decorator_list)
+    }
+    assert len(written) > 20
+    assert written <= set(warmup().ready)
+
+
+def test_what_was_done_is_told():
+    told = []
+    done = warmup("predict", progress=told.append)
+    assert told == ["predict"]
+    assert done.n_bytes == sum(path.stat().st_size for path in done.folder.glob("*.nbc"))
+    assert set(done.compiled) <= set(done.ready)
+
+
+def test_nowhere_to_keep_it_is_told_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    done = command("warmup", folder=tmp_path / "file")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "compiled code cannot be kept anywhere. Set NUMBA_CACHE_DIR" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+FULL = (
+    "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512));"
+    "import thermoset.warming as w; w._STEPS['predict'] = lambda: w.probabilities([[0.0, 1.0]]); w.warmup('predict')"
+)
+
+
+def test_a_full_disk_is_an_error_of_a_warmup(tmp_path):
+    done = run("-c", FULL, folder=tmp_path)
+    assert done.returncode == 1
+    assert f"InputError: Compiled code cannot be kept in {tmp_path}" in done.stderr
+
+
+def test_an_unknown_job_is_named():
+    with pytest.raises(InputError, match="job must be 'all' or 'predict'; got 'tune'"):
+        warmup("tune")
+
+
+def test_rows_of_a_warmup_leave_no_trace():
+    state = np.random.get_state()[1].tolist()  # noqa: NPY002 (the one that a user may have seeded)
+    warmup("predict")
+    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
