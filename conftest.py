@@ -7,7 +7,12 @@ from importlib.util import find_spec
 
 import pytest
 
-_NEED_TORCH = ["src/thermoset/integrations/torch", "src/thermoset/integrations/models.py", "docs/collect.md", "docs/export.md"]
+_NEED_TORCH = [
+    "src/thermoset/integrations/torch",
+    "src/thermoset/integrations/models.py",
+    "docs/collect.md",
+    "docs/export.md",
+]
 collect_ignore = [] if find_spec("torch") else _NEED_TORCH
 if not (find_spec("torch") and find_spec("lightning")):
     collect_ignore = [*collect_ignore, "src/thermoset/integrations/lightning.py"]

@@ -1,5 +1,6 @@
 from .collecting import Collected as Collected
 from .collecting import Spool as Spool
+from .collecting import check_alike as check_alike
 from .collecting import collect_logits as collect_logits
 from .collecting import collect_to_file as collect_to_file
 from .module import Answers as Answers
