@@ -15,6 +15,7 @@ from benchmarks.report import Settings, Table
 _NAMES = (
     "startup",
     "latency",
+    "parity",
     "memory",
     "temperature",
     "ece",
@@ -34,7 +35,7 @@ _NAMES = (
     "page",
     "compilation",
 )
-_VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch")
+_VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch", "onnx", "onnxruntime")
 
 
 def _arguments() -> argparse.Namespace:
@@ -55,11 +56,12 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, settings: Settings) -> Table:
     # Imported here: libraries read the number of threads from the environment when they are first imported.
-    from benchmarks import calibration, latency, memory, page, sets, stages, startup, study, sweeps, tuning
+    from benchmarks import calibration, latency, memory, page, parity, sets, stages, startup, study, sweeps, tuning
 
     benchmarks = {
         "startup": startup.startup,
         "latency": latency.latency,
+        "parity": parity.parity,
         "memory": memory.memory,
         "temperature": calibration.temperature,
         "ece": calibration.ece,

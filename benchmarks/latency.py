@@ -35,8 +35,54 @@ def _ours(request: Request) -> Contender:
     return lambda: request.predictor.answers(request.logits)
 
 
+def _onnx(request: Request) -> Contender | ImportError:
+    """Our graph in ONNX Runtime."""
+    try:
+        import onnxruntime
+
+        from thermoset.integrations.onnx import to_onnx
+
+        model = to_onnx(request.predictor)
+    except ImportError as error:
+        return error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = request.threads
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(["label", "confidence", "sets"], {"logits": request.logits})
+
+
+def _torch(request: Request) -> Contender | ImportError:
+    """Our module in PyTorch."""
+    try:
+        import torch
+
+        from thermoset.integrations.torch import to_torch
+    except ImportError as error:
+        return error
+    torch.set_num_threads(request.threads)
+    module, rows = to_torch(request.predictor), torch.from_numpy(request.logits)
+
+    def answer() -> object:
+        with torch.inference_mode():
+            return module(rows)
+
+    return answer
+
+
+def _everything(request: Request) -> Contender:
+    """What our module gives, from the library: the answers, and all probabilities."""
+
+    def answer() -> object:
+        return request.predictor.answers(request.logits), request.predictor.predict_proba(request.logits)
+
+    return answer
+
+
 _CONTENDERS: dict[str, Callable[[Request], Contender | ImportError]] = {
     "thermoset": _ours,
+    "thermoset, with all probabilities": _everything,
+    "ONNX Runtime on our graph": _onnx,
+    "torch on our module, with all probabilities": _torch,
     "TorchCP (sets alone)": lambda asked: torchcp_aps(asked.conformal, asked.logits, _ALPHA, asked.threads),
     "MAPIE (sets alone)": lambda asked: mapie_aps(asked.conformal, asked.logits, _ALPHA),
 }
