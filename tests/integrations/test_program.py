@@ -95,7 +95,7 @@ def test_a_graph_draws_the_bits_of_the_library(n_classes, seed):
     onnx = require("onnx", "onnx")
     from thermoset.integrations.onnx.graphs import TYPES, Graph, GraphOperations, Value
 
-    graph = Graph({"seed": np.array([[seed]], dtype=np.uint64)}, "")
+    graph = Graph({"seed": np.array([[seed]], dtype=np.uint64).view(np.int64)}, "")
     ops, n_logits = GraphOperations(graph, n_classes), min(4, n_classes)
     logits = Value(graph, "logits", "float64")
     graph.name(u_of_rows(ops, ops.largest(logits, n_logits), n_logits, graph["seed"]), "u")

@@ -106,7 +106,7 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
         u = ops.as_column(inputs["u"][0])
     elif program.draws and source == "ids":
         inputs["id_keys"] = Value(graph, "id_keys", "uint64"), ["n"]
-        u = u_of_ids(ops, ops.as_column(inputs["id_keys"][0]), graph["seed"])
+        u = u_of_ids(ops, ops.key(ops.as_column(inputs["id_keys"][0])), graph["seed"])
     found = program.run(ops, graph, inputs["logits"][0], u)
     for name, value in zip(OUTPUTS, found, strict=True):
         graph.name(value, name)

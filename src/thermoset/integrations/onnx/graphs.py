@@ -249,17 +249,20 @@ class GraphOperations:
     def as_column(self, row: Value) -> Value:
         return self._same("Unsqueeze", row, self._whole(1))
 
+    # Keys are int64, which every runtime adds and multiplies; sums and products wrap around to the bits of uint64.
+
     def key_constant(self, number: int) -> Value:
-        return self._graph.constant(np.array([[number]], dtype=np.uint64))
+        return self._graph.constant(np.array([[number]], dtype=np.uint64).view(np.int64))
 
     def key(self, whole: Value) -> Value:
-        return self._cast(whole, "uint64")
+        return self._cast(whole, "int64")
 
     def xor(self, one: Value, other: Value) -> Value:
         return self._same("BitwiseXor", one, other)
 
     def shift(self, key: Value, bits: int) -> Value:
-        return self._same("BitShift", key, self.key_constant(bits), direction="RIGHT")
+        by = self._graph.constant(np.array([[bits]], dtype=np.uint64))
+        return self.key(self._same("BitShift", self._cast(key, "uint64"), by, direction="RIGHT"))
 
     def number(self, key: Value) -> Value:
         return self._cast(key, "float64")

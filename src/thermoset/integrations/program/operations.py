@@ -1,7 +1,8 @@
 """What an engine must be able to do to run a predictor.
 
 Arrays are float64 (n, C), (n, K) or (n, 1), booleans of the same shapes, and 64-bit keys (n, 1), with the operators
-+ - * / == < <= > >= & | ~ of Python. The axis is always the second one.
++ - * / == < <= > >= & | ~ of Python. The axis is always the second one. Keys are held as int64, because few engines do
+arithmetic on uint64; the bits are the same.
 """
 
 from typing import Any, NamedTuple, Protocol

@@ -69,7 +69,7 @@ class Program:
         self._parts = [SetProgram(f"sets{m}", one, compared, made.n_classes) for m, one in enumerate(members)]
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
         if made.seed is not None:
-            self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64)
+            self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
         if self._form.ranked:
             self.constants["first"] = np.arange(made.n_classes)[None] == 0
             self.constants |= self._form.constants(score, made.n_classes)

@@ -54,8 +54,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
         self.classes = predictor.artifact_.classes
         self._title = predictor.artifact_.setting.title
         for name, array in self._program.constants.items():
-            held = array.view(np.int64) if array.dtype == np.uint64 else array
-            self.register_buffer(name, torch.from_numpy(np.array(held)))
+            self.register_buffer(name, torch.from_numpy(np.array(array)))
 
     def forward(self, logits: Tensor, u: Tensor | None = None) -> Answers:
         """Answer for logits (n, C); `u` (n,), numbers in [0, 1], replaces what the seed and the row give."""

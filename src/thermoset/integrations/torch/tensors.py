@@ -1,7 +1,6 @@
 """The operations of a predictor's program on PyTorch tensors.
 
-Keys are int64, because PyTorch has next to no arithmetic for uint64: sums and products wrap around to the same bits,
-and shifts to the right are masked.
+Sums and products of keys wrap around as those of uint64 do; shifts to the right bring in the sign, which is masked.
 """
 
 import torch
