@@ -125,7 +125,8 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     def finalize(self) -> None:
         """Put the parts together; do not optimise them, nor make machine code."""
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
+            if hasattr(self, "_reload_init"):  # older Numbas keep elsewhere what must run before code is loaded
+                self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalize_dynamic_globals()
         self._finalized = True

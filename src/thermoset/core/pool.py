@@ -53,12 +53,11 @@ def run_all(
 
     The tasks of a task run one after the other: there are no threads beyond those asked for.
     """
-    _asked_threads()  # a setting that is wrong is told whatever there is to do
-    done = progress or (lambda: None)
+    asked = _asked_threads() if n_jobs is None else n_jobs  # a wrong setting is told whatever there is to do
+    done = progress or _nothing
     coming = iter(tasks)
     first = list(islice(coming, 2))
-    alone = len(first) <= 1 or _inside.a_task
-    threads = 1 if alone else thread_count() if n_jobs is None else n_jobs
+    threads = 1 if len(first) <= 1 or _inside.a_task else asked or thread_count()
     if threads <= 1:
         for task in chain(first, coming):
             task()
@@ -75,6 +74,10 @@ def run_all(
             running = _settle(running, done)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _nothing() -> None:
+    """Tell nobody."""
 
 
 def _settle(running: "set[Future[None]]", done: Callable[[], None]) -> "set[Future[None]]":

@@ -93,9 +93,7 @@ def numbered(labels: Ints) -> Ints:
 
 def ranked(block: Block) -> Floats:
     """The rows sorted ascending, in their own type (which is faster), then as float64."""
-    rising = block.copy()
-    rising.sort(axis=1)
-    return rising.astype(np.float64, copy=False)
+    return widened(np.sort(block, axis=1))
 
 
 def ascending(block: Block) -> tuple[Floats, Ints]:

@@ -53,12 +53,12 @@ class SetRule:
 
     def fill(self, block: Block, place: slice, randomness: Randomness, out: NDArray[np.bool_]) -> None:
         """Fill the sets (n, C) of a block of rows: a label is in if a temperature that may speak for it lets it in."""
-        first, *others = self._voices
-        if not others:
-            first.fill(block, place, randomness, out[None])
+        voices = self._voices
+        if len(voices) == 1:
+            voices[0].fill(block, place, randomness, out[None])
             return
         out[:] = False
-        for voice in self._voices:
+        for voice in voices:
             sets = np.empty((1, *out.shape), dtype=np.bool_)
             voice.fill(block, place, randomness, sets)
             columns: Any = slice(None) if voice.classes is None else voice.classes
