@@ -43,9 +43,9 @@ $(VENV)/.with-frameworks: pyproject.toml $(VENV)/.with-torch | $(BIN)/python
 # Every dependency at exactly the lower bound in pyproject.toml, the build's included.
 $(OLDEST)/.installed: pyproject.toml tools/oldest.py $(if $(HEAVY),$(VENV)/.with-chromium)
 	$(PYTHON) -m venv --clear $(OLDEST)
-	$(OLDEST)/bin/python tools/oldest.py test torch boosting > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python tools/oldest.py test torch frameworks boosting > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt hatchling editables
-	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --no-build-isolation --editable '.[test$(if $(HEAVY),$(comma)torch$(comma)boosting)]'
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --no-build-isolation --editable '.[test$(if $(HEAVY),$(comma)frameworks$(comma)boosting)]'
 	@touch $@
 
 $(VENV)/.with-chromium: tools/chromium.sh | $(BIN)/python

@@ -292,6 +292,7 @@ def test_reading_a_damaged_file_ends_in_logits_or_an_input_error(tmp_path, suffi
         require(*PARTS[suffix])
     originals = sources(tmp_path, suffix)
     path = tmp_path / f"val{suffix}"
+    before = arrow_bytes() if suffix in {".csv", ".parquet"} else 0  # the peak so far: other tests may have been greedy
     for i in range(cases(200)):
         rng = random.Random(f"{suffix} {i}")  # noqa: S311
         data, other = rng.choice(originals), rng.choice(originals)
@@ -303,4 +304,4 @@ def test_reading_a_damaged_file_ends_in_logits_or_an_input_error(tmp_path, suffi
             assert message.isprintable(), (i, message)
             assert message.startswith(str(path)) or not message, (i, message)
     if suffix in {".csv", ".parquet"}:
-        assert arrow_bytes() < ALLOWED
+        assert arrow_bytes() < max(ALLOWED, before + 1)

@@ -30,6 +30,9 @@ __all__ = [
 Floats = NDArray[np.floating[Any]]
 
 BLOCK_BYTES = 1 << 24
+_PLAIN = {np.dtype(name): name for name in ("float16", "float32", "float64")}
+"""Types that stay as they are, by name: to ask NumPy for a name takes longer than to look a type up."""
+
 DEFAULT_COLUMNS = ("logit_", "prob_", "column_")
 """Columns called so and numbered from 0 have no names; `thermoset.io.save` writes the first, polars the last."""
 
@@ -78,7 +81,7 @@ def read_table(value: object, name: str) -> ReadTable:
         raw = _nested_list(value, name)
     else:
         raw = foreign_array(value, name)
-    source = _torch_dtype(value) or raw.dtype.name
+    source = _torch_dtype(value) or _PLAIN.get(raw.dtype) or raw.dtype.name
     values = _as_floats(raw, name)
     _check_shape(values.shape, name)
     return ReadTable(np.require(values, requirements=["C", "A"]), column_classes(columns), source)
@@ -254,6 +257,8 @@ def _polars_frame(frame: Any, name: str) -> NDArray[Any]:
 
 
 def _as_floats(array: NDArray[Any], name: str) -> Floats:
+    if array.dtype in _PLAIN:
+        return array
     kind, dtype = array.dtype.kind, array.dtype
     if dtype.name.startswith(("bfloat16", "float8")):  # the types JAX brings; they cast, but NumPy has no kind for them
         return array.astype(np.float32)
