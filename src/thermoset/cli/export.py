@@ -60,9 +60,6 @@ def export(
 
 
 def _onnx(predictor: "TwoTemperaturePredictor", request: _Request) -> str:
-    from thermoset.io.files import need
-
-    need("onnx", "onnx", "an ONNX model")
     from thermoset.integrations.onnx import to_onnx
 
     model = to_onnx(
@@ -80,9 +77,6 @@ def _onnx(predictor: "TwoTemperaturePredictor", request: _Request) -> str:
 
 
 def _torch(predictor: "TwoTemperaturePredictor", request: _Request) -> str:
-    from thermoset.io.files import need
-
-    need("torch", "torch", "a torch.export program")
     from thermoset.integrations.torch import save_torch
 
     given = [name for name in ("after", "logits", "opset") if getattr(request, name) is not None]

@@ -73,7 +73,9 @@ def read_table(value: object, name: str) -> ReadTable:
     dtype('float64')
     """
     columns: Iterable[object] | None = None
-    if is_instance(value, "pandas", "DataFrame"):
+    if type(value) is np.ndarray:  # what most requests bring; none of the questions below concerns it
+        raw = value
+    elif is_instance(value, "pandas", "DataFrame"):
         raw, columns = _pandas_frame(value, name), value.columns  # type: ignore[attr-defined]
     elif is_instance(value, "polars", "DataFrame"):
         raw, columns = _polars_frame(value, name), value.columns  # type: ignore[attr-defined]

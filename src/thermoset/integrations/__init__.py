@@ -2,4 +2,6 @@
 
 from lazy_loader import attach as _attach
 
-__getattr__, __dir__, __all__ = _attach(__name__, submodules=["images", "models", "sklearn", "torch"])
+__getattr__, __dir__, __all__ = _attach(
+    __name__, submodules=["images", "lightning", "models", "onnx", "program", "sklearn", "torch"]
+)

@@ -3,6 +3,17 @@
 PyTorch is imported when one of them is used.
 """
 
+from typing import Any
+
 from lazy_loader import attach_stub as _attach_stub
 
-__getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)
+from thermoset.io.files import need as _need
+
+_loaded, __dir__, __all__ = _attach_stub(__name__, __file__)
+_OF_MODULES = ("Answers", "SetModule", "save_torch", "to_torch")  # they derive from classes of PyTorch
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_MODULES:
+        _need("torch", "torch", f"{__name__}.{name}")
+    return _loaded(name)
