@@ -92,7 +92,7 @@ def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"u must be numbers in [0, 1], one per row; got {quoted(u)}.") from None
     if given.shape != (n_rows,):
-        raise InputError(f"u must have shape ({n_rows},), one number a row; got {given.shape}.")
+        raise InputError(f"u must have shape ({n_rows},), one number for each row; got {given.shape}.")
     if not np.all((given >= 0) & (given <= 1)):
         raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
     return given

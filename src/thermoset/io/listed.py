@@ -35,7 +35,7 @@ class ListHeader(NamedTuple):
 
 
 def read_csv_file(path: Path, request: Request) -> Logits:
-    """Read a csv file of lists, or of one column a class."""
+    """Read a csv file of lists, or of one column for each class."""
     header = _list_header(path, request)
     if header is None:
         return read_csv(path, request)
@@ -43,7 +43,7 @@ def read_csv_file(path: Path, request: Request) -> Logits:
 
 
 def open_csv_file(path: Path, request: Request, stack: ExitStack) -> RowSource:
-    """Open a csv file of lists, or of one column a class."""
+    """Open a csv file of lists, or of one column for each class."""
     header = _list_header(path, request)
     if header is None:
         return open_csv(path, request, stack)
