@@ -19,7 +19,7 @@ import thermoset as ts
 from fuzz.budget import cases
 from law import generated
 from thermoset.errors import InputError
-from thermoset.predictor.artifact import Artifact, _checksum
+from thermoset.predictor.artifact import Artifact, checksum_of
 
 ROWS = ts.Logits(*generated(400, 4, seed=0), classes=["ant", "bée", "<c>", "d,\n"])
 FRESH = ts.Logits(*generated(40, 4, seed=1))
@@ -90,7 +90,7 @@ def written(document):
         return "".join([first, *others]).encode()
 
     with suppress(msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
-        document["checksum"] = _checksum(msgspec.json.decode(text(), type=Artifact))
+        document["checksum"] = checksum_of(msgspec.json.decode(text(), type=Artifact))
     return text()
 
 

@@ -20,7 +20,7 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.predictor.artifact import (
     SCHEMA,
     Thresholds,
-    _checksum,
+    checksum_of,
     fingerprint,
     read_artifact,
     write_artifact,
@@ -47,7 +47,7 @@ def saved(artifact, tmp_path):
 def sealed(artifact, **changes):
     """An artifact with other fields and a checksum that fits them."""
     changed = msgspec.structs.replace(artifact, **changes)
-    return msgspec.structs.replace(changed, checksum=_checksum(changed))
+    return msgspec.structs.replace(changed, checksum=checksum_of(changed))
 
 
 def test_a_file_comes_back_as_it_was(artifact, saved):

@@ -12,7 +12,7 @@ import thermoset as ts
 from law import generated
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.errors import FileFormatError, InputError
-from thermoset.predictor.artifact import SCHEMA, _checksum, read_artifact
+from thermoset.predictor.artifact import SCHEMA, checksum_of, read_artifact
 from thermoset.predictor.members import Member, Thresholds
 from thermoset.tuning import read_preference
 from thermoset.tuning.full import temperature_menu, winners
@@ -170,7 +170,7 @@ def changed(member, **changes):
 )  # fmt: skip
 def test_forged_members_are_refused(predictor, tmp_path, edit, said):
     forged = msgspec.structs.replace(predictor.artifact_, members=edit(predictor.artifact_.members))
-    sealed = msgspec.structs.replace(forged, checksum=_checksum(forged))
+    sealed = msgspec.structs.replace(forged, checksum=checksum_of(forged))
     (tmp_path / "p.json").write_bytes(msgspec.json.encode(sealed))
     with pytest.raises(FileFormatError, match=said):
         read_artifact(tmp_path / "p.json")
@@ -180,7 +180,7 @@ def test_members_of_another_selection_are_refused(predictor, tmp_path):
     made = predictor.artifact_
     came = msgspec.structs.replace(made.provenance, recalibrated=True)
     forged = msgspec.structs.replace(made, provenance=came)
-    sealed = msgspec.structs.replace(forged, checksum=_checksum(forged))
+    sealed = msgspec.structs.replace(forged, checksum=checksum_of(forged))
     (tmp_path / "p.json").write_bytes(msgspec.json.encode(sealed))
     with pytest.raises(FileFormatError, match="members must come from selection full alone"):
         read_artifact(tmp_path / "p.json")
