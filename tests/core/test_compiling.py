@@ -49,7 +49,7 @@ def test_an_edit_of_a_function_that_a_kernel_calls_is_seen(tmp_path):
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     before = float(run(SAPS, tmp_path / "cache", package.parent).stdout)
     assert before == pytest.approx(1 / 3 + 2 * 0.2, abs=1e-15)
-    source = next(path for path in package.rglob("*.py") if "def _saps" in path.read_text())
+    source = next(path for path in package.rglob("*.py") if "def _saps(" in path.read_text())
     source.write_text(source.read_text().replace("rank - 2.0 + u", "rank - 1.0 + u"))
     after = float(run(SAPS, tmp_path / "cache", package.parent).stdout)
     assert after == pytest.approx(1 / 3 + 3 * 0.2, abs=1e-15)
