@@ -1,5 +1,5 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv, once, and again when pyproject.toml changes.
-# STRICT=1 also installs what is heavy (torch, transformers, lightning, XGBoost, chromium) and makes a missing part a failure
+# STRICT=1 also installs what is heavy (torch, transformers, lightning, XGBoost, Ray, Spark, chromium) and makes a missing part a failure
 # instead of a skip.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 comma := ,
-HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-frameworks $(VENV)/.boosting $(VENV)/.with-chromium)
+HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-frameworks $(VENV)/.boosting $(VENV)/.engines $(VENV)/.with-chromium)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-oldest fuzz check bench docs clean format
@@ -25,7 +25,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp for each extra of pyproject.toml: a target installs what it needs and no more.
-EXTRAS := plot report test check docs bench boosting
+EXTRAS := plot report test check docs bench boosting engines
 $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@

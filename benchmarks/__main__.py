@@ -34,6 +34,10 @@ _NAMES = (
     "study",
     "page",
     "compilation",
+    "cluster",
+    "vocabulary",
+    "larger",
+    "costs",
 )
 _VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch", "onnx", "onnxruntime")
 
@@ -56,7 +60,21 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, settings: Settings) -> Table:
     # Imported here: libraries read the number of threads from the environment when they are first imported.
-    from benchmarks import calibration, latency, memory, page, parity, sets, stages, startup, study, sweeps, tuning
+    from benchmarks import (
+        calibration,
+        costs,
+        latency,
+        memory,
+        page,
+        parity,
+        scale,
+        sets,
+        stages,
+        startup,
+        study,
+        sweeps,
+        tuning,
+    )
 
     benchmarks = {
         "startup": startup.startup,
@@ -80,6 +98,10 @@ def _run(name: str, settings: Settings) -> Table:
         "study": study.study,
         "page": page.page,
         "compilation": sweeps.compilation,
+        "cluster": scale.cluster,
+        "vocabulary": scale.vocabulary,
+        "larger": scale.larger,
+        "costs": costs.costs,
     }
     return benchmarks[name](settings)
 

@@ -90,6 +90,6 @@ def with_choice(predictor, choice):
     made = copy.copy(predictor)
     if predictor.temperature_sets_ != choice.temperature:
         raise ValueError("its sets are made at another temperature")
-    made.artifact_ = msgspec.structs.replace(predictor.artifact_, choice=choice)
+    made.artifact_ = msgspec.structs.replace(predictor.artifact_, choice=choice, alpha=choice.alpha)
     made.choice_ = choice
     return made

@@ -11,6 +11,8 @@ from law import generated
 from on_arrays import score_matrix
 from thermoset import ConformalClassifier, TwoTemperaturePredictor
 from thermoset.conformal.methods import Method
+from thermoset.core.rank_limits import RankLimited
+from thermoset.core.scores import NeverEmpty
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import CoverageWarning
 from thermoset.integrations.program.formulas import band_of
@@ -31,10 +33,12 @@ def predictor_at(temperature, logits, labels, *, calibrated=1.5, names=None, **r
         warnings.simplefilter("ignore", CoverageWarning)
         fitted = ConformalClassifier(temperature=temperature, **recipe).fit(logits, labels)
     found, made = fitted.calibration_, fitted.recipe
-    groups = found.group_of_class
+    groups, score = found.group_of_class, found.scoring.score
+    score = score.of if score.keep_top and isinstance(score, NeverEmpty) else score
     artifact = msgspec.structs.replace(
         _any_predictor().artifact_,
-        method=Method.of(made.score),
+        method=Method.of(score),
+        rank_limits=score.limits if isinstance(score, RankLimited) else None,
         alpha=str(made.alpha),
         alpha_sets=str(made.alpha),
         temperature=calibrated,
@@ -49,7 +53,7 @@ def predictor_at(temperature, logits, labels, *, calibrated=1.5, names=None, **r
         classes=names,
     )
     predictor = TwoTemperaturePredictor(**recipe)
-    predictor._adopt(artifact, made.score)
+    predictor._adopt(artifact, score)
     return predictor
 
 

@@ -13,6 +13,20 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
+PARTS = {
+    ".parquet": ("pyarrow", "io"),
+    ".arrow": ("pyarrow", "io"),
+    ".feather": ("pyarrow", "io"),
+    ".ipc": ("pyarrow", "io"),
+    ".zarr": ("zarr", "zarr"),
+    ".h5": ("h5py", "hdf5"),
+    ".hdf5": ("h5py", "hdf5"),
+    ".safetensors": ("safetensors", "io"),
+    ".pt": ("torch", "torch"),
+    ".pth": ("torch", "torch"),
+}
+"""What reads the files of each ending, and the extra that brings it."""
+
 
 class Bomb:
     """Creates a file when unpickled."""

@@ -97,6 +97,13 @@ def _margin(rank, own, above, others, total, u, *, top, second, **_):
     return Score((others + second) / total, -1) if rank == 1 else Score((top - own) / total)
 
 
+def _pas(rank, own, above, others, total, u, **_):
+    """-log p: without a prior, the log of p over it. What resolves it near 0 is the log-odds of the others' mass."""
+    odds = total / own
+    log = mp.log(odds) if not isinstance(odds, Fraction) else mp.log(mp.mpf(odds.numerator) / odds.denominator)
+    return Score(others / total, log - others / total)
+
+
 _FORMULAS = {
     "lac": _lac,
     "aps": _aps,
@@ -105,6 +112,7 @@ _FORMULAS = {
     "saps": _saps,
     "topk": _topk,
     "margin": _margin,
+    "pas": _pas,
 }
 METHODS = tuple(_FORMULAS)
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from thermoset.bounds import exact_number, real_number, whole_number
+from thermoset.bounds import bytes_of, exact_number, real_number, whole_number
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
@@ -75,3 +75,41 @@ def test_what_is_shown_is_one_short_line():
     for value in ("a\nb\x1b[31m", np.zeros((50, 50)), "x" * 10**6, 10**4000, 10**5000, ["\u202e"] * 100):
         assert quoted(value).isprintable()
         assert len(quoted(value)) <= 83
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1GiB", 2**30),
+        ("1 gib", 2**30),
+        ("2Gi", 2**31),
+        ("0.5GiB", 2**29),
+        ("512MB", 512 * 10**6),
+        ("64m", 64 * 10**6),
+        ("1.5TB", 1_500_000_000_000),
+        (" 3 PiB ", 3 * 2**50),
+        ("1048576", 2**20),
+        ("1048576B", 2**20),
+        ("2000KiB", 2_048_000),
+        ("1.0000005MiB", 2**20),  # half a byte more, which nobody can have
+        (2**30, 2**30),
+        (np.int64(2**40), 2**40),
+        (2e9, 2 * 10**9),
+    ],
+)
+def test_amounts_of_memory(text, size):
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "4", "GiB", "1 GiBB", "1e9", "-1GiB", "1.2.3GiB", "½GiB", "1Eib", "9" * 200, "2000PiB", "0GiB", "1G iB",
+     2**20 - 1, 2**60 + 1, True, None, float("nan"), [1], "1GiB\n1", "١GiB"],
+    ids=quoted,
+)  # fmt: skip
+def test_other_amounts_are_refused(value):
+    with pytest.raises(
+        InputError, match=r"^--memory must be from 1MiB to 1024PiB, such as 1GiB or 512MB; got "
+    ) as raised:
+        bytes_of(value, "--memory")
+    assert "\n" not in str(raised.value)

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402  (need
 
 from thermoset import plots  # noqa: E402
 from thermoset.tuning import read_preference  # noqa: E402
-from thermoset.tuning.alternatives import FRONTS, alternatives, front, settings_of  # noqa: E402
+from thermoset.tuning.alternatives import FRONTS, alternatives, front, front_titles, settings_of  # noqa: E402
 
 both = pytest.mark.parametrize("metric", ["worst_tenth", "class_gap"])
 
@@ -115,7 +115,7 @@ def test_the_target_is_a_line_through_the_panel_of_hard_classes():
 
 def test_the_figure_says_what_is_recommended_and_from_how_many_rows():
     made = plots.frontier_figure(made_choice())
-    assert [ax.get_ylabel() for ax in made.axes] == list(FRONTS.values())
+    assert [ax.get_ylabel() for ax in made.axes] == list(front_titles(made_choice()).values())
     assert "LAC, T = 2.00, alpha 0.06" in made.get_supxlabel()
     assert "2,000 calibration rows" in made.get_supxlabel()
     assert [text.get_text() for text in made.legends[0].get_texts()] == [
@@ -138,3 +138,13 @@ def test_a_metric_that_nobody_knows_has_no_panel_and_without_any_there_is_no_fig
         drawn(some, "worst_tenth")
     with pytest.raises(InputError, match="no frontier"):
         plots.frontier_figure(made_choice(frontier=()))
+
+
+def test_a_choice_for_groups_is_drawn_as_one():
+    made = plots.frontier_figure(made_choice(even="group"))
+    assert [ax.get_ylabel() for ax in made.axes] == ["coverage of the worst tenth of groups", "group gap"]
+    assert [ax.get_title(loc="left") for ax in made.axes] == ["Hard groups", "Evenness"]
+    assert "labels and the group gap" in made._supxlabel.get_text()
+    curves = plots.choice_figure(made_choice(even="group"), 1.3)
+    assert [ax.get_ylabel() for ax in curves.axes] == ["labels in a set", "group loss"]
+    assert curves.axes[1].get_title(loc="left") == "Unevenness of group coverage"

@@ -63,6 +63,7 @@ def test_loading_and_predicting_need_numpy_and_numba_alone(tmp_path):
     names = [str(tmp_path / f"{i}.json") for i in range(len(asked))]
     for name, parameters in zip(names, asked, strict=True):
         TwoTemperaturePredictor(alpha=0.2, **parameters).fit(rows).save(name)
+    submodules_after(PREDICT.format(names=names))  # compiles what is not compiled yet, for which Numba needs SciPy
     brought = submodules_after(PREDICT.format(names=names)) - submodules_after("import numpy, numba")
     assert "thermoset.predictor.estimator" in brought
     assert not {name for name in brought if name.split(".")[0] in UNNEEDED}

@@ -42,6 +42,8 @@ for path in sys.argv[1:]:
         rows = np.arange(7 * predictor.n_features_in_).reshape(7, -1).astype(dtype) % 5
         predictor.answers(rows), predictor.predict_set(rows), predictor.predict_set(rows, ids=range(7))
         predictor.predict_proba(rows), predictor.predict_records(rows), predictor.set_sizes(rows)
+        if predictor.artifact_.scores is not None:
+            predictor.predict_p(rows), predictor.predict_p(rows, smoothed=True, ids=range(7))
 """
 
 
@@ -92,6 +94,10 @@ for more in ({}, {"method": "auto"}, {"selection": "paper"}, {"grouping": "clust
 for more in ({}, {"methods": ["margin"]}, {"evaluation": "integrated"}, {"grouping": "class"}):
     ts.sweep(rows, temperatures=[1, 2], alphas=[0.1, 0.2], trials=3, cp_fraction=0.4, **more)
 ts.theory.explain(rows)
+for dtype in (np.float16, np.float32, np.float64):
+    cut = ts.compact(ts.Logits(np.tile(rows.logits, 2).astype(dtype), labels), 5)
+    fitted = ts.TwoTemperaturePredictor(alpha=0.2).fit(cut)
+    fitted.answers(cut), fitted.set_sizes(cut), fitted.undecided(cut, ids=range(600))
 after = [one for one in kernels_used() if one.loaded or one.compiled]
 print(*(one.name for one in after if one not in before), sep="\\n")
 """

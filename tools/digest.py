@@ -49,8 +49,8 @@ def sets(rows: ts.Logits) -> Bits:
 
 def sweep(rows: ts.Logits) -> Bits:
     """Every metric of every trial, u drawn and integrated out."""
-    compiled = [name for name, score in ts.SCORES.items() if score.compiled]  # the others have no closed form
-    for evaluation, methods in (("drawn", [*ts.SCORES]), ("integrated", compiled)):
+    prefixes = [name for name, score in ts.SCORES.items() if score.prefixes]  # the others have no closed form
+    for evaluation, methods in (("drawn", [*ts.SCORES]), ("integrated", prefixes)):
         found = ts.sweep(rows, None, [0.1, 1, 4], methods, [0.05, 0.3], trials=5, evaluation=evaluation)
         yield found.trial_values.tobytes()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_AT_LEAST = re.compile(r"([A-Za-z0-9._-]+)>=([0-9.]+)")
+_AT_LEAST = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]+\])?>=([0-9.]+)")
 _EXTRAS_OF = re.compile(r"([A-Za-z0-9._-]+)\[([^]]+)\]")
 
 

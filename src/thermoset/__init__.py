@@ -36,8 +36,10 @@ __getattr__, __dir__, __all__ = _attach(
     ],
     submod_attrs={
         "calibration": ["TemperatureScaler"],
-        "conformal": ["ConformalClassifier", "Recipe"],
+        "conformal": ["ConformalClassifier", "Interpolated", "Recipe"],
         "data": ["Logits"],
+        "data.compacting": ["compact"],
+        "data.top": ["TopLogits"],
         "errors": [
             "BoundWarning",
             "BudgetWarning",
@@ -49,11 +51,13 @@ __getattr__, __dir__, __all__ = _attach(
             "ZeroProbabilityWarning",
         ],
         "io": ["load", "save"],
+        "io.opening": ["open"],
         "metrics": ["plan"],
         "paper": ["study", "theory"],
         "predictor": ["TwoTemperaturePredictor"],
-        "core.scores": ["APS", "LAC", "RAPS", "SAPS", "SCORES", "Margin", "OwnScore", "PlainScore", "TopK"],
+        "core.scores": ["APS", "LAC", "PAS", "RAPS", "SAPS", "SCORES", "Margin", "OwnScore", "PlainScore", "TopK"],
         "sweeping": ["Sweep", "sweep"],
         "warming": ["warmup"],
     },
 )
+__all__ = [name for name in __all__ if name != "open"]  # `from thermoset import *` must not hide Python's own

@@ -7,6 +7,7 @@ digits), may be too long to print, or may be NaN, infinite, a boolean or an arra
 
 import math
 import operator
+import re
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +24,7 @@ __all__ = [
     "MOST_DIGITS",
     "MOST_HELD",
     "MOST_ROWS",
+    "bytes_of",
     "checked_seed",
     "checked_temperature",
     "exact_number",
@@ -43,6 +45,8 @@ COLDEST, HOTTEST = 1e-300, 1e300
 """Temperatures that can be asked for: below 5.6e-309 the inverse is infinite, and probabilities are NaN."""
 
 _LARGEST_EXPONENT = 400  # beyond every float: 1e308 and 5e-324 can be typed
+_LEAST_MEMORY, _MOST_MEMORY = 2**20, 2**60  # a bare 4 was meant as gigabytes; more than an exbibyte is a slip
+_AMOUNT = re.compile(r"\s*([0-9.]+)\s*([kmgtp]?)(i?)b?\s*", re.IGNORECASE | re.ASCII)
 
 
 def exact_number(value: object) -> Fraction | None:
@@ -108,6 +112,31 @@ def whole_number(value: object, name: str, low: int, high: int, advice: str) -> 
     if found is None or not low <= found <= high:
         limits = f"from {low:,} to {_spelled(high)}"
         raise InputError(f"{name} must be a whole number {limits}; got {quoted(value)}. {advice}")
+    return found
+
+
+def bytes_of(value: object, name: str = "memory") -> int:
+    """Read an amount of memory: a number of bytes, or text with a unit.
+
+    kB, MB, GB, TB and PB are powers of 1,000; KiB, MiB, GiB, TiB and PiB are powers of 1,024. A letter alone is the
+    smaller of the two, so that a limit is kept whichever was meant.
+
+    >>> bytes_of("1GiB"), bytes_of("1.5 MB"), bytes_of("2G"), bytes_of(10**9)
+    (1073741824, 1500000, 2000000000, 1000000000)
+    >>> bytes_of("4")
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: memory must be from 1MiB to 1024PiB, such as 1GiB or 512MB; got '4'. Try 1GiB.
+    """
+    amount = _AMOUNT.fullmatch(value) if isinstance(value, str) and len(value) <= MOST_DIGITS else None
+    if amount is not None:
+        power = "kmgtp".find(amount[2].lower()) + 1 if amount[2] else 0
+        number, scale = exact_number(amount[1]), (1024 if amount[3] else 1000) ** power
+    else:
+        number, scale = (None if isinstance(value, str) else exact_number(value)), 1
+    if number is None or not _LEAST_MEMORY <= (found := int(number * scale)) <= _MOST_MEMORY:
+        wanted = "from 1MiB to 1024PiB, such as 1GiB or 512MB"
+        raise InputError(f"{name} must be {wanted}; got {quoted(value)}. Try 1GiB.")
     return found
 
 

@@ -2,16 +2,19 @@
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import checked_temperature
+from thermoset.core.label_logits import label_logits, top_labels
+from thermoset.core.memory import row_array
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax
-from thermoset.core.sources import ArrayRows, Block, numbered, widened
+from thermoset.core.sources import Block, numbered, widened
+from thermoset.core.stages import fill_rows
 from thermoset.data import Logits, as_logits
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
@@ -65,14 +68,31 @@ class _Moments:
     scale: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Losses:
+    """The stage: NLL of each row with its first two derivatives in the inverse temperature, (3, n)."""
+
+    labels: NDArray[np.int64]
+    inverse: float
+
+    def rows(self, place: slice) -> "_Losses":
+        return replace(self, labels=self.labels[place])
+
+    def __call__(self, block: Block) -> tuple[NDArray[np.float64]]:
+        found = np.empty((3, len(block)))
+        row_moments(widened(block), self.labels, self.inverse, Moments(*found))
+        return (found,)
+
+
+def _losses(data: Logits, labels: NDArray[np.int64], inverse: float) -> NDArray[np.float64]:
+    """NLL of each row and its first two derivatives in the inverse temperature, (3, n)."""
+    found = row_array((3, len(data)))
+    fill_rows(data, _Losses(numbered(labels), inverse), [found])
+    return found
+
+
 def _moments(data: Logits, labels: NDArray[np.int64], inverse: float) -> _Moments:
-    own = numbered(labels)
-    loss, slope, curvature = np.empty((3, len(data)))
-
-    def work(block: Block, rows: slice) -> None:
-        row_moments(widened(block), own[rows], inverse, Moments(loss[rows], slope[rows], curvature[rows]))
-
-    for_blocks(ArrayRows(data.logits), work)
+    loss, slope, curvature = _losses(data, labels, inverse)
     return _Moments(float(loss.mean()), float(slope.mean()), float(curvature.mean()), float(np.abs(slope).mean()))
 
 
@@ -131,10 +151,8 @@ def fit_nll(data: Logits) -> Fit:
 
 def _separable(data: Logits, labels: NDArray[np.int64]) -> bool:
     """Whether every label is at its row's maximum: sharper is better without end, even where NLL rounds to 0."""
-    top = data.logits.max(axis=1)
-    if np.any(data.logits[np.arange(len(data)), labels] < top):
-        return False
-    return bool(np.any(np.isfinite(data.logits) & (data.logits < top[:, None])))  # else flat: every T is as good
+    seen = label_logits(data, labels)
+    return not np.any(seen.own < seen.top) and bool(np.any(seen.uneven))  # else flat: every T is as good
 
 
 def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
@@ -144,7 +162,7 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
     a ratio of 1 + 1e-5. Deterministic; among equal errors the temperature nearest 1 in ratio wins.
     """
     labels = data.require_labels("temperature scaling")
-    correct = data.logits.argmax(axis=1) == labels
+    correct = top_labels(data) == labels
     seen: dict[float, float] = {}
 
     def scan(low: float, high: float, points: int) -> list[float]:
@@ -172,13 +190,22 @@ def confidences_at(data: Logits, temperatures: NDArray[np.float64]) -> NDArray[n
     >>> confidences_at(Logits([[0.0, 0.0]]), np.array([0.5, 2.0])).tolist()
     [[0.5], [0.5]]
     """
-    out = np.empty((len(temperatures), len(data)))
-
-    def work(block: Block, rows: slice) -> None:
-        out[:, rows] = confidences(widened(block), temperatures)
-
-    for_blocks(ArrayRows(data.logits), work)
+    out = row_array((len(temperatures), len(data)))
+    fill_rows(data, _Confidences(temperatures), [out])
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Confidences:
+    """The stage: confidences at temperatures, (T, n)."""
+
+    temperatures: NDArray[np.float64]
+
+    def rows(self, _: slice) -> "_Confidences":
+        return self
+
+    def __call__(self, block: Block) -> tuple[NDArray[np.float64]]:
+        return (confidences(widened(block), self.temperatures),)
 
 
 def probabilities(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
@@ -189,8 +216,8 @@ def probabilities(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
     """
     data = as_logits(logits)
     t = checked_temperature(temperature)
-    probs = np.empty(data.logits.shape)
-    for_blocks(ArrayRows(data.logits), lambda block, rows: softmax(widened(block), t, probs[rows]))
+    probs = np.empty((len(data), data.n_classes))
+    for_blocks(data, lambda block, rows: softmax(widened(block), t, probs[rows]))
     return probs
 
 
@@ -213,17 +240,8 @@ def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.fl
     (0.5, 0.69314718056)
     """
     labels = numbered(data.require_labels("calibration"))
-    at = np.array([checked_temperature(temperature)])
-    confidence = np.empty((1, len(data)))
-    loss, slope, curvature = np.empty((3, len(data)))
-
-    def work(block: Block, rows: slice) -> None:
-        wide = widened(block)
-        confidence[:, rows] = confidences(wide, at)
-        row_moments(wide, labels[rows], 1.0 / temperature, Moments(loss[rows], slope[rows], curvature[rows]))
-
-    for_blocks(ArrayRows(data.logits), work)
-    return confidence[0], loss
+    t = checked_temperature(temperature)
+    return confidence_at(data, t), _losses(data, labels, 1.0 / t)[0]
 
 
 class TemperatureScaler(Estimator):
@@ -290,7 +308,7 @@ class TemperatureScaler(Estimator):
 def _refuse_unlikely_labels(data: Logits) -> None:
     """Labels that are masked, or so far below the top that the loss, or the square of it, is no number."""
     labels = data.require_labels("temperature scaling")
-    own, top = data.logits[np.arange(len(data)), labels].astype(np.float64), data.logits.max(axis=1).astype(np.float64)
+    own, top, _ = label_logits(data, labels)
     masked = np.flatnonzero(np.isneginf(own))
     if masked.size:
         row = masked[0]

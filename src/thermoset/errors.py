@@ -22,7 +22,7 @@ class MissingExtraError(ImportError):
 
 
 class CoverageWarning(UserWarning):
-    """A threshold had to be infinite: too few rows for the promised coverage, so sets hold every class."""
+    """Too few rows to decide coverage: a threshold had to be infinite, or a group has no row to choose by."""
 
 
 class BoundWarning(UserWarning):

@@ -12,12 +12,17 @@ from thermoset.calibration import confidence_at, probabilities
 from thermoset.conformal.scoring import scores
 from thermoset.core.compiling import KernelUse, cache_folder, kernels_used
 from thermoset.core.general import sets_of
+from thermoset.core.p_values import one_pool, p_values
 from thermoset.core.prefixes import prefix_sizes
+from thermoset.core.rest import Stated
 from thermoset.core.scores import RAPS
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
+from thermoset.core.top_rows import TopRows
+from thermoset.core.top_stages import wide_confidences, wide_sets
 from thermoset.core.uniforms import SCHEMES, Randomness, id_keys
 from thermoset.data import Logits
+from thermoset.data.compacting import compact
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
@@ -106,10 +111,15 @@ def _predict() -> None:
         sets_of(source, RAPS(), 1.0, randomness, one)
     sets_of(source, RAPS(), 1.0, randomness, each)
     prefix_sizes(source, RAPS(), 1.0, randomness, one[0])
+    p_values(source, RAPS(), 1.0, randomness, one_pool(one[0]))
+    falling, indices = np.sort(np.tile(rows, 2))[:, :1:-1], np.tile(np.arange(4), (len(rows), 1))
+    tops = TopRows(falling, indices, 6, Stated(np.empty(0), np.empty((len(rows), 0)), of_all=False))
+    wide_sets(tops, RAPS(), 1.0, randomness, one)
+    wide_confidences(tops, 1.0)
 
 
 def _tune() -> None:
-    """What fitting and choosing need, for sets with one threshold and by class."""
+    """What fitting, choosing and checking need, for sets with one threshold and by class."""
     from thermoset.predictor.estimator import TwoTemperaturePredictor  # noqa: PLC0415 - servers do without
 
     rows = _few()
@@ -120,10 +130,12 @@ def _tune() -> None:
         TwoTemperaturePredictor("aps", alpha=0.2, prefer="small", objective="ece", selection="full"),
     ):
         predictor.fit(rows)
+    predictor.check(rows)
 
 
 def _measure() -> None:
     """What sweeps, theory and study need: u drawn and integrated, one threshold and by class, scores by themselves."""
+    from thermoset.metrics import METRICS  # noqa: PLC0415 - servers do without
     from thermoset.paper.theory.limits import limit_scores  # noqa: PLC0415 - servers do without
     from thermoset.sweeping import sweep  # noqa: PLC0415
 
@@ -132,8 +144,20 @@ def _measure() -> None:
     limit_scores(rows, "cold")
     for evaluation in ("drawn", "integrated"):
         sweep(rows, temperatures=[1.0, 2.0], alphas=[0.2], trials=2, cp_fraction=0.4, evaluation=evaluation)
+    asked = [metric.name for metric in METRICS.values() if metric.is_asked]
+    sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, metrics=asked)
     sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, grouping="class")
     sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, grouping="cluster")
 
 
-_STEPS: dict[str, Callable[[], None]] = {"predict": _predict, "tune": _tune, "measure": _measure}
+def _compact() -> None:
+    """What cutting rows down to their largest logits needs."""
+    compact(_few())
+
+
+_STEPS: dict[str, Callable[[], None]] = {
+    "predict": _predict,
+    "tune": _tune,
+    "measure": _measure,
+    "compact": _compact,
+}

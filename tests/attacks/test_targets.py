@@ -287,4 +287,5 @@ def test_names_are_text_whatever_they_hold(zygote, files, tmp_path, stem):
         assert f"{NAMES[stem]} out" in ended.stdout, name
     document = json.loads((out / "study.json").read_text())
     assert document["files"][0]["file"] == Path(NAMES[stem]).name
-    zygote.run("tune", f"{given}.npz").assert_refused(f"{NAMES[stem]}.npz.npz: there is no such file")
+    said = "finds nothing" if "[" in stem else "there is no such file"  # what is not there may be a pattern
+    zygote.run("tune", f"{given}.npz").assert_refused(f"{NAMES[stem]}.npz.npz: {said}")

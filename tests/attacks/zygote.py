@@ -15,6 +15,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 os.environ["THERMOSET_NUM_THREADS"] = "1"
@@ -27,6 +28,7 @@ import thermoset.io.files
 import thermoset.paper.study
 import thermoset.paper.study.folder
 import thermoset.plots
+import thermoset.predictor.shards.running
 from law import generated
 from thermoset.cli import main
 
@@ -46,7 +48,7 @@ def warmed() -> None:
     folder.figure_files = lambda study, _: {f"figures/{study.name}/{name}": drawn for name in names}
     Figure.savefig = lambda _, stream, **__: stream.write(drawn)
     sys.modules["thermoset.cli.report"]._page = lambda *_: drawn
-    for module in sys.modules["thermoset.cli.report"]._NEEDED:
+    for module in ("pyarrow.parquet", *sys.modules["thermoset.cli.report"]._NEEDED):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     sys.argv = ["thermoset", "plan", "--alpha", "0.1"]
@@ -130,6 +132,15 @@ def become(asked: dict, places: list[str]) -> None:
     os._exit(code)
 
 
+def kill(child: int, once: str, after: float) -> None:
+    """Kill a run some seconds after a file has appeared, whatever it is doing then."""
+    ended = os.WEXITED | os.WNOHANG | os.WNOWAIT  # and one that has ended is not gone before it is waited for
+    while not Path(once).exists() and os.waitid(os.P_PID, child, ended) is None:
+        time.sleep(0.0005)
+    time.sleep(after)
+    os.kill(child, signal.SIGKILL)
+
+
 def serve() -> None:
     for line in sys.stdin:
         running = []
@@ -140,6 +151,8 @@ def serve() -> None:
             if child == 0:
                 become(asked, places)
             running.append((child, kept))
+            if "kill_after" in asked:
+                kill(child, asked["kill_once"], asked["kill_after"])
         answers = []
         for child, kept in running:
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import thermoset as ts
 from pages import LABELS_SHOWN, METRICS, is_rounded
@@ -12,15 +13,22 @@ from thermoset.core.levels import exact_level
 from thermoset.metrics import (
     brier_score,
     class_coverage,
+    classwise_calibration,
+    classwise_calibration_error,
     clopper_pearson,
+    confidence_stratified_coverage,
     expected_calibration_error,
     marginal_coverage,
     negative_log_likelihood,
+    noise_floor_of_counts,
     reliability_table,
     size_stratified_coverage,
+    worst_slab,
 )
+from thermoset.monitor.checking import holm
 from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
+from thermoset.sweeping.slabs import logit_directions
 from thermoset.tuning import comparing
 from thermoset.tuning.alternatives import alternatives
 
@@ -42,7 +50,7 @@ def expected(page):
         **of_law(predictor),
         **of_calibration(predictor, judged),
         **of_classes(sets, labels, check),
-        **of_strata(sets, labels),
+        **of_parts(page, sets),
         **of_sweep(page),
         **of_pairs(page, sets),
         **of_examples(page),
@@ -192,6 +200,8 @@ def of_calibration(predictor, judged):
         found |= {
             f"calibration.{i}.temperature": t,
             f"calibration.{i}.ece": expected_calibration_error(probs, labels, 10),
+            f"calibration.{i}.classwise": classwise_calibration_error(probs, labels),
+            f"calibration.{i}.classwise_chance": classwise_calibration(probs, labels).ece_chance,
             f"calibration.{i}.nll": negative_log_likelihood(probs, labels),
             f"calibration.{i}.brier": brier_score(probs, labels),
             ("ece.before.tile", "ece.after.tile")[i]: bins.ece,
@@ -218,14 +228,40 @@ def of_classes(sets, labels, check):
     return found
 
 
-def of_strata(sets, labels):
-    found = {}
-    strata = size_stratified_coverage(sets, labels)
-    low, high = clopper_pearson(strata.hits, strata.count)
-    for place, s in enumerate(np.flatnonzero(strata.count)):
-        columns = {"rows": strata.count, "hits": strata.hits, "coverage": strata.coverage, "low": low, "high": high}
-        found |= {f"stratum.{place}.{key}": column[s] for key, column in columns.items()}
-    return found
+def of_parts(page, sets):
+    """Coverage by size, by confidence and in the worst slab."""
+    predictor, judged, labels = page.predictor, page.judged, page.judged.labels
+    confidence = probabilities(judged, predictor.temperature_).max(axis=1)
+    tables = {
+        "size": size_stratified_coverage(sets, labels),
+        "confidence": confidence_stratified_coverage(sets, labels, confidence),
+    }
+    counts = {by: (table.count[table.count > 0], table.hits[table.count > 0]) for by, table in tables.items()}
+    found, seed = {}, predictor.artifact_.provenance.random_state
+    if page.report.slab is not None:
+        directions = min(max(2 * 10**9 // judged.logits.size, 20), 1000)
+        slab = worst_slab(
+            sets,
+            labels,
+            judged.logits,
+            directions=logit_directions(judged.n_classes, directions, seed),
+            random_state=np.random.default_rng((seed, 0, 1)),
+        )
+        found["slab.found"] = slab.found_coverage
+        counts["slab"] = np.array([slab.rows]), np.array([slab.hits])
+    rows, hits = (np.concatenate([pair[k] for pair in counts.values()]) for k in (0, 1))
+    promised = float(1 - exact_level(predictor.promise.alpha))
+    p_holm = holm(binom.cdf(hits, rows, promised))
+    low, high = clopper_pearson(hits, rows)
+    columns = {"rows": rows, "hits": hits, "coverage": hits / rows, "low": low, "high": high, "p_holm": p_holm}
+    for place in range(len(rows)):
+        found |= {f"part.{place}.{key}": column[place] for key, column in columns.items()}
+    for by, (own, hit) in counts.items():
+        floor = noise_floor_of_counts(own, predictor.promise.alpha)
+        gap = np.abs(hit / own - promised).max()
+        found |= {f"part_gap.{by}.gap": gap, f"part_gap.{by}.mean": floor.top_mean, f"part_gap.{by}.p95": floor.top_95}
+    flagged = np.count_nonzero((p_holm < 0.001) & (hits / rows < promised))
+    return found | {"parts.tested": len(rows), "parts.flagged": flagged}
 
 
 def of_sweep(page):
@@ -507,7 +543,12 @@ def test_names_stand_beside_their_numbers(opened, request, name):
     keys = "rows => rows.map(r => [r.querySelector('bdi').textContent, r.querySelector('data').dataset.key])"
     for text, key in seen.page.eval_on_selector_all("table.sortable tbody tr", keys):
         assert text == shown_name(page, int(key.split(".")[1]))
-    first = seen.texts("table[class=''] td, #sets table tbody td:first-child")
+    first = seen.page.eval_on_selector_all("#beyond details tbody bdi", "all => all.map(e => e.textContent)")
     sizes = sets.sum(axis=1)
     spans = {"0 to 1": (0, 1), "2 to 3": (2, 3), "4 to 10": (4, 10), "11 to 100": (11, 100)}
-    assert first == [text for text, (low, high) in spans.items() if np.any((sizes >= low) & (sizes <= high))]
+    held = [text for text, (low, high) in spans.items() if np.any((sizes >= low) & (sizes <= high))]
+    confidence = probabilities(page.judged, page.predictor.temperature_).max(axis=1)
+    table = confidence_stratified_coverage(sets, page.judged.labels, confidence)
+    ends = [f"{low:.3f} to {high:.3f}" for low, high, n in zip(table.low, table.high, table.count, strict=True) if n]
+    wanted = [*(f"sets of {text} labels" for text in held), *(f"confidence {text}" for text in ends)]
+    assert first == [*wanted, "the worst slab"]

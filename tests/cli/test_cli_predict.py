@@ -1,7 +1,6 @@
 """`thermoset predict` as a user runs it: what it writes, what it refuses, and what a killed run leaves."""
 
 import csv
-import functools
 import json
 import os
 import signal
@@ -14,7 +13,6 @@ from numpy.lib import format as npy
 import thermoset as ts
 from commands import started
 from parts import require
-from thermoset.io import open_blocks
 from thermoset.monitor.drift import size_drift
 from thermoset.predictor.artifact import SCHEMA
 
@@ -94,13 +92,56 @@ def test_every_format_holds_what_the_library_says(command, tuned, tmp_path, give
 
 
 @pytest.mark.parametrize("suffix", READ)
+def test_p_values_are_those_of_the_library(call, tuned, some, tmp_path, suffix, monkeypatch):
+    if suffix == ".parquet":
+        require("pyarrow", "io")
+    path, rows = some
+    p = tuned.predictor.predict_p(rows)
+    told, written = ts.conformal.p_summary(p), set()
+    for n_rows in (7, 10**6):
+        monkeypatch.setattr("thermoset.predictor.shards.jobs.BLOCK_BYTES", 4 * 8 * 6 * n_rows)
+        out = tmp_path / f"{n_rows}{suffix}"
+        assert call("predict", tuned.path, path, "--out", out, "--p-values").returncode == 0
+        written.add(out.read_bytes())
+    assert len(written) == 1
+    if suffix == ".npz":
+        with np.load(out) as held:
+            found, credibility, sure = held["p"], held["credibility"], held["conformal_confidence"]
+    else:
+        if suffix == ".csv":
+            with out.open(newline="", encoding="utf-8") as stream:
+                read = list(csv.DictReader(stream))
+            cells = [[float(row[f"p_{name}"]) for name in rows.classes] for row in read]
+        else:
+            read = READ[suffix](out)
+            cells = [list(row["p"].values()) if suffix == ".jsonl" else row["p"] for row in read]
+        found = np.array(cells)
+        credibility, sure = (
+            np.array([float(row[name]) for row in read]) for name in ("credibility", "conformal_confidence")
+        )
+    np.testing.assert_array_equal(found, p)
+    np.testing.assert_array_equal(credibility, told.credibility)
+    np.testing.assert_array_equal(sure, told.confidence)
+
+
+def test_p_values_need_scores_and_a_changed_level_needs_no_sizes(call, tuned, some, tmp_path):
+    out = tmp_path / "sets.csv"
+    tuned.predictor.save(tmp_path / "without.json", scores=False)
+    done = call("predict", tmp_path / "without.json", some[0], "--out", out, "--p-values")
+    assert (done.returncode, out.exists()) == (2, False)
+    assert "saved without the label scores of its conformal rows" in done.stderr
+    tuned.predictor.at("0.5").save(tmp_path / "other.json")
+    done = call("predict", tmp_path / "other.json", some[0], "--out", out)
+    assert (done.returncode, done.stderr) == (0, ""), "set sizes are others, which is no drift"
+
+
+@pytest.mark.parametrize("suffix", READ)
 def test_blocks_of_any_size_give_the_same_bytes(call, monkeypatch, tuned, some, tmp_path, suffix):
     if suffix == ".parquet":
         require("pyarrow", "io")
     rows, written = some[0], set()
     for n_rows in (1, 7, 299, 300, 10**6):
-        in_blocks = functools.partial(open_blocks, block_bytes=8 * 6 * n_rows)
-        monkeypatch.setattr("thermoset.io.open_blocks", in_blocks)
+        monkeypatch.setattr("thermoset.predictor.shards.jobs.BLOCK_BYTES", 8 * 6 * n_rows)
         out = tmp_path / f"{n_rows}{suffix}"
         assert call("predict", tuned.path, rows, "--out", out).returncode == 0
         written.add(out.read_bytes())
@@ -263,7 +304,7 @@ def test_a_bad_row_at_the_end_leaves_what_was_there_before(call, monkeypatch, tu
     logits[299, 1] = np.nan
     some[0].unlink()
     np.savez(tmp_path / "bad.npz", logits=logits)
-    monkeypatch.setattr("thermoset.io.open_blocks", functools.partial(open_blocks, block_bytes=8 * 6 * 100))
+    monkeypatch.setattr("thermoset.predictor.shards.jobs.BLOCK_BYTES", 8 * 6 * 100)
     out = tmp_path / f"sets{suffix}"
     asked = ("predict", tuned.path, tmp_path / "bad.npz", "--out", out)
     call(*asked).assert_refused("logits[299, 1] is NaN")

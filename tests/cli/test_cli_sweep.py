@@ -89,6 +89,17 @@ def test_grouping(run, val, tmp_path, kind):
     assert float(rows[0]["value"]) == want.curve("avg_size", "aps")[0]
 
 
+def test_more_metrics(run, val, tmp_path):
+    asked = ("--temperatures", "1", "--trials", 2, "--methods", "aps", "--out", tmp_path)
+    done = run(val, *asked, "--metrics", "sscv, confidence_coverage_gap")
+    assert done.returncode == 0, done.stderr
+    want = ts.sweep(ts.load(val), None, [1.0], ["aps"], trials=2, metrics=["sscv", "confidence_coverage_gap"])
+    with (tmp_path / "sweep.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["metric"] for row in rows] == list(want.metrics)
+    assert float(rows[-1]["value"]) == want.curve("confidence_coverage_gap", "aps")[0]
+
+
 def test_probabilities_by_name(run, tmp_path):
     logits, labels = generated(300, 4, signal=0.2)
     probs = ts.calibration.probabilities(logits / 5)
@@ -106,6 +117,7 @@ BAD = [
     (("--temperatures", "2,1"), "temperatures must rise"),
     (("--temperatures", "0"), "each temperature must be a finite number > 0"),
     (("--methods", "apps"), "method must be a score object or one of"),
+    (("--metrics", "sccv"), "metrics may name 'sscv'"),
     (("--methods", ""), "methods must name at least one score"),
     (("--methods", "aps,aps"), "'aps' comes twice"),
     (("--alphas", "2"), "alpha must be a number strictly between 0 and 1"),

@@ -436,3 +436,10 @@ def test_a_report_of_all_rows_for_both_needs_other_rows(tuned, call, tmp_path):
     assert "these are the rows that set the threshold" in refused.stderr
     judged = call("check", tmp_path / "p.json", tuned.fresh)
     assert judged.returncode == 0
+
+
+def test_scores_are_kept_unless_they_are_not_wanted(call, tuned, tmp_path):
+    assert tuned.predictor.artifact_.scores is not None
+    done = call("tune", tuned.val, "--out", tmp_path, "--no-scores", "--no-report", "--prefer", "small")
+    assert done.returncode == 0, done
+    assert ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").artifact_.scores is None

@@ -160,7 +160,7 @@ def test_ids_that_cannot_be_read_are_named(suffix, tmp_path):
     path = tmp_path / f"rows{suffix}"
     write_rows(path, FRESH_IDS)
     with (
-        pytest.raises(FileFormatError, match="there is no 'no' to take ids from"),
+        pytest.raises(FileFormatError, match="there is no 'no' in the file"),
         open_blocks(path, id_column="no"),
     ):
         pass

@@ -15,6 +15,8 @@ from thermoset.core.thresholds import ScorePairs
 from thermoset.monitor.checking import Promise
 
 ALL = pytest.mark.parametrize("name", list(GROUPINGS))
+OF_CLASSES = pytest.mark.parametrize("name", [name for name, one in GROUPINGS.items() if not one.of_rows])
+EXACT = pytest.mark.parametrize("name", [name for name, one in GROUPINGS.items() if one.exact and not one.of_rows])
 ALPHA = "0.2"
 SPLITS = 100
 
@@ -33,6 +35,7 @@ def test_a_grouping_says_what_it_is(name):
     assert grouping.name == name
     assert all((grouping.title, grouping.unit, grouping.units))
     assert isinstance(grouping.each_class, bool)
+    assert isinstance(grouping.of_rows, bool)
 
 
 def test_commands_take_every_grouping():
@@ -40,7 +43,7 @@ def test_commands_take_every_grouping():
     assert sorted(typing.get_args(choices)) == sorted(GROUPINGS)
 
 
-@ALL
+@OF_CLASSES
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 def test_a_division_names_a_group_for_each_class_and_rows_that_set_thresholds(name):
     pairs, (_, labels) = ScorePairs(*np.random.default_rng(0).random((2, 500))), uneven(500)
@@ -56,7 +59,7 @@ def test_a_division_names_a_group_for_each_class_and_rows_that_set_thresholds(na
     np.testing.assert_array_equal(again.group_of_class, made.group_of_class)
 
 
-@ALL
+@EXACT
 def test_each_group_follows_the_exact_law(name):
     """Hits of a group's rows are Beta-Binomial, with as many rows behind its threshold as `pool_sizes` says.
 
@@ -78,7 +81,7 @@ def test_each_group_follows_the_exact_law(name):
     assert abs(excess) / math.sqrt(variance) < 5
 
 
-@ALL
+@OF_CLASSES
 @pytest.mark.parametrize("allow_empty", [True, False])
 def test_with_equal_thresholds_sets_are_those_of_one_threshold(name, allow_empty):
     logits, labels = uneven(400)
@@ -86,12 +89,13 @@ def test_with_equal_thresholds_sets_are_those_of_one_threshold(name, allow_empty
     grouped = ts.ConformalClassifier("raps", ALPHA, allow_empty=allow_empty, grouping=name).fit(logits, labels)
     q = whole.thresholds_
     equal = ScorePairs(np.repeat(q.value, 6)[None], np.repeat(q.refine, 6)[None])
-    data, scoring = ts.Logits(logits), grouped.calibration_.scoring
-    assert scoring == whole.calibration_.scoring
+    data, scoring = ts.Logits(logits), whole.calibration_.scoring
+    if not GROUPINGS[name].limits_ranks:
+        assert scoring == grouped.calibration_.scoring
     np.testing.assert_array_equal(sets_under(data, scoring, equal)[0], sets_under(data, scoring, q[None])[0])
 
 
-@ALL
+@EXACT
 def test_thresholds_are_those_of_the_rows_of_a_group(name):
     """By hand: the k-th smallest score of the rows whose class is in the group."""
     logits, labels = uneven(900)
@@ -106,7 +110,7 @@ def test_thresholds_are_those_of_the_rows_of_a_group(name):
         assert model.threshold_[label] == (values[k - 1] if k <= len(values) else np.inf)
 
 
-@ALL
+@OF_CLASSES
 def test_the_promise_checks_out_from_fit_to_file(name, tmp_path):
     predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "size", grouping=name).fit(*uneven(3000))
     predictor.save(tmp_path / "p.json")
@@ -115,10 +119,11 @@ def test_the_promise_checks_out_from_fit_to_file(name, tmp_path):
     np.testing.assert_array_equal(read.predict_set(fresh), predictor.predict_set(fresh))
     report = read.check(fresh)
     assert report.ok
-    assert (report.clusters is None) is GROUPINGS[name].each_class
-    assert report.promise.kind is GROUPINGS[name]
+    kind = GROUPINGS[name]
+    assert (report.clusters is None) is (kind.each_class or not kind.exact)
+    assert report.promise.kind == kind
     bad = read.check(ts.Logits(fresh.logits, (fresh.labels + 1) % 6))
-    assert any(GROUPINGS[name].units in said for said in bad.broken), bad.broken
+    assert any((kind.units if kind.exact else "Coverage is") in said for said in bad.broken), bad.broken
 
 
 def test_groups_come_from_the_grouping():
@@ -140,7 +145,7 @@ class ByParity(Grouping):
 
 
 def test_a_grouping_of_ones_own_needs_nothing_but_its_place_in_the_registry(monkeypatch, tmp_path):
-    for module in ("thermoset.conformal.groupings", "thermoset.predictor.artifact"):
+    for module in ("thermoset.conformal.groupings", "thermoset.predictor.requirements"):
         monkeypatch.setattr(f"{module}.GROUPINGS", {**GROUPINGS, "parity": ByParity()})
     predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "size", grouping="parity").fit(*uneven(3000))
     predictor.save(tmp_path / "p.json")

@@ -11,17 +11,25 @@ from law import generated
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.tuning import choose, read_preference
 from thermoset.tuning.aims import Blend, Even, Small
-from thermoset.tuning.budgets import GapBudget, Protect, SizeBudget
+from thermoset.tuning.budgets import GapBudget, Protect, ProtectGroups, SizeBudget
 from thermoset.tuning.preferences import PREFERENCES, AnyPreference
 
 EXAMPLES = {
     Small: ["small", "size"],
     Even: ["even", "coverage"],
     Protect: ["protect", "classes>=0.6", "classes>=0.999"],
+    ProtectGroups: ["groups>=0.6", "groups>=0.999"],
     Blend: [0.25, "0.5"],
     SizeBudget: ["size<=2", "size<=0.01"],
     GapBudget: ["gap<=0.3", "gap<=0"],
 }
+
+
+def even_of(prefer):
+    """What a preference can be asked of."""
+    return read_preference(prefer).over or "class"
+
+
 TYPED = [(kind, prefer) for kind in PREFERENCES for prefer in EXAMPLES.get(kind, [])]
 
 
@@ -44,14 +52,15 @@ def test_it_is_read_by_itself_alone_and_comes_back_from_text_and_file(kind, pref
 def rows():
     logits, labels = generated(800, 5, signal=0.0)
     logits[np.arange(800), labels] += labels  # some classes are easier than others
-    return ts.Logits(logits, labels)
+    return ts.Logits(logits, labels, groups=labels)
 
 
 @pytest.mark.parametrize(("kind", "prefer"), TYPED)
 def test_a_choice_holds_it_and_says_so(rows, kind, prefer):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        choice = choose(rows, ts.Recipe("aps"), prefer=prefer, calibrated=3.0, temperatures=[0.5, 1, 2, 3, 4, 6])
+        asked = {"prefer": prefer, "even": even_of(prefer)}
+        choice = choose(rows, ts.Recipe("aps"), **asked, calibrated=3.0, temperatures=[0.5, 1, 2, 3, 4, 6])
     assert type(choice.preference) is kind
     assert choice.prefer == choice.preference.text
     named = choice.setting.title if choice.setting.alpha != choice.alpha else f"T-hat = {choice.temperature:.2f}"
@@ -66,9 +75,9 @@ def test_a_choice_holds_it_and_says_so(rows, kind, prefer):
 @pytest.mark.parametrize(("kind", "prefer"), TYPED)
 def test_it_says_how_many_rows_it_needs(kind, prefer):
     needed = 2 * 9  # alpha = 0.1 needs 9 rows for a threshold, and each half has one
-    data = ts.Logits(*generated(needed - 1, 3))
+    data = ts.Logits(*generated(needed - 1, 3), groups=np.arange(needed - 1) % 2)
     with pytest.raises(InputError, match=f"needs at least {needed} calibration rows; got {needed - 1}"):
-        choose(data, prefer=prefer, calibrated=3.0)
+        choose(data, prefer=prefer, even=even_of(prefer), calibrated=3.0)
 
 
 @pytest.mark.parametrize(("kind", "prefer"), TYPED)
@@ -76,7 +85,7 @@ def test_it_says_whether_groups_can_have_it(rows, kind, prefer):
     recipe, grid = ts.Recipe("aps", grouping="class"), [1.0, 3.0]
     if kind.needs_closed_form:
         with pytest.raises(InputError, match="needs one threshold for all classes"):
-            choose(rows, recipe, prefer=prefer, calibrated=3.0, temperatures=grid)
+            choose(rows, recipe, prefer=prefer, even=even_of(prefer), calibrated=3.0, temperatures=grid)
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BudgetWarning)

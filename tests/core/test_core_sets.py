@@ -15,7 +15,7 @@ from thermoset.errors import InputError
 
 EVERY = [*SCORES.values(), *map(NeverEmpty, SCORES.values())]
 ALL = pytest.mark.parametrize("score", EVERY, ids=repr)
-COMPILED = pytest.mark.parametrize("score", [score for score in EVERY if score.compiled], ids=repr)
+COMPILED = pytest.mark.parametrize("score", [score for score in EVERY if score.prefixes], ids=repr)
 REGISTERED = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 TEMPERATURES = (0.01, 0.3, 1.0, 100.0)
 

@@ -93,6 +93,6 @@ def test_rows_are_sorted_once_where_they_fit(monkeypatch, kept):
     plain = np.sort
     monkeypatch.setattr("thermoset.core.sources.np.sort", lambda *a, **k: sorts.append(1) or plain(*a, **k))
     both = RankedRows(ArrayRows(rows), kept)
-    one, two = both.rank(slice(0, 50), rows), both.rank(slice(0, 50), rows)
+    one, two = both.ranking.of(0, rows), both.ranking.of(0, rows)
     assert len(sorts) == (1 if kept else 2)
     assert one.tobytes() == two.tobytes() == ranked(rows).tobytes()

@@ -61,7 +61,7 @@ def test_more_columns_and_names():
         ([[-1.0, -2.0]], {"labels": [2]}, r"labels\[0\] is 2; must be in 0..1"),
         ([[-1.0, -2.0, -3.0]], {"n_options": 2}, "row 0 has 3 options and n_options is 2"),
         ([[-1.0, -2.0]], {"n_options": 2.5}, "n_options must be a whole number"),
-        ([[-1.0, -2.0]], {"n_options": 10**9}, "n_options must be a whole number from 2 to 100,000"),
+        ([[-1.0, -2.0]], {"n_options": 10**9}, "n_options must be a whole number from 2 to 10,000,000"),
         ([[-1.0, -2.0]], {"lengths": [[1]]}, "one number for each log-likelihood"),
         ([[-1.0, -2.0]], {"lengths": [[1, 0]]}, r"lengths\[0\] holds 0.0; lengths must be positive"),
         ([[-1.0, -2.0]], {"lengths": [[INF, 1]]}, r"lengths\[0\] holds inf"),

@@ -14,6 +14,7 @@ from engines import ENGINES, by_exported_torch
 from exports import TEMPERATURES, compared, predictor_at
 from law import generated
 from thermoset import RAPS, SAPS, SCORES, datasets
+from thermoset.conformal import GROUPINGS
 
 ROWS = 10_000
 SETTINGS = (
@@ -38,7 +39,7 @@ def assert_same(engine, predictor, logits, probabilities=1e-12):
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-@pytest.mark.parametrize("grouping", [None, "class", "cluster"])
+@pytest.mark.parametrize("grouping", [None, *(name for name, one in GROUPINGS.items() if not one.of_rows)])
 @pytest.mark.parametrize("method", SCORES)
 def test_random_rows(method, grouping, engine):
     logits, labels = generated(ROWS + 1000, 12, seed=3)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
+from collections import Counter
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -138,6 +139,36 @@ def test_what_is_read_is_what_was_written(suffix, case, piece):
         path = write_all(Path(folder) / f"out{suffix}", classes, *blocks)
         reads_back(path, blocks, classes)
         assert names_in(Path(folder)) == [path.name]
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=some_blocks(), group_bytes=st.integers(1, 300))
+def test_how_rows_are_cut_into_blocks_does_not_show(suffix, case, group_bytes):
+    """Byte for byte, wherever row groups end; and sizes are counted on the way."""
+    classes, blocks = case
+    if not blocks:
+        return
+    whole = tuple(np.concatenate([block[i].astype(blocks[0][i].dtype) for block in blocks]) for i in range(3))
+    rows = [tuple(part[i : i + 1] for part in whole) for i in range(len(whole[0]))]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictions, "ROW_GROUP_BYTES", group_bytes)
+        written = []
+        for name, some in (("whole", [whole]), ("rows", rows)):
+            with open_predictions(Path(folder) / f"{name}{suffix}", classes) as out:
+                for block in some:
+                    out.write(*block)
+            assert out.sizes == Counter(whole[2].sum(axis=1).tolist())
+            written.append((Path(folder) / f"{name}{suffix}").read_bytes())
+    assert written[0] == written[1]
+
+
+def test_row_groups_end_with_the_row_that_fills_them(tmp_path, monkeypatch):
+    """A row is counted as 16 bytes and 4 for each label: rows of 20, 28 and 16 bytes, three times."""
+    parquet = require("pyarrow.parquet", "io")
+    monkeypatch.setattr(predictions, "ROW_GROUP_BYTES", 48)
+    write_all(tmp_path / "out.parquet", None, *[(LABELS, SURE, SETS)] * 3)
+    file = parquet.ParquetFile(tmp_path / "out.parquet")
+    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [2, 3, 3, 1]
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -347,6 +378,82 @@ def test_memory_is_bounded_by_a_block(tmp_path, monkeypatch, suffix, at_once):
     size = path.stat().st_size
     assert size > 1_500_000
     assert peak < size / 4
+
+
+# -- p-values -----------------------------------------------------------------------------------------------------
+
+P = np.array([[0.25, 1.0, 1 / 3], [1e-300, 0.5, 0.5], [0.0, 1 / 7, 0.125]])
+TOLD = [(1.0, 1 - 1 / 3), (0.5, 0.5), (1 / 7, 0.875)]  # the largest, and one minus the second largest
+
+
+def p_of_parquet(path, names):
+    rows = require("pyarrow.parquet", "io").read_table(path).to_pylist()
+    return [(row["credibility"], row["conformal_confidence"], row["p"]) for row in rows]
+
+
+def p_of_csv(path, names):
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream, strict=True))
+    columns = [f"p_{name}" for name in names]
+    assert list(rows[0])[-5:] == ["credibility", "conformal_confidence", *columns]
+    return [
+        (float(row["credibility"]), float(row["conformal_confidence"]), [float(row[name]) for name in columns])
+        for row in rows
+    ]
+
+
+def p_of_jsonl(path, names):
+    rows = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    by_name = isinstance(names[0], str)
+    values = [[row["p"][name] for name in names] if by_name else row["p"] for row in rows]
+    assert all(len(row["p"]) == 3 for row in rows)
+    return [(row["credibility"], row["conformal_confidence"], cells) for row, cells in zip(rows, values, strict=True)]
+
+
+def p_of_npz(path, names):
+    with np.load(path, allow_pickle=False) as held:
+        return list(
+            zip(held["credibility"].tolist(), held["conformal_confidence"].tolist(), held["p"].tolist(), strict=True)
+        )
+
+
+P_READERS = {".parquet": p_of_parquet, ".csv": p_of_csv, ".jsonl": p_of_jsonl, ".npz": p_of_npz}
+
+
+@pytest.mark.parametrize("classes", [None, ODD_NAMES[:3]])
+@pytest.mark.parametrize("piece", [1, 7, 100])
+def test_p_values_are_read_as_they_were_written(tmp_path, monkeypatch, suffix, classes, piece):
+    monkeypatch.setattr(predictions, "PIECE", piece)
+    path = tmp_path / f"out{suffix}"
+    with open_predictions(path, classes, ids="text", p_values=3) as out:
+        for _ in range(2):
+            out.write(LABELS, SURE, SETS, ids=["a", "b", "c"], p=P)
+    wanted = [(*told, row) for told, row in zip(TOLD, P.tolist(), strict=True)] * 2
+    assert P_READERS[suffix](path, classes or range(3)) == wanted
+
+
+@pytest.mark.parametrize("n_p", [None, 3])
+def test_p_values_of_no_rows(tmp_path, n_p):
+    with open_predictions(tmp_path / "out.npz", p_values=n_p):
+        pass
+    with np.load(tmp_path / "out.npz") as held:
+        assert ("p" in held) == (n_p is not None)
+        assert n_p is None or held["p"].shape == (0, 3)
+
+
+def test_p_values_that_do_not_fit_are_refused(target):
+    wrong = open_predictions(target, ["a", "b", "c"], p_values=4)
+    with pytest.raises(InputError, match="p_values must be the number of classes, 3; got 4"), wrong:
+        pass
+    for opened, given_p, said in (
+        (None, P, "p must be given if the file was opened for it, and only then"),
+        (3, None, "p must be given if the file was opened for it, and only then"),
+        (3, P[:2], r"p must be p-values in \[0, 1\], shape \(3, 3\) as sets; got \(2, 3\)"),
+        (3, P + 1, r"p must be p-values in \[0, 1\]"),
+        (3, P * np.nan, r"p must be p-values in \[0, 1\]"),
+    ):
+        with pytest.raises(InputError, match=said), open_predictions(target, p_values=opened) as out:
+            out.write(LABELS, SURE, SETS, p=given_p)
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------

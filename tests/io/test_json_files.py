@@ -106,7 +106,7 @@ def test_keys_are_file_names(tmp_path):
     path.write_text('{"a.jpg": {"logit": [1, 2]}, "b.jpg": {"logit": [3, 4]}}')
     with open_blocks(path, id_column="filename") as blocks:
         assert next(blocks.with_ids())[1] == ["a.jpg", "b.jpg"]
-    with pytest.raises(FileFormatError, match="no 'name' to take ids from; the file begins with 'filename', 'logit'"):
+    with pytest.raises(FileFormatError, match="no 'name' in the file; it begins with 'filename', 'logit'"):
         open_blocks(path, id_column="name").__enter__()
 
 

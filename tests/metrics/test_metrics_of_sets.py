@@ -41,14 +41,18 @@ def reference_top_gap(sets, labels, alpha):
     return sum(worst) / len(worst)
 
 
-def reference_worst_tenth(sets, labels):
-    m = max(round(Fraction(len(sets[0]), 10)), 1)
-    least = []
+def reference_class_coverages(sets, labels):
+    found = []
     for c in range(len(sets[0])):
         rows = [i for i in range(len(sets)) if labels[i] == c]
         if rows:
-            least.append(Fraction(sum(bool(sets[i][c]) for i in rows), len(rows)))
-    least = sorted(least)[:m]
+            found.append(Fraction(sum(bool(sets[i][c]) for i in rows), len(rows)))
+    return found
+
+
+def reference_worst_tenth(sets, labels):
+    m = max(round(Fraction(len(sets[0]), 10)), 1)
+    least = sorted(reference_class_coverages(sets, labels))[:m]
     return sum(least) / len(least)
 
 
@@ -68,7 +72,7 @@ def test_every_metric_agrees_with_loops_and_fractions(problem, alpha):
     n = len(labels)
     sizes = [sum(map(int, row)) for row in sets]
     coverage = Fraction(sum(bool(sets[i][labels[i]]) for i in range(n)), n)
-    gaps = reference_class_gaps(sets, labels, alpha)
+    gaps, classes = reference_class_gaps(sets, labels, alpha), reference_class_coverages(sets, labels)
     expected = {
         "avg_size": Fraction(sum(sizes), n),
         "empty_share": Fraction(sizes.count(0), n),
@@ -78,6 +82,8 @@ def test_every_metric_agrees_with_loops_and_fractions(problem, alpha):
         "top_coverage_gap": reference_top_gap(sets, labels, alpha),
         "sscv": reference_sscv(sets, labels, alpha),
         "worst_tenth_coverage": reference_worst_tenth(sets, labels),
+        "macro_coverage": sum(classes) / len(classes),
+        "classes_below": Fraction(sum(one < 1 - Fraction(alpha) for one in classes), len(classes)),
     }
     assert expected.keys() == OF_SETS.keys()
     for name, metric in OF_SETS.items():
@@ -129,6 +135,16 @@ def test_worst_tenth_by_hand():
         sets[row, labels[row]] = True
     assert metrics.worst_tenth_coverage(sets, labels) == 0.375
     assert metrics.worst_tenth_coverage(sets[:, :14], labels) == 0.25  # 1.4 classes are one
+
+
+def test_macro_coverage_and_classes_below_by_hand():
+    # 9 rows of class 0 with 9 hits, 10 of class 1 with 9, 1 of class 2 with none: coverages 1, 0.9 and 0
+    labels = np.repeat([0, 1, 2], [9, 10, 1])
+    sets = np.zeros((20, 4), dtype=bool)
+    sets[np.arange(18), labels[:18]] = True
+    assert metrics.macro_coverage(sets, labels) == pytest.approx(1.9 / 3, abs=1e-15)
+    assert metrics.classes_below(sets, labels, 0.1) == pytest.approx(1 / 3), "0.9 is not below 0.9"
+    assert metrics.classes_below(sets, labels, 0.09) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(

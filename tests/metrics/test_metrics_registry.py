@@ -60,11 +60,11 @@ def test_the_metrics_of_sweeps():
     drawn = [metric.name for metric in metrics.swept_metrics()]
     assert drawn == [
         "avg_size", "marginal_coverage", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap", "threshold",
-        "empty_share", "worst_tenth_coverage",
+        "empty_share", "worst_tenth_coverage", "macro_coverage", "classes_below",
     ]  # fmt: skip
     smooth = metrics.swept_metrics("integrated")
-    assert [metric.name for metric in smooth[:8]] == drawn
-    assert all(metric.averages and not metric.is_swept for metric in smooth[8:])
+    assert [metric.name for metric in smooth[: len(drawn)]] == drawn
+    assert all(metric.averages and not metric.is_swept for metric in smooth[len(drawn) :])
 
 
 @pytest.mark.parametrize("name", ["threshold", "integrated_top_coverage_gap", "left_out_share"])
@@ -89,6 +89,7 @@ def test_public_functions_are_the_records(name):
     sets, labels = rng.random((200, 45)) < 0.3, rng.integers(0, 45, 200)
     record = metrics.METRICS[name](sets, labels, 0.1)
     function = getattr(metrics, "size_stratified_coverage_violation" if name == "sscv" else name)
-    few = {"avg_size": (), "empty_share": (), "marginal_coverage": (labels,), "worst_tenth_coverage": (labels,)}
+    few = {"avg_size": (), "empty_share": ()}
+    few |= dict.fromkeys(("marginal_coverage", "worst_tenth_coverage", "macro_coverage"), (labels,))
     arguments = few.get(name, (labels, 0.1))
     assert function(sets, *arguments) == record

@@ -18,6 +18,7 @@ from thermoset.errors import InputError
 from thermoset.monitor import checking
 from thermoset.monitor.checking import NULL_GROUP, SIGNIFICANCE, Promise, check, holm
 from thermoset.monitor.checking.confidence import calibration_check
+from thermoset.monitor.checking.facts import facts_of
 
 ALPHA = "0.1"
 
@@ -158,7 +159,7 @@ def reports_over_splits(splits, logits, labels, n_conformal, n_fresh, seed=0, **
         conformal, fresh = rows[:n_conformal], rows[n_conformal:]
         model = ConformalClassifier(alpha=ALPHA, **parameters).fit(logits[conformal], labels[conformal])
         sets = model.predict_set(logits[fresh])
-        yield check(sets, sets / 1.0, labels[fresh], promise_of(model))
+        yield check(sets, np.full(sets.shape, 1 / sets.shape[1]), labels[fresh], promise_of(model))
 
 
 def assert_not_too_small(p_values):
@@ -220,7 +221,7 @@ def test_the_null_cluster_is_promised_nothing():
     model = ConformalClassifier("aps", ALPHA, grouping="cluster").fit(logits[:4000], labels[:4000])
     assert (model.calibration_.group_of_class[10:] == NULL_GROUP).all(), "the case does not test what it says"
     sets = model.predict_set(logits[4000:])
-    report = check(sets, sets / 1.0, labels[4000:], promise_of(model))
+    report = check(sets, np.full(sets.shape, 1 / sets.shape[1]), labels[4000:], promise_of(model))
     rare = int((labels[4000:] >= 10).sum())
     assert rare >= 20
     assert report.classes.coverage[10:].max() < 0.5
@@ -256,7 +257,7 @@ def test_rows_from_elsewhere_break_the_promise(grouping):
     model = ConformalClassifier("aps", ALPHA, grouping=grouping).fit(logits[:2000], labels[:2000])
     moved = logits[2000:] + np.random.default_rng(0).normal(size=(2000, 5)) * 5.0
     sets = model.predict_set(moved)
-    report = check(sets, sets / 1.0, labels[2000:], promise_of(model))
+    report = check(sets, np.full(sets.shape, 1 / sets.shape[1]), labels[2000:], promise_of(model))
     assert not report.ok
     assert report.broken[0].startswith(
         f"Coverage is {report.marginal.coverage:.4f} on 2,000 rows, below the promised 0.9"
@@ -328,6 +329,10 @@ def two_class(confidence, correct):
     return np.stack([confidence, 1 - confidence], axis=1), np.where(correct, 0, 1)
 
 
+def calibrated(probs, labels):
+    return calibration_check(facts_of(probs > 0, probs, labels)[0])
+
+
 @pytest.mark.parametrize("right", [(1, 1, 1, 1, 0, 1, 0), (1,) * 7, (0,) * 7, (0, 1, 0, 1, 1, 1, 1)])
 def test_chance_is_what_every_outcome_gives(right):
     confidence = [0.55, 0.6, 0.61, 0.75, 0.8, 0.93, 0.99]
@@ -337,7 +342,7 @@ def test_chance_is_what_every_outcome_gives(right):
         probs, labels = two_class(confidence, outcome)
         outcomes.append((chance, metrics.expected_calibration_error(probs, labels, n_bins=5)))
     probs, labels = two_class(confidence, right)
-    seen = calibration_check(probs, labels, n_bins=5)
+    seen = calibration_check(facts_of(probs > 0, probs, labels)[0], n_bins=5)
     assert seen.ece == metrics.expected_calibration_error(probs, labels, n_bins=5)
     mean = sum(c * e for c, e in outcomes)
     spread = math.sqrt(sum(c * (e - mean) ** 2 for c, e in outcomes))
@@ -351,7 +356,7 @@ def test_chance_is_what_every_outcome_gives(right):
 def test_many_rows_are_drawn_in_strata_like_one_by_one():
     rng = np.random.default_rng(3)
     confidence = np.sort(0.5 + 0.5 * rng.beta(4, 1, size=3000))
-    seen = calibration_check(*two_class(confidence, rng.random(3000) < confidence))
+    seen = calibrated(*two_class(confidence, rng.random(3000) < confidence))
     plain = []
     for _ in range(1500):
         table = metrics.reliability_from_confidence(confidence, rng.random(3000) < confidence, 15)
@@ -366,14 +371,14 @@ def test_calibrated_models_have_uniform_p_values_or_larger(shape):
     rng, p_values = np.random.default_rng(7), []
     for _ in range(200):
         confidence = 0.5 + 0.5 * rng.beta(*shape, size=60)
-        p_values.append(calibration_check(*two_class(confidence, rng.random(60) < confidence)).p_value)
+        p_values.append(calibrated(*two_class(confidence, rng.random(60) < confidence)).p_value)
     assert_not_too_small(p_values)
 
 
 def test_two_errors_of_a_sure_model_are_no_news_to_an_exact_test():
     # 1,000 times .9999: two errors or more with probability .0047. Spiegelhalter's z is (2 - .1) / sqrt(.09999) = 6.
     correct = np.arange(1000) >= 2
-    seen = calibration_check(*two_class(np.full(1000, 0.9999), correct))
+    seen = calibrated(*two_class(np.full(1000, 0.9999), correct))
     p = float(binom.sf(1, 1000, 0.0001))
     assert abs(seen.p_value - p) < 5 * math.sqrt(p / 4999) + 1 / 5000
     assert seen.p_value > SIGNIFICANCE
@@ -444,6 +449,59 @@ def test_json_is_finite_and_says_null_for_absent_classes():
     }
 
 
+def test_parts_by_size_and_confidence_are_those_of_the_metrics():
+    report, sets, probs, labels = small_report()
+    by_size = metrics.size_stratified_coverage(sets, labels)
+    by_confidence = metrics.confidence_stratified_coverage(sets, labels, probs.max(axis=1))
+    rows, hits = (
+        np.concatenate([getattr(table, name)[table.count > 0] for table in (by_size, by_confidence)])
+        for name in ("count", "hits")
+    )
+    table = report.parts.table
+    assert (table.rows.tolist(), table.hits.tolist()) == (rows.tolist(), hits.tolist())
+    assert table.p_value == pytest.approx(binom.cdf(hits, rows, 0.9))
+    assert np.array_equal(table.p_holm, holm(table.p_value))
+    gaps = {of.by: of.gap for of in report.parts.gaps}
+    assert gaps["size"] == metrics.size_stratified_coverage_violation(sets, labels, ALPHA)
+    assert gaps["confidence"] == metrics.confidence_coverage_gap(sets, labels, probs.max(axis=1), ALPHA)
+    told = report.to_json_dict()
+    assert [(part["by"], part["rows"]) for part in told["parts"]] == list(zip(report.parts.by, rows, strict=True))
+    assert [part["value"] for part in told["part_gaps"]] == list(gaps.values())
+    classwise = metrics.classwise_calibration(probs, labels)
+    assert told["classwise_calibration"] == {
+        "ece": classwise.ece,
+        "chance": classwise.ece_chance,
+        "worst_class": int(classwise.error.argmax()),
+        "worst_error": classwise.error.max(),
+    }
+
+
+def test_a_part_that_is_covered_too_little_is_noted_and_breaks_nothing():
+    """400 rows with sets of one label are right half of the time, 3,600 with two labels always: 0.95 in all."""
+    small = np.arange(4000) < 400
+    sets = np.zeros((4000, 3), dtype=bool)
+    sets[:, 0], sets[~small, 1] = True, True
+    labels = np.where(small & (np.arange(4000) % 2 == 0), 2, 0)
+    probs = np.where(small[:, None], [0.5, 0.25, 0.25], [0.9, 0.05, 0.05])
+    report = check(sets, probs, labels, Promise(ALPHA, [100_000]))
+    assert report.marginal.coverage == 0.95
+    assert report.ok
+    (note,) = report.notes
+    assert "sets of 0 to 1 labels (200 of 400 rows" in note
+    assert "confidence 0.500 to 0.500 (200 of 400 rows" in note
+    assert "Coverage is below 0.9 in 2 of" in note
+    assert report.to_json_dict()["notes"] == [note]
+
+
+def test_nothing_is_noted_of_sets_that_cover_every_part_alike():
+    rng, rows = np.random.default_rng(5), np.arange(3000)
+    sets, labels = np.zeros((3000, 4), dtype=bool), rng.integers(0, 4, 3000)
+    probs = rng.dirichlet(np.ones(4), 3000)
+    sets[rows, np.where(rng.random(3000) < 0.9, labels, (labels + 1) % 4)] = True
+    sets[rows, (labels + 2) % 4] = True  # two labels each
+    assert check(sets, probs, labels, Promise(ALPHA, [10_000])).notes == ()
+
+
 def test_an_infinite_nll_is_null():
     sets, _, labels = with_hits([5, 5], [5, 5])
     report = check(sets, np.tile([1.0, 0.0], (10, 1)), labels, Promise(ALPHA, [100]))
@@ -473,8 +531,18 @@ GOOD = with_hits([3, 4], [4, 4])
 @pytest.mark.parametrize(
     ("data", "promise", "options", "message"),
     [
-        (GOOD, Promise(ALPHA, [9]), {"fail_on": ["size"]}, "may name 'classes' and 'calibration'; got 'size'"),
-        (GOOD, Promise(ALPHA, [9]), {"fail_on": "marginal"}, "may name 'classes' and 'calibration'; got 'marginal'"),
+        (
+            GOOD,
+            Promise(ALPHA, [9]),
+            {"fail_on": ["size"]},
+            "may name 'classes', 'groups' and 'calibration'; got 'size'",
+        ),
+        (
+            GOOD,
+            Promise(ALPHA, [9]),
+            {"fail_on": "marginal"},
+            "may name 'classes', 'groups' and 'calibration'; got 'marginal'",
+        ),
         (GOOD, Promise(ALPHA, [9]), {"n_bins": 0}, "n_bins must be a whole number"),
         (GOOD, Promise(ALPHA, [9]), {"class_names": ["a"]}, "class_names must name the 2 classes of the sets; got 1"),
         (GOOD, Promise(1.5, [9]), {}, "alpha must be a number strictly between 0 and 1"),
@@ -482,7 +550,7 @@ GOOD = with_hits([3, 4], [4, 4])
         (GOOD, Promise(ALPHA, [9.5]), {}, "pool_sizes must be 1 whole numbers of at least 0; got .* of float64"),
         (GOOD, Promise(ALPHA, [-9]), {}, "pool_sizes must be 1 whole numbers of at least 0; got smallest -9"),
         (GOOD, Promise(ALPHA, [9], "class"), {}, "pool_sizes must be 2 whole numbers of at least 0"),
-        (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping must be None, 'class' or 'cluster'"),
+        (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping must be None, 'class', 'cluster'"),
         (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, r"group_of_class must be 2 whole numbers of at least -1"),
         (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for the classes of a group"),
         ((GOOD[0][:0], GOOD[1][:0], GOOD[2][:0]), Promise(ALPHA, [9]), {}, "at least one row"),
@@ -497,3 +565,20 @@ def test_bad_input_is_refused_in_one_line(data, promise, options, message):
     with pytest.raises(InputError, match=message) as caught:
         check(*data, promise, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_groups_that_were_promised_nothing_are_noted_when_they_are_low():
+    labels = np.zeros(400, dtype=int)
+    sets = np.zeros((400, 2), dtype=bool)
+    sets[:, 0] = np.arange(400) % 20 != 0  # 95% of every group
+    sites, probs = np.arange(400) // 200, np.tile([0.9, 0.1], (400, 1))
+    even = check(sets, probs, labels, Promise(0.1, [999]), groups=sites)
+    assert even.group_note is None
+    sets[200:240, 0] = False  # the second group is covered in 152 of 200 rows
+    low = check(sets, probs, labels, Promise(0.1, [999]), groups=sites)
+    assert low.group_note.startswith("Coverage is below 0.9 in 1 of 2 groups, for which it was not promised")
+    assert "'1' (152 of 200 rows" in low.group_note
+    assert low.group_note in low.notes
+    told = check(sets, probs, labels, Promise(0.1, [999]), groups=sites, fail_on="groups")
+    assert told.group_note is None, "what is broken is not noted again"
+    assert any("1 of 2 groups" in sentence for sentence in told.broken)

@@ -81,7 +81,8 @@ floats = st.floats(allow_nan=False)
 def test_every_float_round_trips(artifact, tmp_path, value, refine, temperature, seed):
     path = tmp_path / "p.json"
     thresholds = Thresholds.of(ScorePairs(np.array([value]), np.array([refine])))
-    write_artifact(path, msgspec.structs.replace(artifact, thresholds=thresholds, temperature=temperature, seed=seed))
+    changes = {"thresholds": thresholds, "temperature": temperature, "seed": seed, "scores": None}
+    write_artifact(path, msgspec.structs.replace(artifact, **changes))
     read = read_artifact(path)
     pairs = read.thresholds.pairs()
     assert (pairs.value[0], pairs.refine[0]) == (value, refine)
@@ -175,7 +176,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"alpha": "2"}, "alpha must be a number strictly between 0 and 1"),
         ({"alpha": "1e-99999999"}, "alpha must be a number strictly between 0 and 1"),
         ({"temperature": 5e-309}, "temperatures must be finite and > 0, from 1e-300 to 1e[+]300"),
-        ({"grouping": "both"}, "grouping must be null, class or cluster"),
+        ({"grouping": "both"}, "grouping must be null, class or"),
         ({"n_classes": 10**12, "classes": None}, "n_classes must be from 2 to 10,000,000"),
         ({"pool_sizes": (10**13,)}, "pool_sizes must be from 0 to 2,147,483,647"),
         ({"sizes": (0, 0)}, "sizes must count the conformal rows, at least one"),
@@ -190,7 +191,8 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"pool_sizes": (1, 2)}, "pool_sizes must have one entry"),
         ({"pool_sizes": (-1,)}, "pool_sizes must be from 0"),
         ({"group_of_class": (0, 1, 2, 3)}, "group_of_class must be there for class-conditional sets alone"),
-        ({"sizes": ()}, "sizes must count"),
+        ({"sizes": (1,)}, "sizes must count the conformal rows"),
+        ({"sizes": (0,) * 6}, "sizes must count sets of 0 to n_classes labels"),
         ({"sizes": (-1, 2)}, "sizes must be from 0"),
         ({"seed": -1}, "seed must fit 64 bits"),
         ({"method": Method(name="best", parameters={})}, "method 'best' is not known; known: lac"),
@@ -276,6 +278,15 @@ def test_a_failed_write_leaves_the_old_file(artifact, saved, monkeypatch):
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
+def test_fingerprints_of_older_versions_are_recognised():
+    """They were the SHA-256 of a line about the shape, all rows at once, and the labels."""
+    rows = ts.Logits(np.arange(6, dtype=np.float32).reshape(3, 2), [0, 1, 1])
+    head = json.dumps(["<f4", 3, 2, None]).encode()
+    old = hashlib.sha256(head + rows.logits.tobytes() + rows.labels.astype("<i8").tobytes()).hexdigest()
+    assert fingerprint(rows, old) == old
+    assert fingerprint(rows, fingerprint(rows)) == fingerprint(rows) != old
+
+
 def test_fingerprints_tell_data_apart():
     logits, labels = generated(20, 3, seed=1)
     base = fingerprint(ts.Logits(logits, labels))
@@ -301,6 +312,8 @@ OLD = {
     "predictor_schema2": (2, 2, None, GapBudget(0.3)),
     "predictor_schema3": (3, 2, None, Even()),
     "predictor_schema3_kept": (3, 2, None, SizeBudget(4.0)),  # the top label was patched into empty sets
+    "predictor_schema4": (4, 2, "class", Small()),
+    "predictor_schema4_top": (4, 2, None, Even()),  # conformal rows held their four largest logits
 }
 
 
@@ -314,8 +327,11 @@ def test_a_document_of_an_older_schema_answers_as_it_did(name, tmp_path):
     assert (made.schema, made.scheme) == (SCHEMA, scheme)
     assert (made.grouping, made.choice.preference) == (grouping, preference)
     assert predictor.recipe == made.recipe
-    assert (made.choice.outlook.class_gap is None) == (schema < 3)
-    assert made.choice.frontier == ()
+    assert (made.choice.outlook.class_gap is None) == (schema < 3 or grouping is not None)
+    assert (made.choice.frontier == ()) == (name != "predictor_schema4_top")
+    assert made.provenance.top_rows == (name == "predictor_schema4_top")
+    assert predictor.promise.exact == (not made.provenance.top_rows and made.allow_empty)
+    assert made.scores is None
     assert made.alpha_sets == made.alpha == made.choice.alpha == made.choice.setting.alpha
     said = predictor.choice_.why
     for _ in range(2):
@@ -326,6 +342,19 @@ def test_a_document_of_an_older_schema_answers_as_it_did(name, tmp_path):
         predictor.save(tmp_path / "p.json")
         predictor = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")  # the same once it is written anew
     assert json.loads((tmp_path / "p.json").read_text())["schema"] == SCHEMA
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda d: d.update(scores=None),
+        lambda d: d["provenance"].update(top_rows=False),
+        lambda d: d.update(measures=3),
+        lambda d: d.pop("provenance"),
+    ],
+)
+def test_a_forged_document_of_schema_4_is_refused(tmp_path, edit):
+    assert_refused(tmp_path / "p.json", "predictor_schema4", edit, "not those of its schema")
 
 
 def test_another_u_would_give_other_sets():
@@ -350,7 +379,7 @@ def test_another_u_would_give_other_sets():
         (lambda d: d["choice"].update(prefer="more"), "prefer must be"),
         (lambda d: d["choice"].update(prefer="gap <= 0.3"), "choice must have a preference"),
         (lambda d: d["choice"].update(prefer="size"), "choice must be what was asked for"),
-        (lambda d: d.update(class_conditional="class"), "grouping must be null, class or cluster"),
+        (lambda d: d.update(class_conditional="class"), "grouping must be null, class or"),
         (lambda d: d.update(class_conditional=3), r"Expected `str \| null`"),
         (lambda d: d.update(extra=1), "unknown field `extra`"),
         (lambda d: d["choice"].update(extra=1), "unknown field `extra`"),

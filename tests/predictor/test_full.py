@@ -145,7 +145,7 @@ def test_a_split_and_groups_are_refused():
     with pytest.raises(InputError, match="takes all rows for everything: call fit"):
         model.fit_split(KNOWN, FRESH)
     with pytest.raises(InputError, match="selection='full' splits nothing"):
-        model.fit(KNOWN, groups=np.arange(N))
+        model.fit(KNOWN, split_by=np.arange(N))
     with pytest.raises(InputError, match="needs labels"):
         model.fit(KNOWN.logits)
 

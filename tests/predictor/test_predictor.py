@@ -127,7 +127,7 @@ def test_fit_is_fit_split_on_its_own_split(predictor, data):
 
 def test_groups_stay_on_one_side(data):
     groups = np.arange(len(data)) // 10
-    predictor = ts.TwoTemperaturePredictor().fit(data, groups=groups)
+    predictor = ts.TwoTemperaturePredictor().fit(data, split_by=groups)
     calibration, conformal = data.split(0.5, random_state=0, groups=groups)
     by_hand = ts.TwoTemperaturePredictor().fit_split(calibration, conformal)
     assert predictor.artifact_ == by_hand.artifact_

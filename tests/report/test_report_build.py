@@ -80,8 +80,8 @@ def test_the_rows_that_set_the_threshold_are_refused(predictor, parts):
 
 def test_rows_of_a_grouped_split_are_recognised_with_their_groups(parts):
     groups = np.arange(1600) // 40
-    made = ts.TwoTemperaturePredictor().fit(parts[0], groups=groups)
-    assert build_report(made, parts[0], groups=groups, trials=TRIALS).origin == "calibration"
+    made = ts.TwoTemperaturePredictor().fit(parts[0], split_by=groups)
+    assert build_report(made, parts[0], split_by=groups, trials=TRIALS).origin == "calibration"
 
 
 def test_an_unfitted_predictor_and_rows_without_labels_are_refused(predictor, parts):

@@ -12,7 +12,14 @@ from choices import made_choice
 from pages import rows_of
 from parts import require
 from thermoset.calibration import probabilities
-from thermoset.metrics import clopper_pearson, noise_floor_of_counts, reliability_table, size_stratified_coverage
+from thermoset.metrics import (
+    clopper_pearson,
+    confidence_stratified_coverage,
+    noise_floor_of_counts,
+    reliability_table,
+    size_stratified_coverage,
+)
+from thermoset.monitor.checking.by_group import yardstick
 from thermoset.report import build_report
 from thermoset.sweeping import standard_error
 from thermoset.tuning.alternatives import alternatives, front, settings_of
@@ -20,7 +27,7 @@ from thermoset.tuning.alternatives import alternatives, front, settings_of
 alt = require("altair", "report")
 
 from thermoset.report.charts import all_charts  # noqa: E402  (needs altair)
-from thermoset.report.charts.parts import stratum_names  # noqa: E402
+from thermoset.report.charts.coverage_of_parts import MOST_PARTS, coverage_of_parts  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -199,22 +206,49 @@ def test_the_strip_has_every_class_by_coverage_and_says_how_many_are_low(made):
     assert (told["i"], told["n"]) == (low, f"{low} of {len(rows)} classes below 0.9")
 
 
-def test_sizes_and_strata_count_the_sets(made):
-    predictor, fresh, report, charts = made
+def test_sizes_count_the_sets(made):
+    predictor, fresh, _, charts = made
     sets = predictor.predict_set(fresh)
     rows = charts["sizes"]["data"]["values"]
     drawn = {int(row["w"]): row["n"] for row in rows if row["n"]}
     assert drawn == {s: n for s, n in enumerate(np.bincount(sets.sum(axis=1)).tolist()) if n}
-    table = size_stratified_coverage(sets, fresh.labels)
+
+
+@pytest.mark.parametrize("by", ["size", "confidence"])
+def test_parts_draw_the_strata_with_intervals(made, by):
+    predictor, fresh, _, charts = made
+    sets, labels = predictor.predict_set(fresh), fresh.labels
+    confidence = predictor.predict_proba(fresh).max(axis=1)
+    table = (
+        size_stratified_coverage(sets, labels)
+        if by == "size"
+        else confidence_stratified_coverage(sets, labels, confidence)
+    )
     used = table.count > 0
-    rows = values(charts["strata"], layers(charts["strata"], "point")[0])
-    assert [row["s"] for row in rows] == [n for n, u in zip(stratum_names(report), used, strict=True) if u]
+    rows = values(charts[f"parts-{by}"], layers(charts[f"parts-{by}"], "point")[0])
     low, high = clopper_pearson(table.hits[used], table.count[used])
     close([row["c"] for row in rows], table.coverage[used])
     close([row["lo"] for row in rows], low)
     close([row["hi"] for row in rows], high)
+    assert [row["n"] for row in rows] == table.count[used].tolist()
+    (line,) = values(charts[f"parts-{by}"], layers(charts[f"parts-{by}"], "rule")[-1])
+    assert line == {"lo": 0.9}
 
 
+def test_of_very_many_parts_the_least_covered_are_drawn_and_low_ones_stand_out():
+    rows = np.full(60, 1000)
+    hits = np.where(np.arange(60) % 2, 900, 400) - np.arange(60)
+    chart = coverage_of_parts(
+        [f"group {i}" for i in range(60)], yardstick(rows, hits, 0.9), title="group", lowest=0.3
+    ).to_dict()
+    drawn = values(chart, layers(chart, "point")[0])
+    assert len(drawn) == MOST_PARTS
+    least = np.sort(np.argsort(hits)[:MOST_PARTS])
+    assert [row["s"] for row in drawn] == [f"group {i}" for i in least]
+    assert {row["s"] for row in drawn if row["f"] == "low"} >= {f"group {i}" for i in range(0, 60, 2)}
+
+
+@pytest.mark.filterwarnings("ignore:no calibration row belongs to class")
 def test_very_many_sizes_share_bars_and_none_is_lost():
     known, fresh = rows_of(1200, 150, seed=8).split(800)
     flat = ts.Logits(known.logits * 0.02, known.labels), ts.Logits(fresh.logits * 0.02, fresh.labels)

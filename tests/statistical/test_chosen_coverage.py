@@ -93,6 +93,7 @@ def test_the_test_has_power():
     assert z_of(fit) < -5
 
 
+@pytest.mark.filterwarnings("ignore:no calibration row belongs to class")
 @pytest.mark.parametrize(("name", "n_rows"), [("cifar100_resnet50", 1000), ("banking77_bert", 1000)])
 def test_a_claim_about_hard_classes_holds(real, name, n_rows):
     """The file is the population, rows are drawn from it, the truth is the whole file's."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import REAL, real_file
-from law import generated, law, z_over_splits
+from law import generated, law, with_prior, z_over_splits
 from thermoset import RAPS, SCORES, ConformalClassifier
 from thermoset.errors import CoverageWarning
 
@@ -31,8 +31,13 @@ def test_the_selection_covers_every_pair_of_values():
         assert {(case[a], case[b]) for case in SELECTION} == set(itertools.product(values[a], values[b]))
 
 
-def ours(**parameters):
-    return lambda logits, labels, new: ConformalClassifier(**parameters).fit(logits, labels).predict_set(new)
+def ours(*, method, **parameters):
+    def predict(logits, labels, new):
+        return (
+            ConformalClassifier(with_prior(method, logits.shape[1]), **parameters).fit(logits, labels).predict_set(new)
+        )
+
+    return predict
 
 
 @pytest.mark.parametrize(("method", "temperature", "n_classes", "alpha"), SELECTION)
@@ -135,7 +140,7 @@ def test_the_test_sees_a_top_label_that_is_added_afterwards():
 @pytest.mark.parametrize("method", list(SCORES))
 def test_without_empty_sets_sets_are_single_labels_while_accuracy_is_above_the_level(method):
     logits, labels = hard_rows()
-    model = ConformalClassifier(method, alpha=0.3, allow_empty=False).fit(logits[:600], labels[:600])
+    model = ConformalClassifier(with_prior(method, 100), alpha=0.3, allow_empty=False).fit(logits[:600], labels[:600])
     assert model.threshold_ == -np.inf
     sets = model.predict_set(logits[600:])
     np.testing.assert_array_equal(sets, np.arange(100) == logits[600:].argmax(axis=1)[:, None])
@@ -154,7 +159,8 @@ def test_mondrian_follows_the_law_in_every_class(method, temperature, allow_empt
     for _ in range(splits):
         rows = rng.permutation(len(logits))
         conformal, evaluation = rows[:300], rows[300:1000]
-        model = ConformalClassifier(method, alpha, temperature, grouping="class", allow_empty=allow_empty)
+        score = with_prior(method, n_classes)
+        model = ConformalClassifier(score, alpha, temperature, grouping="class", allow_empty=allow_empty)
         sets = model.fit(logits[conformal], labels[conformal]).predict_set(logits[evaluation])
         hit = sets[np.arange(len(evaluation)), labels[evaluation]]
         for c in range(n_classes):
@@ -184,7 +190,7 @@ def test_too_few_rows_give_full_sets_and_a_warning():
 
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize(
-    ("method", "temperature"), list(zip(SCORES, (0.05, 0.01, 0.1, 1.0, 0.3, 2.0, 0.01), strict=True))
+    ("method", "temperature"), list(zip(SCORES, (0.05, 0.01, 0.1, 1.0, 0.3, 2.0, 0.01, 0.5), strict=True))
 )
 def test_the_law_holds_on_real_logits(real, name, method, temperature):
     logits, labels = real(name)

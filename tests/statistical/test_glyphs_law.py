@@ -22,7 +22,7 @@ def hits_over_splits(method, temperature, groups=None):
     own = own[rows, logits.labels]
     found = []
     for trial in range(SPLITS):
-        drawn = draw_trial(len(rows), trial, Protocol(calibration_fraction=0, cp_fraction=0.5), groups)
+        drawn = draw_trial(len(rows), trial, Protocol(calibration_fraction=0, cp_fraction=0.5, split_by=groups))
         k = conformal_rank(len(drawn.conformal), ALPHA)
         threshold = np.partition(own[drawn.conformal], k - 1)[k - 1]
         found.append((np.sum(own[drawn.evaluation] <= threshold), len(drawn.conformal), len(drawn.evaluation)))

@@ -11,8 +11,8 @@ from thermoset import RAPS, SCORES, sweep
 
 SIGMAS = 5
 GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
-METHODS = (*SCORES, RAPS(penalty=0.1, k_reg=1))
-COMPILED = (*(name for name, score in SCORES.items() if score.compiled), METHODS[-1])  # those with a closed form
+METHODS = (*(name for name, score in SCORES.items() if not score.learns), RAPS(penalty=0.1, k_reg=1))
+COMPILED = (*(name for name, score in SCORES.items() if score.prefixes), METHODS[-1])  # those with a closed form
 
 
 def z_scores(result, alpha, promised=None):

@@ -5,17 +5,18 @@ import warnings
 import numpy as np
 
 from thermoset import ConformalClassifier
+from thermoset.core.formulas import BEYOND
 from thermoset.errors import CoverageWarning
-from thermoset.metrics import METRICS
+from thermoset.metrics import METRICS, swept_metrics
 from thermoset.sweeping import Protocol, draw_trial
 
 
 def measure(model, sets, labels, alpha):
     """What a sweep reports, from one fitted classifier and its sets."""
     q = np.atleast_1d(model.threshold_)
-    finite = q[np.isfinite(q)]
-    names = ("avg_size", "marginal_coverage", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap")
-    found = {name: METRICS[name](sets, labels, alpha) for name in (*names, "empty_share", "worst_tenth_coverage")}
+    finite = q[np.isfinite(q) & (q < BEYOND)]
+    names = [metric.name for metric in swept_metrics() if metric.is_of_sets]
+    found = {name: METRICS[name](sets, labels, alpha) for name in names}
     return {**found, "threshold": float(finite.mean() if finite.size else q.max())}
 
 

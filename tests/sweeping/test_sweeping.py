@@ -47,7 +47,7 @@ def run(**changed):
         ({"n_jobs": -1}, "n_jobs must be a whole number from 1 to 1,024; got -1"),
         ({"n_jobs": 2.0}, "n_jobs must be a whole number from 1 to 1,024; got 2.0"),
         ({"evaluation": "both"}, "evaluation must be one of 'drawn', 'integrated'; got 'both'"),
-        ({"grouping": "classes"}, "grouping must be None, 'class' or 'cluster'"),
+        ({"grouping": "classes"}, "grouping must be None, 'class', 'cluster'"),
         ({"grouping": "class", "evaluation": "integrated"}, "needs one threshold for all classes"),
         ({"randomized": False, "evaluation": "integrated"}, "averages over u, which randomized=False has not"),
         ({"calibration_fraction": 0.6, "cp_fraction": 0.4}, "leaves none"),

@@ -5,14 +5,15 @@ import pytest
 
 from law import generated
 from sweeping.composition import assert_equal_to_composition
-from thermoset import RAPS, sweep
-from thermoset.sweeping import Protocol
+from thermoset import RAPS, ConformalClassifier, Logits, metrics, sweep
+from thermoset.conformal import GROUPINGS
+from thermoset.sweeping import Protocol, draw_trial
 
 pytestmark = pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
-METHODS = ("lac", "aps", RAPS(penalty=0.1, k_reg=1))
+METHODS = ("lac", "aps", RAPS(penalty=0.1, k_reg=1), "pas")
 
 
-@pytest.mark.parametrize("kind", ["class", "cluster"])
+@pytest.mark.parametrize("kind", [None, *(name for name, one in GROUPINGS.items() if not one.of_rows)])
 @pytest.mark.parametrize(("randomized", "allow_empty"), [(True, True), (False, False)])
 def test_equals_the_composition(kind, randomized, allow_empty):
     logits, labels = generated(400, 4, signal=0.2)
@@ -26,6 +27,24 @@ def test_equals_the_composition(kind, randomized, allow_empty):
         result, logits, labels, METHODS, grid, alphas, protocol, grouping=kind, allow_empty=allow_empty
     )
     assert result.settings["grouping"] == kind
+
+
+@pytest.mark.parametrize("method", ["lac", "aps", "margin", "pas"])
+def test_thresholds_by_group_equal_the_composition(method):
+    """Trial by trial: what a classifier fitted on the conformal rows gives the others, with the trial's u."""
+    rows = Logits(*generated(400, 4, signal=0.2), groups=np.arange(400) % 3)
+    result = sweep(rows, None, [0.5, 2.0], [method], [0.2], 3, 0.1, 0.5, 2, grouping="group")
+    for t in range(3):
+        trial = draw_trial(400, t, Protocol(0.1, 0.5, 2))
+        conformal, fresh = rows.take(trial.conformal), rows.take(trial.evaluation)
+        for j, temperature in enumerate((0.5, 2.0)):
+            model = ConformalClassifier(method, 0.2, temperature, grouping="group", random_state=2)
+            sets = model.fit(conformal, u=trial.u[trial.conformal]).predict_set(fresh, u=trial.u[trial.evaluation])
+            assert result.of_trials("avg_size", method)[j, t] == metrics.avg_size(sets)
+            covered = metrics.marginal_coverage(sets, fresh.labels)
+            assert result.of_trials("marginal_coverage", method)[j, t] == covered
+            by_group = metrics.avg_group_coverage_gap(sets, fresh.labels, fresh.groups, 0.2)
+            assert result.of_trials("avg_group_coverage_gap", method)[j, t] == by_group
 
 
 def test_differs_from_one_threshold_for_all():

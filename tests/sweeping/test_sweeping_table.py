@@ -86,7 +86,7 @@ def test_the_frame_has_the_columns_of_the_conventions(result):
     assert not frame.duplicated(["method", "temperature", "alpha", "metric"]).any()
     assert list(frame.metric.unique()) == [
         "avg_size", "marginal_coverage", "marginal_coverage_gap", "top_coverage_gap", "avg_coverage_gap", "threshold",
-        "empty_share", "worst_tenth_coverage",
+        "empty_share", "worst_tenth_coverage", "macro_coverage", "classes_below",
     ]  # fmt: skip
     assert pd.api.types.is_float_dtype(frame.temperature)
     mine = frame[(frame.method == "aps") & (frame.alpha == 0.2) & (frame.metric == "avg_size")]

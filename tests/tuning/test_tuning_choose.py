@@ -10,7 +10,7 @@ from law import generated
 from on_arrays import top_gaps
 from thermoset.core.trials import Draws, drawn_rows
 from thermoset.core.uniforms import trial_keys
-from thermoset.errors import BudgetWarning, InputError
+from thermoset.errors import BudgetWarning, CoverageWarning, InputError
 from thermoset.sweeping import Trial
 from thermoset.tuning import choose, default_grid
 from thermoset.tuning.held_out import _HALVINGS
@@ -272,3 +272,13 @@ def test_a_grid_of_one_temperature_leaves_no_choice():
 def test_conformal_rows_are_a_number_of_rows(n_conformal):
     with pytest.raises(InputError, match="n_conformal must be a whole number from 1 to"):
         ts.tuning.choose(ts.Logits(*generated(100, 3, seed=0)), calibrated=2.0, n_conformal=n_conformal)
+
+
+def test_a_class_without_calibration_rows_is_named():
+    logits, labels = generated(400, 6, signal=0.5)
+    rows = ts.Logits(logits, np.where(labels == 4, 1, labels), classes=list("abcdef"))
+    with pytest.warns(
+        CoverageWarning, match="no calibration row belongs to class e: the choice rests on the other cla"
+    ):
+        ts.tuning.choose(rows, ts.Recipe("aps"), calibrated=1.5)
+    ts.tuning.choose(rows, ts.Recipe("aps"), calibrated=1.5, prefer="small")  # small sets ask nothing of classes

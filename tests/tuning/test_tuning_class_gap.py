@@ -6,6 +6,7 @@ import pytest
 import thermoset as ts
 from on_arrays import in_closed_form
 from thermoset.tuning.class_gap import ClassGaps, ClassHits, ClassSample
+from thermoset.tuning.parts import Parts
 
 ALPHA = 0.1
 GRID = np.array([0.4, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0])
@@ -16,7 +17,7 @@ def nothing(_):
 
 
 def sample_of(labels, n_classes):
-    return ClassSample(ts.Logits(np.zeros((len(labels), n_classes)), labels), 0)
+    return ClassSample(Parts(np.asarray(labels), n_classes), 0)
 
 
 def hits_of(labels, n_classes, hits):

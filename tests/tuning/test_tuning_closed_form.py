@@ -12,12 +12,14 @@ from law import generated
 from on_arrays import in_closed_form, label_scores, prefix_sizes, top_gaps
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
 from thermoset.core.label_shares import label_shares
+from thermoset.core.memory import memory_budget
 from thermoset.core.scores import SCORES
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.tuning import closed_form as module
 from thermoset.tuning.closed_form import LEVELS, Curves, joined
+from thermoset.tuning.parts import parts_of
 
 STRATA = 200
 
@@ -35,14 +37,9 @@ def solved(data, made, temperature, targets):
     shares = label_shares(rows, data.labels, at)
     q = np.empty((2, len(targets)))
     solve_thresholds(made.law, shares.at(0), np.array(targets, dtype=np.float64), Cuts(*q))
-    hits, sizes = np.empty((len(targets), len(data))), np.empty((1, len(targets), len(data)))
+    hits = np.empty((len(targets), len(data)))
     expected_hits(made.law, shares.at(0), Cuts(*q), hits)
-
-    def keep(some, place):
-        sizes[:, :, place] = some
-
-    expected_sizes(rows, shares, at, made.law, Cuts(q[:1], q[1:]), keep)
-    return q, hits, sizes[0]
+    return q, hits, expected_sizes(rows, shares, at, made.law, Cuts(q[:1], q[1:]))[0]
 
 
 def averaged(data, made, temperature, q):
@@ -58,7 +55,7 @@ def averaged(data, made, temperature, q):
     return hits / count, sizes / count
 
 
-@pytest.mark.parametrize("method", [name for name, score in SCORES.items() if score.compiled])
+@pytest.mark.parametrize("method", [name for name, score in SCORES.items() if score.prefixes])
 @pytest.mark.parametrize("temperature", [0.02, 0.3, 1.0, 4.0])
 @pytest.mark.parametrize("randomized", [True, False])
 @pytest.mark.parametrize("allow_empty", [True, False])
@@ -177,7 +174,7 @@ def test_the_loss_is_the_formula():
 
 def test_halves_are_halves_of_the_rows():
     data = ts.Logits(*generated(320, 4, seed=6))
-    halves = module._Halves(data, seed=0)
+    halves = module._Halves(parts_of(data, "class"), seed=0)
     loss, of_halves = halves.losses(np.ones((1, 320)), [0.1])
     # Every label is in: gaps are 0.1 in every class and half, squared over 0.1 * 0.9.
     assert loss == pytest.approx(1 / 9)
@@ -210,7 +207,7 @@ def test_classes_without_rows_change_no_bit_of_the_losses(n_rows, n_classes, top
     data = ts.Logits(np.zeros((n_rows, n_classes)), rng.integers(n_classes - top, n_classes, n_rows))
     hits = rng.random((3, n_rows))
     levels = [0.05, 0.1, 0.2]
-    loss, of_halves = module._Halves(data, 0).losses(hits, levels)
+    loss, of_halves = module._Halves(parts_of(data, "class"), 0).losses(hits, levels)
     np.testing.assert_array_equal([loss, *of_halves], dense_losses(data, hits, levels))
 
 
@@ -218,7 +215,7 @@ def test_many_classes_of_few_rows_take_no_room_in_the_halves():
     """A table of groups by class for every half would be eight times as large as that of the losses."""
     n_classes = 50_000
     data = ts.Logits(np.zeros((60, n_classes), dtype=np.float16), np.arange(60) * 800)
-    peak = traced(lambda: module._Halves(data, 0).losses(np.ones((5, 60)), [0.1] * 5))
+    peak = traced(lambda: module._Halves(parts_of(data, "class"), 0).losses(np.ones((5, 60)), [0.1] * 5))
     assert peak < 2 * 8 * (1 + module._HALVES) * n_classes
     rows = 60 * n_classes * 4  # one widened copy, and one to sort
     assert traced(lambda: top_gaps(data, setting(), np.ones(1))) < 3 * rows
@@ -255,15 +252,14 @@ def test_errors_of_sizes_are_right():
         assert abs(values.mean()) < 5 / np.sqrt(150) + 0.2
 
 
-def test_temperatures_in_turns_give_the_same_bits(monkeypatch):
-    data = ts.Logits(*generated(200, 5, seed=11))
+def test_arrays_in_files_give_the_same_bits():
+    data = ts.Logits(*generated(2000, 5, seed=11))
     grid = np.array([0.4, 1.0, 1.7, 2.5])
-    whole = in_closed_form(data, setting(), grid, 100, nothing)[0]
-    monkeypatch.setattr(module, "_SHARE_BYTES", 1)
-    told = []
-    turns = in_closed_form(data, setting(), grid, 100, told.append)[0]
-    assert told == [1, 1, 1, 1]
-    assert_same(whole, turns)
+    whole, told = in_closed_form(data, setting(), grid, 100, nothing)[0], []
+    with memory_budget("1MiB"):
+        spilled = in_closed_form(data, setting(), grid, 100, told.append)[0]
+    assert sum(told) == len(grid)
+    assert_same(whole, spilled)
 
 
 def assert_same(first, second):

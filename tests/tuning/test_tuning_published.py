@@ -43,6 +43,7 @@ def tuned(data, prefer):
     return np.array(seen).T
 
 
+@pytest.mark.filterwarnings("ignore:no calibration row belongs to class")
 @pytest.mark.parametrize(
     ("name", "excess", "better"),
     [

@@ -19,6 +19,7 @@ import typer
 from thermoset._version import __version__
 from thermoset.cli.check import check
 from thermoset.cli.collect import collect
+from thermoset.cli.compact import compact
 from thermoset.cli.demo import demo
 from thermoset.cli.export import export
 from thermoset.cli.output import tell
@@ -49,7 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, predict, check, export, report, sweep, theory, study, plan, collect, demo, warmup):
+for command in (tune, predict, check, export, report, sweep, theory, study, plan, collect, compact, demo, warmup):
     app.command()(command)
 
 

@@ -6,39 +6,63 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import Labelled, Labels, Predictor, Probabilities, Quiet, parts
+from thermoset.cli.options import (
+    Groups,
+    Labelled,
+    Labels,
+    Memory,
+    Predictor,
+    Probabilities,
+    Quiet,
+    Scheduler,
+    opened_logits,
+    parts,
+)
+from thermoset.cli.output import undecided_line
 from thermoset.cli.progress import working
+from thermoset.quoting import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from thermoset.monitor.checking import CheckReport
+    from thermoset.monitor.checking import CheckReport, CoverageTable
 
 __all__ = ["check"]
 
 _WORST = 5  # classes shown
+_KINDS = {"size": "set size", "confidence": "confidence"}
 
 
 def check(
     predictor: Predictor,
     logits: Labelled,
     fail_on: Annotated[
-        str, typer.Option(help="Also fail on: classes (under-covered ones), calibration; with commas.")
+        str, typer.Option(help="Also fail on: classes, groups (under-covered ones), calibration; with commas.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
     labels: Labels = None,
+    groups: Groups = None,
     probabilities: Probabilities = False,
+    memory: Memory = None,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
     """Report coverage, class gaps and calibration; exit code 1 when a promise is broken."""
     from rich.console import Console
 
-    from thermoset.io import load
     from thermoset.predictor import TwoTemperaturePredictor
 
     model = TwoTemperaturePredictor.load(predictor)
-    with working(quiet, "Checking"):
-        data = load(logits, labels=labels, probabilities=probabilities, n_options=model.artifact_.n_classes)
+    rows = opened_logits(
+        logits,
+        labels=labels,
+        probabilities=probabilities,
+        groups=groups,
+        n_options=model.artifact_.n_classes,
+        memory=memory,
+        scheduler=scheduler,
+    )
+    with working(quiet, "Checking"), rows as data:
         report = model.check(data, fail_on=parts(fail_on))
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")
@@ -67,40 +91,59 @@ def _show(console: "Console", report: "CheckReport") -> None:
     top, avg = METRICS["top_coverage_gap"].title, METRICS["avg_coverage_gap"].title
     table.add_row(top, f"{report.top_gap:.4f}", f"chance: {floor.top_mean:.4f}, 95%: {floor.top_95:.4f}", "")
     table.add_row(avg, f"{report.avg_gap:.4f}", f"chance: {floor.avg_mean:.4f}, 95%: {floor.avg_95:.4f}", "")
+    for part in report.parts.gaps:
+        expected = f"chance: {part.floor.top_mean:.4f}, 95%: {part.floor.top_95:.4f}"
+        table.add_row(f"gap by {_KINDS[part.by]}", f"{part.gap:.4f}", expected, "")
     table.add_row("labels in a set", f"{report.avg_size:.2f}", "", "")
     table.add_row("empty sets", f"{report.empty_share:.1%}", "", "")
     table.add_row(
         "ECE", f"{sure.ece:.4f}", f"chance: {sure.ece_mean:.4f}, 95%: {sure.ece_95:.4f}", f"{sure.p_value:.2g}"
     )
+    if report.classwise is not None:
+        chance = f"chance: {report.classwise.ece_chance:.4f}"
+        table.add_row("classwise ECE", f"{report.classwise.ece:.4f}", chance, "")
     table.add_row("NLL, accuracy", f"{sure.nll:.3f}, {sure.accuracy:.3f}", "", "")
     console.print(table)
-    _show_classes(console, report)
+    if report.undecided is not None:
+        console.print(undecided_line(report.rows, report.undecided), highlight=False)
+    if report.groups is not None:
+        _show_table(console, report.groups, ("group", "groups"), report.group_names)
+    _show_table(console, report.classes, ("class", "classes"), report.class_names)
+    for sentence in report.notes:
+        console.print(Text.assemble(("Note", "bold yellow"), f" {sentence}"))
     for sentence in report.broken:
         console.print(Text.assemble(("Broken", "bold red"), f" {sentence}"))
     if report.ok:
         console.print("[bold green]Kept[/] Nothing that was promised is broken.", highlight=False)
 
 
-def _show_classes(console: "Console", report: "CheckReport") -> None:
+def _show_table(
+    console: "Console", found: "CoverageTable", words: tuple[str, str], names: tuple[str, ...] | None
+) -> None:
+    """The lowest coverage of classes or groups, and how many are significantly low."""
     import numpy as np
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    classes = report.classes
-    under = classes.under_covered
-    worst = [int(i) for i in np.argsort(classes.coverage, kind="stable")[:_WORST] if classes.rows[i]]
-    what = "promised for each" if classes.law == "beta-binomial" else "not promised for any"
+    worst = [int(i) for i in np.argsort(found.coverage, kind="stable")[:_WORST] if found.rows[i]]
+    what = "promised for each" if found.law == "beta-binomial" else "not promised for any"
     console.print(
-        f"{len(under)} of {classes.tested:,} classes are covered significantly less than {classes.promised:g} "
-        f"({what}). The lowest:",
+        f"{len(found.under_covered)} of {found.tested:,} {words[1]} are covered significantly less than "
+        f"{found.promised:g} ({what}). The lowest:",
         highlight=False,
     )
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("class", "coverage", "95%", "rows", "p (Holm)"):
-        table.add_column(column, justify="left" if column == "class" else "right", no_wrap=column != "class")
+    for column in (words[0], "coverage", "95%", "rows", "p (Holm)"):
+        table.add_column(column, justify="left" if column == words[0] else "right", no_wrap=column != words[0])
     for i in worst:
-        name = Text(report.class_names[i] if report.class_names else str(i))
-        interval = f"{classes.low[i]:.2f} to {classes.high[i]:.2f}"
-        table.add_row(name, f"{classes.coverage[i]:.3f}", interval, f"{classes.rows[i]:,}", f"{classes.p_holm[i]:.2g}")
+        interval, p = f"{found.low[i]:.2f} to {found.high[i]:.2f}", found.p_holm[i]
+        told = "" if np.isnan(p) else f"{p:.2g}"
+        table.add_row(
+            Text(printable(names[i]) if names else str(i)),
+            f"{found.coverage[i]:.3f}",
+            interval,
+            f"{found.rows[i]:,}",
+            told,
+        )
     console.print(table)

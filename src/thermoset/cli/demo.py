@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from thermoset.data import Logits
+    from thermoset.datasets import Glyphs
     from thermoset.predictor import TwoTemperaturePredictor
 
 __all__ = ["demo"]
 
 _ALPHA = 0.1
 _SHOWN = 6  # characters whose sets are shown
+_SPLITS = 100  # by row, and by font family
 
 
 def demo(
@@ -45,11 +47,12 @@ def demo(
     place = {row: i for i, row in enumerate(rows[1].tolist())}
     pictures = zip(glyphs.thumbnail_rows.tolist(), glyphs.thumbnails, strict=True)
     images = {place[row]: picture for row, picture in pictures if row in place}
-    page = page_files(predictor, fresh, "glyphs of fonts that the network has not seen", quiet, images)
+    page = page_files(predictor, fresh, "glyphs of fonts that the network has not seen", quiet, images=images)
     files = write_predictor(predictor, out, {"reliability.png": _reliability(predictor, fresh), **page})
     console = Console(emoji=False)
     show_predictor(console, predictor, "glyphs, a network that reads characters of fonts it was not trained on")
     _show_fresh(console, predictor, fresh)
+    _show_families(console, predictor, glyphs)
     console.print()
     name_files(console, files)
     console.print("\nOn your own logits: [bold]thermoset tune val.npz[/], with arrays 'logits' and 'labels'.")
@@ -94,3 +97,37 @@ def _show_fresh(console: "Console", predictor: "TwoTemperaturePredictor", fresh:
             f"({record.confidence:.0%})",
             highlight=False,
         )
+
+
+def _show_families(console: "Console", predictor: "TwoTemperaturePredictor", glyphs: "Glyphs") -> None:
+    """What it does to the promise that rows of one font family are not independent."""
+    from thermoset.metrics import coverage_law
+    from thermoset.sweeping import sweep
+
+    recipe, n_rows = predictor.recipe, len(glyphs.logits)
+    half = n_rows // 2
+    found = []
+    for together in (None, glyphs.family):
+        splits = sweep(
+            glyphs.logits,
+            temperatures=[predictor.temperature_sets_],
+            methods=[recipe.score],
+            alphas=[recipe.alpha],
+            trials=_SPLITS,
+            calibration_fraction=0,
+            cp_fraction=0.5,
+            randomized=recipe.randomized,
+            allow_empty=recipe.allow_empty,
+            grouping=recipe.grouping,
+            split_by=together,
+        )
+        found.append(splits.trial_values[0, 0, 0, splits.metrics.index("marginal_coverage")])
+    by_row, by_family = found
+    law = coverage_law(half, n_rows - half, recipe.alpha).std() / (n_rows - half)
+    console.print(
+        f"\n[bold]A new font[/] is a harder question: rows of one font family are not independent, and a random split "
+        f"puts them on both sides. Over {_SPLITS} splits that hold out whole families (`split_by`), coverage is "
+        f"{by_family.mean():.3f} on average, with a standard deviation of {by_family.std(ddof=1):.3f}; over random "
+        f"splits it is {by_row.mean():.3f} and {by_row.std(ddof=1):.4f}; the law for independent rows says {law:.4f}.",
+        highlight=False,
+    )

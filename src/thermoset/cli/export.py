@@ -84,7 +84,8 @@ def _torch(predictor: "TwoTemperaturePredictor", request: _Request) -> str:
     if given:
         raise InputError(f"--{given[0]} is for ONNX models. Leave it out, or use --to onnx.")
     save_torch(predictor, request.out, dtype=request.dtype or "float32")
-    return "torch.export program; in: logits; out: a dict of label, confidence, probabilities, sets, sizes"
+    inputs = "logits" if predictor.group_names_ is None else "logits, groups"
+    return f"torch.export program; in: {inputs}; out: a dict of label, confidence, probabilities, sets, sizes"
 
 
 _WRITERS: dict[str, Callable[["TwoTemperaturePredictor", _Request], str]] = {"onnx": _onnx, "torch": _torch}

@@ -1,28 +1,210 @@
 """What several commands take, and what they do with it."""
 
+import glob
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from thermoset.cli.output import tell
+from thermoset.errors import InputError
+from thermoset.quoting import reason
 
-__all__ = ["Grouping", "Labelled", "Labels", "Predictor", "Probabilities", "Quiet", "Seed", "parts", "told_warnings"]
+if TYPE_CHECKING:
+    from thermoset.data import Logits
 
-Grouping = Annotated[Literal["class", "cluster"] | None, typer.Option(help="Thresholds by class or cluster.")]
+__all__ = [
+    "KINDS",
+    "Grouping",
+    "Groups",
+    "Labelled",
+    "Labels",
+    "Memory",
+    "Predictor",
+    "Probabilities",
+    "Quiet",
+    "Scheduler",
+    "Seed",
+    "SplitBy",
+    "files_in",
+    "is_one_file",
+    "kept_together",
+    "on_cluster",
+    "opened_logits",
+    "parts",
+    "title_of",
+    "told_warnings",
+]
+
+KINDS = "npz, npy, csv, parquet, arrow, json, safetensors, zarr, h5 or pt"
+
+_PATIENCE = "20s"  # with a scheduler that does not answer
+
+
+def _checked_memory(size: str | None) -> str | None:
+    """Refuse what is no amount of memory before the work."""
+    if size is not None:
+        from thermoset.bounds import bytes_of
+
+        bytes_of(size, "--memory")
+    return size
+
+
+Grouping = Annotated[
+    Literal["class", "cluster", "group", "rc3p", "interpolated"] | None,
+    typer.Option(
+        help="Thresholds by class, by cluster of classes, by group of rows, by class with last ranks, or between one "
+        "for all and by class."
+    ),
+]
 """The names in `GROUPINGS`, typed: importing them takes longer than `--help` may."""
 
-Labelled = Annotated[Path, typer.Argument(help="Labelled logits: npz, npy, csv, parquet, json, safetensors or pt.")]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column or array with the group of each row, such as a site or a language; `groups` is used if present.",
+    ),
+]
+Labelled = Annotated[
+    list[Path], typer.Argument(help=f"Labelled logits ({KINDS}): a file, several, a folder, or a glob in quotes.")
+]
 Labels = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Labels in a file of their own: npy, or txt with one in each line.")
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory that the work may take beside what is loaded, such as 1GiB or 512MB; files are then read in "
+        "blocks, and what does not fit goes to the temporary folder. The answer does not depend on it.",
+        callback=_checked_memory,
+    ),
 ]
 Predictor = Annotated[Path, typer.Argument(help="The predictor.json that `thermoset tune` wrote.")]
 Probabilities = Annotated[bool, typer.Option("--probabilities", help="The file holds probabilities.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Work on a dask cluster, such as tcp://10.0.0.1:8786; it must see the files."),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the splits and of u.")]
+SplitBy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column or array whose values stay on one side of a split, such as the patient or the camera of each row.",
+    ),
+]
+
+
+def is_one_file(paths: Sequence[Path]) -> bool:
+    """Whether one file was named, rather than several, a folder, or a glob that the shell has left as it is.
+
+    >>> is_one_file([Path("val.npz")]), is_one_file([Path("part-*.npz")]), is_one_file([Path(".")])
+    (True, False, False)
+    """
+    only = paths[0]
+    return len(paths) == 1 and not only.is_dir() and (only.exists() or not glob.has_magic(str(only)))
+
+
+def files_in(paths: Sequence[Path], sidecars: Sequence[str] = ()) -> list[Path]:
+    """The files that LOGITS stands for: what must not be written to; `sidecars` mark npy files as beside others."""
+    from thermoset.io import found_shards
+
+    return list(paths) if is_one_file(paths) else list(found_shards(list(paths), sidecars=sidecars))
+
+
+@contextmanager
+def opened_logits(
+    paths: Sequence[Path],
+    *,
+    labels: Path | None = None,
+    probabilities: bool = False,
+    groups: str | None = None,
+    split_by: str | None = None,
+    n_options: int | None = None,
+    memory: str | None = None,
+    scheduler: str | None = None,
+) -> Iterator["Logits"]:
+    """The rows of LOGITS, for work within a budget of memory, on a cluster if one is named.
+
+    One file that fits is loaded whole. Several files, a file larger than half of the memory, and every file where the
+    memory is bounded or a cluster works on it, are rows that stay where they are. `split_by` names a column that is no
+    class; `kept_together` reads it.
+    """
+    from thermoset.core.memory import memory_budget, physical_memory
+
+    how: dict[str, Any] = {
+        "labels": labels,
+        "probabilities": probabilities,
+        "groups": groups,
+        "ignore": [] if split_by is None else [split_by],
+        "n_options": n_options,
+    }
+    with memory_budget(memory), on_cluster(scheduler) as client:
+        whole = memory is None and client is None and is_one_file(paths)
+        if whole and not (paths[0].is_file() and paths[0].stat().st_size > physical_memory() // 2):
+            from thermoset.io import load
+
+            yield load(paths[0], **how)
+            return
+        from thermoset.io.opening import open as open_shards
+
+        rows = open_shards(list(paths), **how)
+        if client is None:
+            yield rows
+            return
+        from thermoset.integrations.dask import on_cluster as sent
+
+        yield sent(rows, client=client)
+
+
+def kept_together(
+    paths: Sequence[Path], split_by: str | None, groups: str | None, probabilities: bool, n_rows: int
+) -> Any:
+    """The values that a split keeps on one side, one for each row of LOGITS; None if no column was named."""
+    if split_by is None:
+        return None
+    from thermoset.io import read_values
+
+    ignore = [] if groups is None else [groups]
+    found = read_values(list(paths), split_by, probabilities=probabilities, ignore=ignore)
+    if len(found) != n_rows:
+        raise InputError(f"--split-by {split_by} has {len(found):,} values for {n_rows:,} rows. Give one for each row.")
+    return found
+
+
+@contextmanager
+def on_cluster(scheduler: str | None) -> "Iterator[Any]":
+    """The client of a dask cluster; None if no scheduler is named."""
+    if scheduler is None:
+        yield None
+        return
+    from thermoset.io.files import need
+
+    distributed = need("distributed", "dask", "--scheduler")
+    try:
+        client = distributed.Client(scheduler, timeout=_PATIENCE)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"--scheduler {scheduler} does not answer ({reason(error)}). Is it the address that dask scheduler printed?"
+        ) from None
+    with client:
+        yield client
+
+
+def title_of(paths: Sequence[Path]) -> str:
+    """What the screen and the page call the data: the name of the first file or folder, and how many more there are.
+
+    >>> title_of([Path("logits/val.npz")]), title_of([Path("a.npz"), Path("b.npz"), Path("c.npz")])
+    ('val.npz', 'a.npz and 2 more')
+    """
+    first = paths[0].name or str(paths[0])
+    return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
 
 
 def parts(text: str) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-__all__ = ["check_file", "check_files", "made_folder", "name_files", "png", "tell", "write_files"]
+__all__ = ["check_file", "check_files", "made_folder", "name_files", "png", "tell", "undecided_line", "write_files"]
 
 
 def tell(message: object) -> None:
@@ -23,6 +23,16 @@ def tell(message: object) -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"thermoset: {printable(str(message))}\n")
         sys.stderr.flush()
+
+
+def undecided_line(n_rows: int, n_undecided: int) -> str:
+    """How often rows that hold only their largest logits left open whether a label belongs in the set.
+
+    >>> undecided_line(10_000, 12)
+    'Of 10,000 rows, 12 (0.1%) hold labels that the bounds could not decide; these were let in.'
+    """
+    share = f"{n_undecided:,} ({n_undecided / max(n_rows, 1):.1%})"
+    return f"Of {n_rows:,} rows, {share} hold labels that the bounds could not decide; these were let in."
 
 
 def check_file(out: Path, reads: Iterable[Path]) -> None:

@@ -1,23 +1,61 @@
-"""`thermoset predict`: labels, confidences and sets for a file of any length."""
+"""`thermoset predict`: labels, confidences and sets for files of any length, one after the other."""
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from thermoset.cli.options import Predictor, Probabilities, Quiet
-from thermoset.cli.output import check_file, tell
+from thermoset.cli.options import (
+    KINDS,
+    Groups,
+    Memory,
+    Predictor,
+    Probabilities,
+    Quiet,
+    Scheduler,
+    files_in,
+    is_one_file,
+    on_cluster,
+)
+from thermoset.cli.output import check_file, tell, undecided_line
 from thermoset.cli.progress import ProgressBar
+from thermoset.errors import InputError
 from thermoset.quoting import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from thermoset.predictor import TwoTemperaturePredictor
+    from thermoset.predictor.shards import Predicted, ShardDone
+    from thermoset.predictor.shards.running import RunShards
 
 __all__ = ["predict"]
 
 
 def predict(
     predictor: Predictor,
-    logits: Annotated[Path, typer.Argument(help="Logits: npz, npy, csv, parquet, json, safetensors or pt.")],
-    out: Annotated[Path, typer.Option(help="File for the predictions: parquet, csv, jsonl or npz.")],
+    logits: Annotated[
+        list[Path], typer.Argument(help=f"Logits ({KINDS}): a file, several, a folder, or a glob in quotes.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(help="File for the predictions: parquet, csv, jsonl or npz; or a folder, for one file each."),
+    ],
+    file_format: Annotated[
+        Literal["parquet", "csv", "jsonl", "npz"] | None,
+        typer.Option("--format", help="Kind of the files in a folder; parquet by default."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an earlier run into the folder stopped.")
+    ] = False,
+    p_values: Annotated[
+        bool,
+        typer.Option(
+            "--p-values", help="Write p-values of all labels too, with each row's credibility and conformal confidence."
+        ),
+    ] = False,
     probabilities: Probabilities = False,
     id_column: Annotated[
         str | None,
@@ -27,34 +65,114 @@ def predict(
             "on the seed, its logits and its id, and the ids are written with the predictions.",
         ),
     ] = None,
+    groups: Groups = None,
+    memory: Memory = None,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write label, confidence and set of every row; the file is read in blocks and may be longer than the memory."""
+    """Write label, confidence and set of every row; files are read in blocks and may be longer than the memory."""
+    from thermoset.predictor import TwoTemperaturePredictor
+    from thermoset.predictor.shards import ShardJob, predict_shard, predict_shards
+    from thermoset.predictor.shards.jobs import Reading
+
+    source = _only_file(logits, out, resume, file_format, groups)
+    if source is not None:
+        check_file(out, [predictor, source])
+        if scheduler is not None:
+            raise InputError(f"--scheduler works on shards, and --out {out} is one file. Name a folder.")
+    model = TwoTemperaturePredictor.load(predictor)
+    if p_values:
+        model.require_p()
+    shards: Sequence[ShardDone]
+    with ProgressBar(quiet, "Predicting") as bar:
+        if source is not None:
+            reading = Reading(probabilities, id_column, groups, p_values=p_values).within(memory)
+            shards = [predict_shard(model, ShardJob(source, out, source.name, out.name, reading), bar.tell)]
+            done = f"Wrote {printable(str(out))}:"
+        else:
+            with _told_how_to_resume(out), on_cluster(scheduler) as client:
+                found = predict_shards(
+                    model,
+                    logits,
+                    out,
+                    kind=file_format or "parquet",
+                    resume=resume,
+                    probabilities=probabilities,
+                    id_column=id_column,
+                    p_values=p_values,
+                    groups=groups,
+                    memory=memory,
+                    run=None if client is None else _on(client),
+                    progress=bar.tell,
+                )
+            shards, done = found.shards, _done(found)
+    _sum_up(model, shards, done)
+
+
+def _on(client: Any) -> "RunShards":
+    from thermoset.integrations.dask import run_shards
+
+    return run_shards(client)
+
+
+def _only_file(logits: list[Path], out: Path, resume: bool, file_format: str | None, groups: str | None) -> Path | None:
+    """The file of logits, if --out names a file for its predictions; None if --out names a folder."""
+    from thermoset.io import PREDICTION_SUFFIXES
+
+    named_file = out.suffix and not out.is_dir() and is_one_file(logits)  # with a suffix that is perhaps a slip
+    if not named_file and out.suffix.lower() not in PREDICTION_SUFFIXES:
+        return None
+    files = files_in(logits, sidecars=[] if groups is None else [groups])
+    if len(files) > 1:
+        raise InputError(f"--out {out} is one file, but there are {len(files):,} files of logits. Name a folder.")
+    if resume or file_format:
+        which = "--resume" if resume else "--format"
+        raise InputError(f"{which} is for a folder of predictions, and --out {out} is one file. Leave it out.")
+    return files[0]
+
+
+@contextmanager
+def _told_how_to_resume(out: Path) -> "Iterator[None]":
+    """Where somebody ends the work, say what is kept and how to go on."""
+    from thermoset.predictor.shards.folder import standing
+
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        found = standing(out)
+        if found is not None:
+            tell(
+                f"{found[0]:,} of {found[1]:,} shards are finished and kept. Go on with the same command and --resume."
+            )
+        raise
+
+
+def _done(found: "Predicted") -> str:
+    folder, n_shards = printable(str(found.folder)), len(found.shards)
+    if found.found == n_shards:
+        return f"Nothing to do: all {n_shards:,} shards in {folder} are finished:"
+    before = f" ({found.found:,} of them earlier)" if found.found else ""
+    return f"Wrote {n_shards:,} shards{before} to {folder}:"
+
+
+def _sum_up(model: "TwoTemperaturePredictor", shards: "Sequence[ShardDone]", done: str) -> None:
+    """Say what was written, and whether set sizes have drifted."""
     import numpy as np
 
-    from thermoset.io import open_blocks, open_predictions
     from thermoset.monitor.drift import size_drift
-    from thermoset.predictor import TwoTemperaturePredictor
+    from thermoset.predictor.shards import size_counts
 
-    check_file(out, [predictor, logits])
-    model = TwoTemperaturePredictor.load(predictor)
-    n_classes = model.artifact_.n_classes
-    sizes = np.zeros(n_classes + 1, dtype=np.int64)
-    rows = 0
-    with (
-        open_blocks(logits, probabilities=probabilities, id_column=id_column, n_options=n_classes) as blocks,
-        open_predictions(out, model.artifact_.classes, ids=blocks.id_kind) as written,
-        ProgressBar(quiet, "Predicting") as bar,
-    ):
-        for block, ids in ((block, None) for block in blocks) if id_column is None else blocks.with_ids():
-            answers = model.answers(block, ids=ids)
-            written.write(*answers, ids=ids)
-            sizes += np.bincount(answers.sets.sum(axis=1), minlength=len(sizes))
-            rows += len(block)
-            bar.tell(rows, blocks.n_rows)
+    sizes = size_counts(shards)
+    rows = int(sizes.sum())
     mean = float(sizes @ np.arange(len(sizes))) / rows
     sets = f"{mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty"
-    sys.stdout.write(f"Wrote {printable(str(out))}: {rows:,} rows, {sets}\n")
-    drift = size_drift(np.array(model.artifact_.sizes), sizes)
+    sys.stdout.write(f"{done} {rows:,} rows, {sets}\n")
+    undecided = sum(one.undecided for one in shards)
+    if undecided:
+        sys.stdout.write(f"{undecided_line(rows, undecided)}\n")
+    known = model.artifact_.sizes
+    if not known:  # the level was changed without the conformal rows
+        return
+    drift = size_drift(np.array(known), sizes)
     if drift.drifted:
         tell(f"warning: {drift.message}")

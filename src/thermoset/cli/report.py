@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thermoset.cli.options import Labelled, Labels, Predictor, Probabilities, Quiet
+from thermoset.cli.options import (
+    Groups,
+    Labelled,
+    Labels,
+    Memory,
+    Predictor,
+    Probabilities,
+    Quiet,
+    Scheduler,
+    SplitBy,
+    files_in,
+    kept_together,
+    opened_logits,
+    title_of,
+)
 from thermoset.cli.output import check_files, name_files, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
@@ -26,13 +40,16 @@ def report(
     name: Annotated[str, typer.Option(help="What the page calls the data; the file's name if left out.")] = "",
     trials: Annotated[int, typer.Option(help="Random splits behind the curves.")] = 100,
     labels: Labels = None,
+    groups: Groups = None,
+    split_by: SplitBy = None,
     probabilities: Probabilities = False,
+    memory: Memory = None,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
     """Write one self-contained HTML page about a predictor: fresh rows, or those it was made from."""
     from rich.console import Console
 
-    from thermoset.io import load
     from thermoset.io.files import need
     from thermoset.predictor import TwoTemperaturePredictor
 
@@ -40,10 +57,21 @@ def report(
         need(module, "report", "an HTML report")
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out {out} must be an HTML file. Name one that ends in .html.")
-    check_files(out.parent, [out.name], [predictor, logits, *([labels] if labels else [])])
+    check_files(out.parent, [out.name], [predictor, *files_in(logits), *([labels] if labels else [])])
     model = TwoTemperaturePredictor.load(predictor)
-    data = load(logits, labels=labels, probabilities=probabilities, n_options=model.artifact_.n_classes)
-    page = _page(model, data, name or logits.name, quiet, {}, trials)
+    rows = opened_logits(
+        logits,
+        labels=labels,
+        probabilities=probabilities,
+        groups=groups,
+        split_by=split_by,
+        n_options=model.artifact_.n_classes,
+        memory=memory,
+        scheduler=scheduler,
+    )
+    with rows as data:
+        together = kept_together(logits, split_by, groups, probabilities, len(data))
+        page = _page(model, data, name or title_of(logits), quiet, {"trials": trials, "split_by": together})
     name_files(Console(emoji=False), write_files(out.parent, {out.name: page}))
 
 
@@ -55,12 +83,14 @@ def page_files(
     data: "Logits",
     name: str,
     quiet: bool,
-    images: Mapping[int, Any],
+    *,
+    images: Mapping[int, Any] | None = None,
+    split_by: Any = None,
 ) -> dict[str, bytes]:
     """The page as a file by name; nothing without the extra."""
     if any(find_spec(module) is None for module in _NEEDED):
         return {}
-    return {"report.html": _page(predictor, data, name, quiet, images, 100)}
+    return {"report.html": _page(predictor, data, name, quiet, {"images": images, "split_by": split_by})}
 
 
 def _page(
@@ -68,12 +98,11 @@ def _page(
     data: "Logits",
     name: str,
     quiet: bool,
-    images: Mapping[int, Any],
-    trials: int,
+    options: Mapping[str, Any],
 ) -> bytes:
     from thermoset.report import build_report, render_page
 
     with ProgressBar(quiet, "Report") as bar:
-        found = build_report(predictor, data, name=name, images=images, trials=trials, progress=bar.tell)
+        found = build_report(predictor, data, name=name, progress=bar.tell, **options)
         page: str = render_page(found)
     return page.encode()

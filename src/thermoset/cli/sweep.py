@@ -5,7 +5,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Grouping, Labelled, Labels, Probabilities, Quiet, Seed, parts, told_warnings
+from thermoset.cli.options import (
+    Grouping,
+    Groups,
+    Labelled,
+    Labels,
+    Memory,
+    Probabilities,
+    Quiet,
+    Scheduler,
+    Seed,
+    SplitBy,
+    files_in,
+    kept_together,
+    opened_logits,
+    parts,
+    told_warnings,
+)
 from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 
@@ -31,16 +47,22 @@ def sweep(
         Literal["drawn", "integrated"], typer.Option(help="Draw u on evaluation rows, or average sizes over it.")
     ] = "drawn",
     grouping: Grouping = None,
+    metrics: Annotated[
+        str, typer.Option(help="More metrics, with commas: sscv, confidence_coverage_gap, worst_slab_coverage (slow).")
+    ] = "",
     labels: Labels = None,
+    groups: Groups = None,
+    split_by: SplitBy = None,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
     table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Kind of table.")] = "csv",
     per_trial: Annotated[bool, typer.Option("--per-trial", help="A row for each trial instead of means.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    memory: Memory = None,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
     """Sweep temperatures: AvgSize, coverage, class gaps and thresholds over random splits of a file of logits."""
-    from thermoset.io import load
     from thermoset.io.files import need
     from thermoset.sweeping import sweep as run
     from thermoset.sweeping import temperature_grid
@@ -50,9 +72,17 @@ def sweep(
     if table_format == "parquet":
         need("pyarrow", "io", "--format parquet")
     grid = None if temperatures is None else temperature_grid(temperatures)
-    check_files(out, [f"sweep.{table_format}", "sweep.png"], [logits, *([labels] if labels else [])])
-    data = load(logits, labels=labels, probabilities=probabilities)
-    with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+    check_files(out, [f"sweep.{table_format}", "sweep.png"], [*files_in(logits), *([labels] if labels else [])])
+    rows = opened_logits(
+        logits,
+        labels=labels,
+        probabilities=probabilities,
+        groups=groups,
+        split_by=split_by,
+        memory=memory,
+        scheduler=scheduler,
+    )
+    with rows as data, ProgressBar(quiet, "Sweeping") as bar, told_warnings():
         result = run(
             data,
             temperatures=grid,
@@ -64,6 +94,8 @@ def sweep(
             random_state=seed,
             evaluation=evaluation,
             grouping=grouping,
+            metrics=parts(metrics),
+            split_by=kept_together(logits, split_by, groups, probabilities, len(data)),
             n_jobs=jobs,
             progress=bar.tell,
         )

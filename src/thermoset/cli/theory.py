@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Probabilities, Quiet, Seed, told_warnings
+from thermoset.cli.options import (
+    KINDS,
+    Memory,
+    Probabilities,
+    Quiet,
+    Scheduler,
+    Seed,
+    files_in,
+    opened_logits,
+    title_of,
+    told_warnings,
+)
 from thermoset.cli.output import check_files, name_files, png, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
@@ -30,7 +41,8 @@ _MARGIN = 8.0  # of the paper's typical row, in section 4
 
 def theory(
     logits: Annotated[
-        Path | None, typer.Argument(help="Logits: npz, npy, csv, parquet, json, safetensors or pt. None: the bound.")
+        list[Path] | None,
+        typer.Argument(help=f"Logits ({KINDS}): a file, several, a folder, or a glob in quotes. None: the bound."),
     ] = None,
     classes: Annotated[int | None, typer.Option(help="Number of classes, when there is no file.")] = None,
     alpha: Annotated[str, typer.Option(help="Miscoverage level.")] = "0.1",
@@ -45,12 +57,13 @@ def theory(
     seed: Seed = 0,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("theory-output"),
+    memory: Memory = None,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
     """Confront the theory with logits: critical temperature, how many rows it explains, where it is silent."""
     from rich.console import Console
 
-    from thermoset.io import load
     from thermoset.io.files import need
     from thermoset.paper.theory import explain, peaks_by_classes
     from thermoset.sweeping import DEFAULT_GRID, temperature_grid
@@ -58,35 +71,37 @@ def theory(
     # What can be refused is refused before the work, and nothing is written before it is done.
     need("matplotlib", "plot", "the figures")
     grid = temperature_grid(DEFAULT_GRID if temperatures is None else temperatures)
-    check_files(out, [f"{name}.png" for name in _FIGURES], [] if logits is None else [logits])
+    check_files(out, [f"{name}.png" for name in _FIGURES], files_in(logits) if logits else [])
     console = Console()
-    if logits is None:
+    if not logits:
         _bound_alone(console, classes, out)
         return
-    data = load(logits, probabilities=probabilities)
-    if classes not in (None, data.n_classes):
-        raise InputError(f"--classes {classes} does not fit {logits}, which has {data.n_classes}. Leave it out.")
-    ends = float(grid[0]), float(grid[-1])
-    if data.labels is None:
-        _unlabelled(console, data, ends, temperature, out)
-        return
-    with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
-        found = explain(
-            data,
-            alpha=alpha,
-            temperature=temperature,
-            objective=objective,
-            temperatures=grid,
-            trials=trials,
-            calibration_fraction=calibration_fraction,
-            cp_fraction=cp_fraction,
-            random_state=seed,
-            progress=bar.tell,
-        )
-        subsets = peaks_by_classes(data, temperatures=grid, alpha=alpha, repeats=3, trials=10, random_state=seed)
-    files = _drawn(_figures(data, ends, found, subsets), out)
-    _show(console, found, subsets)
-    name_files(console, files)
+    with opened_logits(logits, probabilities=probabilities, memory=memory, scheduler=scheduler) as data:
+        if classes not in (None, data.n_classes):
+            raise InputError(
+                f"--classes {classes} does not fit {title_of(logits)}, which has {data.n_classes}. Leave it out."
+            )
+        ends = float(grid[0]), float(grid[-1])
+        if data.labels is None:
+            _unlabelled(console, data, ends, temperature, out)
+            return
+        with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+            found = explain(
+                data,
+                alpha=alpha,
+                temperature=temperature,
+                objective=objective,
+                temperatures=grid,
+                trials=trials,
+                calibration_fraction=calibration_fraction,
+                cp_fraction=cp_fraction,
+                random_state=seed,
+                progress=bar.tell,
+            )
+            subsets = peaks_by_classes(data, temperatures=grid, alpha=alpha, repeats=3, trials=10, random_state=seed)
+        files = _drawn(_figures(data, ends, found, subsets), out)
+        _show(console, found, subsets)
+        name_files(console, files)
 
 
 def _drawn(figures: "Mapping[str, Figure]", out: Path) -> list[Path]:

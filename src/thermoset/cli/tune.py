@@ -6,8 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from thermoset.cli.options import Grouping, Labelled, Labels, Probabilities, Quiet, Seed, told_warnings
-from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
+from thermoset.cli.options import (
+    Grouping,
+    Groups,
+    Labelled,
+    Labels,
+    Memory,
+    Probabilities,
+    Quiet,
+    Scheduler,
+    Seed,
+    SplitBy,
+    files_in,
+    kept_together,
+    opened_logits,
+    title_of,
+    told_warnings,
+)
+from thermoset.cli.output import check_files, made_folder, name_files, png, undecided_line, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 
@@ -38,6 +54,17 @@ def tune(
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
     grouping: Grouping = None,
+    fallback: Annotated[
+        Literal["pooled", "strictest"] | None,
+        typer.Option(
+            help="With --grouping group: the threshold of groups that are new at prediction, that of all rows together "
+            "or the largest of any group; without it such rows are refused."
+        ),
+    ] = None,
+    even: Annotated[
+        Literal["class", "group"],
+        typer.Option(help="What --prefer evens out or protects: classes or groups of rows."),
+    ] = "class",
     deterministic: Annotated[bool, typer.Option("--deterministic", help="Sets without randomisation: larger.")] = False,
     no_empty: Annotated[bool, typer.Option("--no-empty", help="No empty sets: the top label is always in.")] = False,
     calibration_fraction: Annotated[
@@ -47,21 +74,30 @@ def tune(
         Literal["calibration", "paper", "full"],
         typer.Option(help="full: all rows for everything; paper: appendix C, without the exact guarantee."),
     ] = "calibration",
+    scores: Annotated[
+        bool | None,
+        typer.Option(
+            "--scores/--no-scores",
+            help="Whether predictor.json holds what p-values and other levels need; by default up to a million rows.",
+        ),
+    ] = None,
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
     labels: Labels = None,
+    groups: Groups = None,
+    split_by: SplitBy = None,
     probabilities: Probabilities = False,
+    memory: Memory = None,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
     """Choose both temperatures and the threshold, and write predictor.json and report.html."""
     from rich.console import Console
 
-    from thermoset.io import load
     from thermoset.predictor import TwoTemperaturePredictor
 
     # What can be refused is refused before the work, and nothing is written before it is done.
-    check_files(out, PREDICTOR_FILES, [logits, *([labels] if labels else [])])
-    data = load(logits, labels=labels, probabilities=probabilities)
+    check_files(out, PREDICTOR_FILES, [*files_in(logits), *([labels] if labels else [])])
     predictor = TwoTemperaturePredictor(
         method,
         alpha,
@@ -73,26 +109,43 @@ def tune(
         random_state=seed,
         selection=selection,
         calibration_fraction=calibration_fraction,
+        even=even,
+        fallback=fallback,
     )
-    with ProgressBar(quiet, "Tuning") as bar, told_warnings():
-        predictor.fit(data, progress=bar.tell)
     no_judges = selection == "full"  # every row set the threshold: a report would show nothing
-    page = {} if no_report or no_judges else page_files(predictor, data, logits.name, quiet, {})
-    files = write_predictor(predictor, out, page)
+    rows = opened_logits(
+        logits,
+        labels=labels,
+        probabilities=probabilities,
+        groups=groups,
+        split_by=split_by,
+        memory=memory,
+        scheduler=scheduler,
+    )
+    with rows as data:
+        together = kept_together(logits, split_by, groups, probabilities, len(data))
+        with ProgressBar(quiet, "Tuning") as bar, told_warnings():
+            predictor.fit(data, split_by=together, progress=bar.tell)
+        page = {}
+        if not (no_report or no_judges):
+            page = page_files(predictor, data, title_of(logits), quiet, split_by=together)
+    files = write_predictor(predictor, out, page, scores)
     console = Console(emoji=False)
-    show_predictor(console, predictor, logits.name)
+    show_predictor(console, predictor, title_of(logits))
     console.print()
     name_files(console, files)
     if no_judges and not no_report:
         console.print("For report.html, give thermoset report labelled rows that are not among these.")
 
 
-def write_predictor(predictor: "TwoTemperaturePredictor", out: Path, more: Mapping[str, bytes]) -> list[Path]:
+def write_predictor(
+    predictor: "TwoTemperaturePredictor", out: Path, more: Mapping[str, bytes], scores: bool | None = None
+) -> list[Path]:
     """Write the predictor, its figure where matplotlib is installed, and `more` files; each whole or not at all."""
     pictures = _pictures(predictor) | dict(more)
     file = out / "predictor.json"
     with made_folder(out):
-        predictor.save(file)
+        predictor.save(file, scores=scores)
     return [file, *write_files(out, pictures)]
 
 
@@ -135,6 +188,9 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
     promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
     console.print(f"  coverage {_coverage(predictor, measures.get('coverage'))}{promised}", highlight=False)
+    if (undecided := measures.get("undecided_share")) is not None:
+        open_rows = round(undecided.value * came.conformal_rows)
+        console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
     if made.members:
         console.print(f"  {_united(made.members, measures['avg_size'].value)}", highlight=False)
     console.print(_sets_table(choice, console))
@@ -157,26 +213,27 @@ def _united(members: "Sequence[Member]", size: float) -> str:
 
 def _sets_line(made: "Artifact", choice: "Choice") -> str:
     """What was chosen: a temperature, or a whole setting where other scores and levels were open as well."""
-    from thermoset.conformal.groupings import GROUPINGS
+    from thermoset.conformal.groupings import title_of
     from thermoset.tuning.alternatives import tells_setting
 
     hat = f"T-hat = {made.temperature_sets:.3f}"
+    prefer = f"prefer {choice.prefer}" + ("" if choice.even == "class" else f" for {choice.words.many}")
     if tells_setting(choice):
         among = f", chosen among {len(choice.methods)} kinds of sets" if len(choice.methods) > 1 else ""
-        return f"{choice.setting.kind}, alpha = {choice.setting.alpha}{among}, prefer {choice.prefer}: {hat}"
-    conditional = f", {GROUPINGS[made.grouping].title}" if made.grouping else ""
-    return f"{made.method.name.upper()}, alpha = {choice.alpha}{conditional}, prefer {choice.prefer}: {hat}"
+        return f"{choice.setting.kind}, alpha = {choice.setting.alpha}{among}, {prefer}: {hat}"
+    conditional = f", {title_of(made.grouping)}" if made.grouping else ""
+    return f"{made.method.name.upper()}, alpha = {choice.alpha}{conditional}, {prefer}: {hat}"
 
 
 def _sets_table(choice: "Choice", console: "Console") -> "Table":
-    """What sets will look like: first what the choice rests on, then sizes; TopCovGap where classes can carry it.
+    """What sets will look like: first what the choice rests on, then sizes; TopCovGap where rows can carry it.
 
     In a narrow terminal the last columns are left out, rather than cut.
     """
     from thermoset.metrics import METRICS
 
-    top = METRICS["top_coverage_gap"].title
-    columns: dict[str, Callable[[Outlook], str]] = {"class gap": _gap, "worst tenth": _tenth, "labels": _size}
+    top = choice.words.title(METRICS["top_coverage_gap"].title)
+    columns: dict[str, Callable[[Outlook], str]] = {choice.words.gap: _gap, "worst tenth": _tenth, "labels": _size}
     columns |= {"empty": lambda at: f"{at.empty_share:.1%}", top: lambda at: _known(at.top_gap)}
     kept = {name: cells for name, of in columns.items() if any(cells := [of(at) for at in choice.outlooks])}
     while True:
@@ -236,12 +293,13 @@ def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
 
 def _coverage(predictor: "TwoTemperaturePredictor", law: "Measure | None") -> str:
     """What is promised: by class, exactly and between which ends, at least, or about (paper, a stricter level)."""
+    made, promise = predictor.artifact_, predictor.promise
     if law is None:
-        return "by class"
-    made = predictor.artifact_
+        exact = promise.kind is None or promise.kind.exact
+        return "by class" if exact else f"at least {max(2 * promise.promised - 1, 0):.3g} (interpolated)"
     if made.provenance.selection == "paper" or made.alpha_sets != made.alpha:
         return f"about {law.value:.3f}"
-    if not predictor.promise.exact:
+    if not promise.exact:
         return f"at least {law.value:.3f}"
     return f"{law.value:.3f} on average; this predictor: {law.low:.3f} to {law.high:.3f} (95%)"
 

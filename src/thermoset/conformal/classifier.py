@@ -2,61 +2,37 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.conformal.groupings import Grouping, resolve_grouping
+from thermoset.conformal.groupings import GroupingLike
+from thermoset.conformal.learning import learned_from_some, some_named
+from thermoset.conformal.pooling import PooledScores, pooled
 from thermoset.conformal.recipes import Recipe
-from thermoset.conformal.scoring import Scoring, sets_under, sizes_under
+from thermoset.conformal.row_groups import (
+    Applied,
+    RowThresholds,
+    fitted_groups,
+    stacked,
+    too_few_rows,
+)
+from thermoset.conformal.scoring import Scoring, sets_under, sizes_under, undecided_under
 from thermoset.core.general import label_scores
-from thermoset.core.groups import group_thresholds, rank_table
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.core.scores import ScoreLike
-from thermoset.core.sources import ArrayRows
-from thermoset.core.thresholds import NULL_GROUP, ScorePairs
+from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
 from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes
+from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
 from thermoset.errors import CoverageWarning, InputError
 
-__all__ = ["ConformalClassifier", "PooledScores", "fitted_at"]
+__all__ = ["ConformalClassifier", "fitted_at"]
 
-_NAMED = 5  # classes a warning names before it says "and n more"
-
-
-@dataclass(frozen=True)
-class PooledScores:
-    """Label scores of the conformal rows, pooled by group of classes; a threshold for any alpha is one look-up.
-
-    `grouping` and `group_of_class` are None for one global threshold. The null group -1 pools the rows of all classes.
-    """
-
-    scores: ScorePairs
-    labels: NDArray[np.int64]
-    grouping: Grouping | None
-    group_of_class: NDArray[np.int64] | None
-    scoring: Scoring
-
-    def thresholds(self, alpha: Alpha) -> ScorePairs:
-        """Order statistic k = ceil((n + 1)(1 - alpha)) of each group: shape (1,), or (C,) by class."""
-        if self.group_of_class is None:
-            value, refine = self.scores.smallest(conformal_rank(len(self.labels), alpha))
-            return ScorePairs(np.array([value]), np.array([refine]))
-        ranks = rank_table(len(self.labels), [alpha])
-        q = group_thresholds(self.scores, self.labels, self.group_of_class, ranks)
-        return ScorePairs(q.value[0], q.refine[0])
-
-    def pool_sizes(self) -> NDArray[np.int64]:
-        """Number of rows behind each threshold: shape (1,), or (C,) by class."""
-        if self.group_of_class is None:
-            return np.array([len(self.labels)])
-        sizes = np.bincount(self.group_of_class[self.labels] - NULL_GROUP, minlength=len(self.group_of_class) + 1)
-        sizes[0] = len(self.labels)  # the null group pools all
-        return sizes[self.group_of_class - NULL_GROUP]
+_BY_GROUP = "grouping='group'"
 
 
 class ConformalClassifier(Estimator):
@@ -71,8 +47,8 @@ class ConformalClassifier(Estimator):
     Parameters
     ----------
     method : str, Score or function
-        The nonconformity score: "lac", "aps", "raps", "saps", "topk", "margin", an object such as `RAPS(penalty=0.1)`,
-        or a function (probs, rank, u) of your own; see `OwnScore`.
+        The nonconformity score: "lac", "aps", "raps", "saps", "topk", "margin", "pas", an object such as
+        `RAPS(penalty=0.1)`, or a function (probs, rank, u) of your own; see `OwnScore`.
     alpha : float
         Miscoverage level; sets hold the truth with probability at least 1 - alpha.
     temperature : float
@@ -82,15 +58,24 @@ class ConformalClassifier(Estimator):
     allow_empty : bool
         False keeps the top label in every set. It then scores below every other label, (-inf, -inf) as a pair, in
         `fit` as well as in prediction, so that the threshold takes account of it.
-    grouping : None, "class" or "cluster"
-        One threshold for all, one for each class, or one for each cluster of classes (Ding et al. 2023).
+    grouping : None, "class", "cluster", "group", "rc3p", "interpolated" or a Grouping
+        One threshold for all; one for each class; one for each cluster of classes (Ding et al. 2023); one for each
+        group of rows (`groups`), in each of which coverage then follows its exact law; one for each class and a last
+        rank (`RC3P`); or thresholds between the first two (`Interpolated(tau=0.5)`).
     random_state : int
         Seed of the randomisation.
+    fallback : None, "pooled" or "strictest"
+        With grouping="group", the threshold of rows whose group had no conformal row: that of all rows together, or the
+        largest of any group. Nothing is promised for such a group. None refuses its rows.
 
     Attributes
     ----------
-    threshold_ : float or ndarray of shape (C,)
+    threshold_ : float or ndarray of shape (C,) or (G,)
         The threshold(s) as the score's value, for reading. `thresholds_` is the exact form that decides.
+    group_names_ : tuple of str, or None
+        The groups that the thresholds are for, with grouping="group".
+    fallback_threshold_ : ScorePairs or None
+        The threshold of rows of other groups, if there is a fallback, in the exact form.
     calibration_ : PooledScores
         The scores it came from.
     n_features_in_, class_names_
@@ -115,8 +100,9 @@ class ConformalClassifier(Estimator):
         temperature: float = 1.0,
         randomized: bool = True,
         allow_empty: bool = True,
-        grouping: str | None = None,
+        grouping: GroupingLike | None = None,
         random_state: int = 0,
+        fallback: str | None = None,
     ) -> None:
         self.method = method
         self.alpha = alpha
@@ -125,6 +111,7 @@ class ConformalClassifier(Estimator):
         self.allow_empty = allow_empty
         self.grouping = grouping
         self.random_state = random_state
+        self.fallback = fallback
 
     @classmethod
     def of(cls, recipe: Recipe, temperature: float = 1.0) -> "ConformalClassifier":
@@ -141,47 +128,121 @@ class ConformalClassifier(Estimator):
         """How sets are made, but for their temperature: the parameters as one record, checked."""
         return Recipe.of(self)
 
-    def fit(self, logits: Any, labels: Any = None, *, u: Any = None, ids: Any = None) -> "ConformalClassifier":
+    def fit(
+        self, logits: Any, labels: Any = None, *, groups: Any = None, u: Any = None, ids: Any = None
+    ) -> "ConformalClassifier":
         """Find the threshold from labelled rows that nothing else was chosen on.
+
+        `groups`: the group of each row, as in `Logits`, which grouping="group" needs.
 
         `u` (n,) replaces the seeded randomisation by given numbers in [0, 1]. With `ids`, one whole number or text for
         each row, u comes from the seed and the id alone: a row keeps its set whatever the last bits of its logits.
         Rows with the same id have the same u.
         """
-        recipe = self.recipe
-        data = fit_data(self, logits, labels)
+        data = fit_data(self, logits, labels, groups)
         y = data.require_labels("ConformalClassifier.fit")
+        recipe, rows = learned_from_some(self.recipe, data).told(data)
+        if recipe.by_row:
+            fitted_groups(data, _BY_GROUP)
         scoring = Scoring.of(recipe, self.temperature)
         randomness = scoring.randomness(u, len(data), ids)
-        (pairs,) = label_scores(ArrayRows(data.logits), y, scoring.score, [scoring.temperature], randomness)
-        self._learn(data, pairs, recipe, scoring)
+        (pairs,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
+        self._learn(data, pairs, recipe, scoring, rows)
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
-    def predict_set(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+    def predict_set(self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
         """Sets as booleans, (n, C): entry [i, y] says whether label y is in the set of row i.
 
-        `u` and `ids`: as in `fit`.
+        `groups`, `u` and `ids`: as in `fit`.
         """
-        data = predict_data(self, logits)
-        sets: NDArray[np.bool_] = self._sets(data, self.thresholds_[None], u, ids)[0]
+        data = predict_data(self, logits, groups)
+        sets: NDArray[np.bool_] = self._sets(data, self._fitted(data), u, ids)[0]
         return sets
 
-    def predict_sets(self, logits: Any, alphas: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+    def predict_sets(
+        self, logits: Any, alphas: Any, *, groups: Any = None, u: Any = None, ids: Any = None
+    ) -> NDArray[np.bool_]:
         """Sets for several levels at once, (n_alpha, n, C), nested: a smaller alpha never drops a label."""
-        data = predict_data(self, logits)
+        data = predict_data(self, logits, groups)
         levels = list(np.atleast_1d(np.asarray(alphas, dtype=object)))
         if not levels:
             raise InputError("alphas must name at least one level; got none. Try alphas=[0.05, 0.1].")
         q = [self.calibration_.thresholds(alpha) for alpha in levels]
         for alpha, thresholds in zip(levels, q, strict=True):
             self._warn_where_infinite(thresholds, alpha)
-        return self._sets(data, ScorePairs(np.stack([p.value for p in q]), np.stack([p.refine for p in q])), u, ids)
+        return self._sets(data, self._applied(data, q, [self.calibration_.other(alpha) for alpha in levels]), u, ids)
 
-    def set_sizes(self, logits: Any, *, u: Any = None, ids: Any = None) -> NDArray[np.int64]:
-        """Number of labels in each row's set, (n,), without forming the sets where the threshold is global."""
-        data, scoring = predict_data(self, logits), self.calibration_.scoring
-        return sizes_under(data, scoring, self.thresholds_, u=u, ids=ids)
+    def predict_p(
+        self, logits: Any, *, smoothed: bool = False, groups: Any = None, u: Any = None, ids: Any = None
+    ) -> NDArray[np.float64]:
+        """p-values, (n, C): how many of the conformal rows have a label that fits no better than label y fits row i.
+
+        p = (1 + #{s_i >= s_y}) / (n + 1), with the n conformal rows of the label's class or cluster, or of the row's
+        group, where there is a threshold for each. The labels with p > alpha are exactly `predict_set` at that alpha,
+        for every alpha; the p-value of the true label is at most alpha with probability at most alpha. `smoothed=True`
+        breaks ties at random, (#{s_i > s_y} + v (1 + #{s_i = s_y})) / (n + 1) with a v in (0, 1) from the seed and the
+        row (or its id): uniform on [0, 1] for true labels, whatever ties, and made for tests rather than for sets.
+        `groups`, `u` and `ids`: as in `fit`. Of `TopLogits`, the p-values are upper bounds, and give the sets of such
+        rows.
+
+        >>> import numpy as np
+        >>> model = ConformalClassifier("lac", alpha=0.4).fit(np.log([[0.9, 0.1], [0.7, 0.3], [0.4, 0.6]]), [0, 0, 0])
+        >>> fresh = np.log([[0.8, 0.2]])  # 1 - p is 0.1, 0.3, 0.6 of the rows of fit, and here 0.2 and 0.8
+        >>> model.predict_p(fresh)
+        array([[0.75, 0.25]])
+        >>> bool(((model.predict_p(fresh) > 0.4) == model.predict_set(fresh)).all())
+        True
+        """
+        data = predict_data(self, logits, groups)
+        self._require_ranks("p-values")
+        calibration, seed = self.calibration_, self.recipe.random_state if smoothed else None
+        return calibration.p_values(data, seed, u=u, ids=ids)
+
+    def at(self, alpha: Alpha) -> "ConformalClassifier":
+        """The classifier of another level, fitted on the same rows without looking at them again.
+
+        It is what `fit` on these rows makes at that level, to the last bit; but clusters, and the last ranks of
+        grouping="rc3p", stay those of the level that was fitted.
+
+        >>> import numpy as np
+        >>> model = ConformalClassifier("lac", alpha=0.1).fit(np.log([[0.6, 0.4]] * 19), [0] * 10 + [1] * 9)
+        >>> float(round(model.threshold_, 6)), float(round(model.at(0.6).threshold_, 6))
+        (0.6, 0.4)
+        """
+        require_fitted(self)
+        self._require_ranks("other levels")
+        given = {field.name: getattr(self, field.name) for field in fields(Recipe)} | {"alpha": alpha}
+        other = type(self)(**given, temperature=self.temperature)
+        other.adopt(self.calibration_, self.n_features_in_, self.class_names_)
+        other._warn_where_infinite(other.thresholds_, alpha)
+        return other
+
+    def adopt(
+        self, calibration: PooledScores, n_classes: int, classes: tuple[str, ...] | None
+    ) -> "ConformalClassifier":
+        """Take the threshold from scores that conformal rows gave earlier, as these parameters say."""
+        self.calibration_, self._tightened = calibration, False
+        self.fallback_threshold_: ScorePairs | None = calibration.other(self.recipe.alpha)
+        self._set_thresholds(calibration.thresholds(self.recipe.alpha))
+        remember_classes(self, n_classes, classes)
+        return self
+
+    def set_sizes(self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None) -> NDArray[np.int64]:
+        """Number of labels in each row's set, (n,), without forming the sets where a threshold is for all classes."""
+        data = predict_data(self, logits, groups)
+        applied = self._fitted(data)
+        return sizes_under(data, self.calibration_.scoring, applied.table[0], u=u, ids=ids, codes=applied.codes)
+
+    def undecided(self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+        """Which rows, (n,), have labels in their set that whole rows might keep out; see `TopLogits`.
+
+        Where rows hold only their largest logits, bounds decide, and a label that they cannot decide is let in.
+        `groups`, `u` and `ids`: as in `fit`.
+        """
+        data = predict_data(self, logits, groups)
+        applied = self._fitted(data)
+        return undecided_under(data, self.calibration_.scoring, applied.table[0], u=u, ids=ids, codes=applied.codes)
 
     def tighten(self, alpha: Alpha, more: Logits) -> "ConformalClassifier":
         """Raise the threshold to that of a stricter level, from the rows of `fit` and `more` rows together.
@@ -192,32 +253,55 @@ class ConformalClassifier(Estimator):
         if self.calibration_.grouping is not None:
             raise InputError("tighten needs one threshold for all classes; this classifier has one for each group.")
         y, scoring = more.require_labels("tighten"), self.calibration_.scoring
-        (found,) = label_scores(
-            ArrayRows(more.logits), y, scoring.score, [scoring.temperature], scoring.randomness(None, len(more))
-        )
+        (found,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(None, len(more)))
         own, level = self.calibration_.scores, exact_level(alpha)
         pooled = ScorePairs(np.concatenate([own.value, found.value]), np.concatenate([own.refine, found.refine]))
         stricter = pooled.smallest(conformal_rank(len(pooled.value), level))
         loose = float(self.thresholds_.value[0]), float(self.thresholds_.refine[0])
         value, refine = max(stricter, loose)
         self._set_thresholds(ScorePairs(np.array([value]), np.array([refine])))
+        self._tightened = True
         return self
 
-    def _learn(self, data: Logits, pairs: ScorePairs, recipe: Recipe, scoring: Scoring) -> None:
-        """Find the threshold from the label scores of the rows."""
-        y = data.require_labels("ConformalClassifier.fit")
-        self.calibration_ = _calibration(pairs, y, data.n_classes, recipe, scoring)
-        self._set_thresholds(self.calibration_.thresholds(recipe.alpha))
-        remember_classes(self, data.n_classes, data.classes)
+    def _require_ranks(self, what: str) -> None:
+        """Refuse where sets are not those with a score up to an order statistic of the conformal scores."""
+        grouping = self.calibration_.grouping
+        if grouping is not None and not grouping.has_p_values:
+            raise InputError(
+                f"there are no {what} with grouping={grouping.name!r}: ranks alone do not decide its sets."
+            )
+        if self._tightened:
+            raise InputError(
+                f"this classifier has no {what}: its threshold was tightened with more rows. Fit it again."
+            )
+
+    def _learn(
+        self, data: Logits, pairs: ScorePairs, recipe: Recipe, scoring: Scoring, rows: NDArray[np.int64] | None
+    ) -> None:
+        """Find the threshold from the label scores of the rows: all, or those that nothing was learned from."""
+        self.adopt(pooled(pairs, data, recipe, scoring, rows), data.n_classes, data.classes)
 
     def _set_thresholds(self, thresholds: ScorePairs) -> None:
         """Take thresholds, in the form that decides and in the one for reading."""
         self.thresholds_: ScorePairs = thresholds
-        one = self.calibration_.grouping is None
+        one, groups = self.calibration_.grouping is None, self.calibration_.groups
+        self.group_names_ = None if groups is None else groups.names
         self.threshold_: Any = float(thresholds.value[0]) if one else thresholds.value
 
-    def _sets(self, data: Logits, thresholds: ScorePairs, u: Any, ids: Any) -> NDArray[np.bool_]:
-        return sets_under(data, self.calibration_.scoring, thresholds, u=u, ids=ids)
+    def _sets(self, data: Logits, applied: Applied, u: Any, ids: Any) -> NDArray[np.bool_]:
+        return sets_under(data, self.calibration_.scoring, applied.table, u=u, ids=ids, codes=applied.codes)
+
+    def _applied(self, data: Logits, thresholds: Sequence[ScorePairs], others: Sequence[ScorePairs | None]) -> Applied:
+        """The thresholds of some levels, with those of other groups, and which of them each row has."""
+        groups, table = self.calibration_.groups, stacked(thresholds)
+        if groups is None:
+            return Applied(table, None)
+        known = [one for one in others if one is not None]
+        return RowThresholds.of(groups.names, table, stacked(known) if known else None).applied(data, _BY_GROUP)
+
+    def _fitted(self, data: Logits) -> Applied:
+        """The same at the level that was fitted."""
+        return self._applied(data, [self.thresholds_], [self.fallback_threshold_])
 
     def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
         infinite = np.isposinf(thresholds.value)
@@ -226,43 +310,46 @@ class ConformalClassifier(Estimator):
             few = np.flatnonzero(infinite & (pools < needed))
             message = self._too_few(few, pools, alpha, needed) if few.size else self._masked()
             warnings.warn(message, CoverageWarning, stacklevel=3)
+        elif self.calibration_.grouping is not None and not self.calibration_.grouping.exact:
+            pools = self.calibration_.pool_sizes()
+            few = np.flatnonzero(pools < rows_needed(alpha))
+            if few.size:
+                warnings.warn(self._stood_in(few, pools, alpha), CoverageWarning, stacklevel=3)
 
     def _too_few(self, few: NDArray[np.int64], pools: NDArray[np.int64], alpha: Alpha, needed: int) -> str:
-        grouping = self.calibration_.grouping
+        grouping, groups = self.calibration_.grouping, self.calibration_.groups
+        if groups is not None:
+            return too_few_rows(groups.names, pools, alpha)
         if grouping is None:
             return (
                 f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {pools[0]}. "
                 f"Every set will hold all {self.n_features_in_} classes: add rows or raise alpha."
             )
-        names = self.class_names_ or range(self.n_features_in_)
-        named = ", ".join(f"{names[c]!r} ({pools[c]})" for c in few[:_NAMED])
-        more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
         return (
             f"alpha={alpha} needs at least {needed} rows of each {grouping.unit} for a finite threshold; too few for "
-            f"{len(few)} of {self.n_features_in_} classes: {named}{more}. Those labels enter every set: "
-            "add rows, raise alpha, or pool more classes (grouping='cluster' or None)."
+            f"{self._fewest(few, pools)}. Those labels enter every set: "
+            "add rows, raise alpha, or pool more classes (grouping='cluster', 'interpolated' or None)."
         )
+
+    def _stood_in(self, few: NDArray[np.int64], pools: NDArray[np.int64], alpha: Alpha) -> str:
+        return (
+            f"alpha={alpha} needs at least {rows_needed(alpha)} rows of a class for a threshold of its own; too few "
+            f"for {self._fewest(few, pools)}. The largest possible score stands for it in the mixture."
+        )
+
+    def _fewest(self, few: NDArray[np.int64], pools: NDArray[np.int64]) -> str:
+        """How many classes have too few rows, and the names of those with the fewest."""
+        rising = few[np.argsort(pools[few], kind="stable")]
+        return f"{len(few)} of {self.n_features_in_} classes: {some_named(rising, self.class_names_, pools)}"
 
     def _masked(self) -> str:
         masked = np.count_nonzero(np.isposinf(self.calibration_.scores.value))
         return (
-            f"a threshold is infinite because no finite one reaches a masked class (logit -inf), and {masked} of "
-            f"{len(self.calibration_.labels)} rows have their label on one. Its labels enter every set: unmask the "
-            "classes or drop the rows."
+            "a threshold is infinite. Some classes have no finite score, because they are masked (logit -inf) or not "
+            f"among the logits a row keeps, and {masked} of {len(self.calibration_.labels)} rows have their label on "
+            "one. Labels with this threshold enter every set: unmask the classes, keep more logits of each row, or "
+            "drop the rows."
         )
-
-
-def _calibration(
-    pairs: ScorePairs, labels: NDArray[np.int64], n_classes: int, recipe: Recipe, scoring: Scoring
-) -> PooledScores:
-    """Pool the label scores of the rows as the recipe groups the classes."""
-    grouping = resolve_grouping(recipe.grouping)
-    if grouping is None:
-        return PooledScores(pairs, labels, None, None, scoring)
-    made = grouping.divide(pairs, labels, n_classes, recipe.alpha, recipe.random_state)
-    if made.rows is not None:
-        pairs, labels = pairs[made.rows], labels[made.rows]
-    return PooledScores(pairs, labels, grouping, made.group_of_class, scoring)
 
 
 def fitted_at(
@@ -276,13 +363,16 @@ def fitted_at(
     [0.6, 0.692308]
     """
     data = fit_data(model, logits, labels)
-    y, recipe = data.require_labels("fitted_at"), model.recipe
+    y = data.require_labels("fitted_at")
+    recipe, rows = learned_from_some(model.recipe, data).told(data)
     at = [Scoring.of(recipe, t) for t in temperatures]
-    given = {field.name: getattr(model, field.name) for field in fields(recipe)}
-    copies = [type(model)(**given, temperature=one.temperature) for one in at]
+    if recipe.by_row:
+        fitted_groups(data, _BY_GROUP)
+    asked = {field.name: getattr(model, field.name) for field in fields(recipe)}
+    copies = [type(model)(**asked, temperature=one.temperature) for one in at]
     randomness = Randomness(recipe.seed)
-    found = label_scores(ArrayRows(data.logits), y, recipe.set_score, [one.temperature for one in at], randomness)
+    found = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
     for copy, pairs, scoring in zip(copies, found, at, strict=True):
-        copy._learn(data, pairs, recipe, scoring)
+        copy._learn(data, pairs, recipe, scoring, rows)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
     return copies

@@ -1,12 +1,17 @@
-"""Groupings: which classes share a threshold. A registry; a member is a class and a line.
+"""Groupings: which classes, or which rows, share a threshold. A registry; a member is a class and a line.
 
-By cluster is clustered conformal prediction (Ding et al. 2023).
+By group of rows is for sites, devices or languages: whoever the rows belong to. By cluster is clustered conformal
+prediction (Ding et al. 2023).
 
 Classes with similar score distributions are pooled, so that a threshold has rows enough where a class alone has
 not. The rows that decide the clusters set no threshold, which keeps the guarantee for each cluster.
+
+RC3P (Shi et al. 2024) keeps a label out where it ranks lower than labels of its class do; see `learning`. Interpolation
+(Ding et al. 2025) is between one threshold for all classes and one for each.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,8 +20,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.bounds import real_number
 from thermoset.core.exponentials import Ints
+from thermoset.core.groups import group_thresholds
 from thermoset.core.levels import Alpha, rows_needed
+from thermoset.core.mixing import mixed_thresholds
+from thermoset.core.score import Score
 from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
@@ -24,14 +33,21 @@ from thermoset.quoting import quoted
 __all__ = [
     "GROUPINGS",
     "NULL_GROUP",
+    "RC3P",
     "ByClass",
     "ByCluster",
+    "ByGroup",
     "ClusterPlan",
     "Division",
     "Grouping",
+    "GroupingLike",
+    "Interpolated",
     "cluster_classes",
     "cluster_plan",
     "resolve_grouping",
+    "set_aside",
+    "text_of",
+    "title_of",
 ]
 
 _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # quantiles that stand for a class's score distribution (Ding et al., section 3)
@@ -128,6 +144,14 @@ class Grouping:
         What a threshold is for, in messages; several of them, in short.
     each_class : bool
         Whether every class is a group by itself, numbered as the class is. Coverage is then promised for each class.
+    of_rows : bool
+        Whether rows are grouped instead of classes: each brings the name of its group, and nothing is to be divided.
+    exact : bool
+        Whether coverage is promised for each group, by its law.
+    limits_ranks : bool
+        Whether labels have a last rank for each class, which is learned from rows that set no threshold.
+    has_p_values : bool
+        Whether a label is in a set where its score is at most an order statistic of its group's scores, at every level.
     """
 
     name: ClassVar[str]
@@ -135,10 +159,34 @@ class Grouping:
     unit: ClassVar[str]
     units: ClassVar[str]
     each_class: ClassVar[bool]
+    of_rows: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
+    limits_ranks: ClassVar[bool] = False
+    has_p_values: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        """The grouping as `grouping=` reads it and files hold it: its name, with unusual parameters."""
+        return self.name
+
+    def read(self, text: str) -> "Grouping | None":
+        """The grouping of this kind that a text names, if it names one."""
+        return self if text == self.name else None
 
     def divide(self, scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
         """Group the classes, from the label scores of the conformal rows."""
         raise NotImplementedError
+
+    def thresholds(
+        self,
+        scores: ScorePairs,
+        labels: Ints,
+        group_of_class: Ints,
+        ranks: Ints,
+        score: Score,  # noqa: ARG002
+    ) -> ScorePairs:
+        """Thresholds by class, (alphas, C), from label scores; `ranks` is a `rank_table` of the levels."""
+        return group_thresholds(scores, labels, group_of_class, ranks)
 
 
 class ByClass(Grouping):
@@ -167,15 +215,129 @@ class ByCluster(Grouping):
     def divide(self, scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
         """Cluster the classes on a seeded part of the rows; the others set the thresholds."""
         plan = cluster_plan(np.bincount(labels, minlength=n_classes), alpha)
-        rows = np.random.default_rng(seed).permutation(len(labels))
-        n_clustering = int(plan.fraction * len(rows))
-        making, rest = rows[:n_clustering], np.sort(rows[n_clustering:])
+        making, rest = set_aside(len(labels), plan.fraction, seed)
         groups = cluster_classes(scores[making], labels[making], n_classes, plan.n_clusters, alpha, seed)
         return Division(groups, rest)
 
 
-GROUPINGS: Mapping[str, Grouping] = MappingProxyType({member.name: member for member in (ByClass(), ByCluster())})
+class ByGroup(Grouping):
+    """A threshold for each group of rows: that of its own conformal rows, for all classes alike."""
+
+    name = "group"
+    title = "by group"
+    unit = "group"
+    units = "groups"
+    each_class = False
+    of_rows = True
+
+
+class RC3P(ByClass):
+    """A threshold for each class, and a last rank for its labels (Shi et al. 2024).
+
+    Label y is in a set if its rank is at most k_y and its score at most the threshold of class y. The limits k_y come
+    from rows that set no threshold; see `learning`. For the others, a label beyond its limit scores higher than all
+    within, so that the threshold makes up for the rows that the limit loses: it is the quantile at 1 - alpha + (top-k_y
+    error), and coverage follows the exact law in each class. The published rule takes both from the same rows and adds
+    up their errors by the union bound. Where more rows than alpha allows are beyond the limit, all labels within it
+    are in, and some beyond.
+    """
+
+    name = "rc3p"
+    title = "RC3P"
+    limits_ranks = True
+
+
+def set_aside(n_rows: int, fraction: float, seed: int) -> tuple[Ints, Ints]:
+    """A seeded part of rows that set no threshold, and the others in rising order."""
+    rows = np.random.default_rng(seed).permutation(n_rows)
+    count = int(fraction * n_rows)
+    return rows[:count], np.sort(rows[count:])
+
+
+@dataclass(frozen=True)
+class Interpolated(ByClass):
+    """Thresholds tau q_class + (1 - tau) q_all, between one for all classes and one for each (Ding et al. 2025).
+
+    All conformal rows set both. Where a class has too few rows for a threshold of its own, the largest value of the
+    score stands for it (1 for LAC and APS, 1 + penalty (C - k_reg) for RAPS), so that thresholds stay finite; for a
+    score of your own, which has no known largest value, such labels enter every set.
+
+    A set misses its label only if the set under one of the two thresholds does. So the coverage of all rows is at least
+    1 - 2 alpha on average; that is all that is proven, for rows of a class nothing is.
+
+    >>> Interpolated(0.25).text, resolve_grouping("interpolated(tau=0.25)")
+    ('interpolated(tau=0.25)', Interpolated(tau=0.25))
+    >>> Interpolated(1.5)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: tau must be a number from 0 to 1; got 1.5. 0 is one threshold for all classes, ...
+    """
+
+    name = "interpolated"
+    each_class = False
+    exact = False
+    has_p_values = False
+
+    tau: float = 0.5
+
+    def __post_init__(self) -> None:
+        remedy = "0 is one threshold for all classes, 1 one for each."
+        object.__setattr__(self, "tau", real_number(self.tau, "tau", 0, 1, "a number from 0 to 1", remedy))
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """The name, with tau."""
+        return f"{self.name}, tau = {self.tau:g}"
+
+    @property
+    def text(self) -> str:
+        """The name, with tau where it is not 0.5."""
+        return self.name if self.tau == Interpolated.tau else f"{self.name}(tau={self.tau!r})"
+
+    def read(self, text: str) -> Grouping | None:
+        """That of a name, or of a name with tau in brackets."""
+        if text == self.name:
+            return self
+        found = re.fullmatch(rf"{self.name}\(tau=([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\)", text)
+        return None if found is None else Interpolated(float(found[1]))
+
+    def thresholds(
+        self, scores: ScorePairs, labels: Ints, group_of_class: Ints, ranks: Ints, score: Score
+    ) -> ScorePairs:
+        """Mixtures of the threshold of each class and that of all rows."""
+        n_classes = len(group_of_class)
+        own = group_thresholds(scores, labels, group_of_class, ranks)
+        whole = group_thresholds(scores, labels, np.zeros(n_classes, dtype=np.int64), ranks)
+        return mixed_thresholds(own, whole, self.tau, score, n_classes)
+
+
+GROUPINGS: Mapping[str, Grouping] = MappingProxyType(
+    {member.name: member for member in (ByClass(), ByCluster(), ByGroup(), RC3P(), Interpolated())}
+)
 """Every grouping by the name that `grouping=` takes."""
+
+GroupingLike = str | Grouping
+"""What `grouping=` takes beside None: a name of `GROUPINGS`, or an object such as `Interpolated(tau=0.25)`."""
+
+
+def text_of(grouping: object) -> str | None:
+    """A grouping as text, or None as it is.
+
+    >>> text_of(Interpolated(tau=0.25)), text_of("class"), text_of(None)
+    ('interpolated(tau=0.25)', 'class', None)
+    """
+    found = resolve_grouping(grouping)
+    return None if found is None else found.text
+
+
+def title_of(grouping: str) -> str:
+    """What tables and charts call sets with a grouping.
+
+    >>> title_of("class"), title_of("interpolated(tau=0.25)")
+    ('Mondrian', 'interpolated, tau = 0.25')
+    """
+    found = resolve_grouping(grouping)
+    return "" if found is None else found.title
 
 
 def resolve_grouping(grouping: object) -> Grouping | None:
@@ -184,11 +346,14 @@ def resolve_grouping(grouping: object) -> Grouping | None:
     >>> resolve_grouping("class").unit
     'class'
     """
-    if grouping is None:
-        return None
-    if not isinstance(grouping, str) or grouping not in GROUPINGS:
-        names = " or ".join(repr(name) for name in GROUPINGS)
-        raise InputError(
-            f"grouping must be None, {names}; got {quoted(grouping)}. None keeps one threshold for all classes."
-        )
-    return GROUPINGS[grouping]
+    if grouping is None or isinstance(grouping, Grouping):
+        return grouping
+    if isinstance(grouping, str):
+        for member in GROUPINGS.values():
+            if (found := member.read(grouping)) is not None:
+                return found
+    *names, last = (repr(name) for name in GROUPINGS)
+    raise InputError(
+        f"grouping must be None, {', '.join(names)} or {last}; got {quoted(grouping)}. None keeps one threshold for "
+        "all rows and classes."
+    )

@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 import msgspec
 
+from thermoset.core.rank_limits import RankLimited
 from thermoset.core.scores import SCORES, Score
 from thermoset.errors import FileFormatError, InputError
 from thermoset.quoting import quoted
@@ -18,19 +19,22 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A score: its name and what it was made with."""
 
     name: str
-    parameters: dict[str, bool | int | float]
+    parameters: dict[str, bool | int | float | tuple[float, ...] | None]
 
     @classmethod
     def of(cls, score: Score) -> "Method":
         """Describe a score; one that is not thermoset's own gets a name that no file can hold.
 
+        Rank limits are no part of it: they belong to the thresholds.
+
         >>> from thermoset.core.scores import SAPS
         >>> Method.of(SAPS(weight=0.1))
         Method(name='saps', parameters={'weight': 0.1})
         """
-        if _KINDS.get(score.name) is not type(score):
-            return cls(name=f"{_OWN}{score.name}", parameters={})
-        return cls(name=score.name, parameters=asdict(score))
+        own = score.of if isinstance(score, RankLimited) else score
+        if _KINDS.get(own.name) is not type(own):
+            return cls(name=f"{_OWN}{own.name}", parameters={})
+        return cls(name=own.name, parameters=asdict(own))
 
     def score(self) -> Score:
         """The score itself.
@@ -56,7 +60,7 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def title(self) -> str:
-        """What tables call it: its name, and the parameters that are not the usual ones.
+        """What tables call it: its name, and the numbers among its parameters that are not the usual ones.
 
         >>> from thermoset.core.scores import RAPS
         >>> Method.of(RAPS()).title, Method.of(RAPS(penalty=0.1, k_reg=2)).title
@@ -65,5 +69,6 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if self.is_own:
             return self.name.removeprefix(_OWN)
         usual = asdict(_KINDS[self.name]()) if self.name in _KINDS else {}
-        given = [f"{key}={value:g}" for key, value in self.parameters.items() if usual.get(key) != value]
+        numbers = {key: value for key, value in self.parameters.items() if isinstance(value, int | float)}
+        given = [f"{key}={value:g}" for key, value in numbers.items() if usual.get(key) != value]
         return self.name.upper() + (f"({', '.join(given)})" if given else "")

@@ -4,9 +4,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from thermoset.bounds import checked_seed
-from thermoset.conformal.groupings import resolve_grouping
+from thermoset.conformal.groupings import GroupingLike, resolve_grouping, text_of
+from thermoset.conformal.row_groups import check_fallback
 from thermoset.core.formulas import Law
 from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.rank_limits import RankLimited
 from thermoset.core.scores import NeverEmpty, Score, ScoreLike, resolve
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
@@ -29,19 +31,21 @@ class Recipe:
     alpha: Alpha = 0.1
     randomized: bool = True
     allow_empty: bool = True
-    grouping: str | None = None
+    grouping: GroupingLike | None = None
     random_state: int = 0
+    fallback: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sets, before the work; the score and the seed are kept as what they were read as."""
+        """Refuse what makes no sets, before the work; what is kept is what was read, and groupings as text."""
         exact_level(self.alpha)
-        resolve_grouping(self.grouping)
+        check_fallback(self.fallback, text_of(self.grouping))
         if self.allow_empty not in (True, False):  # "patched" is for sweeps alone
             raise InputError(f"allow_empty must be True or False; got {quoted(self.allow_empty)}.")
         read = {
             "method": resolve(self.method),
             "randomized": bool(self.randomized),
             "allow_empty": bool(self.allow_empty),
+            "grouping": text_of(self.grouping),
             "random_state": checked_seed(self.random_state),
         }
         for name, value in read.items():
@@ -61,6 +65,21 @@ class Recipe:
     def score(self) -> Score:
         """The score that `method` names."""
         return resolve(self.method)
+
+    @property
+    def needs_limits(self) -> bool:
+        """Whether labels are to have a last rank for each class, and have none yet."""
+        grouping = resolve_grouping(self.grouping)
+        return grouping is not None and grouping.limits_ranks and not isinstance(self.score, RankLimited)
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is something to learn from rows that set no threshold; see `learning`.
+
+        >>> Recipe("pas").learns, Recipe("raps", grouping="rc3p").learns, Recipe("raps").learns
+        (True, True, False)
+        """
+        return self.score.learns or self.needs_limits
 
     @property
     def set_score(self) -> Score:
@@ -87,22 +106,35 @@ class Recipe:
         return Law(self.set_score.formula, self.drawn)
 
     @property
-    def closed_form(self) -> bool:
-        """Whether u can be integrated out of what sets hold: one threshold for all classes, and a compiled score.
+    def by_row(self) -> bool:
+        """Whether each row has the threshold of its group.
 
-        >>> Recipe("aps").closed_form, Recipe("aps", grouping="class").closed_form, Recipe("margin").closed_form
+        >>> Recipe(grouping="group").by_row, Recipe(grouping="class").by_row
+        (True, False)
+        """
+        grouping = resolve_grouping(self.grouping)
+        return grouping is not None and grouping.of_rows
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether u can be integrated out of what sets hold: one threshold for all, and sets that are prefixes.
+
+        >>> Recipe("aps").closed_form, Recipe("aps", grouping="class").closed_form, Recipe("pas").closed_form
         (True, False, False)
         """
-        return self.grouping is None and self.score.compiled
+        return self.grouping is None and self.score.prefixes
 
     @property
     def exact(self) -> bool:
         """Whether coverage follows its law exactly; if not, it is at least that.
 
         Deterministic scores tie, and so do top labels that are below everything: with `allow_empty=False` the law is
-        exact only where the threshold is a score and not -inf, which depends on the accuracy.
+        exact only where the threshold is a score and not -inf, which depends on the accuracy. Interpolated thresholds
+        promise less than any law.
 
         >>> Recipe("lac").exact, Recipe("aps", randomized=False).exact, Recipe("lac", allow_empty=False).exact
         (True, False, False)
         """
-        return self.allow_empty and (self.randomized or not self.score.uses_u)
+        grouping = resolve_grouping(self.grouping)
+        by_law = grouping is None or grouping.exact
+        return by_law and self.allow_empty and (self.randomized or not self.score.uses_u)

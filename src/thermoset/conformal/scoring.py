@@ -11,17 +11,21 @@ from numpy.typing import NDArray
 
 from thermoset.bounds import checked_temperature
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.exponentials import Ints
 from thermoset.core.general import score_matrix, sets_of
 from thermoset.core.prefixes import prefix_sizes
+from thermoset.core.row_context import RowContext
+from thermoset.core.row_sets import sets_by_row
 from thermoset.core.scores import Score, ScoreLike, resolve
-from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
+from thermoset.core.top_rows import tops_of
+from thermoset.core.top_stages import wide_sizes, wide_undecided
 from thermoset.core.uniforms import CURRENT_SCHEME, Randomness, checked_ids
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
-__all__ = ["Scoring", "scores", "sets_under", "sizes_under"]
+__all__ = ["Scoring", "scores", "sets_under", "sizes_under", "undecided_under"]
 
 
 @dataclass(frozen=True)
@@ -49,26 +53,65 @@ class Scoring:
 
 
 def sets_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
+    data: Logits,
+    scoring: Scoring,
+    thresholds: ScorePairs,
+    *,
+    u: Any = None,
+    ids: Any = None,
+    codes: Ints | None = None,
 ) -> NDArray[np.bool_]:
-    """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each."""
+    """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each.
+
+    With `codes` (n,): under thresholds (n_levels, G), of which each row's code names one.
+    """
     randomness = scoring.randomness(u, len(data), ids)
-    return sets_of(ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds)
+    if codes is not None:
+        return sets_by_row(data, scoring.score, scoring.temperature, RowContext(randomness, codes), thresholds)
+    return sets_of(data, scoring.score, scoring.temperature, randomness, thresholds)
 
 
 def sizes_under(
-    data: Logits, scoring: Scoring, thresholds: ScorePairs, *, u: Any = None, ids: Any = None
+    data: Logits,
+    scoring: Scoring,
+    thresholds: ScorePairs,
+    *,
+    u: Any = None,
+    ids: Any = None,
+    codes: Ints | None = None,
 ) -> NDArray[np.int64]:
-    """Set sizes (n,) under thresholds (1,) or (C,); the sets are not formed where one threshold serves all classes."""
-    if thresholds.value.shape[0] > 1 or not scoring.score.compiled:
-        sets = sets_under(data, scoring, thresholds[None], u=u, ids=ids)[0]
+    """Set sizes (n,) under thresholds (1,) or (C,), or (G,) with codes; sets by class are formed, others are not."""
+    score, temperature, randomness = scoring.score, scoring.temperature, scoring.randomness(u, len(data), ids)
+    if (tops := tops_of(data)) is not None:
+        counted: NDArray[np.int64] = wide_sizes(tops, score, temperature, randomness, thresholds[None], codes)[0]
+        return counted
+    by_class = thresholds.value.shape[0] > 1 and codes is None
+    if by_class or not score.prefixes:
+        sets = sets_under(data, scoring, thresholds[None], u=u, ids=ids, codes=codes)[0]
         counts: NDArray[np.int64] = sets.sum(axis=1)
         return counts
-    randomness = scoring.randomness(u, len(data), ids)
-    sizes: NDArray[np.int64] = prefix_sizes(
-        ArrayRows(data.logits), scoring.score, scoring.temperature, randomness, thresholds
-    )[0]
+    sizes: NDArray[np.int64] = prefix_sizes(data, score, temperature, randomness, thresholds[None], codes)[0]
     return sizes
+
+
+def undecided_under(
+    data: Logits,
+    scoring: Scoring,
+    thresholds: ScorePairs,
+    *,
+    u: Any = None,
+    ids: Any = None,
+    codes: Ints | None = None,
+) -> NDArray[np.bool_]:
+    """Rows (n,) whose set holds labels only because rows that are not whole do not tell; none of whole rows."""
+    tops = tops_of(data)
+    if tops is None:
+        return np.zeros(len(data), dtype=np.bool_)
+    randomness = scoring.randomness(u, len(data), ids)
+    open_rows: NDArray[np.bool_] = wide_undecided(
+        tops, scoring.score, scoring.temperature, randomness, thresholds[None], codes
+    )[0]
+    return open_rows
 
 
 def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
@@ -81,9 +124,7 @@ def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any =
     """
     data = as_logits(logits)
     given = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
-    return score_matrix(
-        ArrayRows(data.logits), resolve(method), checked_temperature(temperature), Randomness(given=given)
-    ).value
+    return score_matrix(data, resolve(method), checked_temperature(temperature), Randomness(given=given)).value
 
 
 def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:

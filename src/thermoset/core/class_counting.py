@@ -4,14 +4,14 @@ Over trials a class has a range of thresholds. A label whose score is below it f
 above it in none, and only the others are compared trial by trial.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from thermoset.core.compiling import kernel, part
-from thermoset.core.counting import Counted, Levels, total_of
-from thermoset.core.exponentials import Counts, Floats, Ints
+from thermoset.core.counting import Asked, Counted, Levels, empty_tally, misses_of
+from thermoset.core.exponentials import Bools, Counts, Floats, Ints
 from thermoset.core.formulas import Cut, Formula, Formulas, fill_values, formula_at, lets_in, score_value
 from thermoset.core.masses import (
     RowMasses,
@@ -24,17 +24,17 @@ from thermoset.core.masses import (
     shares_at,
     weigh,
 )
-from thermoset.core.pool import PerThread, for_blocks
 from thermoset.core.scores import formulas
 from thermoset.core.sources import Block, Source, ascending, numbered
+from thermoset.core.stages import UNTOLD, Told, total
 from thermoset.core.tallies import Tally
-from thermoset.core.trials import Trials, drawn_block
+from thermoset.core.trials import Draws, Trials, drawn_block
 
 __all__ = ["count_class_sets"]
 
 
 class TrialBlock(NamedTuple):
-    """Ranked rows, the label at each place, rows' own labels, the groups in which their misses are counted.
+    """Ranked rows, the label at each place, rows' own labels, and where a no to each question is counted (n_rows, Q).
 
     u : in each trial; seen : 1 where a trial evaluates the row, else 0.
     """
@@ -42,7 +42,7 @@ class TrialBlock(NamedTuple):
     ranked: Floats
     order: Ints
     label: Ints
-    group: Ints
+    cell: Ints
     u: Floats
     seen: Floats
 
@@ -81,6 +81,13 @@ class ClassLine(NamedTuple):
     size: Floats
     hit: Floats
     scratch: Floats
+
+
+class Questions(NamedTuple):
+    """What is asked of every set: as in `Asked`, (Q,) each."""
+
+    least: Ints
+    own: Bools
 
 
 class RowShares(NamedTuple):
@@ -168,13 +175,21 @@ def _fill_hits(at: RowShares, formula: Formula, position: int, label: int, line:
 
 
 @part
-def _tally_line(line: ClassLine, size: Floats, empty: Floats, missed: Counts) -> None:
-    """Count one row."""
+def _tally_line(line: ClassLine, size: Floats, empty: Floats) -> None:
+    """Count the sizes of one row's sets."""
     for t in range(line.size.shape[0]):
         size[t] += line.seen[t] * line.size[t]
         empty[t] += line.seen[t] * (1.0 if line.size[t] == 0.0 else 0.0)
-    for t in range(line.size.shape[0]):
-        missed[t] += np.int32(line.seen[t] * (1.0 - line.hit[t]))
+
+
+@part
+def _tally_noes(line: ClassLine, questions: Questions, cells: Ints, missed: Counts) -> None:
+    """Count the answers of one row's sets that are no."""
+    for q in range(cells.shape[0]):
+        least, own, noes = questions.least[q], questions.own[q], missed[cells[q]]
+        for t in range(line.size.shape[0]):
+            enough = 1.0 if line.size[t] >= least else 0.0
+            noes[t] += np.int32(line.seen[t] * (1.0 - enough * (line.hit[t] if own else 1.0)))
 
 
 @part
@@ -187,7 +202,9 @@ def _place_of(order: Ints, label: int) -> int:
 
 
 @kernel
-def _count_block(block: TrialBlock, temperatures: Floats, scores: Formulas, cuts: ClassCuts, tally: Tally) -> None:
+def _count_block(
+    block: TrialBlock, temperatures: Floats, scores: Formulas, cuts: ClassCuts, questions: Questions, tally: Tally
+) -> None:
     """Add what the sets of these rows hold, for each score, temperature, level and trial.
 
     Temperatures come first: the thresholds of one stay in the cache for all rows.
@@ -215,8 +232,8 @@ def _count_block(block: TrialBlock, temperatures: Floats, scores: Formulas, cuts
                         size[t] = infinite[t]
                     _fill_line(at, formula, block.order[i], line)
                     _fill_hits(at, formula, position, label, line)
-                    counts = tally.size[m, j, a], tally.empty[m, j, a], tally.missed[m, j, a, block.group[i]]
-                    _tally_line(line, *counts)
+                    _tally_line(line, tally.size[m, j, a], tally.empty[m, j, a])
+                    _tally_noes(line, questions, block.cell[i], tally.missed[m, j, a])
 
 
 def count_class_sets(
@@ -225,34 +242,49 @@ def count_class_sets(
     levels: Levels,
     trials: Trials,
     *,
-    groups: Ints | None = None,
-    n_jobs: int | None = None,
-    progress: Callable[[], None] | None = None,
+    asked: Asked | None = None,
+    told: Told = UNTOLD,
 ) -> Counted:
     """What the sets of the evaluation rows of every trial hold, under thresholds (scores, T, alphas, C, trials).
 
-    `groups` (n,) says where each row's miss is counted, as the columns of `Trials.counts` number them: in its class if
-    left out.
+    If nothing is `asked`, misses are counted by class.
     """
     unbounded = np.isposinf(levels.cuts.value)
     value, bounded = (np.where(unbounded, instead, levels.cuts.value) for instead in (np.nan, -np.inf))
     most = bounded.max(axis=4)
     infinite = np.count_nonzero(unbounded, axis=3).astype(np.float64)
     cuts = ClassCuts(value, levels.cuts.refine, infinite, bounded.min(axis=4), most, most.max(axis=3))
-    given, own = formulas(levels.scores), numbered(labels)
-    group = own if groups is None else numbered(groups)
-    shape = infinite.shape
+    own = numbered(labels)
+    given = misses_of(own, source.n_classes) if asked is None else asked
+    of_rows, questions = (own, given.cell, trials.evaluation), Questions(given.least, given.own)
+    at = formulas(levels.scores), levels.temperatures, cuts
+    stage = _CountSets(0, *of_rows, *at, questions, trials.draws, given.n_cells)
+    return Counted(*total(source, stage, told))
 
-    def tally() -> Tally:
-        missed = np.zeros((*shape[:3], trials.counts.shape[1], shape[3]), dtype=np.int32)
-        return Tally(np.zeros(shape), np.zeros(shape), missed)
 
-    tallies = PerThread(tally)
+@dataclass(frozen=True, eq=False)
+class _CountSets:
+    """The stage: the tally of what sets hold."""
 
-    def work(block: Block, place: slice) -> None:
-        u, seen = drawn_block(trials.draws, place), trials.evaluation[place].astype(np.float64)
-        some = TrialBlock(*ascending(block), own[place], group[place], u, seen)
-        _count_block(some, levels.temperatures, given, cuts, tallies.mine())
+    first: int
+    labels: Ints
+    cells: Ints
+    evaluation: Bools
+    formulas: Formulas
+    temperatures: Floats
+    cuts: ClassCuts
+    questions: Questions
+    draws: Draws
+    n_cells: int
 
-    for_blocks(source, work, n_jobs=n_jobs, progress=progress)
-    return total_of(tallies.all())
+    def rows(self, place: slice) -> "_CountSets":
+        of_rows = {name: getattr(self, name)[place] for name in ("labels", "cells", "evaluation")}
+        return replace(self, first=self.first + place.start, **of_rows)
+
+    def zero(self) -> Tally:
+        return empty_tally(self.cuts.infinite.shape, self.n_cells)
+
+    def add(self, block: Block, sums: Tally) -> None:
+        u = drawn_block(self.draws, slice(self.first, self.first + len(block)))
+        some = TrialBlock(*ascending(block), self.labels, self.cells, u, self.evaluation.astype(np.float64))
+        _count_block(some, self.temperatures, self.formulas, self.cuts, self.questions, sums)

@@ -1,34 +1,46 @@
-"""Sets with thresholds by class (Mondrian, clustered): not prefixes of the ranking, so every label is asked.
+"""Sets with thresholds by class (Mondrian, clustered), or by scores that treat classes differently (`ClassTerms`).
 
-A score never falls as the rank grows. So beyond the first rank whose score exceeds the largest finite threshold only
+They are not prefixes of the ranking, so every label is asked. But for what it does for each class, a score never falls
+as the rank grows. So beyond the first rank whose score exceeds the largest finite threshold only
 labels with an infinite one are inside, and few labels need more than a comparison of logits.
 """
 
+import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import kernel, leaf_kernel, part
-from thermoset.core.exponentials import Bools, Floats
-from thermoset.core.formulas import Cut, Formula, label_refine, label_value, lets_in, score_value
+from thermoset.core.compiling import leaf_kernel, part
+from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.formulas import (
+    BEYOND,
+    CODE_PAS,
+    ClassTerms,
+    Cut,
+    Formula,
+    label_refine,
+    label_value,
+    score_refine,
+    score_value,
+)
 from thermoset.core.masses import (
     RowMasses,
     Shares,
     WeightedRow,
     fill_masses,
+    log_weight,
     masses_at,
     rank_gaps,
-    row_masses,
     shares_at,
     weigh,
 )
-from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score
-from thermoset.core.sources import Block, Source, ranked, widened
+from thermoset.core.sources import Block, ranked, widened
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.uniforms import FillSets, Randomness
 
-__all__ = ["class_filler", "score_matrix"]
+__all__ = ["class_filler", "compiled_scores"]
 
 
 class UnrankedBlock(NamedTuple):
@@ -40,11 +52,16 @@ class UnrankedBlock(NamedTuple):
 
 
 class CutsByClass(NamedTuple):
-    """Thresholds by class, (n_levels, C), and the largest finite one of each level."""
+    """Thresholds by class, (n_levels, C), the largest value that each level lets in, and the fields of `ClassTerms`.
+
+    The largest value is that of the score before it treats classes differently, over classes with finite thresholds.
+    """
 
     value: Floats
     refine: Floats
     largest: Floats
+    offset: Floats
+    limit: Ints
 
 
 @part
@@ -67,11 +84,13 @@ def _position(ranked: Floats, row: Floats, label: int) -> int:
 
 
 @part
-def _linear_shares(row: WeightedRow, masses: RowMasses, position: int) -> Shares:
-    """Shares without their logs, which cost most."""
-    total = 1.0 + masses.below[masses.below.shape[0] - 1]
+def _linear_shares(row: WeightedRow, masses: RowMasses, position: int, code: int) -> Shares:
+    """Shares without their logs, which cost most, but for the one that PAS needs, as in `shares_at`."""
+    rest = masses.below[masses.below.shape[0] - 1]
+    total = 1.0 + rest
     low, tail = masses.above[position] / total, masses.below[position] / total
-    return Shares(low, row.weight[position] / total, tail, 1.0 / total, 0.0, 0.0, 0.0)
+    log_own = log_weight(row, position) - math.log1p(rest) if code == CODE_PAS else 0.0
+    return Shares(low, row.weight[position] / total, tail, 1.0 / total, log_own, 0.0, 0.0)
 
 
 @part
@@ -81,7 +100,7 @@ def _reach(row: WeightedRow, masses: RowMasses, formula: Formula, u: float, larg
     inside, outside, step = 0, n_classes - row.masked + 1, 1
     while outside - inside > 1:
         rank = min(inside + step, outside - 1) if step > 0 else (inside + outside) // 2
-        if score_value(formula, rank, _linear_shares(row, masses, n_classes - rank), u) <= largest:
+        if score_value(formula, rank, _linear_shares(row, masses, n_classes - rank, formula.code), u) <= largest:
             inside, step = rank, 2 * step
         else:
             outside, step = rank, 0
@@ -109,35 +128,56 @@ def _fill_sets(
                 if given[label] >= last and not inside[label]:
                     p = _position(rising, given, label)
                     cut = Cut(cuts.value[t, label], cuts.refine[t, label])
-                    inside[label] = _enters(row, masses, formula, p, u, cut)
+                    of_class = ClassTerm(cuts.offset[label], cuts.limit[label])
+                    inside[label] = _enters(row, masses, formula, p, u, cut, of_class)
+
+
+class ClassTerm(NamedTuple):
+    """One class of `ClassTerms`."""
+
+    offset: float
+    limit: int
 
 
 @part
-def _enters(row: WeightedRow, masses: RowMasses, formula: Formula, position: int, u: float, cut: Cut) -> bool:
+def _enters(
+    row: WeightedRow, masses: RowMasses, formula: Formula, position: int, u: float, cut: Cut, term: ClassTerm
+) -> bool:
     """Whether the label at a position is inside; values nearly always decide, without logarithms."""
     rank = row.weight.shape[0] - position
     if position < row.masked:
         return cut.value == np.inf
-    value = score_value(formula, rank, _linear_shares(row, masses, position), u)
+    value = score_value(formula, rank, _linear_shares(row, masses, position, formula.code), u) + term.offset
+    if rank > term.limit:
+        return cut.value > BEYOND or (cut.value == BEYOND and value <= cut.refine)
     if value == cut.value:
-        return lets_in(cut, formula, rank, shares_at(row, position, masses_at(masses, position)), u)
+        return score_refine(formula, rank, shares_at(row, position, masses_at(masses, position)), u) <= cut.refine
     return value < cut.value
 
 
-def _largest_finite(values: Floats) -> Floats:
-    """The largest finite threshold of each level (the first axis); -inf where there is none."""
-    finite = np.where(np.isfinite(values), values, -np.inf)
-    largest: Floats = finite.reshape(len(values), -1).max(axis=1)
-    return largest
+def _largest_values(values: Floats, offset: Floats) -> Floats:
+    """The largest value, without its offset, that a finite threshold of each level lets in; -inf where there is none.
+
+    Four units in the last place are more than what two roundings move.
+    """
+    with np.errstate(invalid="ignore"):
+        bound = values - offset + 4 * np.spacing(np.abs(values) + np.abs(offset))
+    return np.asarray(np.where(np.isfinite(values), bound, -np.inf).max(axis=1))
 
 
 def class_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
-    """What makes sets under thresholds (n_thresholds, C), one for each class."""
-    formula, cuts = score.formula, CutsByClass(*thresholds.cuts, _largest_finite(thresholds.value))
+    """What makes sets under thresholds (n_thresholds, C), one for each class, or (n_thresholds, 1), one for all."""
+    formula = score.formula
 
-    def fill(block: Block, place: slice, randomness: Randomness, out: Bools) -> None:
-        rows = ranked(block)
-        given = UnrankedBlock(widened(block), rows, randomness.block(rows, place))
+    @lru_cache(maxsize=1)
+    def cuts_of(n_classes: int) -> CutsByClass:
+        terms, shape = score.terms(n_classes), (len(thresholds.value), n_classes)
+        each = ScorePairs(np.broadcast_to(thresholds.value, shape), np.broadcast_to(thresholds.refine, shape))
+        return CutsByClass(*each.cuts, _largest_values(each.value, terms.offset), *terms)
+
+    def fill(block: Block, randomness: Randomness, out: Bools) -> None:
+        rows, cuts = ranked(block), cuts_of(block.shape[1])
+        given = UnrankedBlock(widened(block), rows, randomness.block(rows))
         sets = np.empty(out.shape, dtype=np.bool_)  # contiguous: one type to compile for
         _fill_sets(given, temperature, formula, cuts, np.empty((4, rows.shape[1])), sets)
         out[:] = sets
@@ -145,11 +185,13 @@ def class_filler(score: Score, temperature: float, thresholds: ScorePairs) -> Fi
     return fill
 
 
-@kernel
-def _fill_matrix(block: UnrankedBlock, temperature: float, formula: Formula, out: Cuts) -> None:
-    """Scores of every label."""
+@leaf_kernel
+def _fill_matrix(
+    block: UnrankedBlock, temperature: float, formula: Formula, terms: ClassTerms, scratch: Floats, out: Cuts
+) -> None:
+    """Scores of every label; scratch (4, C)."""
     n_classes = block.ranked.shape[1]
-    gaps, weight, masses = np.empty(n_classes), np.empty(n_classes), row_masses(n_classes)
+    gaps, weight, masses = scratch[0], scratch[1], RowMasses(scratch[2], scratch[3])
     for i in range(block.ranked.shape[0]):
         row = WeightedRow(gaps, rank_gaps(block.ranked[i], gaps), 1.0 / temperature, weight)
         weigh(gaps, temperature, weight)
@@ -157,18 +199,19 @@ def _fill_matrix(block: UnrankedBlock, temperature: float, formula: Formula, out
         for label in range(n_classes):
             p = _position(block.ranked[i], block.rows[i], label)
             shares = shares_at(row, p, masses_at(masses, p))
-            out.value[i, label] = label_value(formula, n_classes - p, shares, block.u[i])
+            value = label_value(formula, n_classes - p, shares, block.u[i]) + terms.offset[label]
+            if n_classes - p > terms.limit[label] and value < np.inf:
+                out.value[i, label], out.refine[i, label] = BEYOND, value
+                continue
+            out.value[i, label] = value
             out.refine[i, label] = label_refine(formula, n_classes - p, shares, block.u[i])
 
 
-def score_matrix(source: Source, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
-    """Score of every label of every row, (n_rows, C), in label order."""
-    pairs = ScorePairs(np.empty((source.n_rows, source.n_classes)), np.empty((source.n_rows, source.n_classes)))
-
-    def work(block: Block, place: slice) -> None:
-        rows = ranked(block)
-        given = UnrankedBlock(widened(block), rows, randomness.block(rows, place))
-        _fill_matrix(given, temperature, score.formula, Cuts(pairs.value[place], pairs.refine[place]))
-
-    for_blocks(source, work)
-    return pairs
+def compiled_scores(block: Block, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
+    """Score of every label of a block of rows, (n, C), in label order; the randomness must be that of these rows."""
+    rows = ranked(block)
+    pairs = Cuts(np.empty(rows.shape), np.empty(rows.shape))
+    given = UnrankedBlock(widened(block), rows, randomness.block(rows))
+    n_classes = rows.shape[1]
+    _fill_matrix(given, temperature, score.formula, score.terms(n_classes), np.empty((4, n_classes)), pairs)
+    return ScorePairs(*pairs)

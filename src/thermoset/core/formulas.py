@@ -25,12 +25,15 @@ from thermoset.core.exponentials import Bools, Floats, Ints, log_add
 from thermoset.core.masses import Shares
 
 __all__ = [
+    "BEYOND",
     "CODES",
     "CODE_APS",
     "CODE_LAC",
+    "CODE_PAS",
     "CODE_RAPS",
     "CODE_SAPS",
     "CODE_TOPK",
+    "ClassTerms",
     "Cut",
     "Formula",
     "Formulas",
@@ -45,8 +48,8 @@ __all__ = [
     "score_value",
 ]
 
-CODES = range(5)
-CODE_LAC, CODE_APS, CODE_RAPS, CODE_SAPS, CODE_TOPK = CODES
+CODES = range(6)
+CODE_LAC, CODE_APS, CODE_RAPS, CODE_SAPS, CODE_TOPK, CODE_PAS = CODES
 
 
 @part
@@ -90,6 +93,21 @@ class Formula(NamedTuple):
     keep_top: bool
 
 
+BEYOND = 1e300
+"""The value of labels beyond their rank limit: above all others, and below that of masked classes."""
+
+
+class ClassTerms(NamedTuple):
+    """What a score does for each class, (C,), whatever the row.
+
+    `offset` is added to the value of its label. Beyond the rank `limit` the label's pair is (`BEYOND`, value): it comes
+    after every label within its limit, and the value orders those beyond.
+    """
+
+    offset: Floats
+    limit: Ints
+
+
 class Law(NamedTuple):
     """A score, and whether u is drawn for it or is 1."""
 
@@ -126,10 +144,12 @@ def _is_lowest(formula: Formula, rank: int) -> bool:
 
 
 @part
-def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
-    """Value of the score of the label at `rank`; its logs are not looked at."""
+def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:  # noqa: PLR0911 - one a formula
+    """Value of the score of the label at `rank`. Of the logs only `log_own` is looked at, and only by PAS."""
     if _is_lowest(formula, rank):
         return -np.inf
+    if formula.code == CODE_PAS:
+        return -shares.log_own
     if formula.code == CODE_LAC:
         return _lac(shares.low, shares.own, shares.tail)
     if formula.code == CODE_SAPS:
@@ -166,7 +186,10 @@ def score_refine(formula: Formula, rank: int, shares: Shares, u: float) -> float
     """What orders labels of equal value: rises with the score, and resolves shares that underflow."""
     if _is_lowest(formula, rank):
         return -np.inf
-    if formula.code == CODE_LAC:  # log-odds of the others' mass: values near 0 saturate too, where the others underflow
+    if formula.code in (
+        CODE_LAC,
+        CODE_PAS,
+    ):  # log-odds of the others' mass: values near 0 saturate too, where the others underflow
         return (math.log1p(-shares.own) if shares.own <= 0.5 else shares.log_tail) - shares.log_own
     if formula.code in (CODE_SAPS, CODE_TOPK):  # the same in all of a row: it tells rows apart that have the same u
         return -shares.log_rest

@@ -6,70 +6,103 @@ costs a sort, a softmax and the score itself for each temperature and each u, wh
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from thermoset.core import class_sets as by_class
 from thermoset.core import label_shares
 from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.memory import row_array
 from thermoset.core.plain import SortedRows, sorted_rows
 from thermoset.core.pool import for_blocks
 from thermoset.core.prefixes import prefix_filler
 from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ascending
+from thermoset.core.stages import fill_rows
 from thermoset.core.thresholds import ScorePairs
+from thermoset.core.top_rows import tops_of
+from thermoset.core.top_stages import upper_label_scores, wide_sets
 from thermoset.core.uniforms import FillSets, Randomness
 from thermoset.errors import InputError
 
-__all__ = ["filler", "label_scores", "plain_pairs", "score_matrix", "sets_of"]
+__all__ = ["block_scores", "filler", "label_scores", "plain_pairs", "score_matrix", "sets_of"]
 
 
 def label_scores(
     source: Source, own: Ints, score: Score, temperatures: Sequence[float], randomness: Randomness
 ) -> list[ScorePairs]:
-    """Score of each row's own label at every temperature; rows are sorted once for all of them."""
+    """Score of each row's own label at every temperature; rows are sorted once for all of them.
+
+    Of rows that are not whole: the upper end of the score.
+    """
+    if (tops := tops_of(source)) is not None:
+        return upper_label_scores(tops, own, score, temperatures, randomness)
     if score.compiled:
         return label_shares.label_scores(source, own, score, temperatures, randomness)
-    found = [ScorePairs(np.empty(source.n_rows), np.empty(source.n_rows)) for _ in temperatures]
+    found = row_array((2, len(temperatures), source.n_rows))
+    fill_rows(source, _PlainLabels(own, score, tuple(temperatures), randomness), [found])
+    return [ScorePairs(value, refine) for value, refine in zip(*found, strict=True)]
 
-    def work(block: Block, place: slice) -> None:
+
+@dataclass(frozen=True, eq=False)
+class _PlainLabels:
+    """The stage: plain scores of labels as pairs, (2, T, n)."""
+
+    labels: Ints
+    score: Score
+    temperatures: tuple[float, ...]
+    randomness: Randomness
+
+    def rows(self, place: slice) -> "_PlainLabels":
+        return replace(self, labels=self.labels[place], randomness=self.randomness.rows(place))
+
+    def __call__(self, block: Block) -> tuple[Floats]:
         rising, order = ascending(block)
-        u = randomness.block(rising, place)
-        row, position = np.arange(len(block)), (order[:, ::-1] == own[place, None]).argmax(axis=1)
-        for temperature, out in zip(temperatures, found, strict=True):
-            pairs = plain_pairs(score, sorted_rows(rising, temperature, u))
-            out.value[place], out.refine[place] = pairs.value[row, position], pairs.refine[row, position]
-
-    for_blocks(source, work)
-    return found
+        u, found = self.randomness.block(rising), np.empty((2, len(self.temperatures), len(block)))
+        row, position = np.arange(len(block)), (order[:, ::-1] == self.labels[:, None]).argmax(axis=1)
+        for j, temperature in enumerate(self.temperatures):
+            pairs = _pairs_by_rank(self.score, sorted_rows(rising, temperature, u), order[:, ::-1])
+            found[0, j], found[1, j] = pairs.value[row, position], pairs.refine[row, position]
+        return (found,)
 
 
 def score_matrix(source: Source, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
     """Score of every label of every row, (n_rows, C), in label order."""
-    if score.compiled:
-        return by_class.score_matrix(source, score, temperature, randomness)
     found = ScorePairs(np.empty((source.n_rows, source.n_classes)), np.empty((source.n_rows, source.n_classes)))
 
     def work(block: Block, place: slice) -> None:
-        pairs = _in_label_order(block, place, score, temperature, randomness)
+        pairs = block_scores(block, score, temperature, randomness.rows(place))
         found.value[place], found.refine[place] = pairs.value, pairs.refine
 
     for_blocks(source, work)
     return found
 
 
+def block_scores(block: Block, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
+    """Score of every label of a block of rows, (n, C), in label order; the randomness must be that of these rows."""
+    if score.compiled:
+        return by_class.compiled_scores(block, score, temperature, randomness)
+    rising, order = ascending(block)
+    pairs = _pairs_by_rank(score, sorted_rows(rising, temperature, randomness.block(rising)), order[:, ::-1])
+    out = ScorePairs(np.empty(block.shape), np.empty(block.shape))
+    np.put_along_axis(out.value, order[:, ::-1], pairs.value, axis=1)
+    np.put_along_axis(out.refine, order[:, ::-1], pairs.refine, axis=1)
+    return out
+
+
 def filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
     """What makes sets under thresholds (n_thresholds, 1), for all classes, or (n_thresholds, C), for each."""
     if not score.compiled:
         return _plain_filler(score, temperature, thresholds)
-    if thresholds.value.shape[1] == 1:
+    if thresholds.value.shape[1] == 1 and score.by_rank:
         return prefix_filler(score, temperature, ScorePairs(thresholds.value[:, 0], thresholds.refine[:, 0]))
     return by_class.class_filler(score, temperature, thresholds)
 
 
 def _plain_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
-    def fill(block: Block, place: slice, randomness: Randomness, out: Bools) -> None:
-        pairs = _in_label_order(block, place, score, temperature, randomness)
+    def fill(block: Block, randomness: Randomness, out: Bools) -> None:
+        pairs = block_scores(block, score, temperature, randomness)
         for sets, value, refine in zip(out, thresholds.value, thresholds.refine, strict=True):
             tied = (pairs.value == value) & (pairs.refine <= refine)
             sets[:] = (pairs.value < value) | tied
@@ -79,19 +112,22 @@ def _plain_filler(score: Score, temperature: float, thresholds: ScorePairs) -> F
 
 def sets_of(source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs) -> Bools:
     """Sets of all rows, (n_thresholds, n_rows, C), under thresholds as `filler` takes them."""
+    if (tops := tops_of(source)) is not None:
+        return wide_sets(tops, score, temperature, randomness, thresholds)
     fill = filler(score, temperature, thresholds)
     sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
-    for_blocks(source, lambda block, place: fill(block, place, randomness, sets[:, place]))
+    for_blocks(source, lambda block, place: fill(block, randomness.rows(place), sets[:, place]))
     return sets
 
 
-def _in_label_order(block: Block, place: slice, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
-    rising, order = ascending(block)
-    pairs = plain_pairs(score, sorted_rows(rising, temperature, randomness.block(rising, place)))
-    out = ScorePairs(np.empty(block.shape), np.empty(block.shape))
-    np.put_along_axis(out.value, order[:, ::-1], pairs.value, axis=1)
-    np.put_along_axis(out.refine, order[:, ::-1], pairs.refine, axis=1)
-    return out
+def _pairs_by_rank(score: Score, rows: SortedRows, labels: Ints) -> ScorePairs:
+    """Scores of sorted rows with what they do for each class; `labels` (n, C) are in the order of ranks."""
+    pairs = plain_pairs(score, rows)
+    if not score.by_rank:
+        terms = score.terms(labels.shape[1])
+        pairs.value[:] += terms.offset[labels]
+        label_shares.put_beyond(pairs.value, pairs.refine, rows.rank > terms.limit[labels])
+    return pairs
 
 
 def plain_pairs(score: Score, rows: SortedRows) -> ScorePairs:

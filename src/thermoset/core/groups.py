@@ -124,12 +124,15 @@ class ClassThresholds:
     """Thresholds of every class in every trial: rows are put in order of their classes once for all temperatures."""
 
     def __init__(self, trials: Trials, labels: Ints, alphas: Sequence[Alpha]) -> None:
-        rows = trials.conformal.astype(np.int64)
-        order = np.argsort(labels[rows], axis=1, kind="stable")
-        counts = [np.bincount(labels[of_trial], minlength=trials.counts.shape[1]) for of_trial in rows]
-        edges = np.cumsum([np.concatenate([[0], of_trial]) for of_trial in counts], axis=1)
-        self._groups = TrialGroups(np.take_along_axis(rows, order, axis=1), edges)
-        self._draws, self._ranks = trials.draws, rank_table(rows.shape[1], alphas)
+        most, n_classes = trials.most_conformal, trials.counts.shape[1]
+        rows = np.zeros((trials.count, most), dtype=np.int64)  # beyond the last edge stands any row, and counts nowhere
+        edges = np.zeros((trials.count, n_classes + 1), dtype=np.int64)
+        for t, of_trial in enumerate(trials.conformal):
+            own = labels[of_trial]
+            rows[t, : len(of_trial)] = of_trial[np.argsort(own, kind="stable")]
+            edges[t, 1:] = np.cumsum(np.bincount(own, minlength=n_classes))
+        self._groups = TrialGroups(rows, edges)
+        self._draws, self._ranks = trials.draws, rank_table(most, alphas)
 
     def fill(self, score: Score, labels: LabelShares, out: Cuts) -> None:
         """Those of one score at one temperature: out (alphas, C, trials)."""

@@ -5,7 +5,7 @@ label is in the set. Averages of such shares are what sets show on average over 
 A score without u (LAC, or randomized=False) is an interval of no width: shares are 0 or 1.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +25,9 @@ from thermoset.core.masses import (
     shares_at,
     weigh,
 )
-from thermoset.core.pool import PerThread, for_blocks
-from thermoset.core.sources import Block, RankedRows
+from thermoset.core.memory import row_array
+from thermoset.core.sources import Block, RankedRows, Ranking
+from thermoset.core.stages import UNTOLD, Told, fill_rows, total
 from thermoset.core.tallies import exact_size
 from thermoset.core.thresholds import Cuts
 from thermoset.core.trials import Trials
@@ -299,26 +300,39 @@ def _fill_sizes(rows: WalkedRows, law: Law, cuts: Cuts, out: Floats) -> None:
                 out[j, k, i] = mine[k]
 
 
+@dataclass(frozen=True, eq=False)
+class _ExpectSizes:
+    """The stage: sizes averaged over u, (T, K, n); `top` are the shares of the rows' top classes, (T, n)."""
+
+    ranking: Ranking
+    first: int
+    top: Floats
+    temperatures: Floats
+    law: Law
+    cuts: Cuts
+
+    def rows(self, place: slice) -> "_ExpectSizes":
+        return replace(self, first=self.first + place.start, top=self.top[:, place])
+
+    def __call__(self, block: Block) -> tuple[Floats]:
+        out = np.empty((*self.cuts.value.shape, len(block)))
+        walked = WalkedRows(self.ranking.of(self.first, block), self.temperatures, np.ascontiguousarray(self.top))
+        _fill_sizes(walked, self.law, self.cuts, out)
+        return (out,)
+
+
 def expected_sizes(
     rows: RankedRows,
     shares: SharesByTemperature,
     temperatures: Floats,
     law: Law,
     cuts: Cuts,
-    consume: Callable[[Floats, slice], None],
-    *,
-    n_jobs: int | None = None,
-    progress: Callable[[], None] | None = None,
-) -> None:
-    """Sizes averaged over u under thresholds (T, K), handed to `consume` block by block as (T, K, n_rows)."""
-
-    def work(block: Block, place: slice) -> None:
-        out = np.empty((*cuts.value.shape, place.stop - place.start))
-        walked = WalkedRows(rows.rank(place, block), temperatures, shares.top_of(place))
-        _fill_sizes(walked, law, cuts, out)
-        consume(out, place)
-
-    for_blocks(rows.source, work, n_jobs=n_jobs, progress=progress)
+    told: Told = UNTOLD,
+) -> Floats:
+    """Sizes of all rows averaged over u under thresholds (T, K): (T, K, n_rows)."""
+    sizes = row_array((*cuts.value.shape, rows.source.n_rows))
+    fill_rows(rows.source, _ExpectSizes(rows.ranking, 0, shares.all.top, temperatures, law, cuts), [sizes], told)
+    return sizes
 
 
 @leaf_kernel
@@ -342,6 +356,34 @@ def expected_misses(law: Law, shares: LabelShares, labels: Ints, trials: Trials,
     return out / FIXED_POINT
 
 
+class Totals(NamedTuple):
+    """Expected labels in all sets, and expected empty sets, in fixed point: (T, K) each, where K is alphas x trials."""
+
+    size: Ints
+    empty: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class _TotalSizes:
+    """The stage: totals of expected sizes over the evaluation rows (n, trials) of every trial."""
+
+    sizes: _ExpectSizes
+    evaluation: Bools
+
+    def rows(self, place: slice) -> "_TotalSizes":
+        return _TotalSizes(self.sizes.rows(place), self.evaluation[place])
+
+    def zero(self) -> Totals:
+        return Totals(*np.zeros((2, *self.sizes.cuts.value.shape), dtype=np.int64))
+
+    def add(self, block: Block, sums: Totals) -> None:
+        (found,) = self.sizes(block)
+        seen = np.tile(self.evaluation.T, (found.shape[1] // self.evaluation.shape[1], 1))
+        for total_of, mean in zip(sums, (found, np.maximum(1.0 - found, 0.0)), strict=True):
+            fixed = (mean * FIXED_POINT + 0.5).astype(np.int64)
+            np.add(total_of, np.where(seen, fixed, 0).sum(axis=-1), out=total_of)
+
+
 def expected_totals(
     rows: RankedRows,
     shares: SharesByTemperature,
@@ -349,20 +391,12 @@ def expected_totals(
     law: Law,
     cuts: Cuts,
     trials: Trials,
-    *,
-    n_jobs: int | None = None,
+    told: Told = UNTOLD,
 ) -> tuple[Floats, Floats]:
     """Expected labels in all sets, and expected empty sets, of the evaluation rows: (T, alphas, trials) each."""
     shape = cuts.value.shape
     flat = Cuts(*(part.reshape(shape[0], -1) for part in cuts))
-    totals = PerThread(lambda: np.zeros((2, *shape), dtype=np.int64))
-
-    def consume(sizes: Floats, place: slice) -> None:
-        found = sizes.reshape(*shape, -1)
-        for total, mean in zip(totals.mine(), (found, np.maximum(1.0 - found, 0.0)), strict=True):
-            fixed = (mean * FIXED_POINT + 0.5).astype(np.int64)
-            np.add(total, np.where(trials.evaluation[place].T, fixed, 0).sum(axis=-1), out=total)
-
-    expected_sizes(rows, shares, temperatures, law, flat, consume, n_jobs=n_jobs)
-    size, empty = np.sum(totals.all(), axis=0) / FIXED_POINT
+    sizes = _ExpectSizes(rows.ranking, 0, shares.all.top, temperatures, law, flat)
+    found = total(rows.source, _TotalSizes(sizes, trials.evaluation), told)
+    size, empty = (fixed.reshape(shape) / FIXED_POINT for fixed in found)
     return size, empty

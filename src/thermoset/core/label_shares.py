@@ -1,22 +1,23 @@
 """The first stage: what the score of each row's own label needs, at every temperature, for a single sort of the row."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from thermoset.core.compiling import kernel, leaf_kernel, part
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.formulas import Formula, label_refine, label_value
+from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.formulas import BEYOND, ClassTerms, Formula, label_refine, label_value
 from thermoset.core.masses import Shares, WeightedRow, masses_around, rank_gaps, shares_at, weigh
-from thermoset.core.pool import for_blocks
+from thermoset.core.memory import row_array
 from thermoset.core.scores import Score
-from thermoset.core.sources import Block, RankedRows, Source, numbered, widened
+from thermoset.core.sources import Block, RankedRows, Ranking, Source, numbered, ranked, widened
+from thermoset.core.stages import UNTOLD, Told, fill_rows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 
-__all__ = ["LabelShares", "SharesByTemperature", "label_at", "label_scores", "label_shares", "rank_of"]
+__all__ = ["LabelShares", "SharesByTemperature", "label_at", "label_scores", "label_shares", "put_beyond", "rank_of"]
 
 
 class LabelShares(NamedTuple):
@@ -48,10 +49,6 @@ class SharesByTemperature:
     def only(self, j: int) -> "SharesByTemperature":
         """One temperature: arrays (1, n)."""
         return SharesByTemperature(LabelShares(self.all.rank, *(field[j : j + 1] for field in self.all[1:])))
-
-    def top_of(self, rows: slice) -> Floats:
-        """Shares of the top class of some rows, (T, n)."""
-        return np.ascontiguousarray(self.all.top[:, rows])
 
 
 @part
@@ -104,24 +101,29 @@ def _empty_shares(n_temperatures: int, n_rows: int) -> LabelShares:
     return LabelShares(np.empty(n_rows, dtype=np.int64), *shares)
 
 
-def label_shares(
-    rows: RankedRows,
-    labels: Ints,
-    temperatures: Floats,
-    *,
-    n_jobs: int | None = None,
-    progress: Callable[[], None] | None = None,
-) -> SharesByTemperature:
+@dataclass(frozen=True, eq=False)
+class _FindShares:
+    """The stage: sort rows, and find the shares around their labels."""
+
+    ranking: Ranking
+    first: int
+    labels: Ints
+    temperatures: Floats
+
+    def rows(self, place: slice) -> "_FindShares":
+        return replace(self, first=self.first + place.start, labels=self.labels[place])
+
+    def __call__(self, block: Block) -> LabelShares:
+        found = _empty_shares(len(self.temperatures), len(block))
+        _fill_shares(widened(block), self.ranking.of(self.first, block), self.labels, self.temperatures, found)
+        return found
+
+
+def label_shares(rows: RankedRows, labels: Ints, temperatures: Floats, told: Told = UNTOLD) -> SharesByTemperature:
     """Sort every row once and find the shares around its label at every temperature."""
-    own, out = numbered(labels), _empty_shares(len(temperatures), rows.source.n_rows)
-
-    def work(block: Block, place: slice) -> None:
-        some = _empty_shares(len(temperatures), place.stop - place.start)
-        _fill_shares(widened(block), rows.rank(place, block), own[place], temperatures, some)
-        for whole, filled in zip(out, some, strict=True):
-            whole[..., place] = filled
-
-    for_blocks(rows.source, work, n_jobs=n_jobs, progress=progress)
+    shares = row_array((len(Shares._fields), len(temperatures), rows.source.n_rows))
+    out = LabelShares(np.empty(rows.source.n_rows, dtype=np.int64), *shares)
+    fill_rows(rows.source, _FindShares(rows.ranking, 0, numbered(labels), temperatures), out, told)
     return SharesByTemperature(out)
 
 
@@ -133,20 +135,43 @@ def _fill_scores(labels: LabelShares, formula: Formula, u: Floats, value: Floats
         refine[i] = label_refine(formula, labels.rank[i], shares, u[i])
 
 
+def put_beyond(value: Floats, refine: Floats, beyond: Bools) -> None:
+    """Give labels beyond their rank limit their pairs, in place; masked ones are further out already."""
+    beyond = beyond & (value < np.inf)
+    refine[...] = np.where(beyond, value, refine)
+    value[...] = np.where(beyond, BEYOND, value)
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoreLabels:
+    """The stage: scores of labels as pairs, (2, T, n)."""
+
+    labels: Ints
+    formula: Formula
+    terms: ClassTerms
+    temperatures: Floats
+    randomness: Randomness
+
+    def rows(self, place: slice) -> "_ScoreLabels":
+        return replace(self, labels=self.labels[place], randomness=self.randomness.rows(place))
+
+    def __call__(self, block: Block) -> tuple[Floats]:
+        ranks, some = ranked(block), _empty_shares(len(self.temperatures), len(block))
+        _fill_shares(widened(block), ranks, self.labels, self.temperatures, some)
+        u, found = self.randomness.block(ranks), np.empty((2, len(self.temperatures), len(block)))
+        for j in range(len(self.temperatures)):
+            _fill_scores(SharesByTemperature(some).at(j), self.formula, u, found[0, j], found[1, j])
+        found[0] += self.terms.offset[self.labels]
+        put_beyond(found[0], found[1], some.rank > self.terms.limit[self.labels])
+        return (found,)
+
+
 def label_scores(
     source: Source, labels: Ints, score: Score, temperatures: Sequence[float], randomness: Randomness
 ) -> list[ScorePairs]:
     """Score of each row's own label at every temperature; rows are sorted once for all of them."""
-    found = [ScorePairs(np.empty(source.n_rows), np.empty(source.n_rows)) for _ in temperatures]
-    at, own = np.array(temperatures, dtype=np.float64), numbered(labels)
-    rows = RankedRows(source, kept_bytes=0)
-
-    def work(block: Block, place: slice) -> None:
-        ranked, some = rows.rank(place, block), _empty_shares(len(at), place.stop - place.start)
-        _fill_shares(widened(block), ranked, own[place], at, some)
-        u = randomness.block(ranked, place)
-        for j, pairs in enumerate(found):
-            _fill_scores(SharesByTemperature(some).at(j), score.formula, u, pairs.value[place], pairs.refine[place])
-
-    for_blocks(source, work)
-    return found
+    at = np.array(temperatures, dtype=np.float64)
+    found = row_array((2, len(at), source.n_rows))
+    stage = _ScoreLabels(numbered(labels), score.formula, score.terms(source.n_classes), at, randomness)
+    fill_rows(source, stage, [found])
+    return [ScorePairs(value, refine) for value, refine in zip(*found, strict=True)]

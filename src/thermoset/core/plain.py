@@ -10,7 +10,7 @@ import numpy as np
 
 from thermoset.core.exponentials import MOST_NEGATIVE, Floats, Ints
 
-__all__ = ["SortedRows", "margin", "sorted_rows"]
+__all__ = ["Beside", "SortedRows", "apart", "margin", "sorted_rows"]
 
 
 class SortedRows(NamedTuple):
@@ -45,15 +45,31 @@ def margin(rows: SortedRows) -> tuple[Floats, Floats]:
     """The largest other probability minus the label's own, as a pair.
 
     With r the mass of all classes but the top one, 1 + value of the top label is r + p_(2), and 1 - value of another is
-    r + p_y: the logs of these resolve values that round to -1 and to 1. Neither mass exceeds 1. Near 1 the value is
-    made of the same mass, so that values and logs never put two labels in different orders.
+    r + p_y: the logs of these resolve values that round to -1 and to 1.
     """
     top, gaps = rows.probs[:, :1], rows.gaps
-    mass = np.cumsum(rows.probs[:, 1:], axis=1)[:, -1:] + rows.probs
-    value = np.where(mass < 0.5, 1.0 - mass, -top * np.expm1(gaps))
-    value[:, :1] = -value[:, 1:2]
-    log_top = np.log(top)
-    log_rest = np.logaddexp.reduce(gaps[:, 1:], axis=1, keepdims=True) + log_top
-    refine = np.maximum(-np.logaddexp(log_rest, gaps + log_top), 0.0)
-    refine[:, :1] = -refine[:, 1:2]
+    beside = np.cumsum(rows.probs[:, 1:], axis=1)[:, -1:]
+    log_beside = np.logaddexp.reduce(gaps[:, 1:], axis=1, keepdims=True) + np.log(top)
+    value, refine = apart(Beside(top, beside, log_beside), rows.probs, gaps)
+    value[:, :1], refine[:, :1] = -value[:, 1:2], -refine[:, 1:2]
     return value, refine
+
+
+class Beside(NamedTuple):
+    """Probability of the top class and of all others together, and the log of the latter, each (n, 1)."""
+
+    top: Floats
+    mass: Floats
+    log_mass: Floats
+
+
+def apart(row: Beside, probs: Floats, gaps: Floats, push: float = 0.0) -> tuple[Floats, Floats]:
+    """How far labels are below the top one, p_(1) - p_y, as pairs.
+
+    The mass beside the top and the label's own together never exceed 1. Near 1 the value is made of that mass, so that
+    values and logs never put two labels in different orders. `push` moves pairs up or down by more than sums round.
+    """
+    mass = (row.mass + probs) * (1.0 - push)
+    value = np.where(mass < 0.5, 1.0 - mass, -row.top * np.expm1(gaps) * (1.0 + push))
+    log_mass = np.logaddexp(row.log_mass, gaps + np.log(row.top))
+    return value, np.maximum(-log_mass * (1.0 + push) + push, 0.0)

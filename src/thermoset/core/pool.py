@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from thermoset.bounds import MOST_DIGITS, whole_number
 from thermoset.core.sources import Block, Source, block_rows
 
-__all__ = ["MOST_THREADS", "PerThread", "compiling", "for_blocks", "run_all", "thread_count"]
+__all__ = ["MOST_THREADS", "PerThread", "alone", "compiling", "for_blocks", "run_all", "thread_count"]
 
 _T = TypeVar("_T")
 
@@ -44,14 +44,15 @@ def _asked_threads() -> int | None:
 
 
 def run_all(
-    tasks: Iterable[Callable[[], None]],
+    tasks: Iterable[Callable[[], int | None]],
     *,
     n_jobs: int | None = None,
-    progress: Callable[[], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> None:
     """Run tasks on a pool of threads, made as they are needed; the first error, or Ctrl-C, stops what has not begun.
 
-    The tasks of a task run one after the other: there are no threads beyond those asked for.
+    `progress` is told what each task returns, which is how much it did, or 1. The tasks of a task run one after the
+    other: there are no threads beyond those asked for.
     """
     asked = _asked_threads() if n_jobs is None else n_jobs  # a wrong setting is told whatever there is to do
     done = progress or _nothing
@@ -60,11 +61,10 @@ def run_all(
     threads = 1 if len(first) <= 1 or _inside.a_task else asked or thread_count()
     if threads <= 1:
         for task in chain(first, coming):
-            task()
-            done()
+            done(task() or 1)
         return
     pool = ThreadPoolExecutor(threads, initializer=_enter)
-    running: set[Future[None]] = set()
+    running: set[Future[int | None]] = set()
     try:
         for task in chain(first, coming):
             if len(running) >= _AHEAD * threads:
@@ -76,16 +76,15 @@ def run_all(
         pool.shutdown(cancel_futures=True)
 
 
-def _nothing() -> None:
+def _nothing(_: int) -> None:
     """Tell nobody."""
 
 
-def _settle(running: "set[Future[None]]", done: Callable[[], None]) -> "set[Future[None]]":
+def _settle(running: "set[Future[int | None]]", done: Callable[[int], None]) -> "set[Future[int | None]]":
     """Wait for a task to end; raise what it raised, and return those that still run."""
     ended, running = wait(running, return_when=FIRST_COMPLETED)
     for future in ended:
-        future.result()
-        done()
+        done(future.result() or 1)
     return running
 
 
@@ -122,6 +121,16 @@ def _enter() -> None:
 
 
 @contextmanager
+def alone() -> Iterator[None]:
+    """Around work of a thread that has others beside it, such as the task of an engine: it starts none of its own."""
+    before, _inside.a_task = _inside.a_task, True
+    try:
+        yield
+    finally:
+        _inside.a_task = before
+
+
+@contextmanager
 def compiling() -> Iterator[None]:
     """Around a first call of kernels: say so on standard error when compiling them takes over a second."""
     note = threading.Timer(1.0, lambda: sys.stderr.write("thermoset: compiling, once for this machine ...\n"))
@@ -137,8 +146,13 @@ def for_blocks(
     work: Callable[[Block, slice], None],
     *,
     n_jobs: int | None = None,
-    progress: Callable[[], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Call `work(block, rows)` for every block of rows, in file order, on several threads."""
+    """Call `work(block, rows)` for every block of rows, in file order, on several threads; tell the rows done."""
+
+    def task(block: Block, rows: slice) -> int:
+        work(block, rows)
+        return len(block)
+
     blocks = source.blocks(block_rows(source.n_classes))
-    run_all((partial(work, block, rows) for rows, block in blocks), n_jobs=n_jobs, progress=progress)
+    run_all((partial(task, block, rows) for rows, block in blocks), n_jobs=n_jobs, progress=progress)

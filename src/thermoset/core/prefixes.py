@@ -1,9 +1,10 @@
-"""Sets under one threshold for all classes: prefixes of the ranking.
+"""Sets under one threshold for all classes, the same for all rows or that of a row's group: prefixes of the ranking.
 
 A set's size is guessed by a walk from the top and confirmed at the two ranks around it, and the set is found by
 comparing logits with the last one inside; no argsort is needed.
 """
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,13 +13,15 @@ from thermoset.core.compiling import leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.formulas import Cut, Formula, lets_in, score_value
 from thermoset.core.masses import Masses, Shares, WeightedRow, mass_above, mass_below, rank_gaps, shares_at, weigh
-from thermoset.core.pool import for_blocks
+from thermoset.core.memory import row_array
+from thermoset.core.row_context import FillRows, RowContext
 from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ranked, widened
+from thermoset.core.stages import fill_rows
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.uniforms import FillSets, Randomness
 
-__all__ = ["prefix_filler", "prefix_sizes"]
+__all__ = ["prefix_filler", "prefix_row_filler", "prefix_sizes"]
 
 _GUESS_RANKS = 64  # sets are mostly smaller than this
 
@@ -58,24 +61,26 @@ def _prefix_size(row: WeightedRow, rest: float, formula: Formula, u: float, cut:
 
 
 class DrawnBlock(NamedTuple):
-    """Ranked rows, and each row's u."""
+    """Ranked rows, each row's u, and which of several thresholds is its own."""
 
     ranked: Floats
     u: Floats
+    codes: Ints
 
 
 @leaf_kernel
 def _fill_sizes(
     block: DrawnBlock, temperature: float, formula: Formula, cuts: Cuts, scratch: Floats, sizes: Ints
 ) -> None:
-    """How many ranks are inside, for each threshold and row: sizes (n_thresholds, n_rows); scratch (2, C)."""
+    """How many ranks are inside, for cuts (n_levels, G) and each row: sizes (n_levels, n_rows); scratch (2, C)."""
     gaps, weight = scratch[0], scratch[1]
     for i in range(block.ranked.shape[0]):
         row = WeightedRow(gaps, rank_gaps(block.ranked[i], gaps), 1.0 / temperature, weight)
         weigh(gaps, temperature, weight)
         rest = mass_below(weight, weight.shape[0] - 1)
+        g = block.codes[i]
         for t in range(cuts.value.shape[0]):
-            sizes[t, i] = _prefix_size(row, rest, formula, block.u[i], Cut(cuts.value[t], cuts.refine[t]))
+            sizes[t, i] = _prefix_size(row, rest, formula, block.u[i], Cut(cuts.value[t, g], cuts.refine[t, g]))
 
 
 @leaf_kernel
@@ -106,35 +111,63 @@ def _drop_ties(row: Floats, last: float, size: int, inside: Bools) -> None:
 
 
 def prefix_sizes(
-    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: ScorePairs
+    source: Source,
+    score: Score,
+    temperature: float,
+    randomness: Randomness,
+    thresholds: ScorePairs,
+    codes: Ints | None = None,
 ) -> Ints:
-    """Set sizes under global thresholds, (n_thresholds, n_rows)."""
-    sizes = np.empty((thresholds.value.size, source.n_rows), dtype=np.int64)
-    formula, cuts = score.formula, thresholds.cuts
-
-    def work(block: Block, place: slice) -> None:
-        rows = ranked(block)
-        sizes[:, place] = _sizes_of(DrawnBlock(rows, randomness.block(rows, place)), temperature, formula, cuts)
-
-    for_blocks(source, work)
+    """Set sizes, (n_levels, n_rows), under thresholds (n_levels,), or (n_levels, G) of which a row's code names one."""
+    context = RowContext(randomness, codes)
+    sizes = row_array((len(thresholds.value), source.n_rows), np.int64)
+    fill_rows(source, _CountLabels(score.formula, temperature, context, _by_group(thresholds)), [sizes])
     return sizes
 
 
-def _sizes_of(block: DrawnBlock, temperature: float, formula: Formula, cuts: Cuts) -> Ints:
-    n_rows, n_classes = block.ranked.shape
+def _by_group(thresholds: ScorePairs) -> Cuts:
+    """Thresholds (n_levels,) or (n_levels, G) as the one shape that the kernel takes."""
+    cuts = thresholds.cuts
+    return cuts if cuts.value.ndim == 2 else Cuts(cuts.value[:, None], cuts.refine[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class _CountLabels:
+    """The stage: set sizes, (n_levels, n)."""
+
+    formula: Formula
+    temperature: float
+    context: RowContext
+    cuts: Cuts
+
+    def rows(self, place: slice) -> "_CountLabels":
+        return replace(self, context=self.context.rows(place))
+
+    def __call__(self, block: Block) -> tuple[Ints]:
+        return (_sizes_of(ranked(block), self.context, self.temperature, self.formula, self.cuts),)
+
+
+def _sizes_of(rows: Floats, context: RowContext, temperature: float, formula: Formula, cuts: Cuts) -> Ints:
+    n_rows, n_classes = rows.shape
     sizes = np.empty((len(cuts.value), n_rows), dtype=np.int64)
+    block = DrawnBlock(rows, context.randomness.block(rows), context.places(n_rows))
     _fill_sizes(block, temperature, formula, cuts, np.empty((2, n_classes)), sizes)
     return sizes
 
 
 def prefix_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillSets:
-    """What makes sets under global thresholds."""
-    formula, cuts = score.formula, thresholds.cuts
+    """What makes sets under thresholds (n_levels,), each for all rows and classes."""
+    by_row = prefix_row_filler(score, temperature, thresholds)
+    return lambda block, randomness, out: by_row(block, RowContext(randomness), out)
 
-    def fill(block: Block, place: slice, randomness: Randomness, out: Bools) -> None:
+
+def prefix_row_filler(score: Score, temperature: float, thresholds: ScorePairs) -> FillRows:
+    """What makes sets under thresholds (n_levels, G), of which each row's code names one."""
+    formula, cuts = score.formula, _by_group(thresholds)
+
+    def fill(block: Block, context: RowContext, out: Bools) -> None:
         given, rows = widened(block), ranked(block)
-        sizes = _sizes_of(DrawnBlock(rows, randomness.block(rows, place)), temperature, formula, cuts)
-        for size, sets in zip(sizes, out, strict=True):
+        for size, sets in zip(_sizes_of(rows, context, temperature, formula, cuts), out, strict=True):
             _mark_prefixes(given, rows, size, sets)
 
     return fill

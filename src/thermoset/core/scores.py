@@ -7,10 +7,14 @@ errors rest on it. Within a row the pair must not fall as the rank grows: sets a
 must also be affine in u, and over all u a rank's values must not reach into the next rank's: at most one label of a row
 depends on u.
 
+A score may also treat classes differently, whatever the row (`Score.terms`): PAS adds a number for each class. Its
+sets are no prefixes any more (`by_rank` is False), and take the path of thresholds by class.
+
 A plain score is NumPy on sorted rows, promises none of this, and takes the general path (`core.general`), which is
 slower: derive from `PlainScore`, or give `method=` a function.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,22 +23,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thermoset.bounds import real_number
+from thermoset.core.exponentials import Ints
 from thermoset.core.formulas import (
     CODE_APS,
     CODE_LAC,
+    CODE_PAS,
     CODE_RAPS,
     CODE_SAPS,
     CODE_TOPK,
-    CODES,
+    ClassTerms,
     Formula,
     Formulas,
 )
 from thermoset.core.plain import SortedRows, margin
+from thermoset.core.priors import checked_prior, log_prior, smoothed_counts
+from thermoset.core.score import Score
 from thermoset.errors import InputError
 
 __all__ = [
     "APS",
     "LAC",
+    "PAS",
     "RAPS",
     "SAPS",
     "SCORES",
@@ -48,48 +57,6 @@ __all__ = [
     "formulas",
     "resolve",
 ]
-
-
-@dataclass(frozen=True)
-class Score:
-    """What a score is to the core: a branch of its formulas, their parameters, and whether u matters.
-
-    `compiled` says which path it takes: kernels, which need its formula, or the general one, which needs its pairs.
-    `keep_top` puts the top label below everything; see `NeverEmpty`.
-    """
-
-    name: ClassVar[str]
-    code: ClassVar[int]
-    uses_u: ClassVar[bool] = True
-    compiled: ClassVar[bool] = True
-    keep_top: ClassVar[bool] = False
-
-    @property
-    def parameters(self) -> tuple[float, float, float]:
-        """The numbers the formula takes."""
-        return (0.0, 0.0, 0.0)
-
-    @property
-    def step(self) -> float:
-        """The most that one rank adds to the value by itself, beside the shares of the ranks above it."""
-        return 0.0
-
-    @property
-    def formula(self) -> Formula:
-        """The record that kernels take."""
-        if not self.compiled:
-            known = ", ".join(repr(name) for name, score in SCORES.items() if score.compiled)
-            raise InputError(f"score {self.name!r} is not compiled, and this needs a score that is: {known}.")
-        code = getattr(self, "code", -1)
-        if code not in CODES:
-            raise InputError(
-                f"{type(self).__name__} has the code {code!r}, which no formula has. Use a score of SCORES."
-            )
-        return Formula(code, self.parameters, self.step, self.keep_top)
-
-    def pairs(self, rows: SortedRows) -> object:
-        """Value, or (value, refine), of every rank of sorted rows, each (n, C): what the general path takes."""
-        raise NotImplementedError(f"{type(self).__name__} has no pairs(rows): a plain score must define it.")
 
 
 def formulas(scores: Sequence[Score]) -> Formulas:
@@ -172,6 +139,10 @@ class RAPS(Score):
         """The penalty of a rank."""
         return float(self.penalty)
 
+    def largest(self, n_classes: int) -> float:
+        """1 + penalty (C - k_reg)."""
+        return 1.0 + self.penalty * max(n_classes - self.k_reg, 0)
+
 
 @dataclass(frozen=True)
 class SAPS(Score):
@@ -198,6 +169,10 @@ class SAPS(Score):
         """The weight of a rank."""
         return float(self.weight)
 
+    def largest(self, n_classes: int) -> float:
+        """1 + (C - 1) weight."""
+        return 1.0 + (n_classes - 1) * self.weight
+
 
 @dataclass(frozen=True)
 class TopK(Score):
@@ -214,6 +189,68 @@ class TopK(Score):
     def step(self) -> float:
         """One rank."""
         return 1.0
+
+    def largest(self, n_classes: int) -> float:
+        """The last rank, at u = 1."""
+        return n_classes + 1.0
+
+
+@dataclass(frozen=True, repr=False)
+class PAS(Score):
+    """Prevalence-adjusted softmax (Ding et al. 2025): s = -p_y / prior_y. Rare classes get in with less probability.
+
+    Of all sets of a given average size, those of p_y / prior_y have the largest macro-coverage (the mean over classes
+    of class coverage), where probabilities are right. `prior` holds one positive number for each class, shares or
+    counts, such as those of the training rows. Left out, `fit` estimates it from rows that set no threshold: a
+    `TwoTemperaturePredictor` from its calibration rows, a `ConformalClassifier` from a fifth of the rows it is given.
+
+    The value is log prior_y - log p_y, which orders labels as s does and never saturates. Before `fit` has estimated
+    the prior, it is -log p_y.
+
+    >>> PAS([300, 50])
+    PAS(prior=(300.0, 50.0))
+    """
+
+    name: ClassVar[str] = "pas"
+    code: ClassVar[int] = CODE_PAS
+    uses_u: ClassVar[bool] = False
+    by_rank: ClassVar[bool] = False
+    logarithmic: ClassVar[bool] = True
+    prior: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.prior is not None:
+            object.__setattr__(self, "prior", checked_prior(self.prior))  # scores are frozen
+
+    def __repr__(self) -> str:
+        if self.prior is None:
+            return "PAS()"
+        return f"PAS(prior={self.prior if len(self.prior) <= _SHOWN else f'<{len(self.prior)} numbers>'})"
+
+    @property
+    def learns(self) -> bool:
+        """Whether the prior is still to be estimated."""
+        return self.prior is None
+
+    def learned(self, labels: Ints, n_classes: int) -> "PAS":
+        """The same with the shares of the labels, each class with half a row more, where no prior was given."""
+        return PAS(smoothed_counts(labels, n_classes)) if self.prior is None else self
+
+    def largest(self, n_classes: int) -> float:  # noqa: ARG002
+        """Infinite: -p / prior is at most 0."""
+        return math.inf
+
+    def terms(self, n_classes: int) -> ClassTerms:
+        """The log of the prior of each class."""
+        usual = super().terms(n_classes)
+        if self.prior is None:
+            return usual
+        if len(self.prior) != n_classes:
+            raise InputError(f"PAS prior must be one number for each of {n_classes} classes; got {len(self.prior)}.")
+        return usual._replace(offset=log_prior(self.prior))
+
+
+_SHOWN = 10  # numbers of a prior that are written out
 
 
 @dataclass(frozen=True)
@@ -234,6 +271,10 @@ class PlainScore(Score):
 
     compiled: ClassVar[bool] = False
 
+    def largest(self, n_classes: int) -> float:  # noqa: ARG002
+        """Not known."""
+        return math.inf
+
 
 @dataclass(frozen=True)
 class Margin(PlainScore):
@@ -245,6 +286,10 @@ class Margin(PlainScore):
 
     name: ClassVar[str] = "margin"
     uses_u: ClassVar[bool] = False
+
+    def largest(self, n_classes: int) -> float:  # noqa: ARG002
+        """That of p_(1) - p_y."""
+        return 1.0
 
     def pairs(self, rows: SortedRows) -> object:
         """See `core.plain.margin`."""
@@ -307,13 +352,21 @@ class NeverEmpty(Score):
     of: Score
 
     def __post_init__(self) -> None:
-        for field in ("name", "uses_u", "compiled"):
+        for field in ("name", "uses_u", "compiled", "by_rank", "logarithmic"):
             object.__setattr__(self, field, getattr(self.of, field))  # scores are frozen
 
     @property
     def formula(self) -> Formula:
         """That of the score, with the top label kept."""
         return self.of.formula._replace(keep_top=True)
+
+    def largest(self, n_classes: int) -> float:
+        """That of the score."""
+        return self.of.largest(n_classes)
+
+    def terms(self, n_classes: int) -> ClassTerms:
+        """Those of the score."""
+        return self.of.terms(n_classes)
 
     def pairs(self, rows: SortedRows) -> object:
         """Those of the score; the general path puts the top label below them."""
@@ -332,6 +385,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(
         "saps": SAPS(),
         "topk": TopK(),
         "margin": Margin(),
+        "pas": PAS(),
     }
 )
 """Every score by the name that `method=` takes."""

@@ -2,21 +2,34 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.memory import room
 
-__all__ = ["ArrayRows", "Block", "RankedRows", "Source", "ascending", "block_rows", "numbered", "ranked", "widened"]
+if TYPE_CHECKING:
+    from thermoset.core.stages import Engine
+
+__all__ = [
+    "ArrayRows",
+    "Block",
+    "RankedRows",
+    "Ranking",
+    "Source",
+    "ascending",
+    "block_rows",
+    "numbered",
+    "ranked",
+    "widened",
+]
 
 Block = NDArray[np.floating[Any]]
 
 _BLOCK_BYTES = 2**19  # float64 entries of a block: half a mebibyte, so that its buffers share the second-level cache
-_KEPT_BYTES = (
-    2**28
-)  # sorted rows are kept for a second pass up to this; beyond, sorting twice is cheaper than the memory
+_KEPT_BYTES = 2**28  # sorted rows are kept for a second pass up to this; beyond, sorting twice is cheaper
 
 
 class Source(Protocol):
@@ -38,6 +51,10 @@ class Source(Protocol):
     def labels(self) -> Ints | None:
         """The label of every row, if they have some."""
 
+    @property
+    def engine(self) -> "Engine | None":
+        """Who works on the blocks; threads of this process if None."""
+
     def blocks(self, step: int) -> Iterator[tuple[slice, Block]]:
         """Consecutive rows, at most `step` at a time, each with its place."""
 
@@ -48,6 +65,11 @@ class ArrayRows:
 
     logits: Block
     labels: Ints | None = None
+
+    @property
+    def engine(self) -> None:
+        """Threads of this process."""
+        return None
 
     @property
     def n_rows(self) -> int:
@@ -107,19 +129,32 @@ def ascending(block: Block) -> tuple[Floats, Ints]:
     return widened(rising), order
 
 
+class Ranking:
+    """Ranks blocks of rows; blocks that it keeps are sorted once, the others whenever they come by.
+
+    A copy in another process keeps nothing.
+    """
+
+    def __init__(self, keep: bool = False) -> None:
+        self._kept: dict[int, Block] | None = {} if keep else None
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return Ranking, ()
+
+    def of(self, first: int, block: Block) -> Floats:
+        """The rows of the block that begins at row `first`, ranked."""
+        if self._kept is None:
+            return ranked(block)
+        found = self._kept.get(first)
+        if found is None:
+            found = self._kept[first] = np.sort(block, axis=1)
+        return widened(found)
+
+
 class RankedRows:
     """The rows of a source, ranked; sorted once where they fit a budget of bytes, once a pass where they do not."""
 
     def __init__(self, source: Source, kept_bytes: int = _KEPT_BYTES) -> None:
         self.source = source
         size = source.n_rows * source.n_classes * source.dtype.itemsize
-        self._kept: dict[int, Block] | None = {} if size <= kept_bytes else None
-
-    def rank(self, rows: slice, block: Block) -> Floats:
-        """The rows of a block, ranked."""
-        if self._kept is None:
-            return ranked(block)
-        found = self._kept.get(rows.start)
-        if found is None:
-            found = self._kept[rows.start] = np.sort(block, axis=1)
-        return widened(found)
+        self.ranking = Ranking(keep=source.engine is None and size <= min(kept_bytes, room(4)))

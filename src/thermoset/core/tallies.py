@@ -2,7 +2,8 @@
 
 A walk with fast sums finds the open ranks, and each trial compares its own u and threshold with their scores. Where a
 comparison is closer than the rounding error of the walk, the row is done again with the classifier's own shares, so
-that sizes are exactly the classifier's. A label is in its set if its rank is at most the size: hits come with sizes.
+that sizes are exactly the classifier's. A label is in its set if its rank is at most the size: hits come with sizes,
+and so does everything else that is asked as "is this rank inside?".
 """
 
 from typing import NamedTuple
@@ -27,10 +28,10 @@ from thermoset.core.masses import (
 from thermoset.core.walk import FEW, FallingRow, Opening, Prefix, open_ranks, prefix_of
 
 __all__ = [
+    "AskedBlock",
     "AtTemperatures",
     "BlockCuts",
     "BlockDraws",
-    "LabelledBlock",
     "SortedCuts",
     "Tally",
     "count_block",
@@ -38,11 +39,11 @@ __all__ = [
 ]
 
 
-class LabelledBlock(NamedTuple):
-    """Ranked rows, where their misses are counted, and the ranks of their labels."""
+class AskedBlock(NamedTuple):
+    """Ranked rows, the ranks that each is asked about, and where a rank that is outside is counted: (n_rows, Q)."""
 
     ranked: Floats
-    group: Ints
+    cell: Ints
     rank: Ints
 
 
@@ -85,7 +86,7 @@ class Cell(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Over evaluated rows: labels in all sets, empty sets (scores, T, alphas, trials), misses (..., groups, trials).
+    """Over evaluated rows: labels in all sets, empty sets (scores, T, alphas, trials), misses (..., cells, trials).
 
     The first two are whole numbers in float64, which the processor adds as it compares: without conversions.
     """
@@ -98,8 +99,8 @@ class Tally(NamedTuple):
 class Line(NamedTuple):
     """One row at one score, temperature and level, over the trials: what to compare with, and where to count.
 
-    u, seen: as in `BlockDraws`; cut, refine, rising: as in `SortedCuts`; size, empty, missed: as in `Tally`, the last
-    for the row's group. close: the rounding error of the walk; rank: of the row's label.
+    u, seen: as in `BlockDraws`; cut, refine, rising: as in `SortedCuts`; size, empty, missed: as in `Tally`; cell and
+    rank: as in `AskedBlock`, (Q,). close: the rounding error of the walk.
     """
 
     u: Floats
@@ -110,8 +111,9 @@ class Line(NamedTuple):
     size: Floats
     empty: Floats
     missed: Counts
+    cell: Ints
+    rank: Ints
     close: float
-    rank: int
 
 
 class Buffers(NamedTuple):
@@ -194,18 +196,19 @@ def _affine(prefix: Prefix, r: int, stop: int) -> tuple[float, float]:
 
 @part
 def _count_outside(prefix: Prefix, opening: Opening, line: Line) -> None:
-    """Count empty sets, and the trials in which the label is outside."""
+    """Count empty sets, and the trials in which the ranks asked about are outside."""
     u, seen, cut = line.u, line.seen, line.cut
     if opening.first == 0:
         start, slope = _affine(prefix, opening.first, opening.stop)
         empty = line.empty
         for t in range(u.shape[0]):
             empty[t] += seen[t] if start + u[t] * slope - cut[t] >= 0.0 else 0.0
-    if line.rank > opening.first:
-        start, slope = _affine(prefix, line.rank - 1, opening.stop)
-        missed = line.missed
-        for t in range(u.shape[0]):
-            missed[t] += np.int32(seen[t] if start + u[t] * slope - cut[t] >= 0.0 else 0.0)
+    for q in range(line.rank.shape[0]):
+        if line.rank[q] > opening.first:
+            start, slope = _affine(prefix, line.rank[q] - 1, opening.stop)
+            missed = line.missed[line.cell[q]]
+            for t in range(u.shape[0]):
+                missed[t] += np.int32(seen[t] if start + u[t] * slope - cut[t] >= 0.0 else 0.0)
 
 
 @part
@@ -252,7 +255,8 @@ def _count_exact(row: WeightedRow, masses: RowMasses, formula: Formula, line: Li
             size = n_classes if cut.value == np.inf else size
             line.empty[t] += size == 0
             line.size[t] += size
-            line.missed[t] += size < line.rank
+            for q in range(line.rank.shape[0]):
+                line.missed[line.cell[q], t] += size < line.rank[q]
 
 
 @part
@@ -268,17 +272,17 @@ def _add_inside(inside: Floats, seen: Floats, j: int, size: Floats) -> None:
 
 
 @part
-def _line_of(rows: LabelledBlock, draws: BlockDraws, cuts: SortedCuts, tally: Tally, at: Cell, close: float) -> Line:
+def _line_of(rows: AskedBlock, draws: BlockDraws, cuts: SortedCuts, tally: Tally, at: Cell, close: float) -> Line:
     m, j, a, i = at.m, at.j, at.a, at.i
     return Line(
         draws.u[i], draws.seen[i], cuts.value[m, j, a], cuts.refine[m, j, a], cuts.rising[m, j, a], tally.size[m, j, a],
-        tally.empty[m, j, a], tally.missed[m, j, a, rows.group[i]], close, rows.rank[i],
+        tally.empty[m, j, a], tally.missed[m, j, a], rows.cell[i], rows.rank[i], close,
     )  # fmt: skip
 
 
 @part
 def _count_rows(
-    rows: LabelledBlock, at: AtTemperatures, scores: Formulas, block: BlockCuts, tally: Tally, room: Buffers
+    rows: AskedBlock, at: AtTemperatures, scores: Formulas, block: BlockCuts, tally: Tally, room: Buffers
 ) -> None:
     """Add what the sets of these rows hold, for each score, temperature, level and trial."""
     n_rows, n_classes = rows.ranked.shape
@@ -312,7 +316,7 @@ def _count_rows(
 
 
 @kernel
-def count_block(rows: LabelledBlock, at: AtTemperatures, scores: Formulas, block: BlockCuts, tally: Tally) -> None:
+def count_block(rows: AskedBlock, at: AtTemperatures, scores: Formulas, block: BlockCuts, tally: Tally) -> None:
     """Make room, and count."""
     n_rows, n_classes = rows.ranked.shape
     room = Buffers(

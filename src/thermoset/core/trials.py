@@ -1,7 +1,7 @@
 """Trials: who sets the threshold, who is evaluated, and with which u; and the thresholds of all trials at once."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.formulas import Formula, label_refine, label_value
 from thermoset.core.label_shares import LabelShares, SharesByTemperature, label_at
 from thermoset.core.levels import Alpha, conformal_rank
+from thermoset.core.memory import Spills
 from thermoset.core.pool import run_all
 from thermoset.core.scores import Score
 from thermoset.core.thresholds import Cuts, ScorePairs, select, select_near
@@ -42,11 +43,11 @@ class Draws(NamedTuple):
 class Trials:
     """Random splits of the rows.
 
-    conformal : (trials, n_conformal) row numbers; evaluation : (n, trials) which rows are evaluated; counts :
-    (trials, C) evaluation rows of each class.
+    conformal : row numbers, (trials, n_conformal), or an array for each trial where they have different numbers;
+    evaluation : (n, trials) which rows are evaluated; counts : (trials, C) evaluation rows of each class.
     """
 
-    conformal: NDArray[np.int32]
+    conformal: NDArray[np.int32] | tuple[NDArray[np.int32], ...]
     evaluation: Bools
     draws: Draws
     counts: Ints
@@ -56,11 +57,27 @@ class Trials:
         """Number of trials."""
         return len(self.conformal)
 
+    @property
+    def most_conformal(self) -> int:
+        """The largest number of conformal rows that a trial has."""
+        return max(map(len, self.conformal))
+
+    def alike(self) -> Iterator[tuple[slice | Ints, NDArray[np.int32]]]:
+        """Trials that have as many conformal rows, by their places, and these rows: (some trials, n_conformal)."""
+        if not isinstance(self.conformal, tuple):
+            yield slice(None), self.conformal
+            return
+        sizes = np.array([len(rows) for rows in self.conformal])
+        for size in np.unique(sizes):
+            which = np.flatnonzero(sizes == size)
+            yield which, np.stack([self.conformal[t] for t in which])
+
     def some(self, which: Ints) -> "Trials":
         """Some of the trials, in arrays of their own: kernels are compiled for contiguous ones."""
+        ragged = isinstance(self.conformal, tuple)
         return replace(
             self,
-            conformal=self.conformal[which],
+            conformal=tuple(self.conformal[t] for t in which) if ragged else np.asarray(self.conformal)[which],
             evaluation=np.ascontiguousarray(self.evaluation[:, which]),
             draws=Draws(self.draws.keys[which], self.draws.drawn),
             counts=self.counts[which],
@@ -122,22 +139,31 @@ def trial_thresholds(
     trials: Trials,
     *,
     n_jobs: int | None = None,
-    progress: Callable[[], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Cuts:
     """Thresholds of every score, temperature, level and trial: (scores, T, alphas, trials)."""
-    ks = np.array([conformal_rank(trials.conformal.shape[1], alpha) for alpha in alphas])
+    alike = [(which, rows, _ranks(rows.shape[1], alphas)) for which, rows in trials.alike()]
     n_temperatures = len(shares.all.top)
     shape = len(scores), n_temperatures, len(alphas), trials.count
     out = Cuts(np.empty(shape), np.empty(shape))
+    spills = Spills(shares.all)
 
     def work(j: int) -> None:
         labels = shares.at(j)
         for m, score in enumerate(scores):
-            some = Cuts(out.value[m, j], out.refine[m, j])
-            select_thresholds(score.formula, labels, trials.conformal, trials.draws, ks, some)
+            for which, rows, ks in alike:
+                some = Cuts(np.empty((len(alphas), len(rows))), np.empty((len(alphas), len(rows))))
+                draws = Draws(trials.draws.keys[which], trials.draws.drawn)
+                select_thresholds(score.formula, labels, rows, draws, ks, some)
+                out.value[m, j][:, which], out.refine[m, j][:, which] = some
+        spills.release()
 
     run_all([partial(work, j) for j in range(n_temperatures)], n_jobs=n_jobs, progress=progress)
     return out
+
+
+def _ranks(n_rows: int, alphas: Sequence[Alpha]) -> Ints:
+    return np.array([conformal_rank(n_rows, alpha) for alpha in alphas])
 
 
 @leaf_kernel

@@ -10,7 +10,7 @@ Where rows have ids, u comes from the seed and the id alone, whatever the scheme
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ SECOND_SHIFT, SECOND_FACTOR = np.uint64(27), np.uint64(0x94D049BB133111EB)
 LAST_SHIFT = np.uint64(31)
 UNIT_SHIFT, UNIT = np.uint64(12), 2.0**-52  # u is made of the top 52 bits
 OF_ROWS, OF_IDS, OF_TRIALS = np.uint64(0), np.uint64(1), np.uint64(2)  # where chains start: no two kinds share one
+SECOND = np.uint64(1 << 32)  # added to the start of a chain, for a second number of the same row
 STEPS = 157.0  # of the key in one unit of logits
 OFFSET = 0.309  # puts gaps of 0, and other round numbers, inside a step and not on its edge
 WIDEST = 2.0**30  # larger gaps count as this one: the key stays a whole number that float64 holds exactly
@@ -83,10 +84,10 @@ def _gap_key(ranked: Floats, place: int) -> np.uint64:
 
 
 @leaf_kernel
-def _row_uniforms(ranked: Floats, seed: np.uint64, out: Floats) -> None:
+def _row_uniforms(ranked: Floats, start: np.uint64, seed: np.uint64, out: Floats) -> None:
     """Scheme 2: u of each ranked row from the seed and the row's three largest gaps."""
     for i in range(ranked.shape[0]):
-        state = _chained(OF_ROWS, seed)
+        state = _chained(start, seed)
         for place in range(1, N_KEYS + 1):
             state = _chained(state, _gap_key(ranked[i], place))
         out[i] = _unit(state)
@@ -109,9 +110,9 @@ def _bit_uniforms(ranked: Floats, seed: np.uint64, out: Floats) -> None:
 
 
 @leaf_kernel
-def _id_uniforms(keys: Keys, seed: np.uint64, out: Floats) -> None:
+def _id_uniforms(keys: Keys, start: np.uint64, seed: np.uint64, out: Floats) -> None:
     for i in range(keys.shape[0]):
-        out[i] = _unit(_chained(_chained(OF_IDS, seed), keys[i]))
+        out[i] = _unit(_chained(_chained(start, seed), keys[i]))
 
 
 @leaf_kernel
@@ -179,28 +180,39 @@ def checked_ids(ids: Any, n_rows: int) -> Keys:
 
 @dataclass(frozen=True)
 class Randomness:
-    """Where a row's u comes from: given numbers, a seed and the row (or its id), or neither (deterministic, u = 1)."""
+    """Where a row's u comes from: given numbers, a seed and the row (or its id), or neither (deterministic, u = 1).
+
+    `second` asks for a number that is independent of the row's u: what p-values of tied scores are smoothed with.
+    """
 
     seed: int | None = None
     given: Floats | None = None
     keys: Keys | None = None
     scheme: int = CURRENT_SCHEME
+    second: bool = False
 
-    def block(self, ranked: Floats, rows: slice) -> Floats:
-        """The u of each row of a block of ranked rows."""
+    def rows(self, place: slice) -> "Randomness":
+        """That of some of the rows."""
+        if self.given is None and self.keys is None:
+            return self
+        given = None if self.given is None else self.given[place]
+        return replace(self, given=given, keys=None if self.keys is None else self.keys[place])
+
+    def block(self, ranked: Floats) -> Floats:
+        """The u of each of some ranked rows; it must be that of these rows."""
         if self.given is not None:
-            return self.given[rows]
+            return self.given
         if self.seed is None:
             return np.ones(len(ranked))
-        seed, u = np.uint64(self.seed), np.empty(len(ranked))
+        seed, u, other = np.uint64(self.seed), np.empty(len(ranked)), SECOND if self.second else np.uint64(0)
         if self.keys is not None:
-            _id_uniforms(self.keys[rows], seed, u)
+            _id_uniforms(self.keys, OF_IDS + other, seed, u)
         elif self.scheme == 1:
             _bit_uniforms(ranked, seed, u)
         else:
-            _row_uniforms(ranked, seed, u)
+            _row_uniforms(ranked, OF_ROWS + other, seed, u)
         return u
 
 
-FillSets = Callable[[Block, slice, Randomness, Bools], None]
-"""Fills the sets (n_thresholds, n_rows, C) of a block of rows, which has its place among all rows for their u."""
+FillSets = Callable[[Block, Randomness, Bools], None]
+"""Fills the sets (n_thresholds, n_rows, C) of a block of rows; the randomness must be that of these rows."""

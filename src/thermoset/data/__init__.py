@@ -7,21 +7,26 @@ Logits(2 rows x 3 classes, float64, labelled, named)
 array([0, 1])
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.arrays import Floats, ReadTable, blocks_of_rows, check_logits, class_names, read_table
+from thermoset.data.arrays import BLOCK_BYTES, Floats, ReadTable, check_logits, class_names, read_table
 from thermoset.data.choices import check_gold, option_names, padded, per_length, ragged
+from thermoset.data.groups import Groups, read_groups
 from thermoset.data.labels import label_indices
 from thermoset.data.outputs import unpacked
-from thermoset.data.splits import Part, Seed, split_indices
+from thermoset.data.splits import Part, Seed, row_index, split_indices
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
-__all__ = ["Logits", "as_logits", "split_indices"]
+if TYPE_CHECKING:
+    from thermoset.core.sources import Block
+    from thermoset.core.stages import Engine
+
+__all__ = ["Groups", "Logits", "as_logits", "split_indices"]
 
 SUM_TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2}
 """How far a row of probabilities may be from 1: some units of the last place, and room for casts from float32."""
@@ -43,37 +48,46 @@ class Logits:
     classes : sequence of C strings, optional
         Class names. A frame whose column names are all strings brings its own, unless they only count columns
         (`logit_0, logit_1, ...`, `prob_0, ...`, or polars' `column_0, ...`).
+    groups : array-like (n,), optional
+        The group of each row (a site, a device, a language), a name or a whole number: coverage can be measured, evened
+        out and promised for each group. Rows that belong together, as those of one patient, are named at a split.
 
     Attributes
     ----------
     logits : float array (n, C), C-contiguous and read-only
     labels : int64 array (n,), read-only, or None
     classes : tuple of str, or None
+    groups : Groups, or None
 
     >>> val = Logits(np.array([[2.0, -np.inf], [0.1, 1.2]], dtype=np.float32), labels=[0, 1])
     >>> val.n_rows, val.n_classes, val.n_masked, val.logits.dtype
     (2, 2, 1, dtype('float32'))
     """
 
-    __slots__ = ("classes", "labels", "logits")
+    __slots__ = ("_logits", "classes", "groups", "labels")
 
-    logits: Floats
+    _logits: Floats
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...] | None
+    groups: Groups | None
 
-    def __init__(self, logits: object, labels: object = None, classes: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, logits: object, labels: object = None, classes: Sequence[str] | None = None, groups: object = None
+    ) -> None:
         output = unpacked(logits)
         if output is not None:
-            own = Logits(output.logits, output.labels, output.classes if classes is None else classes)
-            made = as_logits(own, labels)
-            self._set(made.logits, made.labels, made.classes)
+            own = Logits(output.logits, output.labels, output.classes if classes is None else classes, output.groups)
+            made = as_logits(own, labels, groups)
+            self._set(made.logits, made.labels, made.classes, made.groups)
             return
         table = read_table(logits, "logits")
         check_logits(table.values)
-        self._set(*_named(table, labels, classes))
+        self._set(*_named(table, labels, classes, groups))
 
     @classmethod
-    def from_probabilities(cls, probs: object, labels: object = None, classes: Sequence[str] | None = None) -> "Logits":
+    def from_probabilities(
+        cls, probs: object, labels: object = None, classes: Sequence[str] | None = None, groups: object = None
+    ) -> "Logits":
         """Take the logarithm of probabilities; p = 0 becomes -inf, a masked class.
 
         Rows must be non-negative and sum to 1 within 1e-6 (float64), 1e-4 (float32), 1e-2 (float16) or 2e-2
@@ -87,8 +101,8 @@ class Logits:
         wider = np.float32 if table.values.dtype == np.float16 else np.float64
         with np.errstate(divide="ignore"):
             logits = np.log(table.values, dtype=wider)
-        made: Logits = object.__new__(cls)
-        made._set(*_named(table._replace(values=logits), labels, classes))
+        made: Logits = object.__new__(Logits)  # whole rows in memory, whoever is asked
+        made._set(*_named(table._replace(values=logits), labels, classes, groups))
         return made
 
     @classmethod
@@ -100,6 +114,7 @@ class Logits:
         lengths: object = None,
         n_options: int | None = None,
         classes: Sequence[str] | None = None,
+        groups: object = None,
     ) -> "Logits":
         """Take the log-likelihoods of the options of multiple-choice questions; questions may differ in how many.
 
@@ -119,6 +134,8 @@ class Logits:
             fitted on where new rows may have fewer.
         classes : sequence of str, optional
             Names of the positions; by default A, B, C, and so on for up to 26.
+        groups : array-like (n,), optional
+            The group of each question, such as its subject.
 
         >>> quiz = Logits.from_choices([[-4.1, -2.0, -3.3], [-1.0, -5.2]], labels=[1, 0])
         >>> quiz.classes, quiz.n_masked
@@ -128,10 +145,35 @@ class Logits:
         """
         rows = ragged(loglikelihoods, "loglikelihoods")
         table = padded(rows if lengths is None else per_length(rows, lengths), n_options)
-        made = cls(table, labels, option_names(table.shape[1]) if classes is None else classes)
+        made = Logits(table, labels, option_names(table.shape[1]) if classes is None else classes, groups)
         if made.labels is not None:
             check_gold(rows, made.labels)
         return made
+
+    @property
+    def logits(self) -> Floats:
+        """The numbers, (n, C), C-contiguous and read-only."""
+        return self._logits
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+        return self.logits.dtype
+
+    @property
+    def engine(self) -> "Engine | None":
+        """Who works on blocks of these rows: None for threads of this process."""
+        return None
+
+    def blocks(self, step: int) -> Iterator[tuple[slice, "Block"]]:
+        """Consecutive rows, at most `step` at a time, each with its place.
+
+        >>> [(rows, block.shape) for rows, block in Logits(np.zeros((5, 2))).blocks(3)]
+        [(slice(0, 3, None), (3, 2)), (slice(3, 5, None), (2, 2))]
+        """
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, min(start + step, self.n_rows))
+            yield rows, self.logits[rows]
 
     @property
     def n_rows(self) -> int:
@@ -158,7 +200,8 @@ class Logits:
         >>> Logits([[0.0, -np.inf], [1.0, 2.0]]).n_masked
         1
         """
-        return sum(int(np.count_nonzero(np.isneginf(block))) for _, block in blocks_of_rows(self.logits))
+        step = max(1, BLOCK_BYTES // (self.n_classes * self.dtype.itemsize))
+        return sum(int(np.count_nonzero(np.isneginf(block))) for _, block in self.blocks(step))
 
     def require_labels(self, purpose: str) -> NDArray[np.int64]:
         """Return the labels, or say what needs them.
@@ -172,38 +215,63 @@ class Logits:
             raise InputError(f"{purpose} needs labels, and these logits have none. Pass labels, one per row.")
         return self.labels
 
+    def require_groups(self, purpose: str) -> Groups:
+        """Return the groups, or say what needs them.
+
+        >>> Logits([[0.0, 1.0]]).require_groups("check")
+        Traceback (most recent call last):
+            ...
+        thermoset.errors.InputError: check needs groups, and these logits have none. Pass groups, one per row.
+        """
+        if self.groups is None:
+            raise InputError(f"{purpose} needs groups, and these logits have none. Pass groups, one per row.")
+        return self.groups
+
     def take(self, rows: object) -> "Logits":
         """Select rows by number, boolean mask or slice, in the order given; a slice copies nothing.
 
         >>> Logits([[0.0, 1.0], [2.0, 3.0]], labels=[0, 1]).take([1]).logits
         array([[2., 3.]])
         """
-        index = rows if isinstance(rows, slice) else np.asarray(rows)
-        if isinstance(index, np.ndarray):
-            if index.ndim != 1 or (index.size and index.dtype.kind not in "iub"):
-                raise InputError(f"rows must be row numbers, a boolean mask or a slice; got {rows!r}.")
-            index = index.astype(np.intp) if index.size == 0 else index
-        try:
-            logits = np.ascontiguousarray(self.logits[index])
-        except IndexError as error:
-            raise InputError(f"rows do not fit {self.n_rows} rows: {error}.") from None
-        if len(logits) == 0:
-            raise InputError("rows select nothing; logits need at least one row.")
-        return _trusted(logits, None if self.labels is None else self.labels[index], self.classes)
+        index = row_index(rows, self.n_rows)
+        logits = np.ascontiguousarray(self.logits[index])
+        labels = None if self.labels is None else self.labels[index]
+        return _trusted(logits, labels, self.classes, None if self.groups is None else self.groups.take(index))
+
+    def labelled(self, labels: NDArray[np.int64]) -> "Logits":
+        """The same rows with labels, which have been checked."""
+        return _trusted(self.logits, labels, self.classes, self.groups)
+
+    def grouped(self, groups: Groups) -> "Logits":
+        """The same rows with groups, which have been checked."""
+        return _trusted(self.logits, self.labels, self.classes, groups)
 
     def joined(self, other: "Logits") -> "Logits":
-        """These labelled rows and then the others; both must have the same classes.
+        """These labelled rows and then the others; both must have the same classes, and groups if one of them has.
 
         >>> Logits([[0.0, 1.0]], labels=[0]).joined(Logits([[2.0, 3.0]], labels=[1])).labels
         array([0, 1])
         """
+        labels = self._check_joined(other)
+        logits = np.concatenate([self.logits, other.logits])
+        return Logits(logits, np.concatenate(labels), self.classes, self._joined_groups(other))
+
+    def _joined_groups(self, other: "Logits") -> Groups | None:
+        if self.groups is None or other.groups is None:
+            if self.groups is not other.groups:
+                raise InputError("rows can be joined only if both have groups, or neither. Give the others groups too.")
+            return None
+        return self.groups.joined(other.groups)
+
+    def _check_joined(self, other: "Logits") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The labels of both, if they can be joined."""
         labels = self.require_labels("joining rows"), other.require_labels("joining rows")
         if self.n_classes != other.n_classes or self.classes != other.classes:
             raise InputError(
                 f"rows can be joined only if their classes are the same, in the same order; got {self.n_classes} and "
                 f"{other.n_classes} columns, or other names."
             )
-        return Logits(np.concatenate([self.logits, other.logits]), np.concatenate(labels), self.classes)
+        return labels
 
     def split(self, *parts: Part, random_state: Seed = 0, groups: object = None) -> tuple["Logits", ...]:
         """Cut at random into len(parts) + 1 pieces, the last being the rest; see `split_indices`.
@@ -223,16 +291,21 @@ class Logits:
         return self.n_rows
 
     def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n_rows} rows x {self.n_classes} classes, {self.dtype}{self._extras})"
+
+    @property
+    def _extras(self) -> str:
         extras = ("", ", labelled")[self.labels is not None] + ("", ", named")[self.classes is not None]
-        return f"Logits({self.n_rows} rows x {self.n_classes} classes, {self.logits.dtype}{extras})"
+        return extras + ("" if self.groups is None else f", {len(self.groups.names)} groups")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Logits):
             return NotImplemented
         return (
             self.classes == other.classes
-            and self.logits.dtype == other.logits.dtype
+            and self.dtype == other.dtype
             and _same_labels(self.labels, other.labels)
+            and self.groups == other.groups
             and np.array_equal(self.logits, other.logits)
         )
 
@@ -240,7 +313,7 @@ class Logits:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _trusted, (self.logits, self.labels, self.classes)
+        return _trusted, (self.logits, self.labels, self.classes, self.groups)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Logits are frozen: {name} cannot be set. Make new ones.")
@@ -248,16 +321,23 @@ class Logits:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"Logits are frozen: {name} cannot be deleted.")
 
-    def _set(self, logits: Floats, labels: NDArray[np.int64] | None, classes: tuple[str, ...] | None) -> None:
-        object.__setattr__(self, "logits", _read_only(logits))
+    def _set(
+        self,
+        logits: Floats,
+        labels: NDArray[np.int64] | None,
+        classes: tuple[str, ...] | None,
+        groups: Groups | None,
+    ) -> None:
+        object.__setattr__(self, "_logits", _read_only(logits))
         object.__setattr__(self, "labels", None if labels is None else _read_only(labels))
         object.__setattr__(self, "classes", classes)
+        object.__setattr__(self, "groups", groups)
 
 
-def as_logits(logits: object, labels: object = None) -> Logits:
+def as_logits(logits: object, labels: object = None, groups: object = None) -> Logits:
     """Make `Logits` of what an estimator was given; `Logits` pass through unchanged.
 
-    Labels that come beside `Logits` are added if there were none; if there were, they must be the same.
+    Labels and groups that come beside `Logits` are added if there were none; if there were, they must be the same.
 
     >>> as_logits([[0.0, 1.0]], [1])
     Logits(1 rows x 2 classes, float64, labelled)
@@ -266,27 +346,42 @@ def as_logits(logits: object, labels: object = None) -> Logits:
     True
     """
     if not isinstance(logits, Logits):
-        return Logits(logits, labels)
-    if labels is None:
-        return logits
+        return Logits(logits, labels, groups=groups)
+    return _with_groups(logits if labels is None else _with_labels(logits, labels), groups)
+
+
+def _with_labels(logits: Logits, labels: object) -> Logits:
     indices = label_indices(labels, (logits.n_rows, logits.n_classes), logits.classes)
     if logits.labels is None:
-        return _trusted(logits.logits, indices, logits.classes)
+        return logits.labelled(indices)
     if not np.array_equal(logits.labels, indices):
         raise InputError("labels were given beside Logits that have other labels. Pass one of the two.")
     return logits
 
 
-def _trusted(logits: Floats, labels: NDArray[np.int64] | None, classes: tuple[str, ...] | None) -> Logits:
+def _with_groups(logits: Logits, groups: object) -> Logits:
+    if groups is None:
+        return logits
+    read = read_groups(groups, logits.n_rows)
+    if logits.groups is None:
+        return logits.grouped(read)
+    if logits.groups != read:
+        raise InputError("groups were given beside Logits that have other groups. Pass one of the two.")
+    return logits
+
+
+def _trusted(
+    logits: Floats, labels: NDArray[np.int64] | None, classes: tuple[str, ...] | None, groups: Groups | None
+) -> Logits:
     """Make `Logits` of parts that have been checked."""
     made: Logits = object.__new__(Logits)
-    made._set(logits, labels, classes)
+    made._set(logits, labels, classes, groups)
     return made
 
 
 def _named(
-    table: ReadTable, labels: object, classes: object
-) -> tuple[Floats, NDArray[np.int64] | None, tuple[str, ...] | None]:
+    table: ReadTable, labels: object, classes: object, groups: object
+) -> tuple[Floats, NDArray[np.int64] | None, tuple[str, ...] | None, Groups | None]:
     """Check what stands beside the numbers."""
     n_rows, n_classes = table.values.shape
     names = None if classes is None else class_names(classes, n_classes)
@@ -298,7 +393,7 @@ def _named(
             f"classes and the frame's columns are in different orders. Reorder: frame[{quoted(list(names or ()))}]."
         )
     indices = None if labels is None else label_indices(labels, (n_rows, n_classes), names)
-    return table.values, indices, names
+    return table.values, indices, names, None if groups is None else read_groups(groups, n_rows)
 
 
 def _check_probabilities(table: ReadTable) -> None:

@@ -15,6 +15,7 @@ from thermoset.errors import InputError
 from thermoset.quoting import quoted, reason
 
 __all__ = [
+    "BLOCK_BYTES",
     "Floats",
     "ReadTable",
     "blocks_of_rows",
@@ -156,7 +157,7 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
     if (twice := first_repeated(names)) is not None:
         raise InputError(f"classes must be different from each other; {quoted(twice)} appears more than once.")
     for i, name in enumerate(names):
-        if not name.strip() or not _storable(name):
+        if not name.strip() or not is_storable(name):
             raise InputError(f"classes[{i}] is {quoted(name)}; a class name must be text that is not blank.")
     return tuple(str(name) for name in names)
 
@@ -175,7 +176,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
     return None
 
 
-def _storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """Whether files can hold a text: NumPy drops a final NUL, and a lone surrogate is not Unicode."""
     try:
         return b"\0" not in text.encode()

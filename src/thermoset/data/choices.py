@@ -14,7 +14,7 @@ from thermoset.quoting import quoted
 __all__ = ["check_gold", "checked_options", "option_names", "padded", "per_length", "ragged"]
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-MOST_OPTIONS = 100_000
+MOST_OPTIONS = 10_000_000
 
 
 def option_names(n_options: int) -> tuple[str, ...] | None:

@@ -9,12 +9,13 @@ __all__ = [
     "fit_data",
     "predict_data",
     "remember_classes",
+    "require_fitted",
 ]
 
 
-def fit_data(estimator: Any, logits: Any, labels: Any) -> Logits:
+def fit_data(estimator: Any, logits: Any, labels: Any, groups: Any = None) -> Logits:
     """Read labelled rows for `estimator.fit`."""
-    data = as_logits(logits, labels)
+    data = as_logits(logits, labels, groups)
     data.require_labels(f"{type(estimator).__name__}.fit")
     return data
 
@@ -25,16 +26,21 @@ def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | 
     estimator.class_names_ = classes
 
 
-def predict_data(estimator: Any, logits: Any) -> Logits:
-    """Read rows for a fitted estimator; other classes than it was fitted on are refused."""
+def require_fitted(estimator: Any) -> None:
+    """Refuse an estimator that is not fitted."""
     if not hasattr(estimator, "n_features_in_"):
         from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415 - it raises scikit-learn's own error
 
         check_is_fitted(estimator, "n_features_in_")
+
+
+def predict_data(estimator: Any, logits: Any, groups: Any = None) -> Logits:
+    """Read rows for a fitted estimator; other classes than it was fitted on are refused."""
+    require_fitted(estimator)
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before the door, which would only say that one column is too few
         _check_width(estimator, shape[1])
-    data = as_logits(logits)
+    data = as_logits(logits, groups=groups)
     _check_width(estimator, data.n_classes)
     if data.classes is not None and estimator.class_names_ is not None:
         _check_names(estimator, data.classes)

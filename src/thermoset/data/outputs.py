@@ -16,26 +16,28 @@ from thermoset.data.labels import one_column
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
-__all__ = ["LABELS", "NAMES", "Output", "unpacked"]
+__all__ = ["GROUPS", "LABELS", "NAMES", "Output", "unpacked"]
 
 LABELS = ("labels", "label")
 NAMES = ("classes", "class_names")
+GROUPS = ("groups",)
 NO_LABEL = (-100, -1)  # Hugging Face's ignored index, and the label of unlabelled test rows (GLUE)
 
 
 class Output(NamedTuple):
-    """The parts of an output; labels and class names where it has them."""
+    """The parts of an output; labels, class names and groups where it has them."""
 
     logits: Any
     labels: Any
     classes: Any
+    groups: Any
 
 
 def unpacked(value: object) -> Output | None:
     """Take an output apart; None if it is something else, such as an array.
 
     >>> unpacked({"logits": [[0.0, 1.0]], "labels": [1]})
-    Output(logits=[[0.0, 1.0]], labels=[1], classes=None)
+    Output(logits=[[0.0, 1.0]], labels=[1], classes=None, groups=None)
     >>> unpacked([[0.0, 1.0]]) is None
     True
     """
@@ -50,8 +52,8 @@ def _mapping(value: Mapping[Any, Any]) -> Output:
     if "logits" not in value:
         keys = ", ".join(map(quoted, islice(value, 5))) or "none"
         raise InputError(f"a mapping needs the key 'logits'; got these keys: {keys}. Pass the array of logits itself.")
-    labels, classes = ([value[name] for name in names if name in value][:1] for names in (LABELS, NAMES))
-    return Output(value["logits"], *labels or [None], *classes or [None])
+    beside = (next((value[name] for name in names if name in value), None) for names in (LABELS, NAMES, GROUPS))
+    return Output(value["logits"], *beside)
 
 
 def _prediction_output(predictions: Any, label_ids: Any) -> Output:
@@ -66,7 +68,7 @@ def _prediction_output(predictions: Any, label_ids: Any) -> Output:
     logits = predictions
     if isinstance(predictions, (tuple, list)) and any(hasattr(part, "shape") for part in predictions):
         logits = _only_matrix(predictions)
-    return Output(logits, _without_placeholders(labels), None)
+    return Output(logits, _without_placeholders(labels), None, None)
 
 
 def _why_not_one_label(shape: tuple[int, ...]) -> str:

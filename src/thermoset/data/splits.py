@@ -15,7 +15,7 @@ from thermoset.data.labels import is_missing, one_column
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
-__all__ = ["Part", "Rows", "Seed", "split_indices"]
+__all__ = ["Part", "Rows", "Seed", "group_codes", "row_index", "split_indices"]
 
 Part = int | Alpha
 """A whole number of rows, or a fraction in (0, 1) of all rows, read as the decimal it prints as."""
@@ -58,7 +58,7 @@ def split_indices(
     if groups is None:
         order, cuts = rng.permutation(n_rows), list(accumulate(sizes))
     else:
-        order, cuts = _grouped_order(_group_codes(groups, n_rows), sizes, rng)
+        order, cuts = _grouped_order(group_codes(groups, n_rows), sizes, rng)
     # Ascending row numbers: which rows a piece has is random, their order need not be, and memory is read forwards.
     return tuple(np.sort(piece).astype(np.int64, copy=False) for piece in np.split(order, cuts))
 
@@ -98,23 +98,39 @@ def _generator(random_state: Any) -> np.random.Generator:
         ) from None
 
 
-def _group_codes(groups: object, n_rows: int) -> Rows:
-    """Give groups numbers by first appearance, so that their names do not matter to the split."""
+def group_codes(groups: object, n_rows: int, name: str = "groups") -> Rows:
+    """Give values of rows numbers by first appearance, so that they do not matter to a split, but for being equal.
+
+    >>> group_codes(["b", "a", "b"], 3)
+    array([0, 1, 0])
+    """
     # A list may hold tuples, which are good groups, but NumPy would make a second axis of them.
-    items = list(groups) if isinstance(groups, (list, tuple)) else one_column(groups, "groups").tolist()
+    plain = isinstance(groups, (list, tuple))
+    column = None if plain else one_column(groups, name)
+    if column is not None and column.shape == (n_rows,) and column.dtype.kind in "iubU":
+        return _numbered(column)
+    items = list(groups) if plain else column.tolist()  # type: ignore[call-overload, union-attr]
     if not isinstance(items, list) or len(items) != n_rows:
         got = len(items) if isinstance(items, list) else "a single value"
-        raise InputError(f"groups must have one value for each of {n_rows} rows; got {got}.")
+        raise InputError(f"{name} must have one value for each of {n_rows} rows; got {got}.")
     seen: dict[Hashable, int] = {}
     codes = np.empty(n_rows, dtype=np.int64)
     for row, item in enumerate(items):
         if is_missing(item):
-            raise InputError(f"groups[{row}] is missing ({quoted(item)}). Give every row a group.")
+            raise InputError(f"{name}[{row}] is missing ({quoted(item)}). Give every row a group.")
         try:
             codes[row] = seen.setdefault(item, len(seen))
         except TypeError:
-            raise InputError(f"groups[{row}] is {quoted(item)}; a group must be one hashable value a row.") from None
+            raise InputError(f"{name}[{row}] is {quoted(item)}; a group must be one hashable value a row.") from None
     return codes
+
+
+def _numbered(column: NDArray[Any]) -> Rows:
+    """The same for an array of values that can be sorted."""
+    _, first, place = np.unique(column, return_index=True, return_inverse=True)
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    return number[place]
 
 
 def _grouped_order(codes: Rows, sizes: list[int], rng: np.random.Generator) -> tuple[Rows, list[int]]:
@@ -133,3 +149,23 @@ def _grouped_order(codes: Rows, sizes: list[int], rng: np.random.Generator) -> t
         first += 1 + int(np.argmin(away))
         cuts.append(int(ends[first]))
     return order, cuts
+
+
+def row_index(rows: object, n_rows: int) -> Any:
+    """Read what selects rows: a slice, or row numbers or a boolean mask as an array; at least one row, and only rows.
+
+    >>> row_index([2, 0], 3), row_index(slice(1, 3), 3)
+    (array([2, 0]), slice(1, 3, None))
+    """
+    index = rows if isinstance(rows, slice) else np.asarray(rows)
+    if isinstance(index, np.ndarray):
+        if index.ndim != 1 or (index.size and index.dtype.kind not in "iub"):
+            raise InputError(f"rows must be row numbers, a boolean mask or a slice; got {rows!r}.")
+        index = index.astype(np.intp) if index.size == 0 else index
+    try:
+        n_selected = len(range(n_rows)[index]) if isinstance(index, slice) else len(np.arange(n_rows)[index])
+    except IndexError as error:
+        raise InputError(f"rows do not fit {n_rows} rows: {error}.") from None
+    if n_selected == 0:
+        raise InputError("rows select nothing; logits need at least one row.")
+    return index

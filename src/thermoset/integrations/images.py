@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import real_number, whole_number
+from thermoset.core.memory import physical_memory
 from thermoset.core.pool import thread_count
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import LABELS, NAMES, FilePath, as_path, existing, first_of, need, physical_memory
+from thermoset.io.files import LABELS, NAMES, FilePath, as_path, existing, first_of, need
 from thermoset.io.numpy_files import read_npz_arrays, texts
 
 __all__ = ["ImageBatches", "ImageSet", "Preprocessing", "read_images"]

@@ -4,8 +4,9 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from thermoset.core.memory import physical_memory
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import FilePath, check_size, existing, need, physical_memory
+from thermoset.io.files import FilePath, check_size, existing, need
 from thermoset.io.tensors import load_pt
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """Files of any length, in blocks of rows: memory is bounded by a block, not by the file."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,9 @@ from thermoset.data import Logits
 from thermoset.data.arrays import class_names
 from thermoset.data.choices import checked_options
 from thermoset.errors import InputError
+from thermoset.io.arrow_files import open_arrow
+from thermoset.io.checked import checked_block, checked_shape
+from thermoset.io.compact import open_top
 from thermoset.io.files import (
     MOST_BYTES,
     FilePath,
@@ -27,12 +30,17 @@ from thermoset.io.files import (
     errors_about,
     existing,
 )
+from thermoset.io.group_folders import group_folder
+from thermoset.io.hdf5_files import open_hdf5
+from thermoset.io.label_files import is_label_file
 from thermoset.io.listed import open_csv_file
-from thermoset.io.numpy_files import open_npy, open_npz
+from thermoset.io.numpy_rows import open_npy, open_npz
 from thermoset.io.parquet import open_parquet
 from thermoset.io.records import open_json
 from thermoset.io.safe import open_safetensors
 from thermoset.io.tensors import open_pt
+from thermoset.io.zarr_folders import open_zarr
+from thermoset.quoting import quoted
 
 __all__ = ["LogitBlocks", "open_blocks"]
 
@@ -41,21 +49,26 @@ OPENERS: dict[str, Callable[[Path, Request, ExitStack], RowSource]] = {
     ".npy": open_npy,
     ".csv": open_csv_file,
     ".parquet": open_parquet,
+    ".arrow": open_arrow,
+    ".feather": open_arrow,
+    ".ipc": open_arrow,
+    ".zarr": open_zarr,
+    ".h5": open_hdf5,
+    ".hdf5": open_hdf5,
     ".safetensors": open_safetensors,
     ".pt": open_pt,
     ".pth": open_pt,
     ".json": open_json,
     ".jsonl": open_json,
 }
-WITH_IDS = (".npz", ".csv", ".parquet", ".json", ".jsonl")
+WITH_IDS = (".npz", ".csv", ".parquet", ".arrow", ".feather", ".ipc", ".json", ".jsonl")
 BLOCK_BYTES = 1 << 24
 VALUE_BYTES = 8  # of a float64, the largest type of logits
-ROW_OF_BLOCK = re.compile(r"(logits|probs)\[(\d+)")
 
 
 @dataclass(frozen=True)
 class LogitBlocks:
-    """The rows of an open file, as `Logits` without labels; each iteration starts at the first row.
+    """The rows of an open file, as `Logits` without labels, with their groups; each iteration starts at the first row.
 
     Attributes
     ----------
@@ -66,6 +79,8 @@ class LogitBlocks:
         The most rows a block has.
     ids : Ids, or None
         The ids of the rows, where they were asked for.
+    has_groups : bool
+        Whether the rows have groups.
     """
 
     n_rows: int | None
@@ -76,6 +91,8 @@ class LogitBlocks:
     _request: Request = field(repr=False)
     _read: Callable[[int], Iterator[Any]] = field(repr=False)
     ids: Ids | None = field(default=None, repr=False)
+    _groups: Callable[[], Iterator[object]] | None = field(default=None, repr=False)
+    has_groups: bool = False
 
     @property
     def id_kind(self) -> Literal["number", "text"] | None:
@@ -95,23 +112,14 @@ class LogitBlocks:
     def __iter__(self) -> Iterator[Logits]:
         done = 0
         with errors_about(self._path):
+            groups = None if self._groups is None else self._groups()
             for scores in self._read(self.block_rows):
-                block = self._checked(scores, done)
+                some = None if groups is None else list(islice(groups, len(scores)))
+                block = checked_block(self._request, scores, done, self.n_rows, self.classes, some)
                 done += block.n_rows
                 yield block
             if done == 0:
                 build(self._request, np.empty((0, self.n_classes)))  # says that there are no rows
-
-    def _checked(self, scores: Any, first_row: int) -> Logits:
-        """Make `Logits` of the rows from `first_row` on; what is said of a bad row counts rows of the file."""
-        try:
-            return build(self._request, scores, None, self.classes)
-        except InputError as error:
-            text, end = str(error), first_row + len(scores)
-            if found := ROW_OF_BLOCK.match(text):
-                text = f"{found[1]}[{first_row + int(found[2])}{text[found.end() :]}"
-                text += "" if end == self.n_rows else f" Rows from {end} on were not looked at."
-            raise type(error)(text) from None
 
 
 @contextmanager
@@ -120,15 +128,17 @@ def open_blocks(
     *,
     probabilities: bool = False,
     id_column: str | None = None,
+    groups: str | None = None,
     n_options: int | None = None,
     block_bytes: int = BLOCK_BYTES,
     max_bytes: int | None = None,
 ) -> Iterator[LogitBlocks]:
     """Open a file of logits to read it in blocks of rows.
 
-    The blocks, one after the other, are the logits and class names that `load` gives, bit for bit, and what `load`
-    refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; where rows do
-    not stand one after the other (npz in Fortran order, a transposed tensor in pt) it is read whole, within the limit.
+    The blocks, one after the other, are the logits, class names and groups that `load` gives, bit for bit, and what
+    `load` refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; where
+    rows do not stand one after the other (compressed npz in Fortran order, a transposed tensor in pt) it is read whole,
+    within the limit.
 
     Parameters
     ----------
@@ -137,8 +147,11 @@ def open_blocks(
     probabilities : bool
         The file holds probabilities; see `load`.
     id_column : str, optional
-        The column of a csv, parquet or json file, or the array of an npz file, that holds ids: whole numbers or text,
-        not a class. `LogitBlocks.with_ids` gives them. The ids of an npz file are read whole.
+        The column of a csv, parquet, Arrow or json file, or the array of an npz file, that holds ids: whole numbers or
+        text, not a class. `LogitBlocks.with_ids` gives them. The ids of npz and Arrow files are read whole.
+    groups : str, optional
+        The column (array, dataset) that holds the group of each row, or the key of a folder above the file that is
+        called `key=value`; see `load`. Those of csv, parquet and json files are read with the blocks, others whole.
     n_options : int, optional
         How many columns the options of multiple choice get; see `load`. Without it the file is read twice.
     block_bytes : int
@@ -165,22 +178,26 @@ def open_blocks(
     if id_column is not None and suffix not in WITH_IDS:
         raise InputError(f"{source}: ids can be read from {', '.join(WITH_IDS)}; got {suffix}. Leave out id_column.")
     options = checked_options(n_options)
-    request = Request(probabilities, limit, find_labels=False, id_column=id_column, n_options=options)
+    request = Request(
+        probabilities, limit, find_labels=False, id_column=id_column, n_options=options, groups=_column(groups)
+    )
     size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
     with ExitStack() as stack:  # not inside errors_about: the caller's own errors are not about this file
         with errors_about(source):
-            rows = OPENERS[suffix](source, request, stack)
-            n_rows, n_classes = _checked_shape(rows.shape, request)
+            request, folder = group_folder(source, request)
+            rows = open_top(source, suffix, request, stack) or OPENERS[suffix](source, request, stack)
+            n_rows, n_classes = checked_shape(rows.shape, request)
             check_size(n_classes * VALUE_BYTES, limit, "a row")
             classes = None if rows.classes is None else class_names(rows.classes, n_classes)
         block_rows = max(1, min(size, limit) // (n_classes * VALUE_BYTES))
         block_rows = block_rows if n_rows is None else min(block_rows, n_rows)
-        yield LogitBlocks(n_rows, n_classes, classes, block_rows, source, request, rows.read, rows.ids)
+        known = rows.groups if folder is None else partial(repeat, folder)
+        grouped = rows.grouped or known is not None
+        read, ids = rows.read, rows.ids
+        yield LogitBlocks(n_rows, n_classes, classes, block_rows, source, request, read, ids, known, grouped)
 
 
-def _checked_shape(shape: tuple[int | None, ...], request: Request) -> tuple[int | None, int]:
-    """Let `Logits` judge the shape before rows are read."""
-    known = tuple(1 if size is None else size for size in shape)
-    if len(known) != 2 or known[0] < 1 or known[1] < 2:
-        build(request, np.broadcast_to(0.0, known))
-    return shape[0], known[1]
+def _column(groups: object) -> str | None:
+    if groups is not None and (not isinstance(groups, str) or is_label_file(groups)):
+        raise InputError(f"groups must be the name of a column where files are read in blocks; got {quoted(groups)}.")
+    return groups

@@ -3,17 +3,18 @@
 import csv
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
 from thermoset.errors import FileFormatError
-from thermoset.io.files import check_size
+from thermoset.io.files import Ids, Request, check_size, no_column
 from thermoset.quoting import quoted, reason
 
-__all__ = ["csv_ids", "csv_lines", "is_number", "is_whole", "text_errors"]
+__all__ = ["csv_column", "csv_groups", "csv_ids", "csv_lines", "is_number", "is_whole", "text_errors"]
 
 WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
 
@@ -83,11 +84,26 @@ def csv_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, cells
 
 
-def csv_ids(path: Path, name: str, max_bytes: int) -> Iterator[str]:
-    """The ids, line by line; whoever reads them reads the scores as well, and hears there of lines that do not fit."""
+def csv_column(path: Path, name: str, max_bytes: int, wanted: str = "a value") -> Iterator[str]:
+    """A column, line by line; whoever reads it reads the scores as well, and hears there of lines that do not fit."""
     with text_errors():
-        place = next(cells for _, cells in csv_lines(path, max_bytes)).index(name)
+        header = next((cells for _, cells in csv_lines(path, max_bytes)), [])
+        if name not in header:
+            raise no_column(name, header)
+        place = header.index(name)
         for number, cells in islice(csv_lines(path, max_bytes), 1, None):
             if not cells[place : place + 1] or not cells[place].strip():
-                raise FileFormatError(f"line {number}, column {quoted(name)} is empty; wanted an id.")
+                raise FileFormatError(f"line {number}, column {quoted(name)} is empty; wanted {wanted}.")
             yield cells[place]
+
+
+def csv_ids(path: Path, request: Request) -> Ids | None:
+    """The ids of a file, if they were asked for."""
+    if request.id_column is None:
+        return None
+    return Ids(partial(csv_column, path, request.id_column, request.max_bytes, "an id"), text=True)
+
+
+def csv_groups(path: Path, name: str | None, max_bytes: int) -> Callable[[], Iterator[str]] | None:
+    """How to go through the groups of a file, if it has any."""
+    return None if name is None else partial(csv_column, path, name, max_bytes, "a group")

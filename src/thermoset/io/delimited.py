@@ -1,4 +1,4 @@
-"""Csv: a header line, a column for each class named after it, and a column `label`.
+"""Csv: a header line, a column for each class named after it, and columns `label` and `groups`.
 
 A label is the name of a class column or, if no class is called like a whole number, the number of a column
 counted from 0. (With columns 1, 2, 3 the label 1 is the name of the first: no guessing from the values.)
@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.data.arrays import column_classes, first_repeated
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
-from thermoset.io.csv_text import csv_ids, csv_lines, is_number, is_whole, text_errors
-from thermoset.io.files import LABELS, Ids, Request, RowSource, build, need, no_ids
+from thermoset.io.csv_text import csv_groups, csv_ids, csv_lines, is_number, is_whole, text_errors
+from thermoset.io.files import LABELS, Request, RowSource, build, need, no_column
+from thermoset.io.names import group_name
 from thermoset.io.rows import FILES
 from thermoset.quoting import printable, quoted
 
@@ -31,24 +32,36 @@ __all__ = ["label_column", "open_csv", "read_csv", "write_csv"]
 
 TEXT_BLOCK = (1 << 14, 1 << 20)  # the least and the most bytes of text in a block of pyarrow, which reads 32 ahead
 BYTE_ORDER_MARK = "\ufeff"
+AS_SAVED = Request(False, 0, True)  # what reads a file that was written here
 CELL = 64  # but a block must hold a line, and hardly a number takes more bytes than this
 
 
 class CsvHeader(NamedTuple):
-    """The first line: all columns, which are the label and the id, and the class names if they are names.
+    """The first line: all columns, those that hold numbers, the label and the group, and the class names if any.
 
-    A column `filename` beside numbered columns is taken for the id: `timm` writes it.
+    A column `filename` beside numbered columns holds no numbers: `timm` writes it.
     """
 
     columns: list[str]
+    scores: list[str]
     label: str | None
     classes: tuple[str, ...] | None
-    ids: str | None = None
+    groups: str | None = None
 
     @property
-    def scores(self) -> list[str]:
-        """The columns that hold numbers."""
-        return [name for name in self.columns if name not in (self.label, self.ids)]
+    def places(self) -> list[int]:
+        """Where the columns stand that hold numbers."""
+        wanted = set(self.scores)
+        return [place for place, name in enumerate(self.columns) if name in wanted]
+
+
+class Line(NamedTuple):
+    """A line below the header: its number, its label and its group (empty if there is none), and the other cells."""
+
+    number: int
+    label: str
+    group: str
+    scores: list[str]
 
 
 class Cells(NamedTuple):
@@ -56,6 +69,7 @@ class Cells(NamedTuple):
 
     scores: NDArray[np.float64]
     labels: list[int] | None
+    groups: list[str] | None
 
 
 class BadLabelError(ValueError):
@@ -69,13 +83,13 @@ class NotFastError(Exception):
 def read_csv(path: Path, request: Request) -> Logits:
     """Read with pyarrow if it is there; whatever goes wrong, read again line by line to name the line."""
     with text_errors():
-        header = read_header(_first_line(path, request.max_bytes))
+        header = read_header(_first_line(path, request.max_bytes), request)
         try:
             cells = _read_fast(path, header)
         except NotFastError:
             cells = _read_lines(path, header, request.max_bytes)
         try:
-            return build(request, cells.scores, cells.labels, header.classes)
+            return build(request, cells.scores, cells.labels, header.classes, cells.groups)
         except InputError:
             _read_lines(path, header, request.max_bytes)  # says it with the line, if it is about one cell
             raise
@@ -84,11 +98,10 @@ def read_csv(path: Path, request: Request) -> Logits:
 def open_csv(path: Path, request: Request, _: ExitStack) -> RowSource:
     """Read the header line; the lines below are read in blocks, without their labels."""
     with text_errors():
-        header = read_header(_first_line(path, request.max_bytes), request.id_column)
-    shape, ids = (None, len(header.scores)), None
-    if request.id_column is not None:
-        ids = Ids(partial(csv_ids, path, request.id_column, request.max_bytes), text=True)
-    return RowSource(shape, header.classes, partial(_csv_blocks, path, header, request.max_bytes), ids)
+        header = read_header(_first_line(path, request.max_bytes), request)
+    read = partial(_csv_blocks, path, header, request.max_bytes)
+    groups = csv_groups(path, header.groups, request.max_bytes)
+    return RowSource((None, len(header.scores)), header.classes, read, csv_ids(path, request), groups)
 
 
 def write_csv(stream: BinaryIO, logits: Logits) -> None:
@@ -100,29 +113,32 @@ def write_csv(stream: BinaryIO, logits: Logits) -> None:
     plain = [f"logit_{i}" for i in range(logits.n_classes)]
     columns = plain if logits.classes is None else list(logits.classes)
     names: list[Any] = list(range(logits.n_classes)) if columns == plain else columns
-    header = ["label", *columns] if logits.labels is not None else columns
+    header = [*([] if logits.labels is None else ["label"]), *([] if logits.groups is None else ["groups"]), *columns]
     try:
-        readable = read_header(header).scores == columns
+        readable = read_header(header, AS_SAVED).scores == columns
     except FileFormatError:
         readable = False
     if not readable:
-        raise InputError("csv cannot hold these class names (one is 'label', or all are numbers). Save as npz.")
+        raise InputError(
+            "csv cannot hold these class names (one is 'label' or 'groups', or all are numbers). Save as npz."
+        )
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
     writer = csv.writer(text)
     writer.writerow(header)
-    labels = [] if logits.labels is None else logits.labels.tolist()
+    beside = [] if logits.labels is None else [[names[label] for label in logits.labels.tolist()]]
+    beside += [] if logits.groups is None else [list(logits.groups)]
     for row, scores in enumerate(logits.logits):
-        cells = scores.astype(np.float64).tolist()
-        writer.writerow([names[labels[row]], *cells] if labels else cells)
+        writer.writerow([*(column[row] for column in beside), *scores.astype(np.float64).tolist()])
     text.flush()
     text.detach()
 
 
-def read_header(columns: list[str], ids: str | None = None) -> CsvHeader:
-    """Check the first line; `ids` names a column that is no class.
+def read_header(columns: list[str], request: Request) -> CsvHeader:
+    """Check the first line, and find what each column is.
 
-    >>> read_header(["label", "cat", "dog"])
-    CsvHeader(columns=['label', 'cat', 'dog'], label='label', classes=('cat', 'dog'), ids=None)
+    >>> header = read_header(["label", "groups", "cat", "dog"], AS_SAVED)
+    >>> header.scores, header.label, header.groups
+    (['cat', 'dog'], 'label', 'groups')
     """
     if not columns:
         raise FileFormatError("the file has no header line; the first line must name the columns.")
@@ -137,13 +153,15 @@ def read_header(columns: list[str], ids: str | None = None) -> CsvHeader:
             raise FileFormatError(f"column {place} has no name. If it is an index, write the file without it.")
     if (twice := first_repeated(columns)) is not None:
         raise FileFormatError(f"two columns are called {quoted(twice)}.")
-    if ids is not None and ids not in columns:
-        raise no_ids(ids, columns)
-    if ids is None and column_classes(name for name in columns if name not in (FILES, *LABELS)) is None:
-        ids = FILES if FILES in columns else None  # beside columns that are only numbered it can be no class
-    others = [name for name in columns if name != ids]
+    if request.id_column is not None and request.id_column not in columns:
+        raise no_column(request.id_column, columns)
+    groups = group_name(columns, request)
+    others = [name for name in columns if not request.is_beside(name)]
     label = label_column(name for name in others if name.strip().lower() in LABELS)
-    return CsvHeader(columns, label, column_classes(name for name in others if name != label), ids)
+    scores = [name for name in others if name != label]
+    if FILES in scores and column_classes(name for name in scores if name != FILES) is None:
+        scores.remove(FILES)  # beside columns that are only numbered it can be no class
+    return CsvHeader(columns, scores, label, column_classes(scores), groups)
 
 
 def label_column(found: Iterable[str]) -> str | None:
@@ -185,15 +203,15 @@ def _first_line(path: Path, max_bytes: int) -> list[str]:
     return next((cells for _, cells in csv_lines(path, max_bytes)), [])
 
 
-def _rows(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the number, the label (empty if there is none) and the other cells of each line below the header."""
-    n_columns = len(header.columns)
-    place = None if header.label is None else header.columns.index(header.label)
-    others = [i for i, name in enumerate(header.columns) if name not in (header.label, header.ids)]
+def _rows(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[Line]:
+    """Yield the lines below the header."""
+    n_columns, places = len(header.columns), header.places
+    label, group = (None if name is None else header.columns.index(name) for name in (header.label, header.groups))
     for number, cells in islice(csv_lines(path, max_bytes), 1, None):
         if len(cells) != n_columns:
             raise FileFormatError(f"line {number} has {len(cells)} cells where the header has {n_columns}.")
-        yield number, "" if place is None else cells[place], [cells[i] for i in others]
+        own, shared = ("" if place is None else cells[place] for place in (label, group))
+        yield Line(number, own, shared, [cells[i] for i in places])
 
 
 def _csv_blocks(path: Path, header: CsvHeader, max_bytes: int, rows: int) -> Iterator[NDArray[np.float64]]:
@@ -245,8 +263,8 @@ def _line_blocks(path: Path, header: CsvHeader, max_bytes: int, rows: int, done:
     """Read cell by cell all rows but those that are done."""
     n_columns = len(header.scores)
     values = array("d")
-    for number, _, cells in islice(_rows(path, header, max_bytes), done, None):
-        values.extend(_number(text, number, header, i) for i, text in enumerate(cells))
+    for line in islice(_rows(path, header, max_bytes), done, None):
+        values.extend(_number(text, line.number, header, i) for i, text in enumerate(line.scores))
         if len(values) == rows * n_columns:
             yield np.asarray(values).reshape(rows, n_columns)
             values = array("d")
@@ -270,7 +288,8 @@ def _read_fast(path: Path, header: CsvHeader) -> Cells:
             labels = numbers[unique.indices.to_numpy()].tolist()
     except (arrow.ArrowException, BadLabelError):
         raise NotFastError from None
-    return Cells(_stack(table, header), labels)
+    groups = None if header.groups is None else table.column(header.groups).to_pylist()
+    return Cells(_stack(table, header), labels, groups)
 
 
 def _arrow_csv() -> tuple[ModuleType, ModuleType]:
@@ -282,8 +301,8 @@ def _arrow_csv() -> tuple[ModuleType, ModuleType]:
 
 def _arrow_options(arrow: ModuleType, reader: ModuleType, header: CsvHeader) -> tuple[Any, Any]:
     """How to convert cells and to parse lines."""
-    texts = (header.label, header.ids)
-    types = {name: arrow.string() if name in texts else arrow.float64() for name in header.columns}
+    numbers = set(header.scores)
+    types = {name: arrow.float64() if name in numbers else arrow.string() for name in header.columns}
     # No text stands for a missing number: an empty cell must fail.
     convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
     # Elsewhere a line break in a cell is an error to pyarrow if it cuts the text there, and then not fast.
@@ -293,24 +312,28 @@ def _arrow_options(arrow: ModuleType, reader: ModuleType, header: CsvHeader) -> 
 
 def _stack(table: Any, header: CsvHeader) -> NDArray[np.float64]:
     scores = np.empty((table.num_rows, len(header.scores)))
-    places = (place for place, name in enumerate(header.columns) if name not in (header.label, header.ids))
-    for column, place in enumerate(places):
+    for column, place in enumerate(header.places):
         scores[:, column] = table.column(place).to_numpy()
     return scores
 
 
 def _read_lines(path: Path, header: CsvHeader, max_bytes: int) -> Cells:
     """Read cell by cell; slow, needs nothing, and knows the line of what is wrong."""
-    values, labels, read = array("d"), array("q"), _Labels(header).read
-    for number, label, cells in _rows(path, header, max_bytes):
+    values, labels, groups, read = array("d"), array("q"), list[str](), _Labels(header).read
+    for line in _rows(path, header, max_bytes):
         if header.label is not None:
             try:
-                labels.append(read(label))
+                labels.append(read(line.label))
             except BadLabelError as error:
-                raise FileFormatError(f"line {number}, column {quoted(header.label)} {error}.") from None
-        values.extend(_number(text, number, header, i) for i, text in enumerate(cells))
+                raise FileFormatError(f"line {line.number}, column {quoted(header.label)} {error}.") from None
+        if header.groups is not None:
+            if not line.group.strip():
+                where = f"line {line.number}, column {quoted(header.groups)}"
+                raise FileFormatError(f"{where} is empty. Give every row a group, or drop the row.")
+            groups.append(line.group)
+        values.extend(_number(text, line.number, header, i) for i, text in enumerate(line.scores))
     scores = np.asarray(values, dtype=np.float64).reshape(-1, len(header.scores))
-    return Cells(scores, None if header.label is None else labels.tolist())
+    return Cells(scores, None if header.label is None else labels.tolist(), groups if header.groups else None)
 
 
 def _number(text: str, line: int, header: CsvHeader, place: int) -> float:
@@ -323,5 +346,5 @@ def _number(text: str, line: int, header: CsvHeader, place: int) -> float:
     shown = quoted(text) if text.strip() else "empty"
     raise FileFormatError(
         f"line {line}, column {quoted(header.scores[place])} is {shown}; wanted a number or -inf. "
-        f"Every column but the label holds the logits of a class."
+        f"Every column but those of labels and groups holds the logits of a class."
     )

@@ -15,12 +15,15 @@ from types import ModuleType
 from typing import BinaryIO, NamedTuple
 
 from thermoset.bounds import whole_number
-from thermoset.data import Logits
-from thermoset.data.outputs import LABELS, NAMES
+from thermoset.core.memory import physical_memory
+from thermoset.data import Logits, as_logits
+from thermoset.data.outputs import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.quoting import printable, quoted
 
 __all__ = [
+    "FOLDER_SUFFIXES",
+    "GROUPS",
     "LABELS",
     "MOST_BYTES",
     "NAMES",
@@ -41,8 +44,7 @@ __all__ = [
     "known_suffix",
     "list_name",
     "need",
-    "no_ids",
-    "physical_memory",
+    "no_column",
     "read_at_most",
     "scores_name",
     "write_all",
@@ -52,6 +54,7 @@ __all__ = [
 FilePath = str | os.PathLike[str]
 
 PROBABILITIES = ("probs", "probabilities", "logits")
+FOLDER_SUFFIXES = (".zarr",)  # of folders that are one file of logits
 _PIECE = 1 << 20
 MOST_BYTES = 2**100 - 1  # that can be asked for: more than there are anywhere
 MOST_AXES = 32  # of a NumPy array, before NumPy 2
@@ -67,6 +70,13 @@ class Request(NamedTuple):
     find_labels: bool  # look for labels beside the file: not if the user named a file of labels
     id_column: str | None = None  # the column (array) that holds ids and is no class
     n_options: int | None = None  # how many columns multiple choice has, where more than the file's rows have
+    groups: str | None = None  # the column (array) of groups; `groups` where there is one, if the user named none
+    find_groups: bool = True  # look for groups in and beside the file: not if they come from elsewhere
+    ignored: tuple[str, ...] = ()  # columns that are no classes
+
+    def is_beside(self, name: str) -> bool:
+        """Whether a column is not a class: it holds groups or ids, or is to be ignored."""
+        return name.strip().lower() in GROUPS or name in (self.groups, self.id_column, *self.ignored)
 
 
 class Ids(NamedTuple):
@@ -76,10 +86,10 @@ class Ids(NamedTuple):
     text: bool
 
 
-def no_ids(name: str, held: Iterable[str]) -> FileFormatError:
+def no_column(name: str, held: Iterable[str]) -> FileFormatError:
     """The complaint that there is no such column or array."""
     found = ", ".join(map(quoted, islice(held, 5)))
-    return FileFormatError(f"there is no {quoted(name)} to take ids from; the file begins with {found}.")
+    return FileFormatError(f"there is no {quoted(name)} in the file; it begins with {found}.")
 
 
 class RowSource(NamedTuple):
@@ -89,6 +99,8 @@ class RowSource(NamedTuple):
     classes: object  # names as the file gives them, or None
     read: Callable[[int], Iterator[object]]  # arrays of at most so many rows, from the first row on
     ids: Ids | None = None  # if they were asked for
+    groups: Callable[[], Iterator[object]] | None = None  # goes through them from the first row on, where there are any
+    grouped: bool = False  # whether blocks bring their groups with them
 
 
 def as_path(path: object) -> Path:
@@ -117,8 +129,12 @@ def known_suffix(path: Path, suffixes: tuple[str, ...]) -> str:
 def existing(path: FilePath, suffixes: tuple[str, ...]) -> tuple[Path, str]:
     """Return the path and the suffix of a file that is there and of a known kind."""
     source = as_path(path)
+    if source.suffix.lower() in FOLDER_SUFFIXES and source.is_dir():
+        return source, known_suffix(source, suffixes)
     size = _regular(source).st_size
     suffix = known_suffix(source, suffixes)
+    if suffix in FOLDER_SUFFIXES:
+        raise FileFormatError(f"{source}: is a file; {suffix} must be a folder.")
     if size == 0:
         raise FileFormatError(f"{source}: the file is empty.")
     return source, suffix
@@ -182,14 +198,18 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
         raise InputError(f"{printable(str(path))}: cannot be {done} ({why}).") from None
 
 
-def build(request: Request, scores: object, labels: object = None, classes: object = None) -> Logits:
+def build(
+    request: Request, scores: object, labels: object = None, classes: object = None, groups: object = None
+) -> Logits:
     """Make `Logits` of a file's arrays.
 
     >>> build(Request(True, 0, True), [[1.0, 0.0]])
     Logits(1 rows x 2 classes, float64)
     """
+    if isinstance(scores, Logits):  # rows that are not whole come checked
+        return as_logits(scores, groups=groups)
     make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else Logits
-    return make(scores, labels, classes)
+    return make(scores, labels, classes, groups)
 
 
 def first_of(names: Collection[str], held: Collection[str]) -> str | None:
@@ -238,18 +258,6 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError:
         raise MissingExtraError.of(module.partition(".")[0], extra, purpose) from None
-
-
-def physical_memory() -> int:
-    """Return the bytes of memory of this machine, or 16 GiB where the system does not say.
-
-    >>> physical_memory() > 0
-    True
-    """
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 34
 
 
 def byte_limit(max_bytes: int | None) -> int:
@@ -323,9 +331,10 @@ def _replaceable(target: Path) -> os.stat_result | None:
         found = target.stat()
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found.st_mode):
+    is_folder = stat.S_ISDIR(found.st_mode)
+    if is_folder and target.suffix.lower() not in FOLDER_SUFFIXES:
         raise InputError("is a folder; give the name of a file.")
-    if not stat.S_ISREG(found.st_mode):
+    if not is_folder and not stat.S_ISREG(found.st_mode):
         raise InputError("is not a regular file and will not be replaced; name another.")
     return found
 
@@ -346,7 +355,7 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
     hidden = target.with_name(f".{shown}.{secrets.token_hex(8)}.tmp")
     mode = 0o666 if older is None else stat.S_IMODE(older.st_mode) & 0o777  # never more open than what it replaces
     try:
-        with open(hidden, "xb", opener=partial(os.open, mode=mode)) as stream:
+        with open(hidden, "x+b", opener=partial(os.open, mode=mode)) as stream:  # HDF5 reads what it writes
             yield stream
             stream.flush()
             if older is not None:

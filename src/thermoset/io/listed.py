@@ -14,9 +14,10 @@ from thermoset.data import Logits
 from thermoset.data.arrays import first_repeated
 from thermoset.data.outputs import LABELS
 from thermoset.errors import FileFormatError
-from thermoset.io.csv_text import csv_ids, csv_lines, is_number, is_whole, text_errors
+from thermoset.io.csv_text import csv_groups, csv_ids, csv_lines, is_number, is_whole, text_errors
 from thermoset.io.delimited import open_csv, read_csv
-from thermoset.io.files import Ids, Request, RowSource, first_of, list_name, no_ids
+from thermoset.io.files import Request, RowSource, first_of, list_name, no_column
+from thermoset.io.names import group_name
 from thermoset.io.rows import ORDER, Row, RowList, class_number, naming, numbers, restored
 from thermoset.quoting import quoted
 
@@ -32,6 +33,7 @@ class ListHeader(NamedTuple):
     scores: int
     label: int | None
     order: int | None
+    groups: int | None
 
 
 def read_csv_file(path: Path, request: Request) -> Logits:
@@ -48,12 +50,11 @@ def open_csv_file(path: Path, request: Request, stack: ExitStack) -> RowSource:
     if header is None:
         return open_csv(path, request, stack)
     rows = RowList(partial(_rows, path, request, header), ragged=False, request=request)
-    width, ids = rows.width(), None
-    if request.id_column is not None:
-        if request.id_column not in header.columns:
-            raise no_ids(request.id_column, header.columns)
-        ids = Ids(partial(csv_ids, path, request.id_column, request.max_bytes), text=True)
-    return RowSource((None, width), None, partial(rows.blocks, width), ids)
+    width = rows.width()
+    if request.id_column is not None and request.id_column not in header.columns:
+        raise no_column(request.id_column, header.columns)
+    groups = csv_groups(path, None if header.groups is None else header.columns[header.groups], request.max_bytes)
+    return RowSource((None, width), None, partial(rows.blocks, width), csv_ids(path, request), groups)
 
 
 def _list_header(path: Path, request: Request) -> ListHeader | None:
@@ -71,12 +72,13 @@ def _list_header(path: Path, request: Request) -> ListHeader | None:
         return None
     if (twice := first_repeated(columns)) is not None:
         raise FileFormatError(f"two columns are called {quoted(twice)}.")
-    label = first_of(LABELS, columns)
+    label, groups = first_of(LABELS, columns), group_name(columns, request)
     return ListHeader(
         columns,
         columns.index(name),
         None if label is None else columns.index(label),
         columns.index(ORDER) if ORDER in columns and lines[1][columns.index(ORDER)].startswith("[") else None,
+        None if groups is None else columns.index(groups),
     )
 
 
@@ -96,11 +98,12 @@ def _row(cells: list[str], header: ListHeader, with_label: bool) -> Row:
         scores = restored(scores, [int(x) for x in _floats(cells[header.order], ORDER) if abs(x) < 2**31])
     elif header.label is not None and cells[header.label].startswith("["):
         class_number([cells[header.label]], quoted(header.columns[header.label]))  # says that rows are not whole
+    group = None if header.groups is None else cells[header.groups]
     if header.label is None or header.order is not None or not with_label:
-        return Row(scores, None)
+        return Row(scores, None, group)
     text = cells[header.label]
     label = class_number(float(text) if is_whole(text) else text, f"column {quoted(header.columns[header.label])}")
-    return Row(scores, label)
+    return Row(scores, label, group)
 
 
 def _floats(cell: str, name: str) -> list[float]:

@@ -9,8 +9,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -22,34 +21,45 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
+    GROUPS,
     LABELS,
     NAMES,
     Ids,
     Request,
-    RowSource,
     build,
     check_shape,
     check_size,
     first_of,
-    no_ids,
+    no_column,
     scores_name,
     write_whole,
 )
+from thermoset.io.names import group_name
 from thermoset.quoting import printable, quoted, reason
 
 __all__ = [
     "BAD_ARCHIVE",
     "ArrayHeader",
+    "archive_errors",
     "check_member",
     "cut",
-    "open_npy",
-    "open_npz",
+    "decoded",
+    "file_header",
+    "group_sibling",
+    "member_header",
+    "members_of",
+    "npz_ids",
     "read_blocks",
+    "read_bytes",
     "read_data",
+    "read_into",
+    "read_member",
     "read_npy",
     "read_npy_array",
     "read_npz",
     "read_npz_arrays",
+    "sibling",
+    "siblings",
     "texts",
     "write_npy",
     "write_npz",
@@ -77,59 +87,40 @@ class ArrayHeader(NamedTuple):
 
 
 def read_npz(path: Path, request: Request) -> Logits:
-    """Read arrays `logits`, `labels` and `classes` of an archive; others are not looked at."""
+    """Read arrays `logits`, `labels`, `classes` and `groups` of an archive; others are not looked at."""
 
     def choose(held: Collection[str]) -> list[str | None]:
-        return [scores_name(held, request.probabilities), first_of(LABELS, held), first_of(NAMES, held)]
+        scores = scores_name(held, request.probabilities)
+        return [scores, first_of(LABELS, held), first_of(NAMES, held), group_name(held, request)]
 
-    scores, labels, classes = read_npz_arrays(path, choose, request.max_bytes)
-    return build(request, scores, labels, None if classes is None else texts(classes))
+    scores, labels, classes, groups = read_npz_arrays(path, choose, request.max_bytes)
+    return build(request, scores, labels, None if classes is None else texts(classes), decoded(groups))
 
 
 def read_npz_arrays(
     path: Path, choose: Callable[[Collection[str]], list[str | None]], max_bytes: int
 ) -> list[NDArray[Any] | None]:
     """Read the arrays of an archive that `choose` picks out of the names it holds; None where it picks None."""
-    with _archive_errors(), zipfile.ZipFile(path) as archive:
-        members = _members(archive)
+    with archive_errors(), zipfile.ZipFile(path) as archive:
+        members = members_of(archive)
         names = choose(members)
         wanted = [members[name] for name in names if name is not None]
         for info in wanted:
             check_member(info, path.stat().st_size)
         check_size(sum(info.file_size for info in wanted), max_bytes, "the archive")
-        return [None if name is None else _read_member(archive, members[name]) for name in names]
+        return [None if name is None else read_member(archive, members[name]) for name in names]
 
 
-def open_npz(path: Path, request: Request, stack: ExitStack) -> RowSource:
-    """Open the member with the logits of an archive, to be unpacked in blocks, and read the class names."""
-    with _archive_errors():
-        archive = stack.enter_context(zipfile.ZipFile(path))
-        members = _members(archive)
-        scores, names = members[scores_name(members, request.probabilities)], first_of(NAMES, members)
-        check_member(scores, path.stat().st_size)
-        with archive.open(scores) as stream:
-            header = _member_header(stream, scores)
-        if header.fortran:  # its rows are strewn over the file: all of it or nothing
-            check_size(header.n_bytes, request.max_bytes, f"{scores.filename}, which is in Fortran order,")
-        classes = None
-        if names is not None:
-            check_member(members[names], path.stat().st_size)
-            check_size(members[names].file_size, request.max_bytes, members[names].filename)
-            classes = texts(_read_member(archive, members[names]))
-        ids = None if request.id_column is None else _npz_ids(archive, members, request, header.shape)
-    return RowSource(header.shape, classes, partial(_member_blocks, archive, scores), ids)
-
-
-def _npz_ids(
+def npz_ids(
     archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], request: Request, shape: tuple[int, ...]
 ) -> Ids:
     """Read the array of ids, whole: within the limit."""
     name = request.id_column or ""
     if name not in members:
-        raise no_ids(name, members)
+        raise no_column(name, members)
     check_member(members[name], Path(archive.filename or "").stat().st_size)
     check_size(members[name].file_size, request.max_bytes, members[name].filename)
-    found = _read_member(archive, members[name])
+    found = read_member(archive, members[name])
     if found.shape != shape[:1] or found.dtype.kind not in "iuUS":
         raise FileFormatError(
             f"array {quoted(name)} must hold {shape[0]} ids, whole numbers or text; got {found.dtype}, shape "
@@ -140,45 +131,55 @@ def _npz_ids(
 
 
 def read_npy(path: Path, request: Request) -> Logits:
-    """Read logits from one file, and labels and class names from its siblings if they exist."""
+    """Read logits from one file, and labels, class names and groups from its siblings if they exist."""
     scores = read_npy_array(path, request.max_bytes)
-    labels, classes = siblings(path)
+    labels, classes, _ = siblings(path)
+    groups = group_sibling(path, request)
     return build(
         request,
         scores,
         read_npy_array(labels, request.max_bytes) if request.find_labels and labels.exists() else None,
         texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
+        None if groups is None else decoded(read_npy_array(groups, request.max_bytes)),
     )
 
 
-def open_npy(path: Path, request: Request, _: ExitStack) -> RowSource:
-    """Look at the header of a file of logits, and read the class names beside it if they exist."""
-    with path.open("rb") as stream:
-        header = _file_header(stream, path)
-    names = siblings(path)[1]
-    classes = texts(read_npy_array(names, request.max_bytes)) if names.exists() else None
-    return RowSource(header.shape, classes, partial(_file_blocks, path))
-
-
-def siblings(path: Path) -> tuple[Path, Path]:
-    """Name the files of labels and of class names that belong to an npy file of logits.
+def siblings(path: Path) -> tuple[Path, Path, Path]:
+    """Name the files of labels, of class names and of groups that belong to an npy file of logits.
 
     >>> [sibling.name for sibling in siblings(Path("val_logits.npy"))]
-    ['val_labels.npy', 'val_classes.npy']
-    >>> [sibling.name for sibling in siblings(Path("val.npy"))]
-    ['val_labels.npy', 'val_classes.npy']
+    ['val_labels.npy', 'val_classes.npy', 'val_groups.npy']
+    """
+    return sibling(path, "labels"), sibling(path, "classes"), sibling(path, "groups")
+
+
+def group_sibling(path: Path, request: Request) -> Path | None:
+    """The file of groups beside an npy file of logits, if there is one to be read."""
+    if not request.find_groups:
+        return None
+    found = sibling(path, request.groups or GROUPS[0])
+    if not found.exists() and request.groups is not None:
+        raise FileFormatError(f"there is no {found.name} beside it to take {quoted(request.groups)} from.")
+    return found if found.exists() else None
+
+
+def sibling(path: Path, what: str) -> Path:
+    """Name the file that holds something else about the rows of an npy file of logits.
+
+    >>> sibling(Path("val_logits.npy"), "site").name, sibling(Path("val.npy"), "labels").name
+    ('val_site.npy', 'val_labels.npy')
     """
     for word in ("logits", "probs", "probabilities"):
         head, found, tail = path.name.rpartition(word)
         if found:
-            return path.with_name(f"{head}labels{tail}"), path.with_name(f"{head}classes{tail}")
-    return path.with_name(f"{path.stem}_labels{path.suffix}"), path.with_name(f"{path.stem}_classes{path.suffix}")
+            return path.with_name(f"{head}{what}{tail}")
+    return path.with_name(f"{path.stem}_{what}{path.suffix}")
 
 
 def read_npy_array(path: Path, max_bytes: int) -> NDArray[Any]:
     """Read one npy file."""
     with path.open("rb") as stream:
-        header = _file_header(stream, path)
+        header = file_header(stream, path)
         check_size(header.n_bytes, max_bytes, path.name)
         return read_data(stream, header, path.name)
 
@@ -190,6 +191,8 @@ def write_npz(stream: BinaryIO, logits: Logits) -> None:
         arrays["labels"] = logits.labels
     if logits.classes is not None:
         arrays["classes"] = np.asarray(logits.classes)
+    if logits.groups is not None:
+        arrays["groups"] = np.asarray(logits.groups)
     with zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -197,8 +200,13 @@ def write_npz(stream: BinaryIO, logits: Logits) -> None:
 
 
 def write_npy(path: Path, logits: Logits) -> None:
-    """Write logits, and labels and class names beside them; each file is whole or absent, logits come last."""
-    parts = (logits.labels, None if logits.classes is None else np.asarray(logits.classes))
+    """Write logits, and labels, class names and groups beside them; each file is whole or absent, logits come last."""
+    names, groups = logits.classes, logits.groups
+    parts = (
+        logits.labels,
+        None if names is None else np.asarray(names),
+        None if groups is None else np.asarray(groups),
+    )
     beside = siblings(path)
     for sibling, part in zip(beside, parts, strict=True):
         if part is None and sibling.exists():
@@ -210,7 +218,8 @@ def write_npy(path: Path, logits: Logits) -> None:
 
 
 @contextmanager
-def _archive_errors() -> Iterator[None]:
+def archive_errors() -> Iterator[None]:
+    """Say in the project's own errors that an archive cannot be read."""
     try:
         yield
     except InputError:
@@ -221,7 +230,8 @@ def _archive_errors() -> Iterator[None]:
         ) from None
 
 
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+def members_of(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members of an archive by the names of their arrays."""
     return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
@@ -237,45 +247,10 @@ def check_member(info: zipfile.ZipInfo, file_size: int) -> None:
         )
 
 
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    """Read one array of an archive."""
     with archive.open(info) as stream:
-        return read_data(stream, _member_header(stream, info), info.filename)
-
-
-def _member_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, rows: int) -> Iterator[NDArray[Any]]:
-    with _archive_errors(), archive.open(info) as stream:
-        header = _member_header(stream, info)
-        if header.fortran:
-            yield from cut(read_data(stream, header, info.filename), rows)
-        else:
-            yield from read_blocks(stream, header, info.filename, rows)
-
-
-def _file_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
-    with path.open("rb") as stream:
-        header = _file_header(stream, path)
-        if header.fortran:
-            yield from _strewn_blocks(stream, header, path.name, rows)
-        else:
-            yield from read_blocks(stream, header, path.name, rows)
-
-
-def _strewn_blocks(stream: IO[bytes], header: ArrayHeader, name: str, rows: int) -> Iterator[NDArray[Any]]:
-    """Read an array in Fortran order, so many rows at a time, from a file one can seek in.
-
-    Not by a map of the file: if another program shortens it meanwhile, touching the map kills the process.
-    """
-    n_rows, n_columns = header.shape
-    size, start = header.dtype.itemsize, stream.tell()
-    for first in range(0, n_rows, rows):
-        end = min(first + rows, n_rows)
-        block = np.empty((end - first, n_columns), dtype=header.dtype)
-        for column in range(n_columns):
-            begin = (column * n_rows + first) * size
-            stream.seek(start + begin)
-            part = _read_bytes(stream, header, name, begin, begin + (end - first) * size)
-            block[:, column] = part.view(header.dtype)
-        yield block
+        return read_data(stream, member_header(stream, info), info.filename)
 
 
 def cut(array: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
@@ -288,13 +263,15 @@ def cut(array: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
         yield np.array(array[first : first + rows], order="C")
 
 
-def _member_header(stream: IO[bytes], info: zipfile.ZipInfo) -> ArrayHeader:
+def member_header(stream: IO[bytes], info: zipfile.ZipInfo) -> ArrayHeader:
+    """Shape and type of an array in an archive; the stream is left where its data begin."""
     header = _read_header(stream, info.filename)
     _check_declared(header, info.file_size - stream.tell(), info.filename)
     return header
 
 
-def _file_header(stream: IO[bytes], path: Path) -> ArrayHeader:
+def file_header(stream: IO[bytes], path: Path) -> ArrayHeader:
+    """Shape and type of the array of an npy file; the stream is left where its data begin."""
     header = _read_header(stream, path.name)
     _check_declared(header, path.stat().st_size - stream.tell(), path.name)
     return header
@@ -331,7 +308,7 @@ def _check_declared(header: ArrayHeader, available: int, name: str) -> None:
 
 def read_data(stream: IO[bytes], header: ArrayHeader, name: str) -> NDArray[Any]:
     """Read all of an array."""
-    flat = _read_bytes(stream, header, name, 0, header.n_bytes).view(header.dtype)
+    flat = read_bytes(stream, header, name, 0, header.n_bytes).view(header.dtype)
     if header.dtype.kind == "U":
         _check_text(flat, name)
     return flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
@@ -343,7 +320,7 @@ def read_blocks(stream: IO[bytes], header: ArrayHeader, name: str, rows: int) ->
     row_bytes = n_columns * header.dtype.itemsize
     for first in range(0, n_rows, rows):
         end = min(first + rows, n_rows)
-        block = _read_bytes(stream, header, name, first * row_bytes, end * row_bytes)
+        block = read_bytes(stream, header, name, first * row_bytes, end * row_bytes)
         yield block.view(header.dtype).reshape(-1, n_columns)
 
 
@@ -354,18 +331,35 @@ def _check_text(flat: NDArray[Any], name: str) -> None:
         raise FileFormatError(f"{name} holds bytes that are no text: damaged. Save it again.")
 
 
-def _read_bytes(stream: IO[bytes], header: ArrayHeader, name: str, begin: int, end: int) -> NDArray[np.uint8]:
+def read_bytes(stream: IO[bytes], header: ArrayHeader, name: str, begin: int, end: int) -> NDArray[np.uint8]:
     """Read the bytes from `begin` to `end` of an array's data; the stream stands at `begin`."""
     buffer = np.empty(end - begin, dtype=np.uint8)
-    view, done = buffer.data, 0
-    while done < len(buffer):
+    done = read_into(stream, buffer.data)
+    if done < len(buffer):
+        raise FileFormatError(
+            f"{name} ends after {begin + done:,} of {header.n_bytes:,} bytes: truncated. Save it again."
+        )
+    return buffer
+
+
+def read_into(stream: IO[bytes], view: memoryview) -> int:
+    """Read bytes from where a stream stands; gives how many there were."""
+    done = 0
+    while done < len(view):
         got = stream.readinto(view[done : done + CHUNK])  # type: ignore[attr-defined]  # binary streams have it
         if not got:
-            raise FileFormatError(
-                f"{name} ends after {begin + done:,} of {header.n_bytes:,} bytes: truncated. Save it again."
-            )
+            break
         done += got
-    return buffer
+    return done
+
+
+def decoded(values: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Values of rows with bytes as text; whoever takes them judges the rest.
+
+    >>> decoded(np.array([b"north", b"south"]))
+    array(['north', 'south'], dtype='<U5')
+    """
+    return values if values is None or values.dtype.kind != "S" else np.char.decode(values, "utf-8", "replace")
 
 
 def texts(classes: NDArray[Any]) -> list[str]:

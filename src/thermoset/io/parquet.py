@@ -1,26 +1,44 @@
 """Parquet: one list column `logits`, or a column for each class; labels in a column `label`."""
 
-import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.errors import FileFormatError, InputError
-from thermoset.io.csv_text import is_whole
+from thermoset.errors import FileFormatError
+from thermoset.io.arrow_columns import first_true
 from thermoset.io.files import Ids, Request, RowSource, build, check_size, need
 from thermoset.io.pages import Group, Leaf, check_pages, read_footer
-from thermoset.io.rows import in_class_order
-from thermoset.io.schema import METADATA_KEY, VALUE_BYTES, Layout, fits_int64, is_number, read_layout
-from thermoset.quoting import quoted, reason
+from thermoset.io.schema import VALUE_BYTES, Layout, check_values, fits_int64, read_layout
+from thermoset.io.tables import (
+    BATCH_BYTES,
+    arrow_errors,
+    as_table,
+    groups_of,
+    labels_of,
+    rows_in,
+    scores_of,
+    values_of,
+)
+from thermoset.quoting import quoted
 
-__all__ = ["open_parquet", "read_parquet", "write_parquet"]
+__all__ = [
+    "OpenFile",
+    "leaves_of",
+    "open_file",
+    "open_parquet",
+    "read_column",
+    "read_labels",
+    "read_parquet",
+    "tables",
+    "width_of",
+    "write_parquet",
+]
 
 BATCH_ROWS = 1024
 BUFFER_BYTES = 1 << 16  # of the file, for each column; without it a column of a row group is read at once
@@ -35,163 +53,125 @@ class OpenFile(NamedTuple):
     groups: list[Group]
     layout: Layout
     max_bytes: int
+    threads: bool = True  # whether pyarrow may use several, which helps where there are many columns
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all row groups."""
+        return sum(group.rows for group in self.groups)
 
     def leaves(self, names: list[str]) -> list[Leaf]:
-        """The columns pyarrow reads for these names: those called so, and all inside one called so."""
-        schema, wanted = self.file.schema, set(names)
-        found = []
-        for place in range(len(schema.names)):
-            column = schema.column(place)
-            path = column.path
-            if path in wanted or any(path[:i] in wanted for i, char in enumerate(path) if char == "."):
-                found.append(Leaf(place, path, column.physical_type))
-        return found
+        """The columns pyarrow reads for these names."""
+        return leaves_of(self.file.schema, names)
 
 
 def read_parquet(path: Path, request: Request) -> Logits:
-    """Read one list column, or all columns but the label as classes."""
-    arrow, parquet = _libraries()
-    groups = read_footer(path, request.max_bytes)
-    with _arrow_errors(arrow):
-        with parquet.ParquetFile(path) as file:
-            layout = read_layout(arrow, file.schema_arrow, request.probabilities)
-            metadata = file.metadata
-        # A label that is repeated stands once in the file, and so it should in memory.
-        text = {} if layout.label is None else {"read_dictionary": [layout.label]}
-        with parquet.ParquetFile(path, metadata=metadata, **text) as file:
-            columns = layout.read if layout.label is None else [*layout.read, layout.label]
-            table = _read(arrow, OpenFile(path, file, groups, layout, request.max_bytes), columns)
-        return build(request, _scores(arrow, table, layout), _labels(arrow, table, layout), layout.classes)
+    """Read one list column, or all columns but those of labels and groups as classes."""
+    arrow, _ = _libraries()
+    with arrow_errors(arrow, "parquet"), ExitStack() as stack:
+        source = _open_with_text(path, request, stack)
+        layout = source.layout
+        beside = [name for name in (layout.label, layout.groups) if name is not None]
+        table = _read(arrow, source, [*layout.read, *beside], layout.row_bytes)
+        labels, groups = labels_of(arrow, table, layout), groups_of(arrow, table, layout)
+        return build(request, scores_of(arrow, table, layout), labels, layout.classes, groups)
+
+
+def read_labels(path: Path, request: Request) -> object:
+    """Read the labels alone."""
+    arrow, _ = _libraries()
+    with arrow_errors(arrow, "parquet"), ExitStack() as stack:
+        source = _open_with_text(path, request, stack)
+        names = [] if source.layout.label is None else [source.layout.label]
+        return labels_of(arrow, _read(arrow, source, names, VALUE_BYTES), source.layout)
+
+
+def read_column(path: Path, name: str, request: Request) -> object:
+    """Read a column of numbers or text."""
+    arrow, _ = _libraries()
+    with arrow_errors(arrow, "parquet"), ExitStack() as stack:
+        source = _open_with_text(path, request._replace(ignored=(*request.ignored, name)), stack, (name,))
+        return values_of(arrow, _read(arrow, source, [name], VALUE_BYTES).column(name), name)
 
 
 def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
     """Look at what the file declares, and at the first row if the length of lists is not; rows are read in blocks."""
-    arrow, parquet = _libraries()
-    groups = read_footer(path, request.max_bytes)
-    with _arrow_errors(arrow):
-        options = {"buffer_size": BUFFER_BYTES, "pre_buffer": False}
-        file = stack.enter_context(parquet.ParquetFile(path, **options))
-        layout = read_layout(arrow, file.schema_arrow, request.probabilities, request.id_column)
-        check_size(layout.row_bytes, request.max_bytes, "a row")
-        source = OpenFile(path, file, groups, layout, request.max_bytes)
-        width = len(layout.names) if layout.key is None else _declared_width(source)
-        if width is None:
-            first = next(_blocks(arrow, source, None, 1), None)
-            width = 2 if first is None else first.shape[1]
-        shape = sum(group.rows for group in groups), width
+    arrow, _ = _libraries()
+    with arrow_errors(arrow, "parquet"):
+        source = open_file(path, request, stack)
+        shape = source.n_rows, width_of(arrow, source)
         ids = None
         if request.id_column is not None:
-            kind = file.schema_arrow.field(request.id_column).type
+            kind = source.file.schema_arrow.field(request.id_column).type
             ids = Ids(partial(_ids, arrow, source, request.id_column), text=not fits_int64(arrow, kind))
-        return RowSource(shape, layout.classes, partial(_blocks, arrow, source, width), ids)
+        name = source.layout.groups
+        groups = None if name is None else partial(_values, arrow, source, name)
+        return RowSource(shape, source.layout.classes, partial(_blocks, arrow, source, shape[1]), ids, groups)
+
+
+def open_file(path: Path, request: Request, stack: ExitStack) -> OpenFile:
+    """Open a file and look at what it declares."""
+    arrow, parquet = _libraries()
+    groups = read_footer(path, request.max_bytes)
+    file = stack.enter_context(parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False))
+    layout = read_layout(arrow, file.schema_arrow, request)
+    check_size(layout.row_bytes, request.max_bytes, "a row")
+    return OpenFile(path, file, groups, layout, request.max_bytes)
+
+
+def width_of(arrow: ModuleType, source: OpenFile) -> int:
+    """How many classes there are; where lists may have any length, the first row tells."""
+    layout = source.layout
+    width = len(layout.names) if layout.key is None else _declared_width(source)
+    if width is None:
+        first = next(_blocks(arrow, source, None, 1), None)
+        width = 2 if first is None else first.shape[1]
+    return width
+
+
+def _open_with_text(path: Path, request: Request, stack: ExitStack, more: Sequence[str] = ()) -> OpenFile:
+    """Open a file so that a text that is repeated (labels, groups, `more`) stands once in memory, as in the file."""
+    arrow, parquet = _libraries()
+    groups = read_footer(path, request.max_bytes)
+    with parquet.ParquetFile(path) as file:
+        layout = read_layout(arrow, file.schema_arrow, request)
+        for name in more:
+            check_values(arrow, file.schema_arrow, name)
+        metadata = file.metadata
+    text = [name for name in (layout.label, layout.groups, *more) if name is not None]
+    file = stack.enter_context(parquet.ParquetFile(path, metadata=metadata, read_dictionary=text))
+    return OpenFile(path, file, groups, layout, request.max_bytes)
 
 
 def write_parquet(stream: BinaryIO, logits: Logits) -> None:
-    """Write a list column `logits`, a column `label` of column numbers, and class names in the metadata."""
-    arrow, parquet = need("pyarrow", "io", "writing .parquet"), need("pyarrow.parquet", "io", "writing .parquet")
-    flat = arrow.array(logits.logits.reshape(-1))
-    columns = {"logits": arrow.FixedSizeListArray.from_arrays(flat, logits.n_classes)}
-    if logits.labels is not None:
-        columns["label"] = arrow.array(logits.labels)
-    table = arrow.table(columns)
-    if logits.classes is not None:
-        table = table.replace_schema_metadata({METADATA_KEY: json.dumps(logits.classes).encode()})
+    """Write a list column `logits`, columns `label` (column numbers) and `groups`, and class names in the metadata."""
+    table = as_table(logits, "writing .parquet")
+    parquet = need("pyarrow.parquet", "io", "writing .parquet")
     # A dictionary of nearly unique floats only costs time.
-    parquet.write_table(table, stream, use_dictionary=False)
+    repeated = [] if logits.groups is None else ["groups"]
+    parquet.write_table(table, stream, use_dictionary=repeated, row_group_size=rows_in(BATCH_BYTES, logits))
+
+
+def leaves_of(schema: Any, names: list[str]) -> list[Leaf]:
+    """The columns pyarrow reads for these names: those called so, and all inside one called so."""
+    wanted, found = set(names), []
+    for place in range(len(schema.names)):
+        column = schema.column(place)
+        path = column.path
+        if path in wanted or any(path[:i] in wanted for i, char in enumerate(path) if char == "."):
+            found.append(Leaf(place, path, column.physical_type))
+    return found
 
 
 def _libraries() -> tuple[ModuleType, ModuleType]:
     return need("pyarrow", "io", "reading .parquet"), need("pyarrow.parquet", "io", "reading .parquet")
 
 
-@contextmanager
-def _arrow_errors(arrow: ModuleType) -> Iterator[None]:
-    try:
-        yield
-    except InputError:
-        raise
-    except (arrow.ArrowException, OSError, ValueError, KeyError) as error:  # a damaged name may not be UTF-8, say
-        raise FileFormatError(f"not a readable parquet file, or a truncated one ({reason(error)}).") from None
-
-
-def _scores(
-    arrow: ModuleType, table: Any, layout: Layout, first_row: int = 0, width: int | None = None
-) -> NDArray[Any]:
-    """Make an (n, C) array of rows that begin at `first_row` of the file; `width` is what rows before it have."""
-    if layout.key is None:
-        return _stack(table, layout.names, first_row)
-    scores = _matrix(arrow, table.column(layout.key), quoted(layout.key), first_row, width)
-    if layout.order is None:
-        return scores
-    return in_class_order(scores, _matrix(arrow, table.column(layout.order), quoted(layout.order), first_row, width))
-
-
-def _matrix(arrow: ModuleType, column: Any, key: str, first_row: int, width: int | None) -> NDArray[Any]:
-    """Turn a list column into an (n, C) array."""
-    compute = need("pyarrow.compute", "io", "reading .parquet")
-    if column.null_count:
-        raise FileFormatError(f"row {first_row + _first_true(column.is_null())} of column {key} is missing.")
-    lengths = compute.list_value_length(column).to_numpy()
-    if len(lengths) == 0:
-        return np.empty((0, 2))
-    width = int(lengths[0]) if width is None else width
-    if (lengths != width).any():
-        row = int(np.flatnonzero(lengths != width)[0])
-        raise FileFormatError(
-            f"row {first_row + row} of column {key} has {lengths[row]} values where "
-            f"{'row 0 has' if first_row + row else 'the file declares'} {width}."
-        )
-    flat = arrow.concat_arrays([chunk.flatten() for chunk in column.chunks])
-    if flat.null_count:
-        row, place = divmod(_first_true(flat.is_null()), width)
-        raise FileFormatError(f"row {first_row + row} of column {key} has a missing value at place {place}.")
-    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(lengths), width)
-
-
-def _stack(table: Any, names: list[str], first_row: int) -> NDArray[Any]:
-    by_name = dict(zip(table.column_names, table.columns, strict=True))
-    columns = []
-    for name in names:
-        column = by_name[name]
-        if column.null_count:
-            row = first_row + _first_true(column.is_null())
-            raise FileFormatError(f"row {row} of column {quoted(name)} is missing.")
-        columns.append(column.to_numpy())
-    return np.stack(columns, axis=1) if columns else np.empty((table.num_rows, 0))
-
-
-def _labels(arrow: ModuleType, table: Any, layout: Layout) -> Any:
-    if layout.label is None:
-        return None
-    column = table.column(layout.label)
-    if column.null_count:
-        row = _first_true(column.is_null())
-        raise FileFormatError(f"row {row} of column {quoted(layout.label)} is missing. Drop it.")
-    values = _label_values(arrow, column)
-    if isinstance(values, np.ndarray) and any(map(is_whole, layout.names)):
-        return [str(number) for number in values.tolist()]  # columns called 1, 2, 3: then 1 is a name (see text.py)
-    return values
-
-
-def _label_values(arrow: ModuleType, column: Any) -> NDArray[Any] | list[str]:
-    """Numbers, or names of which each is in memory once."""
-    if not arrow.types.is_dictionary(column.type):
-        return np.asarray(column.to_numpy()) if is_number(arrow, column.type) else list(column.to_pylist())
-    parts = column.unify_dictionaries().chunks
-    dictionary = arrow.array([], column.type.value_type) if not parts else parts[0].dictionary
-    places = np.concatenate([[], *(part.indices.to_numpy(zero_copy_only=False) for part in parts)]).astype(np.int64)
-    if is_number(arrow, dictionary.type):
-        return np.asarray(dictionary.to_numpy(zero_copy_only=False)[places])
-    names = dictionary.to_pylist()
-    return [names[place] for place in places.tolist()]
-
-
-def _read(arrow: ModuleType, source: OpenFile, names: list[str]) -> Any:
+def _read(arrow: ModuleType, source: OpenFile, names: list[str], row_bytes: int) -> Any:
     """Read columns within the limit: run lengths can hide billions of values in a few bytes."""
     limit, leaves = source.max_bytes, source.leaves(names)
     n_values = sum(group.chunks[leaf.place].values for group in source.groups for leaf in leaves)
-    n_rows = sum(group.rows for group in source.groups)
-    check_size(max(n_values * VALUE_BYTES, n_rows * source.layout.row_bytes), limit, "the parquet file")
+    check_size(max(n_values * VALUE_BYTES, source.n_rows * row_bytes), limit, "the parquet file")
     check_size(check_pages(source.path, source.groups, leaves, limit), limit, "the parquet file")
     batches, so_far = [], 0
     for batch in source.file.iter_batches(batch_size=BATCH_ROWS, columns=names):
@@ -219,19 +199,19 @@ def _declared_width(source: OpenFile) -> int | None:
 def _blocks(arrow: ModuleType, source: OpenFile, width: int | None, rows: int) -> Iterator[NDArray[Any]]:
     """Read blocks of rows, each within the limit."""
     done = 0
-    with _arrow_errors(arrow):
-        for table in _tables(arrow, source, rows):
-            block = _scores(arrow, table, source.layout, done, width)
+    with arrow_errors(arrow, "parquet"):
+        for table in tables(arrow, source, rows):
+            block = scores_of(arrow, table, source.layout, done, width)
             done, width = done + len(block), block.shape[1]
             yield block
 
 
-def _tables(arrow: ModuleType, source: OpenFile, rows: int) -> Iterator[Any]:
+def tables(arrow: ModuleType, source: OpenFile, rows: int, first_group: int = 0) -> Iterator[Any]:
     """Read tables of at most so many rows; lists of any length in small batches, counted as they come."""
     step = min(rows, BATCH_ROWS) if source.layout.free_lists else rows
     batches: list[Any] = []
     n_rows = n_bytes = 0
-    for batch in _batches(source, step, source.layout.read):
+    for batch in _batches(source, step, source.layout.read, first_group):
         if batches and n_rows + batch.num_rows > rows:
             yield arrow.Table.from_batches(batches)
             batches, n_rows, n_bytes = [], 0, 0
@@ -243,26 +223,30 @@ def _tables(arrow: ModuleType, source: OpenFile, rows: int) -> Iterator[Any]:
         yield arrow.Table.from_batches(batches)
 
 
+def _values(arrow: ModuleType, source: OpenFile, name: str) -> Iterator[object]:
+    """Read a column of numbers or text, from the first row on; missing ones come as None."""
+    with arrow_errors(arrow, "parquet"):
+        for batch in _batches(source, BATCH_ROWS, [name]):
+            yield from batch.column(0).to_pylist()
+
+
 def _ids(arrow: ModuleType, source: OpenFile, name: str) -> Iterator[object]:
     """Read a column of ids, from the first row on."""
     done = 0
-    with _arrow_errors(arrow):
+    with arrow_errors(arrow, "parquet"):
         for batch in _batches(source, BATCH_ROWS, [name]):
             column = batch.column(0)
             if column.null_count:
-                row = done + _first_true(column.is_null())
+                row = done + first_true(column.is_null())
                 raise FileFormatError(f"row {row} of column {quoted(name)} is missing; wanted an id.")
             yield from column.to_pylist()
             done += len(column)
 
 
-def _batches(source: OpenFile, step: int, names: list[str]) -> Iterator[Any]:
+def _batches(source: OpenFile, step: int, names: list[str], first_group: int = 0) -> Iterator[Any]:
     """Read columns row group by row group, each when its pages have been looked at."""
     leaves = source.leaves(names)
-    for place, group in enumerate(source.groups):
+    for place, group in enumerate(source.groups[first_group:], first_group):
         check_pages(source.path, [group], leaves, max(source.max_bytes, PAGE_BYTES))
-        yield from source.file.iter_batches(batch_size=step, row_groups=[place], columns=names)
-
-
-def _first_true(mask: Any) -> int:
-    return int(np.flatnonzero(mask.to_numpy(zero_copy_only=False) if hasattr(mask, "buffers") else mask.to_numpy())[0])
+        options = {"batch_size": step, "columns": names, "use_threads": source.threads}
+        yield from source.file.iter_batches(row_groups=[place], **options)

@@ -8,64 +8,65 @@
 | `.npz` | arrays `label`, `confidence`, `size`, `set_labels`, `set_offsets`; `classes` if there are names |
 
 Labels are class names where there are names, else column numbers; in npz always column numbers, and the set of row i
-is `set_labels[set_offsets[i]:set_offsets[i + 1]]`. Where rows have ids, a column (array, key) `id` comes first. A set
-lists its labels in the order of the columns. Confidences are written as the float64 they equal, and are read back
-exactly.
+is `set_labels[set_offsets[i]:set_offsets[i + 1]]`. Where rows have ids, a column (array, key) `id` comes first, then
+`group`, as text, where rows have groups. A set lists its labels in the order of the columns. Confidences are written as
+the float64 they equal, and are read back exactly.
+
+Where p-values are written, `credibility` and `conformal_confidence` (see `conformal.p_summary`) and the p-values of all
+classes follow: a list `p` in parquet, columns `p_<class>` in csv, an object `p` by class in jsonl (a list where classes
+have no names), an array `p` (n, C) in npz.
 """
 
 import csv
 import io
 import json
-import shutil
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal, NamedTuple
+from types import ModuleType
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import ArrayLike, NDArray
 
 from thermoset.data.arrays import class_names
+from thermoset.data.groups import Groups, read_groups
 from thermoset.errors import InputError
 from thermoset.io.files import FilePath, as_path, errors_about, known_suffix, need, write_whole
+from thermoset.io.prediction_archives import npz_predictions
+from thermoset.io.prediction_blocks import P_COLUMNS, Block, IdKind, Layout, PValues, Write
+from thermoset.io.prediction_columns import ArrowPredictions, Names, PredictionBlock, prediction_block
 
 __all__ = ["PREDICTION_SUFFIXES", "PredictionWriter", "open_predictions"]
 
-Names = tuple[str, ...] | None
-IdKind = Literal["number", "text"]
-
 PIECE = 1 << 20  # cells of `sets` that are turned into lists at a time, however many rows come at once
 ROW_GROUP_BYTES = 1 << 24  # rows of parquet wait until there are so many: small row groups are slow to read
-ARRAYS = {"label": "<i4", "confidence": "<f8", "size": "<i4", "set_labels": "<i4", "set_offsets": "<i8"}
-"""What an npz archive holds."""
-
-
-class Block(NamedTuple):
-    """Checked predictions; the set of row i is `members[offsets[i]:offsets[i + 1]]`."""
-
-    label: NDArray[np.int32]
-    confidence: NDArray[np.float64]
-    size: NDArray[np.int32]
-    members: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    ids: list[Any]  # none if rows have none
-
-
-Write = Callable[[Block], None]
 
 
 class PredictionWriter:
-    """Takes predictions block by block; made by `open_predictions`."""
+    """Takes predictions block by block; made by `open_predictions`.
 
-    def __init__(self, path: Path, write: Write, n_classes: int | None, ids: IdKind | None) -> None:
-        self._path, self._write, self._n_classes, self._ids = path, write, n_classes, ids
+    Attributes
+    ----------
+    sizes : Counter
+        How many of the rows written so far have a set of each size that occurs.
+    """
+
+    def __init__(self, path: Path, write: Write, layout: Layout) -> None:
+        self._path, self._write, self._layout = path, write, layout
+        self._n_classes = layout.n_p if layout.names is None else len(layout.names)
+        self.sizes: Counter[int] = Counter()
 
     def write(
-        self, labels: ArrayLike, confidence: ArrayLike, sets: ArrayLike, ids: Sequence[Any] | None = None
+        self,
+        labels: ArrayLike,
+        confidence: ArrayLike,
+        sets: ArrayLike,
+        ids: Sequence[Any] | None = None,
+        groups: object = None,
+        p: ArrayLike | None = None,
     ) -> None:
         """Write some rows.
 
@@ -79,7 +80,12 @@ class PredictionWriter:
             Which labels are in the prediction set.
         ids : sequence, optional
             One for each row, if the file was opened for them.
+        groups : Groups or sequence, optional
+            The group of each row, if the file was opened for them.
+        p : float array (n, C), optional
+            p-values of all classes, if the file was opened for them.
 
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with open_predictions(f"{folder}/sets.jsonl") as out:
         ...         out.write(labels=[1], confidence=[0.75], sets=[[False, True]])
@@ -88,27 +94,54 @@ class PredictionWriter:
         """
         parts = np.asarray(labels), np.asarray(confidence), np.asarray(sets)
         self._n_classes = _check(*parts, self._n_classes)
-        given = self._checked_ids(ids, len(parts[0]))
+        given, table = self._checked_ids(ids, len(parts[0])), self._checked_p(p, parts[2].shape)
+        known = self._checked_groups(groups, len(parts[0]))
         step = max(1, PIECE // max(1, self._n_classes))
         with errors_about(self._path, "written"):
             for first in range(0, len(parts[0]), step):
                 some = slice(first, first + step)
-                self._write(_block(parts[0][some], parts[1][some], parts[2][some], given[some]))
+                found = prediction_block(*(part[some] for part in parts))
+                of_groups = None if known is None else known.take(some)
+                p_values = None if table is None else PValues.of(table[some])
+                self._write(Block(found, given[some], of_groups, p_values))
+                self.sizes.update(found.size.tolist())
 
     def _checked_ids(self, ids: Sequence[Any] | None, n_rows: int) -> list[Any]:
-        if (ids is None) != (self._ids is None):
+        if (ids is None) != (self._layout.ids is None):
             raise InputError("ids must be given if the file was opened for them, and only then. See open_predictions.")
         given = [] if ids is None else list(ids)
-        kind = int if self._ids == "number" else str
+        kind = int if self._layout.ids == "number" else str
         if ids is not None and (len(given) != n_rows or not all(isinstance(one, kind) for one in given)):
             wanted = "whole numbers" if kind is int else "texts"
             raise InputError(f"ids must be {n_rows} {wanted}, one for each row; got {len(given)}, or others.")
         return given
 
+    def _checked_groups(self, groups: object, n_rows: int) -> Groups | None:
+        if (groups is not None) != self._layout.groups:
+            raise InputError(
+                "groups must be given if the file was opened for them, and only then. See open_predictions."
+            )
+        return None if groups is None else read_groups(groups, n_rows)
+
+    def _checked_p(self, p: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+        if (p is None) != (self._layout.n_p is None):
+            raise InputError("p must be given if the file was opened for it, and only then. See open_predictions.")
+        if p is None:
+            return None
+        table = np.asarray(p, dtype=np.float64)
+        if table.shape != shape or not np.all((table >= 0) & (table <= 1)):
+            raise InputError(f"p must be p-values in [0, 1], shape {shape} as sets; got {table.shape}, or others.")
+        return table
+
 
 @contextmanager
 def open_predictions(
-    path: FilePath, classes: Sequence[str] | None = None, *, ids: IdKind | None = None
+    path: FilePath,
+    classes: Sequence[str] | None = None,
+    *,
+    ids: IdKind | None = None,
+    groups: bool = False,
+    p_values: int | None = None,
 ) -> Iterator[PredictionWriter]:
     """Open a file of predictions; it appears under its name when the `with` block ends well, and never otherwise.
 
@@ -121,6 +154,10 @@ def open_predictions(
     ids : "number" or "text", optional
         Rows have ids, which are all whole numbers or all text, and are written first. (For npz they are held in memory
         until the end.)
+    groups : bool
+        Rows have groups, which are written as text, before the predictions.
+    p_values : int, optional
+        Rows have p-values of so many classes, which is all there are.
 
     Raises
     ------
@@ -129,6 +166,7 @@ def open_predictions(
     MissingExtraError
         pyarrow is needed and not installed.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with open_predictions(f"{folder}/sets.csv", ["cat", "dog"]) as out:
     ...         out.write([1, 0], [0.75, 0.5], [[False, True], [True, True]])
@@ -140,11 +178,14 @@ def open_predictions(
     target = as_path(path)
     open_kind = KINDS[known_suffix(target, PREDICTION_SUFFIXES)]
     names = None if classes is None else class_names(classes, len(classes))
+    if p_values is not None and names is not None and p_values != len(names):
+        raise InputError(f"p_values must be the number of classes, {len(names)}; got {p_values}.")
+    layout = Layout(names, ids, groups, p_values)
     with ExitStack() as stack:  # what the caller raises goes through as it is, and undoes what was written
         with errors_about(target, "written"):
             stream = stack.enter_context(write_whole(target))
-            write = stack.enter_context(open_kind(stream, names, ids))
-        yield PredictionWriter(target, write, None if names is None else len(names), ids)
+            write = stack.enter_context(open_kind(stream, layout))
+        yield PredictionWriter(target, write, layout)
         with errors_about(target, "written"):
             stack.pop_all().close()  # what comes last; then to disk and under its name
 
@@ -166,47 +207,58 @@ def _check(label: NDArray[Any], sure: NDArray[Any], inside: NDArray[Any], n_clas
     return int(width)
 
 
-def _block(label: NDArray[Any], sure: NDArray[Any], inside: NDArray[Any], ids: list[Any]) -> Block:
-    size = inside.sum(axis=1)
-    offsets = np.concatenate([[0], np.cumsum(size)])
-    members = np.nonzero(inside)[1].astype(np.int32)
-    return Block(label.astype(np.int32), sure.astype(np.float64), size.astype(np.int32), members, offsets, ids)
-
-
 @contextmanager
-def _csv(stream: BinaryIO, names: Names, ids: IdKind | None) -> Iterator[Write]:
+def _csv(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
+    names, n_p = layout.names, layout.n_p
+
     def write_rows(rows: Iterable[tuple[Any, ...]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text).writerows(rows)  # a float is written as its repr
         stream.write(text.getvalue().encode())
 
     def write(block: Block) -> None:
-        labels = block.label.tolist()
+        found = block.found
+        labels = found.label.tolist()
         named = labels if names is None else [names[label] for label in labels]
-        first = [] if ids is None else [block.ids]
-        cells = named, block.confidence.tolist(), block.size.tolist(), _json_sets(block, names)
-        write_rows(zip(*first, *cells, strict=True))
+        cells = named, found.confidence.tolist(), found.size.tolist(), _json_sets(found, names)
+        last = [] if block.p is None else np.column_stack(block.p.columns).T.tolist()
+        write_rows(zip(*block.beside, *cells, *last, strict=True))
 
-    write_rows([(*([] if ids is None else ["id"]), "label", "confidence", "size", "set")])
+    p_columns = [] if n_p is None else [*list(P_COLUMNS)[:-1], *(f"p_{name}" for name in layout.p_names)]
+    write_rows([(*layout.beside, "label", "confidence", "size", "set", *p_columns)])
     yield write
 
 
 @contextmanager
-def _jsonl(stream: BinaryIO, names: Names, ids: IdKind | None) -> Iterator[Write]:
+def _jsonl(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
+    names = layout.names
+
     def write(block: Block) -> None:
-        labels = map(_json_labels(names), block.label.tolist())
-        known = [""] * len(block.label) if ids is None else [f'"id": {_json_id(one)}, ' for one in block.ids]
-        rows = zip(known, labels, block.confidence.tolist(), _json_sets(block, names), block.size.tolist(), strict=True)
+        found = block.found
+        labels = map(_json_labels(names), found.label.tolist())
+        before = [""] * len(found.label)
+        for key, column in zip(layout.beside, block.beside, strict=True):
+            before = [f'{head}"{key}": {_json_value(one)}, ' for head, one in zip(before, column, strict=True)]
+        p = [""] * len(found.label) if block.p is None else _json_p(block.p, names)
+        sure, sets, sizes = found.confidence.tolist(), _json_sets(found, names), found.size.tolist()
         lines = (
-            f'{{{known}"label": {label}, "confidence": {sure!r}, "set": {inside}, "size": {size}}}\n'
-            for known, label, sure, inside, size in rows
+            f'{{{head}"label": {label}, "confidence": {sure!r}, "set": {inside}, "size": {size}{p}}}\n'
+            for head, label, sure, inside, size, p in zip(before, labels, sure, sets, sizes, p, strict=True)
         )
         stream.write("".join(lines).encode())
 
     yield write
 
 
-def _json_id(one: object) -> str:
+def _json_p(p: PValues, names: Names) -> Iterator[str]:
+    labels = None if names is None else [f"{json.dumps(name, ensure_ascii=False)}: " for name in names]
+    for credible, sure, row in zip(*(column.tolist() for column in p.columns), strict=True):
+        cells = row if labels is None else [f"{label}{one!r}" for label, one in zip(labels, row, strict=True)]
+        table = f"[{', '.join(map(repr, row))}]" if labels is None else f"{{{', '.join(cells)}}}"
+        yield f', "credibility": {credible!r}, "conformal_confidence": {sure!r}, "p": {table}'
+
+
+def _json_value(one: object) -> str:
     return json.dumps(one, ensure_ascii=False)
 
 
@@ -215,42 +267,43 @@ def _json_labels(names: Names) -> Callable[[int], str]:
     return str if names is None else [json.dumps(name, ensure_ascii=False) for name in names].__getitem__
 
 
-def _json_sets(block: Block, names: Names) -> Iterator[str]:
+def _json_sets(block: PredictionBlock, names: Names) -> Iterator[str]:
     label = _json_labels(names)
     for begin, end in pairwise(block.offsets.tolist()):
         yield f"[{', '.join(map(label, block.members[begin:end].tolist()))}]"
 
 
 @contextmanager
-def _parquet(stream: BinaryIO, names: Names, ids: IdKind | None) -> Iterator[Write]:
+def _parquet(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
+    n_p = layout.n_p
     arrow, parquet = need("pyarrow", "io", "writing .parquet"), need("pyarrow.parquet", "io", "writing .parquet")
-    kind = arrow.int32() if names is None else arrow.string()
-    first = {} if ids is None else {"id": arrow.int64() if ids == "number" else arrow.string()}
-    columns = first | {"label": kind, "confidence": arrow.float64(), "set": arrow.list_(kind), "size": arrow.int32()}
-    schema = arrow.schema(columns)
-    texts = None if names is None else arrow.array(names, kind)
+    id_type = arrow.int64() if layout.ids == "number" else arrow.string()
+    first = {name: id_type if name == "id" else arrow.string() for name in layout.beside}
+    predictions = ArrowPredictions(arrow, layout.names)
+    number = arrow.float64()
+    last = {} if n_p is None else dict(zip(P_COLUMNS, (number, number, arrow.list_(number)), strict=True))
+    schema = arrow.schema(first | predictions.types | last)
+    cost = RowCost(16 + 8 * (n_p or 0), predictions.label_bytes)
     waiting: list[Any] = []
     n_bytes = 0
 
-    def labels(numbers: NDArray[np.int32]) -> Any:
-        return arrow.array(numbers) if texts is None else texts.take(arrow.array(numbers))
-
     def write(block: Block) -> None:
-        sets = arrow.ListArray.from_arrays(arrow.array(block.offsets, arrow.int32()), labels(block.members))
-        known = [arrow.array(block.ids, kind) for kind in first.values()]
-        cells = [*known, labels(block.label), arrow.array(block.confidence), sets, arrow.array(block.size)]
-        waiting.append(arrow.table(cells, schema=schema))
+        before = [arrow.array(column, kind) for column, kind in zip(block.beside, first.values(), strict=True)]
+        cells = [*before, *predictions.columns(block.found).values(), *_arrow_p(arrow, block.p)]
         nonlocal n_bytes
-        n_bytes += waiting[-1].nbytes
-        if n_bytes >= ROW_GROUP_BYTES:
+        begin, table = 0, arrow.table(cells, schema=schema)
+        # A row group ends with the row that fills it, wherever blocks end: their size must not show in the file.
+        for end in _row_groups(block.found.size, cost, n_bytes):
+            waiting.append(table.slice(begin, end - begin))
             flush()
+            begin, n_bytes = end, 0
+        waiting.append(table.slice(begin))
+        n_bytes += int(cost.of(block.found.size[begin:]).sum())
 
     def flush() -> None:
-        nonlocal n_bytes
         if waiting:
-            writer.write_table(arrow.concat_tables(waiting))
+            writer.write_table(arrow.concat_tables(waiting).combine_chunks())
         waiting.clear()
-        n_bytes = 0
 
     writer = parquet.ParquetWriter(stream, schema)
     try:
@@ -263,52 +316,42 @@ def _parquet(stream: BinaryIO, names: Names, ids: IdKind | None) -> Iterator[Wri
             writer.close()
 
 
-@contextmanager
-def _npz(stream: BinaryIO, names: Names, ids: IdKind | None) -> Iterator[Write]:
-    """Let arrays grow in nameless files beside the target; they become members of the archive at the end."""
-    with ExitStack() as stack:
-        folder = Path(stream.name).parent
-        spools = {name: stack.enter_context(tempfile.TemporaryFile(dir=folder)) for name in ARRAYS}
-        n_members, known = 0, []
-
-        def append(name: str, values: NDArray[Any]) -> None:
-            spools[name].write(values.astype(ARRAYS[name]).data)
-
-        def write(block: Block) -> None:
-            nonlocal n_members
-            known.extend(block.ids)
-            append("label", block.label)
-            append("confidence", block.confidence)
-            append("size", block.size)
-            append("set_labels", block.members)
-            append("set_offsets", block.offsets[1:] + n_members)
-            n_members += len(block.members)
-
-        append("set_offsets", np.zeros(1))
-        yield write
-        texts = {} if names is None else {"classes": np.asarray(names)}
-        given = {} if ids is None else {"id": np.asarray(known, dtype=np.int64 if ids == "number" else np.str_)}
-        _assemble(stream, spools, given | texts)
+def _arrow_p(arrow: ModuleType, p: PValues | None) -> list[Any]:
+    if p is None:
+        return []
+    n_rows, n_classes = p.table.shape
+    offsets = arrow.array(n_classes * np.arange(n_rows + 1), arrow.int32())
+    lists = arrow.ListArray.from_arrays(offsets, arrow.array(p.table.ravel()))
+    return [arrow.array(p.told.credibility), arrow.array(p.told.confidence), lists]
 
 
-def _assemble(stream: BinaryIO, spools: Mapping[str, IO[bytes]], others: Mapping[str, NDArray[Any]]) -> None:
-    with zipfile.ZipFile(stream, "w") as archive:
-        for name, spool in spools.items():
-            length = spool.tell() // np.dtype(ARRAYS[name]).itemsize
-            spool.seek(0)
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                npy.write_array_header_1_0(member, {"descr": ARRAYS[name], "fortran_order": False, "shape": (length,)})
-                shutil.copyfileobj(spool, member)
-        for name, values in others.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                npy.write_array(member, values, allow_pickle=False)
+class RowCost(NamedTuple):
+    """About how many bytes a row takes: by itself, and for each label of its set."""
+
+    row: int
+    label: int
+
+    def of(self, sizes: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Bytes of rows, by the sizes of their sets."""
+        return self.row + sizes.astype(np.int64) * self.label
 
 
-KINDS: dict[str, Callable[[BinaryIO, Names, IdKind | None], AbstractContextManager[Write]]] = {
+def _row_groups(sizes: NDArray[np.int32], cost: RowCost, waiting: int) -> list[int]:
+    """The rows of a block after which a row group is full, given the bytes that are waiting to be written."""
+    filled = waiting + np.cumsum(cost.of(sizes))
+    ends: list[int] = []
+    while filled.size and filled[-1] >= ROW_GROUP_BYTES:
+        end = int(np.searchsorted(filled, ROW_GROUP_BYTES)) + 1
+        ends.append(end + (ends[-1] if ends else 0))
+        filled = filled[end:] - filled[end - 1]
+    return ends
+
+
+KINDS: dict[str, Callable[[BinaryIO, Layout], AbstractContextManager[Write]]] = {
     ".parquet": _parquet,
     ".csv": _csv,
     ".jsonl": _jsonl,
-    ".npz": _npz,
+    ".npz": npz_predictions,
 }
 PREDICTION_SUFFIXES = tuple(KINDS)
 """The endings of file names that predictions can be written to."""

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from thermoset.data import Logits
-from thermoset.data.outputs import LABELS
+from thermoset.data.outputs import GROUPS, LABELS
 from thermoset.errors import FileFormatError
-from thermoset.io.files import Ids, Request, RowSource, first_of, list_name, no_ids
+from thermoset.io.files import Ids, Request, RowSource, first_of, list_name, no_column
 from thermoset.io.json_items import Item, read_items
+from thermoset.io.names import group_name
 from thermoset.io.rows import FILES, ORDER, Row, RowList, class_number, naming, numbers, restored
 from thermoset.io.samples import RESPONSES, gold_option, option_scores
 from thermoset.quoting import quoted
 
-__all__ = ["open_json", "read_json"]
+__all__ = ["json_column", "open_json", "read_json"]
 
 Fields = dict[str, Any]
 
@@ -34,7 +35,18 @@ def open_json(path: Path, request: Request, _: ExitStack) -> RowSource:
     rows = _row_list(path, request)
     width = rows.width()
     ids = None if request.id_column is None else _ids_of(path, request, request.id_column)
-    return RowSource((None, width), rows.names(width), partial(rows.blocks, width), ids)
+    name = group_name(_with_key(next(_items(path, request))), request)
+    groups = None if name is None else partial(json_column, path, name, request)
+    return RowSource((None, width), rows.names(width), partial(rows.blocks, width), ids, groups)
+
+
+def json_column(path: Path, name: str, request: Request) -> Iterator[object]:
+    """The values under a key, from the first record on; None where a record has none."""
+    for row, item in enumerate(_items(path, request)):
+        fields = _with_key(item)
+        if row == 0 and name not in fields:
+            raise no_column(name, fields)
+        yield fields.get(name)
 
 
 def _row_list(path: Path, request: Request) -> RowList:
@@ -43,7 +55,8 @@ def _row_list(path: Path, request: Request) -> RowList:
         raise FileFormatError("the file has no rows.")
     samples = RESPONSES in first.fields
     read = _sample if samples else _row
-    return RowList(partial(_rows, path, request, read), samples, request)
+    groups = group_name(_with_key(first), request)
+    return RowList(partial(_rows, path, request, read, groups), samples, request)
 
 
 def _items(path: Path, request: Request) -> Iterator[Item]:
@@ -53,16 +66,28 @@ def _items(path: Path, request: Request) -> Iterator[Item]:
     return read_items(path, request.max_bytes, is_row)
 
 
-def _rows(path: Path, request: Request, read: Callable[[Fields, Request], Row]) -> Iterator[Row]:
+def _rows(path: Path, request: Request, read: Callable[[Fields, Request], Row], groups: str | None) -> Iterator[Row]:
     applied: set[str] = set()
     for row, item in enumerate(_items(path, request)):
         with naming(f"record {row}"):
-            yield read(item.fields, request)
+            yield read(item.fields, request)._replace(group=_group(item, request, groups))
             applied.add(str(item.fields.get("filter")))
             if len(applied) > 1 and read is _sample:
                 raise FileFormatError(
                     f"samples of two filters, {' and '.join(map(quoted, sorted(applied)))}; keep the records of one."
                 )
+
+
+def _group(item: Item, request: Request, name: str | None) -> object:
+    """The group of a record; one that has none where others have one is refused."""
+    fields = _with_key(item)
+    if name is None:
+        if request.find_groups and first_of(GROUPS, fields) is not None:
+            raise FileFormatError("has a group, unlike the first record. Give every record a group, or none.")
+        return None
+    if fields.get(name) is None:
+        raise FileFormatError(f"has no {quoted(name)}. Give every record a group, or drop it.")
+    return fields[name]
 
 
 def _sample(fields: Fields, request: Request) -> Row:
@@ -102,7 +127,7 @@ def _missing(fields: Fields, request: Request) -> str:
 def _ids_of(path: Path, request: Request, name: str) -> Ids:
     first = next(_items(path, request))
     if name not in _with_key(first):
-        raise no_ids(name, _with_key(first))
+        raise no_column(name, _with_key(first))
     return Ids(partial(_ids, path, request, name), text=not isinstance(_with_key(first)[name], int))
 
 

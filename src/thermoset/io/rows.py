@@ -34,10 +34,11 @@ WHOLE_ROWS = "Write whole rows: timm's inference.py has --topk 0 for it"
 
 
 class Row(NamedTuple):
-    """The numbers of a row and its label, where it has one."""
+    """The numbers of a row, and its label and group, where it has them."""
 
     scores: list[float]
     label: int | None
+    group: object = None
 
 
 class RowList(NamedTuple):
@@ -50,6 +51,7 @@ class RowList(NamedTuple):
     def gathered(self) -> Logits:
         """All rows at once."""
         values, widths, labels, width = array("d"), array("q"), array("q"), 0
+        groups: list[object] = []
         for row, found in enumerate(self._checked()):
             if row and (found.label is None) == bool(labels):
                 raise FileFormatError(f"row {row} {'has no' if labels else 'has a'} label, unlike those before it.")
@@ -57,10 +59,12 @@ class RowList(NamedTuple):
             widths.append(len(found.scores))
             if found.label is not None:
                 labels.append(found.label)
+            groups.append(found.group)
             width = max(width, len(found.scores), self.request.n_options or 0 if self.ragged else 0)
             check_size(VALUE_BYTES * width * len(widths), self.request.max_bytes, "the data, as numbers,")
         table = _table(values, widths, width)
-        return build(self.request, table, np.asarray(labels) if labels else None, self.names(width))
+        known = None if all(group is None for group in groups) else groups
+        return build(self.request, table, np.asarray(labels) if labels else None, self.names(width), known)
 
     def width(self) -> int:
         """How many columns the rows have; only reading all of them tells where they differ."""

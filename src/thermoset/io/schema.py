@@ -8,12 +8,22 @@ from typing import Any, NamedTuple
 from thermoset.data.arrays import column_classes, first_repeated
 from thermoset.errors import FileFormatError
 from thermoset.io.delimited import label_column
-from thermoset.io.files import LABELS, list_name, no_ids
+from thermoset.io.files import LABELS, Request, list_name, no_column
+from thermoset.io.names import group_name
 from thermoset.io.rows import FILES, ORDER, WHOLE_ROWS
 from thermoset.io.safe import names_from_json
 from thermoset.quoting import quoted, reason
 
-__all__ = ["METADATA_KEY", "VALUE_BYTES", "Layout", "fits_int64", "is_number", "read_layout"]
+__all__ = [
+    "METADATA_KEY",
+    "VALUE_BYTES",
+    "Layout",
+    "check_values",
+    "fits_int64",
+    "is_list",
+    "is_number",
+    "read_layout",
+]
 
 VALUE_BYTES = 8
 METADATA_KEY = b"thermoset.classes"
@@ -29,6 +39,7 @@ class Layout(NamedTuple):
     classes: Sequence[str] | None
     kinds: list[Any]  # types of the columns that hold numbers
     order: str | None = None  # the list column with the class of each number, where rows came sorted
+    groups: str | None = None
 
     @property
     def scores(self) -> list[str]:
@@ -51,14 +62,17 @@ class Layout(NamedTuple):
         return self.key is not None and not hasattr(self.kinds[0], "list_size")
 
 
-def read_layout(arrow: ModuleType, schema: Any, probabilities: bool, ids: str | None = None) -> Layout:
-    """Find the columns; `ids` names one that is no class."""
-    fields = [field for field in schema if field.name != ids]
-    if ids is not None:
-        _check_ids(arrow, schema, ids)
+def read_layout(arrow: ModuleType, schema: Any, request: Request) -> Layout:
+    """Find the columns; some are not classes."""
+    probabilities, groups = request.probabilities, group_name(schema.names, request)
+    fields = [field for field in schema if not request.is_beside(field.name)]
+    if request.id_column is not None:
+        _check_ids(arrow, schema, request.id_column)
+    if groups is not None:
+        check_values(arrow, schema, groups)
     kinds = {field.name: field.type for field in fields}
     label = label_column(field.name for field in fields if field.name.lower() in LABELS)
-    lists = [field.name for field in fields if _is_list(arrow, field.type)]
+    lists = [field.name for field in fields if is_list(arrow, field.type)]
     key = list_name(lists, probabilities)
     order = ORDER if key is not None and ORDER in lists else None
     if order is not None and label in lists:
@@ -69,14 +83,14 @@ def read_layout(arrow: ModuleType, schema: Any, probabilities: bool, ids: str | 
         _check_label(arrow, label, kinds[label])
     if key is None:
         names = _class_columns(arrow, kinds, label, probabilities)
-        return Layout(None, names, label, column_classes(names), [kinds[name] for name in names])
+        return Layout(None, names, label, column_classes(names), [kinds[name] for name in names], groups=groups)
     for name in (key,) if order is None else (key, order):
         if not is_number(arrow, kinds[name].value_type):
             raise FileFormatError(
                 f"column {quoted(name)} holds lists of {reason(kinds[name].value_type)}; wanted lists of numbers."
             )
     classes = (schema.metadata or {}).get(METADATA_KEY)
-    return Layout(key, [], label, None if classes is None else names_from_json(classes), [kinds[key]], order)
+    return Layout(key, [], label, None if classes is None else names_from_json(classes), [kinds[key]], order, groups)
 
 
 def is_number(arrow: ModuleType, kind: Any) -> bool:
@@ -89,13 +103,14 @@ def _is_text(arrow: ModuleType, kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _is_list(arrow: ModuleType, kind: Any) -> bool:
+def is_list(arrow: ModuleType, kind: Any) -> bool:
+    """Whether a type is one of lists."""
     types = arrow.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
-    if _is_list(arrow, kind):
+    if is_list(arrow, kind):
         raise FileFormatError(f"column {quoted(label)} holds lists: names of the largest classes. {WHOLE_ROWS}.")
     plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
     if not (is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_null(plain)):
@@ -110,13 +125,29 @@ def fits_int64(arrow: ModuleType, kind: Any) -> bool:
 
 
 def _check_ids(arrow: ModuleType, schema: Any, ids: str) -> None:
-    kinds = [field.type for field in schema if field.name == ids]
+    kind = _only(schema, ids)
+    if not (arrow.types.is_integer(kind) or _is_text(arrow, kind)):
+        raise FileFormatError(f"column {quoted(ids)} is of type {reason(kind)}; ids are whole numbers or text.")
+
+
+def check_values(arrow: ModuleType, schema: Any, name: str) -> None:
+    """Refuse a column that has not one number or text for each row."""
+    kind = _only(schema, name)
+    plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
+    if not (is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_boolean(plain)):
+        raise FileFormatError(
+            f"column {quoted(name)} is of type {reason(kind)}; wanted a name or a number for each row."
+        )
+
+
+def _only(schema: Any, name: str) -> Any:
+    """The type of the one column of that name."""
+    kinds = [field.type for field in schema if field.name == name]
     if not kinds:
-        raise no_ids(ids, schema.names)
+        raise no_column(name, schema.names)
     if len(kinds) > 1:
-        raise FileFormatError(f"two columns have the same name, {quoted(ids)}.")
-    if not (arrow.types.is_integer(kinds[0]) or _is_text(arrow, kinds[0])):
-        raise FileFormatError(f"column {quoted(ids)} is of type {reason(kinds[0])}; ids are whole numbers or text.")
+        raise FileFormatError(f"two columns have the same name, {quoted(name)}.")
+    return kinds[0]
 
 
 def _class_columns(arrow: ModuleType, kinds: dict[str, Any], label: str | None, probabilities: bool) -> list[str]:

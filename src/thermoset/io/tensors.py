@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
+from thermoset.data.groups import read_groups
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
     LABELS,
@@ -29,13 +30,15 @@ from thermoset.io.files import (
     check_size,
     first_of,
     need,
+    no_column,
     scores_name,
 )
+from thermoset.io.names import group_name
 from thermoset.io.numpy_files import BAD_ARCHIVE, ArrayHeader, check_member, cut, read_blocks, read_data
 from thermoset.io.pickles import StoredTensor, check_pickle, read_pickle
 from thermoset.quoting import quoted, reason
 
-__all__ = ["load_pt", "open_pt", "read_pt", "write_pt"]
+__all__ = ["load_pt", "open_pt", "read_pt", "read_pt_values", "write_pt"]
 
 _WANTED = "Save a dict of tensors: logits, labels."
 
@@ -57,17 +60,28 @@ BAD_PT = (
 
 
 def read_pt(path: Path, request: Request) -> Logits:
-    """Read a dict of tensors, or one tensor of logits; class names, and labels if one likes, are lists."""
+    """Read a dict of tensors, or one tensor of logits; class names, and labels and groups if one likes, are lists."""
     torch = need("torch", "torch", "reading .pt")
     with _pt_errors(), zipfile.ZipFile(path) as archive:
         file = TorchFile.of(torch, archive, request.max_bytes)
-        key = first_of(LABELS, file.held)
+        key, groups = first_of(LABELS, file.held), group_name(file.held, request)
         return build(
             request,
             file.whole(scores_name(file.held, request.probabilities), request.max_bytes),
             None if key is None else file.tensor_or_list(key, request.max_bytes),
             file.classes,
+            None if groups is None else file.tensor_or_list(groups, request.max_bytes),
         )
+
+
+def read_pt_values(path: Path, name: str, request: Request) -> Any:
+    """Read a tensor or a list of one value for each row."""
+    torch = need("torch", "torch", "reading .pt")
+    with _pt_errors(), zipfile.ZipFile(path) as archive:
+        file = TorchFile.of(torch, archive, request.max_bytes)
+        if name not in file.held:
+            raise no_column(name, file.held)
+        return file.tensor_or_list(name, request.max_bytes)
 
 
 def open_pt(path: Path, request: Request, stack: ExitStack) -> RowSource:
@@ -78,7 +92,10 @@ def open_pt(path: Path, request: Request, stack: ExitStack) -> RowSource:
         name = scores_name(file.held, request.probabilities)
         shape = file.tensor(name).shape
         file.check_size(name, max(request.max_bytes, file.storage(name).file_size))  # what a file holds may be large
-        return RowSource(shape, file.classes, partial(file.blocks, name, request.max_bytes))
+        key = group_name(file.held, request)
+        groups = None if key is None else read_groups(file.tensor_or_list(key, request.max_bytes), shape[0])
+        blocks = partial(file.blocks, name, request.max_bytes)
+        return RowSource(shape, file.classes, blocks, groups=None if groups is None else groups.__iter__)
 
 
 class TorchFile(NamedTuple):
@@ -141,7 +158,7 @@ class TorchFile(NamedTuple):
         return self._typed(tensor, self._view(name, max_bytes))
 
     def tensor_or_list(self, name: str, max_bytes: int) -> Any:
-        """Read labels: a tensor, or a list of numbers or of names."""
+        """Read labels or groups: a tensor, or a list of numbers or of names."""
         value = self.held[name]
         if isinstance(value, StoredTensor) or not isinstance(value, list):
             return self.whole(name, max_bytes)
@@ -203,13 +220,15 @@ def load_pt(path: Path, max_bytes: int, remedy: str) -> Any:
 
 
 def write_pt(stream: BinaryIO, logits: Logits) -> None:
-    """Write a dict with tensors `logits` and `labels` and a list `classes`."""
+    """Write a dict with tensors `logits` and `labels` and lists `classes` and `groups`."""
     torch = need("torch", "torch", "writing .pt")
     content: dict[str, Any] = {"logits": torch.tensor(logits.logits)}
     if logits.labels is not None:
         content["labels"] = torch.tensor(logits.labels)
     if logits.classes is not None:
         content["classes"] = list(logits.classes)
+    if logits.groups is not None:
+        content["groups"] = list(logits.groups)
     recorded = _Recorded(stream)
     try:
         torch.save(content, recorded)

@@ -5,10 +5,16 @@ of sets                `avg_size`, `empty_share`, `marginal_coverage`, `marginal
                        `class_coverage`, `top_coverage_gap`, `avg_coverage_gap`,
                        `worst_tenth_coverage`,
                        `size_stratified_coverage`, `size_stratified_coverage_violation`
-records of all these   `METRICS`, by name, each a `Metric` with title and unit; `swept_metrics`
+of groups of rows      `group_coverage`, `top_group_coverage_gap`, `avg_group_coverage_gap`,
+                       `worst_group_coverage`
+of confidence          `confidence_stratified_coverage`, `confidence_coverage_gap`, `confidence_strata`
+of slabs               `worst_slab`, `worst_slab_coverage`
+records of all these   `METRICS`, by name, each a `Metric` with title and unit; `swept_metrics`, `group_metrics`,
+                       `asked_metrics`
 of counts              `SetCounts`, `counts_of_sets`: what the formulas read; `coverage_gaps`, `top_gap`, `avg_gap`,
                        `worst_tenth`
 of probabilities       `reliability_table`, `reliability_from_confidence`, `expected_calibration_error`,
+                       `classwise_calibration`, `classwise_calibration_error`,
                        `negative_log_likelihood`, `brier_score`, `top_k_accuracy`
 laws and intervals     `conformal_coverage_distribution`, `coverage_law`, `coverage_interval`,
                        `coverage_p_value`, `clopper_pearson`

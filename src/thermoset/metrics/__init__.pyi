@@ -1,3 +1,6 @@
+from .classwise import ClasswiseCalibration as ClasswiseCalibration
+from .classwise import classwise_calibration as classwise_calibration
+from .classwise import classwise_calibration_error as classwise_calibration_error
 from .counts import SIZE_STRATA as SIZE_STRATA
 from .counts import SetCounts as SetCounts
 from .counts import avg_gap as avg_gap
@@ -14,6 +17,15 @@ from .laws import coverage_interval as coverage_interval
 from .laws import coverage_law as coverage_law
 from .laws import coverage_p_value as coverage_p_value
 from .laws import noise_floor_of_counts as noise_floor_of_counts
+from .of_parts import ConfidenceCoverage as ConfidenceCoverage
+from .of_parts import GroupCoverage as GroupCoverage
+from .of_parts import avg_group_coverage_gap as avg_group_coverage_gap
+from .of_parts import confidence_coverage_gap as confidence_coverage_gap
+from .of_parts import confidence_strata as confidence_strata
+from .of_parts import confidence_stratified_coverage as confidence_stratified_coverage
+from .of_parts import group_coverage as group_coverage
+from .of_parts import top_group_coverage_gap as top_group_coverage_gap
+from .of_parts import worst_group_coverage as worst_group_coverage
 from .of_probabilities import ReliabilityTable as ReliabilityTable
 from .of_probabilities import brier_score as brier_score
 from .of_probabilities import expected_calibration_error as expected_calibration_error
@@ -26,8 +38,10 @@ from .of_sets import StratumCoverage as StratumCoverage
 from .of_sets import avg_coverage_gap as avg_coverage_gap
 from .of_sets import avg_size as avg_size
 from .of_sets import class_coverage as class_coverage
+from .of_sets import classes_below as classes_below
 from .of_sets import counts_of_sets as counts_of_sets
 from .of_sets import empty_share as empty_share
+from .of_sets import macro_coverage as macro_coverage
 from .of_sets import marginal_coverage as marginal_coverage
 from .of_sets import marginal_coverage_gap as marginal_coverage_gap
 from .of_sets import size_stratified_coverage as size_stratified_coverage
@@ -39,4 +53,9 @@ from .planning import coverage_half_width as coverage_half_width
 from .planning import plan as plan
 from .registry import METRICS as METRICS
 from .registry import Metric as Metric
+from .registry import asked_metrics as asked_metrics
+from .registry import group_metrics as group_metrics
 from .registry import swept_metrics as swept_metrics
+from .slabs import WorstSlab as WorstSlab
+from .slabs import worst_slab as worst_slab
+from .slabs import worst_slab_coverage as worst_slab_coverage

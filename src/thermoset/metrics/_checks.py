@@ -7,6 +7,7 @@ from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.errors import InputError
 from thermoset.metrics._arrays import AnyArray, RealArray
+from thermoset.quoting import quoted
 
 ROW_SUM_TOLERANCE = 1e-3
 """How far from one a row of probabilities may sum; float16 gets more, see `check_probs`."""
@@ -153,3 +154,13 @@ def check_counts(hits: ArrayLike, counts: ArrayLike, names: tuple[str, str] = ("
 def promised(alpha: Alpha) -> float:
     """Coverage 1 - alpha, rounded once from the decimal the user typed."""
     return float(1 - exact_level(alpha))
+
+
+def seeded(random_state: int | np.random.Generator) -> np.random.Generator:
+    """The generator that a seed stands for, or the generator itself."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_state must be a whole number >= 0 or a numpy Generator; got {quoted(random_state)}. Try 0."
+        ) from None

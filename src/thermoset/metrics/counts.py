@@ -24,18 +24,23 @@ __all__ = [
     "SetCounts",
     "avg_class_gap",
     "avg_gap",
+    "below_part",
     "coverage",
     "coverage_gap",
     "coverage_gaps",
     "empty_part",
     "gaps_to",
     "left_out_part",
+    "macro",
     "mean_size",
+    "over_groups",
+    "slab_coverage",
     "squared_class_gap",
     "threshold",
     "top_class_gap",
     "top_gap",
     "worst_classes",
+    "worst_confidence_gap",
     "worst_stratum_gap",
     "worst_tenth",
 ]
@@ -50,6 +55,10 @@ def _unknown() -> Floats:
 
 def _no_strata() -> Ints:
     return np.zeros(len(SIZE_STRATA), dtype=np.int64)
+
+
+def _no_rows() -> Ints:
+    return np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +81,12 @@ class SetCounts:
         Rows and hits by size of the set, in the strata of `SIZE_STRATA`.
     top_missed : (...)
         Rows whose top label is their own and is not in their set.
+    group_rows, group_hits : (..., groups)
+        Rows and hits by group of rows.
+    confidence_rows, confidence_hits : (..., strata)
+        Rows and hits by stratum of confidence.
+    slab_rows, slab_hits : (...)
+        Rows and hits in the worst slab, of rows that it was not found on.
     """
 
     rows: Ints
@@ -83,6 +98,17 @@ class SetCounts:
     stratum_rows: Ints = field(default_factory=_no_strata)
     stratum_hits: Floats | Ints = field(default_factory=_unknown)
     top_missed: Floats | Ints = field(default_factory=_unknown)
+    group_rows: Ints = field(default_factory=_no_rows)
+    group_hits: Floats | Ints = field(default_factory=_unknown)
+    confidence_rows: Ints = field(default_factory=_no_rows)
+    confidence_hits: Floats | Ints = field(default_factory=_unknown)
+    slab_rows: Ints = field(default_factory=_no_rows)
+    slab_hits: Floats | Ints = field(default_factory=_unknown)
+
+    @cached_property
+    def by_group(self) -> "SetCounts":
+        """The same sets with groups in place of classes."""
+        return SetCounts(self.group_rows, self.group_hits, promised=self.promised)
 
     @cached_property
     def total(self) -> Ints:
@@ -149,6 +175,18 @@ def worst_classes(counts: SetCounts) -> Floats:
     return worst_tenth(counts.class_coverage, counts.rows.shape[-1])
 
 
+def macro(counts: SetCounts) -> Floats:
+    """Mean over the classes present of class coverage."""
+    return _mean_where(counts.class_coverage, counts.rows > 0)
+
+
+def below_part(counts: SetCounts) -> Floats:
+    """Share of the classes present whose coverage is below 1 - alpha."""
+    present = counts.rows > 0
+    below = np.where(np.isnan(counts.class_coverage), np.nan, counts.class_coverage < counts.promised)
+    return _mean_where(below, present)
+
+
 def left_out_part(counts: SetCounts) -> Floats:
     """Share of rows whose top label is their own and is not in their set."""
     return ratio(counts.top_missed, counts.total)
@@ -161,7 +199,25 @@ def threshold(counts: SetCounts) -> Floats:
 
 def worst_stratum_gap(counts: SetCounts) -> Floats:
     """Largest gap over the strata of set size that have rows (Angelopoulos et al. 2021: SSCV)."""
-    gaps = gaps_to(counts.promised, counts.stratum_hits, counts.stratum_rows)
+    return _largest(gaps_to(counts.promised, counts.stratum_hits, counts.stratum_rows))
+
+
+def worst_confidence_gap(counts: SetCounts) -> Floats:
+    """Largest gap over the strata of confidence that have rows."""
+    return _largest(gaps_to(counts.promised, counts.confidence_hits, counts.confidence_rows))
+
+
+def slab_coverage(counts: SetCounts) -> Floats:
+    """Coverage of the worst slab."""
+    return ratio(counts.slab_hits, counts.slab_rows)
+
+
+def over_groups(formula: Formula) -> Formula:
+    """The formula with groups of rows in place of classes."""
+    return lambda counts: formula(counts.by_group)
+
+
+def _largest(gaps: Floats) -> Floats:
     return np.asarray(np.fmax.reduce(gaps, axis=-1))  # fmax leaves NaN out
 
 

@@ -25,9 +25,9 @@ from thermoset.metrics._checks import (
     check_counts,
     check_label_values,
     promised,
+    seeded,
 )
 from thermoset.metrics.counts import avg_gap, coverage_gaps, top_gap
-from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_continuous_frozen, rv_discrete_frozen
@@ -197,7 +197,7 @@ def noise_floor_of_counts(
             f"got shape {rows.shape} with {rows.sum()} rows."
         )
     simulations = whole_number(n_simulations, "n_simulations", 1, _MOST_SIMULATIONS, "Try 2000.")
-    rng = _generator(random_state)
+    rng = seeded(random_state)
     # The gaps do not ask which class is which. Sorted, equal counts are neighbours, and NumPy prepares its binomial
     # sampler once for a run of equal counts.
     present = np.sort(rows[rows > 0])
@@ -229,12 +229,3 @@ def _tail(confidence: float) -> float:
 
 def _summed_rows(n_evaluation: int) -> int:
     return whole_number(n_evaluation, "n_evaluation", 1, MOST_SUMMED, "Try n_evaluation=1000.")
-
-
-def _generator(random_state: int | np.random.Generator) -> np.random.Generator:
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"random_state must be a whole number >= 0 or a numpy Generator; got {quoted(random_state)}. Try 0."
-        ) from None

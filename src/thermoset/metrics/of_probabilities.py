@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.bounds import whole_number
+from thermoset.core.binning import bin_edges
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.metrics._arrays import BLOCK, ratio
+from thermoset.metrics._arrays import BLOCK, RealArray, ratio
 from thermoset.metrics._checks import (
     check_confidence_and_correct,
     check_labels,
@@ -20,6 +21,7 @@ from thermoset.metrics._checks import (
 )
 
 __all__ = [
+    "MOST_BINS",
     "N_BINS",
     "ReliabilityTable",
     "brier_score",
@@ -34,7 +36,8 @@ __all__ = [
 N_BINS = 15
 """Bins of confidence where nothing else is said: one number for tables, diagrams and the ECE."""
 
-_MOST_BINS = 100_000
+MOST_BINS = 100_000
+"""Bins that may be asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +72,8 @@ def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bin
     ([0.5, 0.875], [1.0, 0.5], [1, 2])
     """
     level, right = check_confidence_and_correct(confidence, correct)
-    bins = whole_number(n_bins, "n_bins", 1, _MOST_BINS, "Try n_bins=15.")
-    # Quotients rather than linspace: 3 / 10 is the 0.3 a user types, linspace(0, 1, 11)[3] is one bit above.
-    edges = np.arange(bins + 1) / bins
+    bins = whole_number(n_bins, "n_bins", 1, MOST_BINS, "Try n_bins=15.")
+    edges = bin_edges(bins)
     place = np.clip(np.searchsorted(edges, level, side="left") - 1, 0, bins - 1)
     count = np.bincount(place, minlength=bins)
     return ReliabilityTable(
@@ -127,15 +129,23 @@ def brier_score(probs: ArrayLike, labels: ArrayLike) -> float:
     0.375
     """
     table = check_probs(probs)
-    truth = check_labels(labels, table, "probs")
-    n, n_classes = len(table), table.shape[1]
+    return float(brier_terms(table, check_labels(labels, table, "probs")).mean())
+
+
+def brier_terms(table: RealArray, truth: Ints) -> Floats:
+    """Squared distance of each row's probabilities to its one-hot label, (n,), for what has been checked.
+
+    >>> brier_terms(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0, 0]))
+    array([0.5, 0. ])
+    """
+    n, n_classes = table.shape
     step = max(BLOCK // n_classes, 1)
     per_row = np.empty(n)
     for start in range(0, n, step):
         error = table[start : start + step].astype(np.float64)  # a copy: the caller's array stays as it is
         error[np.arange(len(error)), truth[start : start + step]] -= 1.0
         per_row[start : start + step] = np.einsum("ij,ij->i", error, error)
-    return float(per_row.mean())
+    return per_row
 
 
 def top_k_accuracy(scores: ArrayLike, labels: ArrayLike, k: int = 1) -> float:

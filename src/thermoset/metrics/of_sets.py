@@ -22,8 +22,13 @@ __all__ = [
     "avg_coverage_gap",
     "avg_size",
     "class_coverage",
+    "classes_below",
     "counts_of_sets",
+    "coverage_by",
+    "coverage_by_size",
     "empty_share",
+    "hits_of",
+    "macro_coverage",
     "marginal_coverage",
     "marginal_coverage_gap",
     "size_stratified_coverage",
@@ -99,10 +104,8 @@ def class_coverage(sets: ArrayLike, labels: ArrayLike) -> ClassCoverage:
     >>> table.coverage.tolist(), table.count.tolist(), table.hits.tolist()
     ([1.0, 0.5, nan], [1, 2, 0], [1, 1, 0])
     """
-    hit, truth, n_classes = _hits(sets, labels)
-    count = np.bincount(truth, minlength=n_classes)
-    hits = np.bincount(truth[hit], minlength=n_classes)
-    return ClassCoverage(coverage=ratio(hits, count), count=count, hits=hits)
+    hit, truth, n_classes = hits_of(sets, labels)
+    return coverage_by(truth, n_classes, hit)
 
 
 def top_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -130,6 +133,31 @@ def worst_tenth_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
     return float(of.worst_classes(SetCounts(table.count, table.hits)))
 
 
+def macro_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
+    """Mean over the classes present of class coverage: every class counts the same, however rare. Higher is better.
+
+    >>> sets = [[True, False], [True, False], [True, False], [True, False]]
+    >>> macro_coverage(sets, labels=[0, 0, 0, 1])  # coverages 1 and 0
+    0.5
+    """
+    table = class_coverage(sets, labels)
+    return float(of.macro(SetCounts(table.count, table.hits)))
+
+
+def classes_below(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
+    """Share of the classes present whose coverage is below 1 - alpha.
+
+    Chance alone puts many classes below: if every class were covered with probability exactly 1 - alpha, a class of m
+    rows would show less in P(Binomial(m, 1 - alpha) < m (1 - alpha)) of cases, which at alpha 0.1 is 0.35 for 10 rows,
+    0.42 for 100 and 0.48 for 1,000.
+
+    >>> sets = [[True, False], [True, False], [False, True], [True, False]]
+    >>> classes_below(sets, labels=[0, 0, 1, 1], alpha=0.25)  # coverages 1 and 1/2
+    0.5
+    """
+    return float(of.below_part(_class_counts(sets, labels, alpha)))
+
+
 def avg_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     """AvgCovGap: mean over the classes present of | class coverage - (1 - alpha) |.
 
@@ -147,11 +175,22 @@ def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> StratumCover
     >>> table.first.tolist(), table.count.tolist(), table.coverage.tolist()
     ([0, 2, 4, 11, 101], [1, 1, 0, 0, 0], [0.0, 1.0, nan, nan, nan])
     """
-    hit, _, _ = _hits(sets, labels)
-    stratum = np.searchsorted(SIZE_STRATA, np.count_nonzero(check_sets(sets), axis=1), side="right") - 1
-    count = np.bincount(stratum, minlength=len(SIZE_STRATA))
-    hits = np.bincount(stratum[hit], minlength=len(SIZE_STRATA))
-    return StratumCoverage(first=np.array(SIZE_STRATA), coverage=ratio(hits, count), count=count, hits=hits)
+    hit, _, _ = hits_of(sets, labels)
+    return coverage_by_size(np.count_nonzero(check_sets(sets), axis=1), hit)
+
+
+def coverage_by_size(sizes: Ints, hit: Bools) -> StratumCoverage:
+    """`size_stratified_coverage` from the size of each set, and whether it holds its row's label."""
+    strata = np.searchsorted(SIZE_STRATA, sizes, side="right") - 1
+    found = coverage_by(strata, len(SIZE_STRATA), hit)
+    return StratumCoverage(np.array(SIZE_STRATA), found.coverage, found.count, found.hits)
+
+
+def coverage_by(codes: Ints, n_codes: int, hit: Bools) -> ClassCoverage:
+    """Coverage of the rows of each code, whatever the codes stand for: classes, groups or strata."""
+    count = np.bincount(codes, minlength=n_codes)
+    hits = np.bincount(codes[hit], minlength=n_codes)
+    return ClassCoverage(coverage=ratio(hits, count), count=count, hits=hits)
 
 
 def size_stratified_coverage_violation(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -199,7 +238,7 @@ def _whole(members: Bools) -> Ints:
     return np.array([len(members)])
 
 
-def _hits(sets: ArrayLike, labels: ArrayLike) -> tuple[Bools, Ints, int]:
+def hits_of(sets: ArrayLike, labels: ArrayLike) -> tuple[Bools, Ints, int]:
     """Whether each row's set holds its label; the labels; the number of classes."""
     members = check_sets(sets)
     truth = check_labels(labels, members, "sets")

@@ -10,6 +10,7 @@ Sweeps, tables, figures, pages and commands take names and titles from here. A n
 'AvgSize: labels in a set'
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,8 +21,15 @@ from thermoset.errors import InputError
 from thermoset.metrics import counts as of
 from thermoset.metrics.counts import Formula
 from thermoset.metrics.of_sets import counts_of_sets
+from thermoset.quoting import quoted
 
-__all__ = ["METRICS", "Metric", "swept_metrics"]
+__all__ = ["METRICS", "Metric", "asked_metrics", "group_metrics", "swept_metrics"]
+
+
+Needs = Literal["counts", "sizes", "threshold", "ranks", "expectation", "groups", "confidence", "slabs"]
+"""What a formula reads; see `Metric`."""
+
+_ASKED: tuple[Needs, ...] = ("sizes", "confidence", "slabs")  # what a sweep counts only when it is asked to
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,11 @@ class Metric:
         Of its values. Shares are fractions.
     of : callable
         `SetCounts` -> a number, or one for each trial.
-    needs : "counts", "sizes", "threshold", "ranks" or "expectation"
-        What the formula reads. Plain counts are there for sets and for every sweep, sizes of single sets for sets
-        alone, thresholds for sweeps alone, the ranks of labels for `measure_trials` and the study, counts with u
-        integrated out for these and for sweeps with `evaluation="integrated"`.
+    needs : "counts", "sizes", "threshold", "ranks", "expectation", "groups", "confidence" or "slabs"
+        What the formula reads. Plain counts are there for sets and for every sweep, thresholds for sweeps alone, the
+        ranks of labels for `measure_trials` and the study, counts with u integrated out for these and for sweeps with
+        `evaluation="integrated"`. Groups of rows are there for every sweep of rows that have groups; sizes of single
+        sets, strata of confidence and slabs for sweeps that are asked for them.
     averages : bool
         Whether a sweep with `evaluation="integrated"` computes it from expected counts too. A metric that is not linear
         in hits would have another meaning then, and stays with drawn ones.
@@ -52,7 +61,7 @@ class Metric:
     about: str
     unit: Literal["labels", "share", "score"]
     of: Formula
-    needs: Literal["counts", "sizes", "threshold", "ranks", "expectation"] = "counts"
+    needs: Needs = "counts"
     averages: bool = False
 
     @property
@@ -70,10 +79,16 @@ class Metric:
         """Whether every sweep has it."""
         return self.needs in ("counts", "threshold")
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a sweep has it when it is asked for by name."""
+        return self.needs in _ASKED
+
     def __call__(self, sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
         """Compute it from boolean sets (n, C) and labels (n,)."""
         if not self.is_of_sets:
-            remedy = "thermoset.study" if self.needs == "ranks" else "thermoset.sweep"
+            elsewhere = {"ranks": "thermoset.study", "threshold": "thermoset.sweep", "expectation": "thermoset.sweep"}
+            remedy = elsewhere.get(self.needs, f"thermoset.metrics.{self.name}, which takes the {self.needs} as well")
             raise InputError(f"{self.name} cannot be computed from sets and labels. Use {remedy}.")
         return float(self.of(counts_of_sets(sets, labels, alpha)))
 
@@ -83,6 +98,13 @@ _AVG = Metric("avg_coverage_gap", "AvgCovGap", "all classes", "share", of.avg_cl
 _WORST = Metric(
     "worst_tenth_coverage", "coverage of the worst tenth", "the classes covered least", "share", of.worst_classes
 )
+
+
+def _over_groups(metric: Metric, name: str) -> Metric:
+    title, about = f"{metric.title} over groups", metric.about.replace("classes", "groups")
+    return replace(metric, name=name, title=title, about=about, of=of.over_groups(metric.of), needs="groups")
+
+
 _SQUARED = replace(_AVG, title=f"{_AVG.title} squared", of=of.squared_class_gap)
 
 
@@ -101,8 +123,29 @@ METRICS: dict[str, Metric] = {
         Metric("threshold", "threshold", "", "score", of.threshold, needs="threshold"),
         Metric("empty_share", "empty", "sets without a label", "share", of.empty_part, averages=True),
         _WORST,
+        Metric("macro_coverage", "macro-coverage", "the mean over classes", "share", of.macro, averages=True),
+        Metric("classes_below", "classes below", "classes covered less than 1 - alpha", "share", of.below_part),
         Metric("left_out_share", "correct top label left out", "all rows", "share", of.left_out_part, needs="ranks"),
         Metric("sscv", "SSCV", "the worst size of sets", "share", of.worst_stratum_gap, needs="sizes"),
+        Metric(
+            "confidence_coverage_gap",
+            "gap over confidence",
+            "the worst stratum of confidence",
+            "share",
+            of.worst_confidence_gap,
+            needs="confidence",
+        ),
+        Metric(
+            "worst_slab_coverage",
+            "coverage of the worst slab",
+            "on rows held out",
+            "share",
+            of.slab_coverage,
+            needs="slabs",
+        ),
+        _over_groups(_TOP, "top_group_coverage_gap"),
+        _over_groups(_AVG, "avg_group_coverage_gap"),
+        _over_groups(_WORST, "worst_group_coverage"),
         _expected(_TOP, "integrated_top_coverage_gap"),
         _expected(_AVG, "integrated_avg_coverage_gap"),
         _expected(_SQUARED, "integrated_squared_coverage_gap"),
@@ -110,6 +153,21 @@ METRICS: dict[str, Metric] = {
     )
 }
 """Every metric of sets by name; `swept_metrics` says which of them a sweep has."""
+
+
+def asked_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
+    """The metrics of these names that a sweep has only when it is asked for them, each once.
+
+    >>> [metric.title for metric in asked_metrics(["sscv", "worst_slab_coverage"])]
+    ['SSCV', 'coverage of the worst slab']
+    """
+    wanted = dict.fromkeys((names,) if isinstance(names, str) else names)
+    known = {metric.name: metric for metric in METRICS.values() if metric.is_asked}
+    for name in wanted:
+        if name not in known:
+            why = " Every sweep has that one." if name in METRICS and METRICS[name].is_swept else ""
+            raise InputError(f"metrics may name {', '.join(map(repr, known))}; got {quoted(name)}.{why}")
+    return tuple(known[name] for name in wanted)
 
 
 def swept_metrics(evaluation: Literal["drawn", "integrated"] = "drawn") -> tuple[Metric, ...]:
@@ -123,3 +181,12 @@ def swept_metrics(evaluation: Literal["drawn", "integrated"] = "drawn") -> tuple
     every = tuple(METRICS.values())
     added = tuple(metric for metric in every if metric.needs == "expectation") if evaluation == "integrated" else ()
     return tuple(metric for metric in every if metric.is_swept) + added
+
+
+def group_metrics() -> tuple[Metric, ...]:
+    """The metrics that a sweep adds for rows that have groups.
+
+    >>> [metric.name for metric in group_metrics()]
+    ['top_group_coverage_gap', 'avg_group_coverage_gap', 'worst_group_coverage']
+    """
+    return tuple(metric for metric in METRICS.values() if metric.needs == "groups")

@@ -188,7 +188,7 @@ def plot_noise_floor(
 
 
 def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", marks: Mapping[str, float]) -> "Axes":
-    """What T-hat was chosen by, against temperature: expected size with its 95% band, or the class loss.
+    """What T-hat was chosen by, against temperature: expected size with its 95% band, or the class (group) loss.
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -208,13 +208,13 @@ def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", m
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] <= mark <= t[-1]})
-    ax.set(xlabel="temperature T", ylabel="labels in a set" if curve == "size" else "class loss")
+    ax.set(xlabel="temperature T", ylabel="labels in a set" if curve == "size" else f"{choice.words.one} loss")
     ax.set_ylim(bottom=0)
     return ax
 
 
 def choice_figure(choice: Choice, calibrated: float) -> Figure:
-    """Set size and class loss against temperature, with T = 1, T*, T-hat and the size peak T_c marked.
+    """Set size and class (or group) loss against temperature, with T = 1, T*, T-hat and the size peak T_c marked.
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -228,7 +228,8 @@ def choice_figure(choice: Choice, calibrated: float) -> Figure:
     if choice.peak is not None:
         marks["$T_c$"] = choice.peak
     plot_choice(choice, "size", ax=panels[0], marks=marks).set_title("Size", loc="left")
-    plot_choice(choice, "loss", ax=panels[1], marks=marks).set_title("Unevenness of class coverage", loc="left")
+    uneven = f"Unevenness of {choice.words.one} coverage"
+    plot_choice(choice, "loss", ax=panels[1], marks=marks).set_title(uneven, loc="left")
     made.supxlabel(
         f"estimated on {choice.n_rows:,} calibration rows; prefer {choice.prefer}; band: 95%",
         fontsize="small",

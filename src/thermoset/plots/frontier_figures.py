@@ -1,4 +1,4 @@
-"""What one could have instead of the choice: size against the coverage of hard classes, and against the class gap."""
+"""What one could have instead: size against the coverage of hard classes (or groups), and against their gap."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,14 +11,22 @@ from thermoset.errors import InputError
 from thermoset.notebook import PanelAxis, names_of_points
 from thermoset.plots.curve_figures import BEHIND_TEXT, INK, figure, score_looks
 from thermoset.tuning import Choice, Outlook
-from thermoset.tuning.alternatives import FRONTS, Alternative, Front, drawable, front, settings_of, target_of
+from thermoset.tuning.alternatives import (
+    FRONTS,
+    Alternative,
+    Front,
+    drawable,
+    front,
+    front_titles,
+    settings_of,
+    target_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["frontier_figure", "plot_frontier"]
 
-_TITLES: dict[Front, str] = {"worst_tenth": "Hard classes", "class_gap": "Evenness"}
 _WIDE = 8  # sizes that span more than this need a logarithmic axis
 _PANEL = (4.9, 4.1)  # inches
 _INNER = (298.0, 190.0)  # points of a panel inside its axes, about
@@ -57,12 +65,12 @@ def plot_frontier(choice: Choice, metric: Front, *, ax: "Axes") -> "Axes":
             textcoords="offset points", va="bottom", color=INK, fontsize="small", bbox=BEHIND_TEXT,
         )  # fmt: skip
     _name(ax, shown, metric, (across, along))
-    ax.set(xlabel="labels in a set", ylabel=FRONTS[metric])
+    ax.set(xlabel="labels in a set", ylabel=front_titles(choice)[metric])
     return ax
 
 
 def frontier_figure(choice: Choice) -> Figure:
-    """Size against the coverage of the worst tenth of classes, and against the class gap, with one legend for both.
+    """Size against the coverage of the worst tenth of classes (or groups), and against their gap, with one legend.
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -75,13 +83,14 @@ def frontier_figure(choice: Choice) -> Figure:
     if not metrics:
         raise InputError("this choice has no frontier: fit the predictor anew with this version of thermoset.")
     made, panels = figure(len(metrics), panel=_PANEL)
+    titles: dict[Front, str] = {"worst_tenth": f"Hard {choice.words.many}", "class_gap": "Evenness"}
     for ax, metric in zip(panels, metrics, strict=True):
-        plot_frontier(choice, metric, ax=ax).set_title(_TITLES[metric], loc="left")
+        plot_frontier(choice, metric, ax=ax).set_title(titles[metric], loc="left")
     made.legend(handles=_key(choice), loc="outside upper center", ncols=6, frameon=False)
     made.supxlabel(
         f"recommended: {choice.setting.title}; estimated on {choice.n_rows:,} calibration rows; prefer "
         f"{choice.prefer}\n"
-        "bars: 95% for labels and the class gap, 90% for the worst tenth",
+        f"bars: 95% for labels and the {choice.words.gap}, 90% for the worst tenth",
         fontsize="small",
         color=INK,
     )

@@ -1,3 +1,4 @@
+from . import any_level as any_level
 from . import fitting as fitting
 from . import judging as judging
 from . import shown as shown

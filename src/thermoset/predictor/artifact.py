@@ -7,34 +7,33 @@ tells an edited or damaged file from a good one. There is no time stamp: the sam
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
-from thermoset.conformal.groupings import GROUPINGS
 from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.levels import exact_level
+from thermoset.core.memory import row_array
+from thermoset.core.rank_limits import RankLimited
 from thermoset.core.scores import Score
-from thermoset.core.uniforms import SCHEMES
+from thermoset.core.sources import Block, block_rows
+from thermoset.core.stages import fill_rows
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
-from thermoset.predictor.members import Member, Thresholds, broken_members
+from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
+from thermoset.predictor.members import Member, Thresholds
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
+from thermoset.predictor.requirements import SELECTIONS, broken_requirements
 from thermoset.quoting import quoted, reason
 from thermoset.tuning.choice import Choice, Setting
-from thermoset.tuning.preferences import read_preference
 
 __all__ = [
     "SCHEMA",
     "SELECTIONS",
+    "UNDECIDED",
     "Artifact",
     "Measure",
     "Member",
@@ -47,11 +46,11 @@ __all__ = [
     "write_artifact",
 ]
 
-SCHEMA = 4
+SCHEMA = 5
 """The version this library writes, and the newest it reads."""
 
-SELECTIONS = ("calibration", "paper", "full")
-"""Which rows T-hat may be chosen from."""
+UNDECIDED = "undecided_share"
+"""The measure of predictors whose conformal rows held only their largest logits: how often bounds could not decide."""
 
 _FORMAT = "thermoset predictor"
 _NO_MATCH = "is damaged, or was edited: its checksum does not match. Save the predictor again."
@@ -83,6 +82,8 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     random_state: int
     calibration_fraction: str
     recalibrated: bool
+    top_rows: bool = False
+    """Whether the conformal rows held only their largest logits: coverage is then at least what is promised."""
 
 
 class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -90,9 +91,13 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `alpha` is the promised level and `alpha_sets` the one that the threshold is set for, which may be stricter (see
     `ConformalClassifier.tighten`). `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in
-    `conformal.PooledScores`; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it
-    (see `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s. Sets are unions over `members`,
-    T-hat among them, where all rows did both; without members they are those at T-hat.
+    `conformal.PooledScores`, with thresholds for `group_names` where rows are grouped, and `fallback_threshold` for all
+    other groups where there is a `fallback`; `rank_limits` are the last ranks of the labels of each class, where the
+    grouping has such; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it (see
+    `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s, and is empty where the level was
+    changed without them. The choice was made for a level of its own. Sets are unions over `members`, T-hat among them,
+    where all rows did both; without members they are those at T-hat. `scores` are the label scores of the conformal
+    rows, if they are kept.
     """
 
     format: str = _FORMAT
@@ -116,12 +121,39 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     measures: tuple[Measure, ...]
     provenance: Provenance
     members: tuple[Member, ...] = ()
+    group_names: tuple[str, ...] | None = None
+    fallback: str | None = None
+    fallback_threshold: Thresholds | None = None
+    rank_limits: tuple[int, ...] | None = None
+    scores: KeptScores | None = None
     checksum: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the threshold is that of the promised level, from rows that nothing was chosen on."""
+        return self.alpha_sets == self.alpha and (self.provenance.selection != "full" or self.provenance.recalibrated)
+
+    @property
+    def rows_behind(self) -> GroupRows:
+        """The conformal rows of each group, as scores are kept."""
+        each = None if self.group_names is None else range(len(self.group_names))
+        return group_rows(self.pool_sizes, self.group_of_class if each is None else each)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the level was changed after the choice, whose sizes and gaps are then about another one."""
+        return self.choice.alpha != self.alpha
 
     @property
     def recipe(self) -> Recipe:
         """How its sets are made."""
-        return self.recipe_with(self.method.score())
+        return self.recipe_with(self.score)
+
+    @property
+    def score(self) -> Score:
+        """What its labels are compared by, but for whether sets may be empty."""
+        own = self.method.score()
+        return own if self.rank_limits is None else RankLimited(own, self.rank_limits)
 
     @property
     def setting(self) -> Setting:
@@ -146,6 +178,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             allow_empty=self.allow_empty,
             grouping=self.grouping,
             random_state=self.provenance.random_state,
+            fallback=self.fallback,
         )
 
 
@@ -181,17 +214,41 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     return artifact
 
 
-def fingerprint(data: Logits) -> str:
-    """SHA-256 of rows, labels and class names.
+_BY_ROW = "rows:"  # what a fingerprint begins with that is made row by row
+
+
+def fingerprint(data: Logits, known: str = _BY_ROW) -> str:
+    """SHA-256 of rows, by way of those of each, and of labels and class names.
+
+    `known` is what it will be compared with: older versions took the rows at once.
 
     >>> fingerprint(Logits([[1.0, 2.0]], [1])) == fingerprint(Logits([[1.0, 2.0]], [1]))
     True
     """
-    parts = hashlib.sha256()
-    parts.update(json.dumps([data.logits.dtype.str, *data.logits.shape, data.classes]).encode())
-    parts.update(np.ascontiguousarray(data.logits).data)
+    parts, by_row = hashlib.sha256(), known.startswith(_BY_ROW)
+    parts.update(json.dumps([data.dtype.str, data.n_rows, data.n_classes, data.classes]).encode())
+    if by_row:
+        digests = row_array((4, len(data)), np.uint64)
+        fill_rows(data, _Digests(), [digests])
+        for of_rows in digests:
+            parts.update(of_rows.astype("<u8").data)
+    else:
+        for _, block in data.blocks(block_rows(data.n_classes)):
+            parts.update(np.ascontiguousarray(block).data)
     parts.update(data.require_labels("a fingerprint").astype("<i8").data)
-    return parts.hexdigest()
+    return (_BY_ROW if by_row else "") + parts.hexdigest()
+
+
+class _Digests:
+    """The stage: SHA-256 of each row, as four numbers, (4, n): rows may be anywhere."""
+
+    def rows(self, _: slice) -> "_Digests":
+        return self
+
+    def __call__(self, block: Block) -> tuple[NDArray[np.uint64]]:
+        rows = np.ascontiguousarray(block).astype(block.dtype.newbyteorder("<"), copy=False)
+        digests = b"".join(hashlib.sha256(row.data).digest() for row in rows)
+        return (np.frombuffer(digests, dtype="<u8").reshape(-1, 4).T.astype(np.uint64),)
 
 
 def checksum_of(artifact: Artifact) -> str:
@@ -236,122 +293,8 @@ def _translated(content: bytes, schema: int) -> Artifact:
 
 
 def _check(artifact: Artifact) -> None:
-    """Refuse what fits the schema but makes no predictor, so that a forged checksum gets no further either."""
+    """Refuse what fits the schema but makes no predictor."""
     artifact.method.score()
-    for requirement, broken in chain(
-        _of_sets(artifact), _of_members(artifact), _of_choice(artifact), _of_provenance(artifact)
-    ):
+    for requirement, broken in broken_requirements(artifact):
         if broken:
             raise FileFormatError(f"is no usable predictor: {requirement}.")
-
-
-Broken = Iterator[tuple[str, bool]]
-"""What a document must be, and whether it is not; in an order in which what is looked at is there."""
-
-
-def _of_sets(artifact: Artifact) -> Broken:
-    thresholds = artifact.thresholds.pairs()
-    n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
-    grouping = None if artifact.grouping is None else GROUPINGS.get(artifact.grouping)
-    by_class = grouping is not None
-    groups, pools = artifact.group_of_class, artifact.pool_sizes
-    yield "schema must be at least 1", artifact.schema < 1
-    yield "alpha_sets must be at most alpha", exact_level(artifact.alpha_sets) > exact_level(artifact.alpha)
-    known = " or ".join(GROUPINGS)
-    yield f"grouping must be null, {known}", artifact.grouping is not None and grouping is None
-    yield f"n_classes must be from 2 to {_MOST_CLASSES:,}", not 2 <= n_classes <= _MOST_CLASSES
-    temperatures = artifact.temperature, artifact.temperature_sets
-    yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
-    yield "thresholds must be pairs", len(thresholds.refine) != n_thresholds
-    yield "thresholds must be numbers", _any_nan(thresholds.value) or _any_nan(thresholds.refine)
-    yield "thresholds must be one, or one for each class", n_thresholds != (n_classes if by_class else 1)
-    yield "pool_sizes must have one entry for each threshold", len(pools) != n_thresholds
-    yield f"pool_sizes must be from 0 to {MOST_HELD:,}", not _are_counts(pools)
-    yield "group_of_class must be there for class-conditional sets alone", (groups is not None) != by_class
-    if groups is not None:
-        yield "group_of_class must have one entry for each class", len(groups) != n_classes
-        own = grouping is not None and grouping.each_class and groups != tuple(range(n_classes))
-        yield "group_of_class must name a group for each class", own or not all(-1 <= g < n_classes for g in groups)
-        together = dict(zip(groups, pools, strict=True))
-        shared = any(together[group] != pool for group, pool in zip(groups, pools, strict=True))
-        yield "pool_sizes must be equal for the classes of a group", shared
-    yield "classes must be one name for each class, all different", _bad_names(artifact.classes, n_classes)
-    yield "sizes must count sets of 0 to n_classes labels", not 0 < len(artifact.sizes) <= n_classes + 1
-    yield f"sizes must be from 0 to {MOST_HELD:,}", not _are_counts(artifact.sizes)
-    rows = artifact.provenance.conformal_rows
-    yield "sizes must count the conformal rows, at least one", sum(artifact.sizes) != rows or not rows
-    yield "seed must fit 64 bits", artifact.seed is not None and not 0 <= artifact.seed < 2**64
-    yield "scheme must be one that is known", artifact.scheme not in SCHEMES
-
-
-def _of_members(artifact: Artifact) -> Broken:
-    members, came = artifact.members, artifact.provenance
-    if members:
-        unfit = came.selection != "full" or came.recalibrated or artifact.grouping is not None
-        yield "members must come from selection full alone", unfit
-        temperatures = [member.temperature for member in members]
-        yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
-        hat = [member.thresholds for member in members if member.temperature == artifact.temperature_sets]
-        yield "members must hold T-hat and its threshold", hat != [artifact.thresholds]
-        yield from broken_members(members, artifact.n_classes)
-
-
-def _of_choice(artifact: Artifact) -> Broken:
-    choice, curve = artifact.choice, artifact.choice.curve
-    names = ["T = 1", "T*", "T-hat"]
-    yield "choice must look at T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
-    yield "choice must be that of the sets", choice.setting != artifact.setting or choice.alpha != artifact.alpha
-    yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
-    yield "choice must have a selection", choice.selection not in SELECTIONS
-    yield "choice must compare T-hat with T = 1 and T*", [at.name for at in choice.comparisons] != names[:2]
-    looked = [at.temperature for at in (*choice.outlooks, *choice.frontier)]
-    looked += [at.temperature for at in choice.comparisons]
-    peak = [] if choice.peak is None else [choice.peak]
-    others = (*looked, *(choice.spread or ()), *peak, *curve.temperatures)
-    yield f"temperatures of choice must be {_TEMPERATURES}", not all(map(_is_temperature, others))
-    lengths = {len(curve.temperatures), len(curve.size), len(curve.size_error), len(curve.loss)}
-    yield "curve of choice must have one entry for each temperature", len(lengths) != 1 or lengths == {0}
-    yield "temperatures of choice must rise", any(a >= b for a, b in pairwise(curve.temperatures))
-    yield "n_rows of choice must count rows", not _are_counts([choice.n_rows])
-
-
-def _of_provenance(artifact: Artifact) -> Broken:
-    came, names = artifact.provenance, [measure.name for measure in artifact.measures]
-    yield "measures must differ", len(set(names)) != len(names)
-    yield "the coverage of sets by class is no measure", "coverage" in names and artifact.grouping is not None
-    yield "objective must be nll or ece", came.objective not in ("nll", "ece")
-    asked = (came.prefer, came.selection) != (artifact.choice.prefer, artifact.choice.selection)
-    yield "choice must be what was asked for", asked
-    yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
-    rows = came.calibration_rows, came.conformal_rows
-    yield f"rows must be from 0 to {MOST_HELD:,}", not _are_counts(rows)
-    fraction = came.calibration_fraction
-    yield "calibration_fraction must be between 0 and 1", _is_not(lambda: bool(exact_level(fraction)))
-
-
-_MOST_CLASSES = 10_000_000
-_TEMPERATURES = f"finite and > 0, from {COLDEST:g} to {HOTTEST:g}"
-
-
-def _is_temperature(value: float) -> bool:
-    return COLDEST <= value <= HOTTEST
-
-
-def _are_counts(values: Sequence[int]) -> bool:
-    return all(0 <= value <= MOST_HELD for value in values)
-
-
-def _is_not(holds: Callable[[], bool]) -> bool:
-    """Whether something does not hold, or cannot be read."""
-    try:
-        return not holds()
-    except InputError:
-        return True
-
-
-def _any_nan(values: NDArray[Any]) -> bool:
-    return bool(np.isnan(values).any())
-
-
-def _bad_names(classes: tuple[str, ...] | None, n_classes: int) -> bool:
-    return classes is not None and (len(classes) != n_classes or len(set(classes)) != n_classes)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -9,21 +10,27 @@ from numpy.typing import NDArray
 
 import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
 from thermoset.calibration import probabilities
+from thermoset.conformal.groupings import GroupingLike
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import Alpha
+from thermoset.core.memory import memory_budget
 from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score, ScoreLike
 from thermoset.core.softmax import confidences
-from thermoset.core.sources import ArrayRows, Block, widened
+from thermoset.core.sources import Block, widened
+from thermoset.core.top_rows import tops_of
+from thermoset.core.top_stages import wide_confidences
 from thermoset.data import Logits, as_logits
 from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes
+from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
 from thermoset.errors import InputError
 from thermoset.predictor.answers import Answers, Prediction, as_records
 from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
 from thermoset.predictor.rule import SetRule
 
 if TYPE_CHECKING:
+    from thermoset.conformal.pooling import PooledScores
     from thermoset.monitor.checking import CheckReport, Promise
     from thermoset.predictor.fitting import Progress
 
@@ -39,7 +46,7 @@ class TwoTemperaturePredictor(Estimator):
 
     Parameters
     ----------
-    method, alpha, randomized, allow_empty, grouping, random_state
+    method, alpha, randomized, allow_empty, grouping, random_state, fallback
         The sets, as in `ConformalClassifier`. The seed also draws the split of `fit`. `method="auto"` chooses the score
         and its parameters, randomised or not, together with the temperature: see `tuning.menu`.
     prefer : "even", "small", "protect", a number in [0, 1], or a bound: "classes>=0.85", "size<=3", "gap<=0.03"
@@ -50,6 +57,9 @@ class TwoTemperaturePredictor(Estimator):
         "paper" chooses T-hat by thresholds from the conformal rows (appendix C); coverage is then no longer exact.
         "full" takes all rows for both temperatures and for the threshold: coverage is at least 1 - alpha, and it
         scatters less; see `tuning.full`. For prefer "small" and "even", and one threshold for all classes.
+    even : "class" or "group"
+        What `prefer` evens out or protects: the classes, or the groups of rows that `fit` was given. Sets know no
+        groups either way: rows to be predicted need none.
     calibration_fraction : float
         Part of the rows that `fit` sets aside for the temperatures; the others set the threshold.
 
@@ -59,8 +69,10 @@ class TwoTemperaturePredictor(Estimator):
         T*, of `predict_proba`.
     temperature_sets_ : float
         T-hat, of `predict_set`.
-    threshold_ : float or ndarray of shape (C,)
+    threshold_ : float or ndarray of shape (C,) or (G,)
         The threshold(s) as the score's value, for reading.
+    group_names_ : tuple of str, or None
+        The groups that the thresholds are for, with grouping="group".
     choice_ : Choice
         What was chosen and why, what it costs, who pays, how sure the rows are.
     artifact_ : Artifact
@@ -80,6 +92,9 @@ class TwoTemperaturePredictor(Estimator):
     [Prediction(label=1, confidence=0.97..., set=(1,))]
     """
 
+    _recipe: Recipe
+    _scores: "PooledScores | None"
+
     def __init__(
         self,
         method: ScoreLike = "raps",
@@ -88,11 +103,13 @@ class TwoTemperaturePredictor(Estimator):
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
         allow_empty: bool = True,
-        grouping: str | None = None,
+        grouping: GroupingLike | None = None,
         random_state: int = 0,
         *,
         selection: Literal["calibration", "paper", "full"] = "calibration",
+        even: Literal["class", "group"] = "class",
         calibration_fraction: Alpha = 0.5,
+        fallback: str | None = None,
     ) -> None:
         self.method = method
         self.alpha = alpha
@@ -103,7 +120,9 @@ class TwoTemperaturePredictor(Estimator):
         self.grouping = grouping
         self.random_state = random_state
         self.selection = selection
+        self.even = even
         self.calibration_fraction = calibration_fraction
+        self.fallback = fallback
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -112,9 +131,11 @@ class TwoTemperaturePredictor(Estimator):
 
     @property
     def recipe(self) -> Recipe:
-        """How sets are made, but for their temperature: as the parameters say, or as "auto" and "protect" chose."""
-        chosen = hasattr(self, "artifact_") and (self.method == "auto" or self.artifact_.alpha_sets != str(self.alpha))
-        return self._recipe if chosen else Recipe.of(self)
+        """How sets are made, but for their temperature: as the parameters say, or as was chosen and learned."""
+        if not hasattr(self, "artifact_"):
+            return Recipe.of(self)
+        chosen = self.method == "auto" or self.artifact_.alpha_sets != str(self.alpha)
+        return self._recipe if chosen or (asked := Recipe.of(self)).learns else asked
 
     def fit(
         self,
@@ -122,76 +143,146 @@ class TwoTemperaturePredictor(Estimator):
         labels: Any = None,
         *,
         groups: Any = None,
+        split_by: Any = None,
         ids: Any = None,
+        memory: str | int | None = None,
         progress: "Progress | None" = None,
     ) -> "TwoTemperaturePredictor":
         """Split labelled rows at random into calibration and conformal rows, and fit on them.
 
-        `groups` (one name or number a row) keeps the rows of a group on one side: rows of one patient, font or camera
-        are not independent. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used. With
-        selection="full" nothing is split.
+        `groups`: the group of each row, as in `Logits`. `split_by` (one value for each row) keeps rows together that
+        are not independent, such as those of one patient, font or camera: all rows with the same value go to the same
+        side. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used. With selection="full"
+        nothing is split. `memory`: as in `thermoset.sweep`.
         """
-        data = fit_data(self, logits, labels)
-        self._adopt(*rooms.fitting.made(self, data, groups, ids, progress))
+        data = fit_data(self, logits, labels, groups)
+        with memory_budget(memory):
+            self._adopt(*rooms.fitting.made(self, data, split_by, ids, progress))
         return self
 
     def fit_split(
-        self, calibration: Logits, conformal: Logits, *, ids: Any = None, progress: "Progress | None" = None
+        self,
+        calibration: Logits,
+        conformal: Logits,
+        *,
+        ids: Any = None,
+        memory: str | int | None = None,
+        progress: "Progress | None" = None,
     ) -> "TwoTemperaturePredictor":
         """Fit on the user's own split: temperatures from `calibration`, the threshold from `conformal`.
 
         The two must not share rows. `ids` are those of the conformal rows.
         """
-        self._adopt(*rooms.fitting.made_of_split(self, calibration, conformal, ids, progress))
+        with memory_budget(memory):
+            self._adopt(*rooms.fitting.made_of_split(self, calibration, conformal, ids, progress))
         return self
 
-    def recalibrate(self, conformal: Logits, *, ids: Any = None) -> "TwoTemperaturePredictor":
+    def recalibrate(self, conformal: Logits, *, groups: Any = None, ids: Any = None) -> "TwoTemperaturePredictor":
         """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
+
+        With grouping="group", thresholds are for the groups of the new rows from then on.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
         choose it.
         """
-        data = predict_data(self, conformal)
+        data = predict_data(self, conformal, groups)
         self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, ids), self._recipe.score)
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
         """The most likely label of each row, as its column number."""
-        labels: NDArray[np.int64] = predict_data(self, logits).logits.argmax(axis=1)
-        return labels
+        return _likeliest(predict_data(self, logits))
 
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
         """Calibrated probabilities: softmax at T*, (n, C)."""
         return probabilities(predict_data(self, logits), self.artifact_.temperature)
 
-    def predict_set(self, logits: Any, *, ids: Any = None) -> NDArray[np.bool_]:
-        """Sets at T-hat as booleans, (n, C); `ids` as in `ConformalClassifier.fit`."""
-        return self._rule.sets(predict_data(self, logits), ids)
+    def predict_set(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+        """Sets at T-hat as booleans, (n, C); `groups` and `ids` as in `ConformalClassifier.fit`."""
+        return self._rule.sets(predict_data(self, logits, groups), ids)
 
-    def set_sizes(self, logits: Any, *, ids: Any = None) -> NDArray[np.int64]:
+    def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
-        return self._rule.sizes(predict_data(self, logits), ids)
+        return self._rule.sizes(predict_data(self, logits, groups), ids)
 
-    def answers(self, logits: Any, *, ids: Any = None) -> Answers:
+    def predict_p(
+        self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None
+    ) -> NDArray[np.float64]:
+        """p-values at T-hat, (n, C); the labels with p > alpha are exactly `predict_set`, also `at` any other alpha.
+
+        See `ConformalClassifier.predict_p`. They need the label scores of the conformal rows (see `save`), and sets
+        that these alone decide: there are none with selection="full", and none where classes were protected by a
+        stricter level.
+        """
+        data = predict_data(self, logits, groups)
+        return self._pooled().p_values(data, self._recipe.random_state if smoothed else None, ids=ids)
+
+    def require_p(self) -> None:
+        """Refuse, in one line, if `predict_p` and `at` would."""
+        require_fitted(self)
+        self._pooled()
+
+    def at(self, alpha: Alpha) -> "TwoTemperaturePredictor":
+        """The predictor with another promise, 1 - alpha, from the scores of the same conformal rows.
+
+        T* and T-hat stay: choosing again needs the calibration rows, so `choice_` tells what was chosen for the level
+        that was fitted. The threshold is that of a `ConformalClassifier` fitted at T-hat and this alpha on the
+        conformal rows, to the last bit (with grouping="cluster": on the clusters that were found). What was measured of
+        sets at the old level is left out of the document. Needs what `predict_p` needs.
+
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 5, size=4000)
+        >>> logits = rng.normal(size=(4000, 5)) + 2 * np.eye(5)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor(alpha=0.1).fit(logits[:3000], labels[:3000])
+        >>> stricter = predictor.at(0.01)
+        >>> bool((stricter.predict_set(logits[3000:]) >= predictor.predict_set(logits[3000:])).all())
+        True
+        """
+        require_fitted(self)
+        sets, other = rooms.any_level.classifier_of(self.artifact_, self._recipe, self._pooled()), copy(self)
+        other.alpha = alpha
+        other._adopt(rooms.fitting.moved(self.artifact_, sets.at(alpha), alpha), self._recipe.score)
+        return other
+
+    def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+        """Which rows, (n,), have labels in their set that whole rows might keep out; see `TopLogits`.
+
+        Where rows hold only their largest logits, bounds decide, and a label that they cannot decide is let in.
+        """
+        return self._rule.undecided(predict_data(self, logits, groups), ids)
+
+    def answers(self, logits: Any, *, groups: Any = None, ids: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
-        data = predict_data(self, logits)
-        randomness = self._rule.randomness(len(data), ids)
-        confidence, sets = np.empty((1, len(data))), np.empty(data.logits.shape, dtype=np.bool_)
+        data = predict_data(self, logits, groups)
+        if (tops := tops_of(data)) is not None:
+            sure = wide_confidences(tops, self.artifact_.temperature)
+            return Answers(_likeliest(data), sure, self._rule.sets(data, ids))
+        context = self._rule.context(data, ids)
+        labels, confidence = np.empty(len(data), dtype=np.int64), np.empty((1, len(data)))
+        sets = np.empty((len(data), data.n_classes), dtype=np.bool_)
 
         def work(block: Block, place: slice) -> None:
+            labels[place] = block.argmax(axis=1)
             confidence[:, place] = confidences(widened(block), self._temperatures)
-            self._rule.fill(block, place, randomness, sets[place])
+            self._rule.fill(block, context.rows(place), sets[place])
 
-        for_blocks(ArrayRows(data.logits), work)
-        return Answers(data.logits.argmax(axis=1), confidence[0], sets)
+        for_blocks(data, work)
+        return Answers(labels, confidence[0], sets)
 
-    def predict_records(self, logits: Any, *, ids: Any = None) -> list[Prediction]:
+    def predict_records(self, logits: Any, *, groups: Any = None, ids: Any = None) -> list[Prediction]:
         """Label, confidence and set of each row, for people and JSON."""
-        return as_records(self.answers(logits, ids=ids), self.artifact_.classes or range(self.artifact_.n_classes))
+        found = self.answers(logits, groups=groups, ids=ids)
+        return as_records(found, self.artifact_.classes or range(self.artifact_.n_classes))
 
-    def check(self, logits: Any, labels: Any = None, *, fail_on: str | Iterable[str] = ()) -> "CheckReport":
-        """Whether fresh labelled rows bear out what was promised; see `checking.check`."""
-        fresh = as_logits(logits, labels)
+    def check(
+        self, logits: Any, labels: Any = None, *, groups: Any = None, fail_on: str | Iterable[str] = ()
+    ) -> "CheckReport":
+        """Whether fresh labelled rows show what was promised; see `checking.check`.
+
+        Rows with groups show the coverage of each group as well, whatever the thresholds are for.
+        """
+        fresh = as_logits(logits, labels, groups)
         y = fresh.require_labels("check")
         data = predict_data(self, fresh)
         return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on)
@@ -201,11 +292,15 @@ class TwoTemperaturePredictor(Estimator):
         """What coverage was promised, and by how many rows."""
         return rooms.judging.promise_of(self.artifact_, self._recipe)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON document that `load` reads, whole or not at all."""
+    def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
+        """Write one JSON document that `load` reads, whole or not at all.
+
+        `scores` says whether the label scores of the conformal rows are written too, some 17 bytes a row, which
+        `predict_p` and `at` need: None writes them up to a million rows.
+        """
         if not hasattr(self, "artifact_"):
             raise InputError("there is nothing to save: fit the predictor first.")
-        write_artifact(path, self.artifact_)
+        write_artifact(path, rooms.any_level.as_saved(self.artifact_, scores))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "TwoTemperaturePredictor":
@@ -217,9 +312,10 @@ class TwoTemperaturePredictor(Estimator):
             prefer=made.prefer,
             objective=made.objective,  # type: ignore[arg-type]
             selection=made.selection,  # type: ignore[arg-type]
+            even=artifact.choice.even,
             calibration_fraction=made.calibration_fraction,
         )
-        predictor._adopt(artifact, artifact.method.score())
+        predictor._adopt(artifact, artifact.score)
         return predictor
 
     def _repr_html_(self) -> str | None:
@@ -235,9 +331,16 @@ class TwoTemperaturePredictor(Estimator):
             return super()._repr_mimebundle_(**options)
         return {"text/plain": repr(self), "text/html": shown}
 
+    def _pooled(self) -> "PooledScores":
+        """The scores that set the threshold, read from the document when they are first needed."""
+        if self._scores is None:
+            self._scores = rooms.any_level.pooled_scores(self.artifact_, self._recipe.set_score)
+        return self._scores
+
     def _adopt(self, artifact: Artifact, score: Score) -> None:
         """Take over what an artifact says; every prediction comes from it, and from a score that it may not name."""
         self.artifact_ = artifact
+        self._scores = None
         self.temperature_ = artifact.temperature
         self.temperature_sets_ = artifact.temperature_sets
         self.choice_ = artifact.choice
@@ -246,4 +349,11 @@ class TwoTemperaturePredictor(Estimator):
         self._rule = SetRule(artifact, self._recipe.set_score)
         value = artifact.thresholds.pairs().value
         self.threshold_ = float(value[0]) if artifact.grouping is None else value
+        self.group_names_ = artifact.group_names
         remember_classes(self, artifact.n_classes, artifact.classes)
+
+
+def _likeliest(data: Logits) -> NDArray[np.int64]:
+    """The column number of each row's largest logit."""
+    tops = tops_of(data)
+    return top_labels(data) if tops is None else tops.indices[:, 0].astype(np.int64)

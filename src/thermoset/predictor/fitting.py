@@ -10,26 +10,33 @@ import numpy as np
 from thermoset._version import __version__
 from thermoset.calibration import TemperatureScaler
 from thermoset.conformal.classifier import ConformalClassifier
+from thermoset.conformal.groupings import text_of
+from thermoset.conformal.learning import learned_from
 from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.levels import exact_level
+from thermoset.conformal.row_groups import fitted_groups
+from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.rank_limits import RankLimited
 from thermoset.core.scores import Score
+from thermoset.core.top_rows import tops_of
 from thermoset.core.uniforms import checked_ids
 from thermoset.data import Logits, split_indices
 from thermoset.errors import InputError
-from thermoset.predictor.artifact import Artifact, Provenance, Thresholds, fingerprint
+from thermoset.predictor.any_level import with_scores
+from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds, fingerprint
 from thermoset.predictor.full import with_members
-from thermoset.predictor.measures import coverage_measures, measure
+from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.choosing import choose
 from thermoset.tuning.full import choose_full
 from thermoset.tuning.kinds import menu
+from thermoset.tuning.parts import checked_even, parts_of
 from thermoset.tuning.preferences import read_preference
 
 if TYPE_CHECKING:
     from thermoset.predictor.estimator import TwoTemperaturePredictor
 
-__all__ = ["Made", "Progress", "kinds_of_sets", "made", "made_of_split", "renewed"]
+__all__ = ["Made", "Progress", "kinds_of_sets", "made", "made_of_split", "moved", "renewed"]
 
 Progress = Callable[[int, int], None]
 
@@ -41,13 +48,13 @@ class Made(NamedTuple):
     score: Score
 
 
-def made(asked: "TwoTemperaturePredictor", data: Logits, groups: Any, ids: Any, progress: Progress | None) -> Made:
+def made(asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, ids: Any, progress: Progress | None) -> Made:
     """Fit what the parameters of an estimator ask for on labelled rows."""
     if asked.selection == "full":
-        return _made_of_all(asked, data, groups, ids, progress)
+        return _made_of_all(asked, data, split_by, ids, progress)
     part = asked.calibration_fraction
     exact_level(part, "calibration_fraction")
-    some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=groups)
+    some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
     if ids is not None:
         checked_ids(ids, len(data))
         ids = np.array(ids, dtype=object)[rest]
@@ -61,7 +68,12 @@ def made_of_split(
     if asked.selection == "full":
         raise InputError("selection='full' takes all rows for everything: call fit on them together.")
     _check_split(calibration, conformal)
-    _, recipes = read_preference(asked.prefer), kinds_of_sets(asked)  # before the work
+    _, recipes, even = read_preference(asked.prefer), kinds_of_sets(asked), checked_even(asked.even)
+    parts_of(calibration, even)  # what can be refused is refused before the work
+    if recipes[0].by_row:
+        fitted_groups(conformal, "grouping='group'")
+        calibration.require_groups("grouping='group'")
+    recipes = tuple(learned_from(recipe, calibration).told(calibration)[0] for recipe in recipes)
     scaler = TemperatureScaler(asked.objective).fit(calibration)
     choice = choose(
         calibration,
@@ -69,6 +81,7 @@ def made_of_split(
         prefer=asked.prefer,
         calibrated=scaler.temperature_,
         n_conformal=len(conformal),
+        even=even,
         selection=asked.selection,
         conformal=conformal,
         progress=progress,
@@ -78,13 +91,15 @@ def made_of_split(
 
 
 def _made_of_all(
-    asked: "TwoTemperaturePredictor", data: Logits, groups: Any, ids: Any, progress: Progress | None
+    asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, ids: Any, progress: Progress | None
 ) -> Made:
     """Fit both temperatures and the threshold on all rows."""
-    if groups is not None:
-        raise InputError("groups= keeps groups whole in a split, and selection='full' splits nothing. Leave it out.")
+    if split_by is not None:
+        raise InputError("split_by= keeps rows together in a split, and selection='full' splits nothing. Leave it out.")
     if asked.method == "auto":
         raise InputError("selection='full' chooses a temperature for one method. Name a method.")
+    if checked_even(asked.even) == "group":
+        raise InputError("selection='full' evens out classes, not groups. Use even='class' or selection='calibration'.")
     recipe, preference = Recipe.of(asked), read_preference(asked.prefer)
     scaler = TemperatureScaler(asked.objective).fit(data)
     choice, found = choose_full(data, recipe, preference, calibrated=scaler.temperature_, progress=progress)
@@ -135,7 +150,7 @@ def _document(
         alpha_sets=choice.setting.alpha,
         temperature=float(scaler.temperature_),
         temperature_sets=choice.temperature,
-        grouping=recipe.grouping,
+        grouping=text_of(recipe.grouping),
         allow_empty=recipe.allow_empty,
         n_classes=conformal.n_classes,
         classes=conformal.classes,
@@ -146,7 +161,8 @@ def _document(
     )
     behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
     measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
-    return msgspec.structs.replace(artifact, measures=measures)
+    artifact = msgspec.structs.replace(artifact, measures=(*measures, *_undecided(sets, conformal, ids)))
+    return with_scores(artifact, sets)
 
 
 def _provenance(
@@ -165,17 +181,22 @@ def _provenance(
         random_state=recipe.random_state,
         calibration_fraction=str(asked.calibration_fraction),
         recalibrated=False,
+        top_rows=tops_of(conformal) is not None,
     )
 
 
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[str, Any]:
     """The fields of an artifact that the conformal rows decide."""
     calibration = fitted.calibration_
-    groups = calibration.group_of_class
+    groups, other, score = calibration.group_of_class, fitted.fallback_threshold_, fitted.recipe.score
     return {
         "thresholds": Thresholds.of(fitted.thresholds_),
         "pool_sizes": tuple(calibration.pool_sizes().tolist()),
         "group_of_class": None if groups is None else tuple(groups.tolist()),
+        "group_names": fitted.group_names_,
+        "fallback": calibration.fallback,
+        "fallback_threshold": None if other is None else Thresholds.of(other),
+        "rank_limits": score.limits if isinstance(score, RankLimited) else None,
         "seed": calibration.scoring.seed,
         "scheme": calibration.scoring.scheme,
         "sizes": tuple(np.bincount(fitted.set_sizes(conformal, ids=ids)).tolist()),
@@ -187,12 +208,47 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, ids: Any) -> Artif
     conformal.require_labels("recalibrate")
     sets = ConformalClassifier.of(recipe, old.temperature_sets).fit(conformal, ids=ids)
     provenance = msgspec.structs.replace(
-        old.provenance, conformal_rows=len(conformal), conformal_sha256=fingerprint(conformal), recalibrated=True
+        old.provenance,
+        conformal_rows=len(conformal),
+        conformal_sha256=fingerprint(conformal),
+        recalibrated=True,
+        top_rows=tops_of(conformal) is not None,
     )
     fields = _of_sets(sets, conformal, ids)
     law = coverage_measures(fields["pool_sizes"], old.alpha_sets)
-    kept = tuple(law[0] if measured.name == "coverage" else measured for measured in old.measures)
-    return msgspec.structs.replace(old, provenance=provenance, measures=kept, members=(), **fields)
+    still = (measured for measured in old.measures if measured.name != UNDECIDED)
+    kept = tuple(law[0] if measured.name == "coverage" else measured for measured in still)
+    measures = (*kept, *_undecided(sets, conformal, ids))
+    new = msgspec.structs.replace(old, provenance=provenance, measures=measures, members=(), **fields)
+    return with_scores(new, sets)
+
+
+def moved(made: Artifact, at: ConformalClassifier, alpha: Alpha) -> Artifact:
+    """The document of a predictor at another level, of which the classifier there is known.
+
+    What was measured of sets at the old level is not said of the new one; the choice has a level of its own.
+    """
+    if exact_level(alpha) == exact_level(made.alpha):
+        return made
+    text = made.choice.alpha if exact_level(alpha) == exact_level(made.choice.alpha) else str(alpha)
+    measures = [one for one in made.measures if one.name in OF_CONFIDENCE]
+    return msgspec.structs.replace(
+        made,
+        alpha=text,
+        alpha_sets=text,
+        thresholds=Thresholds.of(at.thresholds_),
+        fallback_threshold=None if at.fallback_threshold_ is None else Thresholds.of(at.fallback_threshold_),
+        sizes=(),
+        measures=(*measures, *coverage_measures(made.pool_sizes, alpha)),
+    )
+
+
+def _undecided(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> tuple[Measure, ...]:
+    """Share of conformal rows whose set holds labels only because rows that are not whole do not tell."""
+    if tops_of(conformal) is None:
+        return ()
+    share = float(fitted.undecided(conformal, ids=ids).mean())
+    return (Measure(name=UNDECIDED, value=share, low=None, high=None),)
 
 
 def _check_split(calibration: Any, conformal: Any) -> None:

@@ -1,14 +1,23 @@
 """Whether fresh labelled rows keep what a fitted predictor promised."""
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from thermoset.calibration import probabilities
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.binning import BinCounts, add_bins, no_bins
+from thermoset.core.exponentials import Ints
+from thermoset.core.row_context import RowContext
+from thermoset.core.softmax import softmax
+from thermoset.core.sources import Block, block_rows, widened
+from thermoset.core.stages import fill_rows, total
+from thermoset.core.top_rows import tops_of
 from thermoset.data import Logits
-from thermoset.monitor.checking import CheckReport, Promise, check
+from thermoset.metrics.classwise import calibration_of_bins
+from thermoset.metrics.of_probabilities import N_BINS
+from thermoset.monitor.checking import CheckReport, Promise, RowFacts, check_facts, row_facts
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.rule import SetRule
 
@@ -21,17 +30,85 @@ def promise_of(made: Artifact, recipe: Recipe) -> Promise:
         alpha=made.alpha,
         pool_sizes=np.array(made.pool_sizes),
         grouping=made.grouping,
-        exact=recipe.exact and _is_plain(made),
+        exact=recipe.exact and made.is_plain and not made.provenance.top_rows,
         group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
+        group_names=made.group_names,
     )
 
 
-def _is_plain(made: Artifact) -> bool:
-    """Whether the threshold is that of the promised level, from rows that nothing was chosen on."""
-    return made.alpha_sets == made.alpha and (made.provenance.selection != "full" or made.provenance.recalibrated)
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """The stage: rows by class and bin of the probability of the class."""
+
+    temperature: float
+    labels: Ints
+    n_classes: int
+
+    def rows(self, place: slice) -> "_Bins":
+        return replace(self, labels=self.labels[place])
+
+    def zero(self) -> BinCounts:
+        return no_bins(self.n_classes, N_BINS)
+
+    def add(self, block: Block, sums: BinCounts) -> None:
+        probs = np.empty(block.shape)
+        softmax(widened(block), self.temperature, probs)
+        add_bins(probs, self.labels, sums)
 
 
-def judged(data: Logits, labels: Any, made: Artifact, recipe: Recipe, fail_on: str | Iterable[str]) -> CheckReport:
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """The stage: what each row shows of a predictor."""
+
+    rule: SetRule
+    temperature: float
+    labels: Ints
+    context: RowContext
+
+    def rows(self, place: slice) -> "_Judge":
+        return replace(self, labels=self.labels[place], context=self.context.rows(place))
+
+    def __call__(self, block: Block) -> RowFacts:
+        sets, probs = np.empty(block.shape, dtype=np.bool_), np.empty(block.shape)
+        self.rule.fill(block, self.context, sets)
+        softmax(widened(block), self.temperature, probs)
+        return row_facts(sets, probs, self.labels)
+
+
+def judged(data: Logits, labels: Ints, made: Artifact, recipe: Recipe, fail_on: str | Iterable[str]) -> CheckReport:
     """The sets and the confidence that a predictor gives these rows, against their labels."""
-    sets, probs = SetRule(made, recipe.set_score).sets(data), probabilities(data, made.temperature)
-    return check(sets, probs, labels, promise_of(made, recipe), fail_on=fail_on, class_names=made.classes)
+    rule, facts, whole = SetRule(made, recipe.set_score), RowFacts.empty(len(data)), tops_of(data) is None
+    if whole:
+        fill_rows(data, _Judge(rule, made.temperature, labels, rule.context(data)), facts)
+        bins = total(data, _Bins(made.temperature, labels, data.n_classes))
+    else:
+        bins = no_bins(data.n_classes, N_BINS)
+        _fill_facts(data, labels, rule, made.temperature, facts, bins)
+    promise = promise_of(made, recipe)
+    held = promise if whole else replace(promise, exact=False)
+    found = check_facts(
+        facts,
+        labels,
+        data.n_classes,
+        held,
+        fail_on=fail_on,
+        class_names=made.classes,
+        groups=data.groups,
+        classwise=calibration_of_bins(bins),
+    )
+    return found if whole else replace(found, undecided=int(rule.undecided(data).sum()))
+
+
+def _fill_facts(
+    data: Logits, labels: Ints, rule: SetRule, temperature: float, facts: RowFacts, bins: BinCounts
+) -> None:
+    """The facts of rows that are not whole: sets by their bounds, probabilities as completed rows have them."""
+    step = block_rows(data.n_classes)
+    for start in range(0, len(data), step):
+        place = slice(start, min(start + step, len(data)))
+        some = data.take(place)
+        probs = probabilities(some, temperature)
+        add_bins(probs, labels[place], bins)
+        found = row_facts(rule.sets(some), probs, labels[place])
+        for whole, part in zip(facts, found, strict=True):
+            whole[place] = part

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from thermoset.calibration import TemperatureScaler, confidence_and_loss
 from thermoset.conformal.recipes import Recipe
+from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.data import Logits
 from thermoset.errors import BoundWarning
@@ -15,8 +16,12 @@ from thermoset.metrics.laws import conformal_coverage_distribution
 from thermoset.metrics.of_probabilities import reliability_from_confidence
 from thermoset.predictor.artifact import Measure
 from thermoset.tuning.choice import Choice, Outlook
+from thermoset.tuning.parts import Words
 
-__all__ = ["coverage_measures", "measure"]
+__all__ = ["OF_CONFIDENCE", "coverage_measures", "measure"]
+
+OF_CONFIDENCE = ("nll_before", "nll_after", "ece_before", "ece_after")
+"""Measures that no level has a part in."""
 
 _RESAMPLES = 200  # of rows, for the error of ECE
 _NORMAL = 1.96
@@ -31,7 +36,7 @@ def measure(
 ) -> tuple[Measure, ...]:
     """Calibration before and after T*, cross-fitted; size, class gap and coverage of the sets."""
     before, after = confidence_and_loss(calibration, 1.0), _cross_fitted(calibration, scaler, recipe.random_state)
-    correct = calibration.logits.argmax(axis=1) == calibration.require_labels("measuring")
+    correct = top_labels(calibration) == calibration.require_labels("measuring")
     at = choice.outlook
     return (
         *(_nll(name, loss) for name, (_, loss) in (("nll_before", before), ("nll_after", after))),
@@ -39,21 +44,21 @@ def measure(
             _ece(name, confidence, correct, scaler.n_bins, recipe.random_state)
             for name, (confidence, _) in (("ece_before", before), ("ece_after", after))
         ),
-        *coverage_measures(pool_sizes, recipe.alpha),
+        *(coverage_measures(pool_sizes, recipe.alpha) if recipe.grouping is None else []),
         _within("avg_size", at.size, at.size_error),
         Measure(name="empty_share", value=at.empty_share, low=None, high=None),
-        *_gaps(at),
+        *_gaps(at, choice.words),
     )
 
 
-def _gaps(at: Outlook) -> list[Measure]:
-    """The class gap with its interval, and TopCovGap where every class has rows enough to carry it."""
+def _gaps(at: Outlook, words: Words) -> list[Measure]:
+    """The class or group gap with its interval, and TopCovGap where each of these has rows enough to carry it."""
     made = []
     if at.class_gap is not None and at.class_gap_ends is not None:
         low, high = at.class_gap_ends
-        made.append(Measure(name="class_gap", value=at.class_gap, low=low, high=high))
+        made.append(Measure(name=f"{words.one}_gap", value=at.class_gap, low=low, high=high))
     if at.top_gap is not None:
-        made.append(Measure(name="top_coverage_gap", value=at.top_gap, low=None, high=None))
+        made.append(Measure(name=words.top_gap, value=at.top_gap, low=None, high=None))
     return made
 
 
@@ -63,7 +68,7 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 def _cross_fitted(data: Logits, scaler: TemperatureScaler, random_state: int) -> Pair:
     """Confidence and loss of each row with a temperature from the other half of the rows: no row judges itself."""
     rows = np.random.default_rng((random_state, 2)).permutation(len(data))
-    halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    halves = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
     confidence, loss = np.empty(len(data)), np.empty(len(data))
     for fitted_on, judged in (halves, halves[::-1]):
         with warnings.catch_warnings():

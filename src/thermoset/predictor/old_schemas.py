@@ -81,7 +81,18 @@ def _from_schema_3(document: dict[str, Any]) -> None:
         raise FileFormatError("is damaged, or was edited: its fields are not those of schema 3.") from None
 
 
-_STEPS = {1: _from_schema_1, 2: _from_schema_2, 3: _from_schema_3}
+def _from_schema_4(document: dict[str, Any]) -> None:
+    """No scores of conformal rows; that these held only their largest logits was told by a measure."""
+    try:
+        came: Any = document["provenance"]
+        if "scores" in document or "top_rows" in came:
+            raise FileFormatError("is damaged, or was edited: its fields are not those of its schema.")
+        came["top_rows"] = any(one["name"] == "undecided_share" for one in document["measures"])
+    except (TypeError, KeyError, AttributeError):
+        raise FileFormatError("is damaged, or was edited: its fields are not those of its schema.") from None
+
+
+_STEPS = {1: _from_schema_1, 2: _from_schema_2, 3: _from_schema_3, 4: _from_schema_4}
 
 OLD_SCHEMAS = tuple(_STEPS)
 """Schemas that are translated."""

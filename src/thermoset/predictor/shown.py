@@ -11,7 +11,10 @@ __all__ = ["predictor_html"]
 def predictor_html(made: Artifact) -> str:
     """The recommendation, what sets will look like, and the curves behind the choice."""
     choice = made.choice
-    head = f"{choice.setting.kind}, alpha = {made.alpha_sets}: T* = {made.temperature:.3f}. {choice.sentences[0]}"
+    about = f" What follows is about alpha = {choice.alpha}, for which T-hat was chosen." if made.is_moved else ""
+    head = (
+        f"{choice.setting.kind}, alpha = {made.alpha_sets}: T* = {made.temperature:.3f}.{about} {choice.sentences[0]}"
+    )
     rows = [
         [
             at.name,
@@ -22,11 +25,12 @@ def predictor_html(made: Artifact) -> str:
         ]
         for at in choice.outlooks
     ]
-    table = html_table(["sets at", "T", "class gap", "worst tenth", "labels", "empty"], rows)
+    table = html_table(["sets at", "T", choice.words.gap, "worst tenth", "labels", "empty"], rows)
     marks = {at.name: at.temperature for at in choice.outlooks}
+    curves = {"labels in a set": choice.curve.size, f"unevenness of {choice.words.many}": choice.curve.loss}
     plots = [
         html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)
-        for title, values in (("labels in a set", choice.curve.size), ("unevenness of classes", choice.curve.loss))
+        for title, values in curves.items()
     ]
     return f"<div><p>{escape(head)}</p>{table}{''.join(plots)}</div>"
 

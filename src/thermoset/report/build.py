@@ -9,15 +9,20 @@ from numpy.typing import NDArray
 
 from thermoset.calibration import confidence_and_loss, probabilities
 from thermoset.conformal import ConformalClassifier, fitted_at
+from thermoset.core.binning import add_bins, no_bins
+from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import exact_level, rows_needed
 from thermoset.core.scores import SCORES
 from thermoset.data import Logits, as_logits
 from thermoset.data.fitted import predict_data
 from thermoset.errors import InputError
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
+from thermoset.metrics.classwise import calibration_of_bins
+from thermoset.metrics.of_probabilities import N_BINS
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact
+from thermoset.report.beyond import beyond_classes
 from thermoset.report.record import Examples, Reliability, Report
 from thermoset.report.roles import Roles, roles_of
 from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
@@ -45,7 +50,7 @@ def build_report(
     labels: Any = None,
     *,
     name: str = "data",
-    groups: Any = None,
+    split_by: Any = None,
     images: Mapping[int, NDArray[np.generic]] | None = None,
     trials: int = _TRIALS,
     progress: Progress | None = None,
@@ -61,7 +66,7 @@ def build_report(
         recognised, and then only the calibration rows judge; rows that set the threshold never do.
     name : str
         What the page calls the data.
-    groups
+    split_by
         As given to `fit`, if it was given any.
     images : mapping
         Row number to picture, a 2-d array: True is ink, or grey levels from 0 to 255.
@@ -89,13 +94,15 @@ def build_report(
     data.require_labels("a report")
     if len(data) < _LEAST_ROWS:
         raise InputError(f"a report needs at least {_LEAST_ROWS} labelled rows; got {len(data)}. Add rows.")
-    roles = roles_of(data, made.provenance, groups)
+    roles = roles_of(data, made.provenance, split_by)
     judged = data if len(roles.judged) == len(data) else data.take(roles.judged)
     reference, compared = data.take(roles.reference), data.take(roles.compared)
     alphas = _alphas(made, len(reference))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         curves, conditional = _sweeps(data, made, alphas, trials, steps)
+        sets, check = predictor.predict_set(judged), predictor.check(judged)
+        parts, slab = beyond_classes(judged, sets, check, made.provenance.random_state)
         grid = (curves if made.grouping is None else conditional).temperatures.tolist()
         models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, reference), strict=True))
         steps.reach(0.85)
@@ -107,13 +114,15 @@ def build_report(
             reference_rows=len(reference),
             compared_rows=len(compared),
             data_sha256=roles.sha256,
-            check=predictor.check(judged),
+            check=check,
             curves=curves,
             conditional=conditional,
             floors=_floors(data, alphas),
             critical=critical_temperature(data.n_classes),
             calibrations=tuple(_calibration(judged, at, t) for at, t in (("T = 1", 1.0), ("T*", made.temperature))),
-            sets=set_facts(predictor.predict_set(judged), judged.require_labels("a report")),
+            sets=set_facts(sets, judged.require_labels("a report"), judged.groups),
+            parts=parts,
+            slab=slab,
             examples=_examples(predictor, models, compared, roles, alphas, images or {}),
             movements=movements(predictor, models, compared),
             notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
@@ -152,7 +161,7 @@ def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int
     marks = [1.0, made.temperature, made.temperature_sets, *([] if made.choice.peak is None else [made.choice.peak])]
     # Beside other sets, thresholds by class are shown at the marked temperatures and at the predictor's level only.
     grid = np.unique(marks if kind is None else [*default_grid(made.temperature, coarse=True), *marks])
-    affordable = _BY_CLASS_CELLS // (data.logits.size * len(grid))
+    affordable = _BY_CLASS_CELLS // (data.n_rows * data.n_classes * len(grid))
     shared: dict[str, Any] = {
         "calibration_fraction": 0,
         "cp_fraction": _CONFORMAL_PART,
@@ -209,15 +218,18 @@ def _examples(
 def _calibration(judged: Logits, name: str, temperature: float) -> Reliability:
     labels = judged.require_labels("a report")
     confidence, loss = confidence_and_loss(judged, temperature)
-    right = judged.logits.argmax(axis=1) == labels
-    squares = 0.0
+    right = top_labels(judged) == labels
+    squares, bins = 0.0, no_bins(judged.n_classes, N_BINS)
     for start in range(0, len(judged), _BLOCK):  # all probabilities at once would take more room than the logits
-        part = judged.take(slice(start, start + _BLOCK))
-        squares += len(part) * brier_score(probabilities(part, temperature), labels[start : start + _BLOCK])
+        part, truth = judged.take(slice(start, start + _BLOCK)), labels[start : start + _BLOCK]
+        probs = probabilities(part, temperature)
+        squares += len(part) * brier_score(probs, truth)
+        add_bins(probs, truth, bins)
     return Reliability(
         name,
         temperature,
         bins=reliability_from_confidence(confidence, right, _BINS),
         nll=float(loss.mean()),
         brier=squares / len(judged),
+        classwise=calibration_of_bins(bins),
     )

@@ -8,19 +8,22 @@ import math
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset._version import __version__
+from thermoset.conformal.groupings import resolve_grouping
 from thermoset.core.exponentials import Bools
 from thermoset.core.levels import exact_level
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
-from thermoset.metrics import METRICS, clopper_pearson
+from thermoset.metrics import METRICS
+from thermoset.monitor.checking import CoverageTable
 from thermoset.quoting import printable
 from thermoset.report.guideline import guideline
 from thermoset.report.naming import shortened
@@ -28,7 +31,7 @@ from thermoset.report.record import Examples, Report
 from thermoset.report.who_pays import who_pays
 from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
-from thermoset.tuning.alternatives import FRONTS, alternatives, is_stricter, tells_setting
+from thermoset.tuning.alternatives import alternatives, front_titles, is_stricter, tells_setting
 
 __all__ = ["render_page", "write_page"]
 
@@ -74,6 +77,7 @@ def render_page(report: Report) -> str:
         made=report.artifact,
         came=report.artifact.provenance,
         choice=report.artifact.choice,
+        over=report.artifact.choice.words,
         reach=_reach,
         drawing=_drawing(report),
         words=words(report),
@@ -94,17 +98,21 @@ def render_page(report: Report) -> str:
             "shapes": charts.SHAPES,
         },
         instead=alternatives(report.artifact.choice),
-        fronts=FRONTS,
+        fronts=front_titles(report.artifact.choice),
         paid=who_pays(report.artifact.choice),
         fifths=charts.FIFTHS,
         stricter=is_stricter(report.artifact.choice),
         whole_setting=tells_setting(report.artifact.choice),
         promised=float(1 - exact_level(report.artifact.choice.alpha)),
         level=lambda alpha: float(exact_level(alpha)),
-        strata=list(_strata(report, charts.stratum_names(report))),
-        classes=_class_order(report),
-        bar_from=_bar_from(report),
-        along=partial(_along, _bar_from(report)),
+        parts=list(_parts(report)),
+        part_gaps=[(charts.PART_TITLES[of.by], of) for of in report.parts.gaps],
+        classes=_least_covered(report.check.classes),
+        groups=_groups(report),
+        kind=resolve_grouping(report.artifact.grouping),
+        strip_from=charts.HEAT_STRIP_FROM,
+        bar_from=_bar_from(report.check.classes),
+        along=partial(_along, _bar_from(report.check.classes)),
         flagged=set(report.check.classes.under_covered.tolist()),
         table=list(_sweep_rows(report)),
         slider=_slider(report),
@@ -157,14 +165,19 @@ def _drawing(report: Report) -> Any:
         f"T* = {made.temperature:.2f}",
         f"T\u0302 = {made.temperature_sets:.2f}",
         f"{name.upper()} score" if name in SCORE_WORDS else "score",
-        f"{1 - report.alpha:.4g} of {'rows' if made.grouping is None else f'each {made.grouping}'}",
+        f"{1 - report.alpha:.4g} of {_promised_to(made.grouping)}",
     )
     return need("markupsafe", "report", "an HTML report").Markup(drawn)
 
 
-def _bar_from(report: Report) -> float:
-    """Where the bars of the table of classes begin: a tenth below all intervals."""
-    return math.floor(10 * float(np.nanmin(report.check.classes.low))) / 10
+def _promised_to(grouping: str | None) -> str:
+    kind = resolve_grouping(grouping)
+    return "rows" if kind is None or not kind.exact else f"each {kind.unit.split()[0]}"
+
+
+def _bar_from(table: CoverageTable) -> float:
+    """Where the bars of a table begin: a tenth below all intervals."""
+    return math.floor(10 * float(np.nanmin(table.low))) / 10
 
 
 def _along(start: float, share: float) -> str:
@@ -172,18 +185,38 @@ def _along(start: float, share: float) -> str:
     return f"{100 * (share - start) / (1 - start):.1f}%"
 
 
-def _class_order(report: Report) -> list[int]:
-    """Classes, the least covered first; those without rows last."""
-    table = report.check.classes
+class _Groups(NamedTuple):
+    """Groups of rows in the order of their table, with what the template shows of them."""
+
+    table: CoverageTable
+    order: list[int]
+    low: set[int]
+    name: Callable[[int], str]
+    along: Callable[[float], str]
+
+
+def _groups(report: Report) -> _Groups | None:
+    table = report.check.groups
+    if table is None:
+        return None
+    order = [i for i in _least_covered(table) if table.rows[i]]
+    low, along = set(table.under_covered.tolist()), partial(_along, _bar_from(table))
+    return _Groups(table, order, low, report.group_name, along)
+
+
+def _least_covered(table: CoverageTable) -> list[int]:
+    """Classes or groups, the least covered first; those without rows last."""
     order: list[int] = np.lexsort((table.p_value, np.nan_to_num(table.coverage, nan=2.0))).tolist()
     return order
 
 
-def _strata(report: Report, names: list[str]) -> Any:
-    strata = report.sets.strata
-    interval = clopper_pearson(strata.hits, strata.count)
-    columns = (strata.count, strata.hits, strata.coverage, interval.low, interval.high)
-    return (row for row in zip(names, *(c.tolist() for c in columns), strict=True) if row[1])
+def _parts(report: Report) -> Any:
+    """Parts of the rows: whether they are covered too little, what they are called, and their columns of the table."""
+    table = report.parts.table
+    columns = (table.rows, table.hits, table.coverage, table.low, table.high, table.p_holm)
+    flagged = set(table.under_covered.tolist())
+    for i, row in enumerate(zip(report.parts.phrases, *(c.tolist() for c in columns), strict=True)):
+        yield i in flagged, *row
 
 
 def _sweep_rows(report: Report) -> Any:

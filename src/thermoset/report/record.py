@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import exact_level
-from thermoset.metrics import NoiseFloor, ReliabilityTable, StratumCoverage
-from thermoset.monitor.checking import CheckReport
+from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable, WorstSlab
+from thermoset.monitor.checking import CheckReport, PartTable
 from thermoset.predictor.artifact import Artifact
 from thermoset.quoting import printable
 from thermoset.report.naming import shortened
@@ -21,13 +21,14 @@ __all__ = ["Examples", "LabelPair", "Movement", "Reliability", "Report", "SetFac
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Confidence at one temperature: reliability in bins, negative log-likelihood, Brier score."""
+    """Probabilities at one temperature: reliability in bins, NLL, Brier score, calibration of all classes."""
 
     name: str
     temperature: float
     bins: ReliabilityTable
     nll: float
     brier: float
+    classwise: ClasswiseCalibration
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ class Movement:
 class SetFacts:
     """The predictor's own sets.
 
-    `sizes[s]` counts sets of s labels, `class_sizes` is the mean size by true class (NaN without rows), `strata` is
-    coverage by size, `pairs` are the labels that stand together most often.
+    `sizes[s]` counts sets of s labels, `class_sizes` and `group_sizes` are mean sizes by true class and by group
+    of rows (NaN without rows), `pairs` are the labels that are in the same sets most often.
     """
 
     sizes: Ints
     class_sizes: Floats
-    strata: StratumCoverage
+    group_sizes: Floats | None
     pairs: tuple[LabelPair, ...]
 
 
@@ -123,6 +124,10 @@ class Report:
     calibrations : tuple of Reliability
         At T = 1 and T*, on the judged rows.
     sets : SetFacts
+    parts : PartTable
+        Coverage by size of the set, by confidence at T*, and in the worst slab of the logits, on the judged rows.
+    slab : WorstSlab or None
+        The worst slab; None where classes are masked.
     examples : Examples
     movements : tuple of Movement
         From T = 1 to T*, and to T-hat, on the compared rows.
@@ -144,6 +149,8 @@ class Report:
     critical: float
     calibrations: tuple[Reliability, ...]
     sets: SetFacts
+    parts: PartTable
+    slab: WorstSlab | None
     examples: Examples
     movements: tuple[Movement, ...]
     notes: tuple[str, ...]
@@ -170,6 +177,11 @@ class Report:
     def class_name(self, label: int) -> str:
         """Name of a class as the page shows it; its number where classes have no names."""
         return str(label) if self.artifact.classes is None else printable(self.artifact.classes[label])
+
+    def group_name(self, group: int) -> str:
+        """Name of a group of rows as the page shows it."""
+        names = self.check.group_names
+        return str(group) if names is None else printable(names[group])
 
     def short_name(self, label: int) -> str:
         """Name of a class where there is little room."""

@@ -29,13 +29,13 @@ class Roles:
     compared: Ints
 
 
-def roles_of(data: Logits, came: Provenance, groups: Any = None) -> Roles:
+def roles_of(data: Logits, came: Provenance, split_by: Any = None) -> Roles:
     """Find out whether the predictor was made from these rows, and give every row its role.
 
     Rows it was made from are split as then: the calibration rows judge, the conformal rows are the reference. Rows that
     are new to it all judge, and are halved at random for the comparison of temperatures.
     """
-    seen = fingerprint(data)
+    seen = fingerprint(data, came.conformal_sha256)
     if seen == came.conformal_sha256:
         raise InputError(
             "these are the rows that set the threshold, and coverage on them shows nothing. Pass fresh labelled rows, "
@@ -43,9 +43,9 @@ def roles_of(data: Logits, came: Provenance, groups: Any = None) -> Roles:
         )
     if len(data) == came.calibration_rows + came.conformal_rows:
         calibration, conformal = split_indices(
-            len(data), came.calibration_fraction, random_state=came.random_state, groups=groups
+            len(data), came.calibration_fraction, random_state=came.random_state, groups=split_by
         )
-        if fingerprint(data.take(calibration)) == came.calibration_sha256:
+        if fingerprint(data.take(calibration), came.calibration_sha256) == came.calibration_sha256:
             return Roles(seen, "calibration", calibration, conformal, calibration)
     reference, compared = split_indices(len(data), 0.5, random_state=came.random_state)
     origin: Literal["fresh", "calibration"] = "calibration" if seen == came.calibration_sha256 else "fresh"

@@ -1,4 +1,4 @@
-"""What the sets of a predictor look like: sizes, strata, labels that stand together, examples, movements."""
+"""What the sets of a predictor look like: sizes, labels that share sets, examples, movements."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.exponentials import Bools, Ints
+from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import exact_level
-from thermoset.data import Logits
-from thermoset.metrics import size_stratified_coverage
+from thermoset.data import Groups, Logits
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Examples, LabelPair, Movement, SetFacts
 
@@ -19,8 +18,8 @@ _PAIRS = 30
 _BLOCK = 4096  # rows of a product: its counts are whole numbers far below 2^24, exact in single precision
 
 
-def set_facts(sets: Bools, labels: Ints) -> SetFacts:
-    """Sizes, coverage by size, mean size by class, and the most frequent pairs.
+def set_facts(sets: Bools, labels: Ints, groups: Groups | None = None) -> SetFacts:
+    """Sizes, mean size by class, and the most frequent pairs.
 
     >>> sets = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 0]], dtype=bool)
     >>> facts = set_facts(sets, labels=np.array([0, 2, 2]))
@@ -29,14 +28,18 @@ def set_facts(sets: Bools, labels: Ints) -> SetFacts:
     """
     sizes = np.count_nonzero(sets, axis=1)
     n_classes = sets.shape[1]
-    count = np.bincount(labels, minlength=n_classes)
-    total = np.bincount(labels, weights=sizes, minlength=n_classes)
     return SetFacts(
         sizes=np.bincount(sizes),
-        class_sizes=np.divide(total, count, out=np.full(n_classes, np.nan), where=count > 0),
-        strata=size_stratified_coverage(sets, labels),
+        class_sizes=_mean_sizes(sizes, labels, n_classes),
+        group_sizes=None if groups is None else _mean_sizes(sizes, groups.codes, len(groups.names)),
         pairs=label_pairs(sets),
     )
+
+
+def _mean_sizes(sizes: Ints, codes: Ints, count: int) -> Floats:
+    """Mean size by class or group; NaN where there are no rows."""
+    rows, total = np.bincount(codes, minlength=count), np.bincount(codes, weights=sizes, minlength=count)
+    return np.asarray(np.divide(total, rows, out=np.full(count, np.nan), where=rows > 0))
 
 
 def label_pairs(sets: Bools, most: int = _PAIRS) -> tuple[LabelPair, ...]:

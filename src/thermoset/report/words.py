@@ -12,6 +12,7 @@ SCORE_WORDS = {
     "saps": "a score: the highest probability, and a fixed step for each rank below the first",
     "topk": "a score: the rank of the label. All sets have about the same size",
     "margin": "a score: how far the probability of the label is below the highest other one",
+    "pas": "a score: the probability of the label over the share of its class, so that rare classes get in more easily",
 }
 """Scores in plain words, by name."""
 
@@ -33,6 +34,8 @@ def words(report: Report) -> list[tuple[str, str]]:
         ),
         (avg, "the same for all classes: the mean distance of their coverage from 1 \u2212 \u03b1"),
         ("ECE", "expected calibration error: how far confidence is from accuracy, averaged over bins of confidence"),
+        ("classwise ECE", "the same for the probability of every class in turn, averaged over the classes"),
+        ("slab", "the rows between two parallel planes in the space of the logits"),
         ("NLL", "negative log-likelihood: how little probability the true labels get; lower is better"),
         ("Brier", "the squared distance of the probabilities from the truth; lower is better"),
         ("theory", "the temperature at which the paper's bound is least: it belongs to the proof, not to these data"),

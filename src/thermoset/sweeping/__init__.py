@@ -12,14 +12,16 @@ from typing import Any, Literal
 import numpy as np
 
 from thermoset.bounds import checked_seed, whole_number
-from thermoset.conformal.groupings import resolve_grouping
+from thermoset.conformal.groupings import GroupingLike, resolve_grouping, text_of
 from thermoset.core.exponentials import Ints
 from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.core.memory import memory_budget, physical_memory
 from thermoset.core.pool import MOST_THREADS, compiling
 from thermoset.core.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
 from thermoset.data import Logits, as_logits
+from thermoset.data.splits import group_codes
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.io.files import physical_memory
+from thermoset.metrics import asked_metrics, group_metrics
 from thermoset.quoting import quoted
 from thermoset.sweeping.any_score import run_any
 from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
@@ -66,8 +68,11 @@ def sweep(
     evaluation: Literal["drawn", "integrated"] = "drawn",
     randomized: bool = True,
     allow_empty: AllowEmpty = True,
-    grouping: str | None = None,
+    grouping: GroupingLike | None = None,
+    metrics: Sequence[str] = (),
+    split_by: Any = None,
     n_jobs: int | None = None,
+    memory: str | int | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
     """Measure sets at every temperature and level over random splits (the protocol of the paper's section 3.1).
@@ -92,10 +97,22 @@ def sweep(
         and "integrated" adds the smoother `integrated_top_coverage_gap`, `integrated_avg_coverage_gap` and
         `integrated_squared_coverage_gap`, for choosing a temperature.
     randomized, allow_empty, grouping
-        As in `ConformalClassifier`. `allow_empty="patched"` fills empty sets as published code does: the top label is
+        As in `ConformalClassifier`; grouping="group" needs rows with groups, and costs a fit and a prediction in every
+        trial. `allow_empty="patched"` fills empty sets as published code does: the top label is
         added afterwards, to sets whose threshold does not know of it, so they cover more than the level asks for.
+    metrics : names
+        More than every sweep has: "sscv" (coverage by size of the set), "confidence_coverage_gap" (by strata of the
+        confidence at T*, fitted once on all rows) and "worst_slab_coverage" (the worst slab of the logits, found on
+        half of the evaluation rows and judged on the others), which is slow. Rows that have groups are always
+        measured by group as well.
+    split_by : array-like (n,), optional
+        Rows with the same value (of one patient, font or camera) stay together in every split; parts are then as large
+        as that allows, and differ a little from trial to trial.
     n_jobs : int
         Threads; all cores when left out. The answer does not depend on it.
+    memory : str or int
+        What the sweep may take beside its input, such as "512MiB"; 1 GiB when left out. Beyond it, what belongs to rows
+        goes to files in the temporary folder. The answer does not depend on it.
     progress : callable
         Told (done, total) as work proceeds.
 
@@ -120,13 +137,15 @@ def sweep(
         integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
         allow_empty=_checked_empty(allow_empty),
         n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None takes all cores."),
+        added=(*(group_metrics() if data.groups is not None else ()), *asked_metrics(metrics)),
     )
-    protocol = Protocol(calibration_fraction, cp_fraction, checked_seed(random_state), randomized)
+    together = None if split_by is None else group_codes(split_by, len(data), "split_by")
+    protocol = Protocol(calibration_fraction, cp_fraction, checked_seed(random_state), randomized, together)
     count = whole_number(trials, "trials", 1, MOST_TRIALS, "Try 100.")
     kind = resolve_grouping(grouping)
     if kind is not None and plan.integrate:
         raise InputError("evaluation='integrated' needs one threshold for all classes; got grouping as well.")
-    if plan.integrate and (plain := [score.name for score in plan.scores if not score.compiled]):
+    if plan.integrate and (plain := [score.name for score in plan.scores if not score.prefixes]):
         raise InputError(f"evaluation='integrated' needs a closed form, which {plain[0]!r} has not. Use 'drawn'.")
     if plan.integrate and not randomized:
         raise InputError("evaluation='integrated' averages over u, which randomized=False has not. Use 'drawn'.")
@@ -134,7 +153,8 @@ def sweep(
     _warn_about_conformal_rows(plan, len(protocol.split(len(data), 0).conformal), data.n_classes)
     if kind is None:
         _warm_up(plan)
-    measured = run_any(data, plan, kind, count, protocol, progress)
+    with memory_budget(memory):
+        measured = run_any(data, plan, kind, count, protocol, progress)
     absent = np.count_nonzero(measured.counts == 0, axis=1)
     _warn_about_classes(absent, data.n_classes)
     settings = {
@@ -143,13 +163,16 @@ def sweep(
         "trials": count,
         "evaluation": evaluation,
         "allow_empty": plan.allow_empty,
-        "grouping": grouping,
-        **{field.name: getattr(protocol, field.name) for field in fields(protocol)},
+        "grouping": text_of(kind),
+        **{field.name: getattr(protocol, field.name) for field in fields(protocol) if field.name != "split_by"},
+        "split_by": None if together is None else int(together.max()) + 1,
     }
+    if measured.temperature is not None:
+        settings["confidence_temperature"] = measured.temperature
     names = tuple(_name(score) for score in plan.scores)
     levels = tuple(float(exact_level(alpha)) for alpha in plan.alphas)
-    metrics = tuple(metric.name for metric in plan.metrics)
-    return Sweep(names, plan.temperatures, levels, metrics, measured.values, absent, settings)
+    measures = tuple(metric.name for metric in plan.metrics)
+    return Sweep(names, plan.temperatures, levels, measures, measured.values, absent, settings)
 
 
 def _name(score: Score) -> str:
@@ -160,8 +183,18 @@ def _name(score: Score) -> str:
     if isinstance(score, OwnScore):
         return score.name
     values = {field: getattr(score, field.name) for field in fields(score)}
-    given = ", ".join(f"{field.name}={value}" for field, value in values.items() if value != field.default)
+    given = ", ".join(f"{field.name}={_short(value)}" for field, value in values.items() if value != field.default)
     return f"{score.name}({given})"
+
+
+def _short(value: object) -> str:
+    """A parameter as names show it: of many numbers, the first few."""
+    if not isinstance(value, tuple) or len(value) <= _SHOWN:
+        return str(value)
+    return f"({', '.join(map(str, value[:_SHOWN]))}, ...)"
+
+
+_SHOWN = 4
 
 
 def _checked_methods(methods: Any) -> tuple[Score, ...]:

@@ -1,7 +1,8 @@
-"""A sweep of any scores: compiled ones by the fast passes, plain ones by fitting and predicting in every trial.
+"""A sweep of any scores: those whose sets are prefixes by the fast passes, others by fitting in every trial.
 
-A plain score may bend with u and with the rank as it likes, so that nothing can be shared between trials: each costs a
-softmax and the score itself at every temperature.
+A plain score may bend with u and with the rank as it likes, and what a score or a grouping learns before there is a
+threshold differs from trial to trial. So nothing is shared between trials: each costs a softmax and the score itself at
+every temperature. Sets with a threshold for each group of rows go this way too.
 """
 
 from collections.abc import Callable
@@ -11,19 +12,27 @@ from functools import partial
 import numpy as np
 
 from thermoset.conformal.groupings import Grouping
+from thermoset.conformal.learning import learned_from_some
+from thermoset.conformal.pooling import pooled
+from thermoset.conformal.recipes import Recipe
+from thermoset.conformal.scoring import Scoring
 from thermoset.core.counting import Counted
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.general import label_scores, sets_of
-from thermoset.core.groups import rank_table
+from thermoset.core.general import label_scores
 from thermoset.core.pool import run_all
-from thermoset.core.sources import ArrayRows
+from thermoset.core.row_context import RowContext
+from thermoset.core.row_sets import any_filler
+from thermoset.core.scores import Score
+from thermoset.core.sources import block_rows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.trials import Trials, drawn_rows
 from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
-from thermoset.sweeping.grouped import divided_thresholds, mean_finite, run_by_class
-from thermoset.sweeping.passes import SweepJob, SweptValues, Ticks, fill_counted, run, set_counts
-from thermoset.sweeping.protocol import Protocol, draw_trials
+from thermoset.data.groups import Groups
+from thermoset.metrics.slabs import SLAB_SHARE, judged_slab
+from thermoset.sweeping.grouped import mean_finite, run_by_class
+from thermoset.sweeping.passes import Measured, SweepJob, SweptValues, Ticks, run
+from thermoset.sweeping.protocol import Protocol
 
 __all__ = ["run_any"]
 
@@ -34,11 +43,12 @@ def run_any(
     data: Logits, plan: SweepJob, grouping: Grouping | None, trials: int, protocol: Protocol, progress: Progress | None
 ) -> SweptValues:
     """Measure every score by the path it takes; `progress` is told (done, total)."""
-    fast = [m for m, score in enumerate(plan.scores) if score.compiled]
-    plain = [m for m, score in enumerate(plan.scores) if not score.compiled]
+    by_passes = grouping is None or not (grouping.limits_ranks or grouping.of_rows)
+    fast = [m for m, score in enumerate(plan.scores) if score.prefixes and by_passes]
+    plain = [m for m in range(len(plan.scores)) if m not in fast]
     values = np.empty((*plan.shape, len(plan.metrics), trials))
     n_parts = bool(fast) + len(plain)
-    counts = None
+    found = None
     for done, which in enumerate([*([fast] if fast else []), *([m] for m in plain)]):
         some = replace(plan, scores=tuple(plan.scores[m] for m in which))
         told = None if progress is None else partial(_tell, progress, done, n_parts)
@@ -48,9 +58,9 @@ def run_any(
             found = run(data, some, trials, protocol, told)
         else:
             found = run_by_class(data, some, grouping, trials, protocol, told)
-        values[which], counts = found.values, found.counts
-    assert counts is not None  # noqa: S101 - a plan has at least one score
-    return SweptValues(values, counts)
+        values[which] = found.values
+    assert found is not None  # noqa: S101 - a plan has at least one score
+    return replace(found, values=values)
 
 
 def _tell(progress: Progress, before: int, n_parts: int, done: int, total: int) -> None:
@@ -59,62 +69,95 @@ def _tell(progress: Progress, before: int, n_parts: int, done: int, total: int) 
 
 
 @dataclass(frozen=True, eq=False)
+class _Fitted:
+    """Thresholds of one temperature and level, (1, 1), (1, C) or (1, G), and what their labels are compared by."""
+
+    score: Score
+    thresholds: ScorePairs
+
+
+@dataclass(frozen=True, eq=False)
 class _Plain:
-    """One plain score in a sweep."""
+    """One score in a sweep, trial by trial; `groups` are those of the rows, where each has a threshold."""
 
     data: Logits
-    labels: Ints
     plan: SweepJob
     grouping: Grouping | None
-    trials: Trials
+    measured: Measured
     seed: int
+    groups: Groups | None
 
-    def thresholds(self, t: int, u: Floats) -> list[ScorePairs]:
-        """Of one trial at each temperature: (alphas, 1), or (alphas, C) by group."""
+    @property
+    def labels(self) -> Ints:
+        return self.measured.labels
+
+    @property
+    def trials(self) -> Trials:
+        return self.measured.trials
+
+    def fitted(self, t: int, u: Floats) -> list[list[_Fitted]]:
+        """What one trial finds, by temperature and level."""
         rows = self.trials.conformal[t]
-        own, n_classes, alphas = self.labels[rows], self.data.n_classes, self.plan.alphas
-        ranks = rank_table(len(rows), alphas)
-        found = []
-        at, (score,) = self.plan.temperatures.tolist(), self.plan.threshold_scores
-        for pairs in label_scores(ArrayRows(self.data.logits[rows]), own, score, at, Randomness(given=u[rows])):
-            if self.grouping is None:
-                q = [ScorePairs(*map(np.atleast_1d, pairs.smallest(ranks[a, -1]))) for a in range(len(alphas))]
-            else:
-                divisions = [self.grouping.divide(pairs, own, n_classes, alpha, self.seed) for alpha in alphas]
-                q = [divided_thresholds(pairs, own, made, ranks[a : a + 1]) for a, made in enumerate(divisions)]
-            found.append(ScorePairs(np.stack([one.value for one in q]), np.stack([one.refine for one in q])))
+        data, at = self.data.take(rows), self.plan.temperatures.tolist()
+        found: list[list[_Fitted]] = [[] for _ in at]
+        for alpha in self.plan.alphas:
+            asked = Recipe(self.plan.scores[0], alpha, grouping=self.grouping, random_state=self.seed)
+            learned = learned_from_some(asked, data)
+            recipe, score = learned.recipe, self._kept(learned.recipe.score, of_thresholds=True)
+            pairs = label_scores(data, self.labels[rows], score, at, Randomness(given=u[rows]))
+            for of_temperature, scores, temperature in zip(found, pairs, at, strict=True):
+                fitted = pooled(scores, data, recipe, Scoring(score, temperature, None), learned.rows)
+                of_temperature.append(_Fitted(self._kept(recipe.score), fitted.thresholds(alpha)[None]))
         return found
 
-    def count(self, t: int, counted: Counted, threshold: Floats) -> None:
-        """Fit and predict in one trial; fill what its sets hold, and its thresholds (T, alphas, trials)."""
+    def _kept(self, score: Score, *, of_thresholds: bool = False) -> Score:
+        """The score, with top labels kept as the plan says: the published code's patch keeps them in sets alone."""
+        plan = replace(self.plan, scores=(score,))
+        return (plan.threshold_scores if of_thresholds else plan.set_scores)[0]
+
+    def count(self, t: int, counted: Counted, threshold: Floats, slabs: Ints | None) -> None:
+        """Fit and predict in one trial; fill what its sets hold, its thresholds (T, alphas, trials), worst slabs."""
         u = drawn_rows(self.trials.draws, t, np.arange(len(self.data)))
         fresh = np.flatnonzero(self.trials.evaluation[:, t])
-        logits, own, row = self.data.logits[fresh], self.labels[fresh], np.arange(len(fresh))
-        (score,) = self.plan.set_scores
-        for j, q in enumerate(self.thresholds(t, u)):
-            temperature = float(self.plan.temperatures[j])
-            sets = sets_of(ArrayRows(logits), score, temperature, Randomness(given=u[fresh]), q)
-            for a, one in enumerate(sets):
-                counted.size[0, j, a, t] = np.count_nonzero(one)
-                counted.empty[0, j, a, t] = np.count_nonzero(~one.any(axis=1))
-                counted.missed[0, j, a, :, t] = np.bincount(own[~one[row, own]], minlength=self.data.n_classes)
-                threshold[j, a, t] = mean_finite(q.value[a])
+        rows, own, fitted = self.data.take(fresh), self.labels[fresh], self.fitted(t, u)
+        by_row, codes = self.groups is not None, None if self.groups is None else self.groups.codes[fresh]
+        fillers = [
+            [any_filler(one.score, float(at), one.thresholds, by_row=by_row) for one in levels]
+            for at, levels in zip(self.plan.temperatures, fitted, strict=True)
+        ]
+        context = RowContext(Randomness(given=u[fresh]), codes)
+        threshold[:, :, t] = [[mean_finite(one.thresholds.value[0]) for one in levels] for levels in fitted]
+        asked, hits = self.measured.questions.asked, np.zeros((*threshold.shape[:2], len(self.data)), dtype=np.bool_)
+        for place, block in rows.blocks(block_rows(rows.n_classes)):
+            here, sets = context.rows(place), np.empty((1, *block.shape), np.bool_)
+            for j, levels in enumerate(fillers):
+                for a, fill in enumerate(levels):
+                    fill(block, here, sets)
+                    (one,) = sets
+                    size, hit = np.count_nonzero(one, axis=1), one[np.arange(len(block)), own[place]]
+                    counted.size[0, j, a, t] += size.sum()
+                    counted.empty[0, j, a, t] += np.count_nonzero(size == 0)
+                    counted.missed[0, j, a, :, t] += asked.noes(size, hit, fresh[place]).astype(np.int32)
+                    hits[j, a, fresh[place]] = hit
+        if slabs is not None and self.measured.slabs is not None:
+            parts = self.measured.slabs.halves(t)
+            for j, a in np.ndindex(threshold.shape[:2]):
+                slabs[:, 0, j, a, t] = judged_slab(*parts, hits[j, a], SLAB_SHARE)
 
 
 def _run_plain(
     data: Logits, plan: SweepJob, grouping: Grouping | None, trials: int, protocol: Protocol, progress: Progress | None
 ) -> SweptValues:
-    """Measure one plain score."""
-    labels = data.require_labels("sweep")
-    drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
+    """Measure one score, trial by trial."""
+    measured = Measured.of(data, plan, trials, protocol)
     shape = *plan.shape, trials
-    missed = np.empty((*plan.shape, data.n_classes, trials), dtype=np.int32)
-    counted, threshold = Counted(np.empty(shape), np.empty(shape), missed), np.empty(shape[1:])
-    one = _Plain(data, labels, plan, grouping, drawn, protocol.random_state)
-    tasks = [partial(one.count, t, counted, threshold) for t in range(trials)]
+    missed = np.zeros((*plan.shape, measured.questions.asked.n_cells, trials), dtype=np.int32)
+    counted, threshold = Counted(np.zeros(shape), np.zeros(shape), missed), np.empty(shape[1:])
+    slabs = None if measured.slabs is None else np.empty((2, *shape), dtype=np.int64)
+    groups = data.require_groups("grouping='group'") if grouping is not None and grouping.of_rows else None
+    one = _Plain(data, plan, grouping, measured, protocol.random_state, groups)
+    tasks = [partial(one.count, t, counted, threshold, slabs) for t in range(trials)]
     run_all(tasks, n_jobs=plan.n_jobs, progress=Ticks(trials, progress))
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
-    for _, j, a in np.ndindex(plan.shape):
-        counts = set_counts(counted.at(0, j, a), drawn.counts, plan.alphas[a], threshold[j, a])
-        fill_counted(values[0, j, a], plan.metrics, counts)
-    return SweptValues(values, drawn.counts)
+    measured.fill(values, counted, plan, threshold[None], None if slabs is None else (slabs[0], slabs[1]))
+    return SweptValues(values, measured.trials.counts, measured.temperature)

@@ -9,17 +9,21 @@ from thermoset.conformal.groupings import Division, Grouping
 from thermoset.core.class_counting import count_class_sets
 from thermoset.core.counting import Levels
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.groups import ClassThresholds, group_thresholds, rank_table
+from thermoset.core.formulas import BEYOND
+from thermoset.core.groups import ClassThresholds, rank_table
 from thermoset.core.label_shares import SharesByTemperature, label_shares
+from thermoset.core.memory import room
 from thermoset.core.pool import run_all
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.scores import Score
+from thermoset.core.sources import RankedRows
+from thermoset.core.stages import Told
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.trials import Trials, trial_scores
 from thermoset.data import Logits
-from thermoset.sweeping.passes import BUDGET_BYTES, SweepJob, SweptValues, Ticks, fill_counted, set_counts
-from thermoset.sweeping.protocol import Protocol, draw_trials
+from thermoset.sweeping.passes import Measured, SweepJob, SweptValues, Ticks
+from thermoset.sweeping.protocol import Protocol
 
-__all__ = ["class_thresholds", "divided_thresholds", "mean_finite", "run_by_class"]
+__all__ = ["class_thresholds", "mean_finite", "run_by_class"]
 
 
 def run_by_class(
@@ -31,29 +35,28 @@ def run_by_class(
     progress: Callable[[int, int], None] | None,
 ) -> SweptValues:
     """Measure sets with thresholds by group; `threshold` is the mean of the finite thresholds of the classes."""
-    labels = data.require_labels("sweep")
-    source = ArrayRows(data.logits)
-    rows = RankedRows(source, kept_bytes=0)
-    drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
+    measured = Measured.of(data, plan, trials, protocol)
+    labels, drawn, asked = measured.labels, measured.trials, measured.questions.asked
+    rows = RankedRows(data, kept_bytes=0)
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
     # thresholds with their refinements, and counts of misses for each of two threads
-    bytes_of_one = 28 * len(plan.scores) * len(plan.alphas) * data.n_classes * trials
-    step = max(1, BUDGET_BYTES // (len(data) * SharesByTemperature.BYTES + bytes_of_one))
+    bytes_of_one = 28 * len(plan.scores) * len(plan.alphas) * asked.n_cells * trials
+    step = max(1, room(4) // bytes_of_one)
     turns = [slice(start, start + step) for start in range(0, len(plan.temperatures), step)]
-    tick = Ticks(len(plan.temperatures) + len(turns), progress)
+    tick = Ticks(2 * len(data) * len(turns), progress)
+    told = Told(plan.n_jobs, tick)
     for turn in turns:
         temperatures = plan.temperatures[turn]
-        shares = label_shares(rows, labels, temperatures, n_jobs=plan.n_jobs)
-        cuts = class_thresholds(shares, labels, plan, grouping, drawn, protocol.random_state, tick)
+        shares = label_shares(rows, labels, temperatures, told)
+        cuts = class_thresholds(shares, labels, plan, grouping, drawn, protocol.random_state)
         levels = Levels(plan.set_scores, temperatures, cuts)
-        counted = count_class_sets(source, labels, levels, drawn, n_jobs=plan.n_jobs)
-        tick()
-        some = values[:, turn]
-        for m, j, a in np.ndindex(some.shape[:3]):
-            threshold = np.array([mean_finite(one) for one in cuts.value[m, j, a].T])
-            counts = set_counts(counted.at(m, j, a), drawn.counts, plan.alphas[a], threshold)
-            fill_counted(some[m, j, a], plan.metrics, counts)
-    return SweptValues(values, drawn.counts)
+        counted = count_class_sets(data, labels, levels, drawn, asked=asked, told=told)
+        slabs = None
+        if measured.slabs is not None:
+            slabs = measured.slabs.judge(shares, plan.set_scores, labels, cuts, plan.n_jobs)
+        threshold = np.apply_along_axis(mean_finite, 3, cuts.value)
+        measured.fill(values[:, turn], counted, plan, threshold, slabs)
+    return SweptValues(values, drawn.counts, measured.temperature)
 
 
 def class_thresholds(
@@ -63,7 +66,6 @@ def class_thresholds(
     grouping: Grouping,
     trials: Trials,
     seed: int,
-    tick: Callable[[], None],
 ) -> Cuts:
     """Thresholds of every class, for each score, temperature, level and trial: (scores, T, alphas, C, trials)."""
     n_classes, n_temperatures = trials.counts.shape[1], len(shares.all.top)
@@ -77,9 +79,9 @@ def class_thresholds(
             for m, score in enumerate(plan.threshold_scores):
                 fixed.fill(score, at, Cuts(out.value[m, j], out.refine[m, j]))
 
-        run_all([partial(at_once, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs, progress=tick)
+        run_all([partial(at_once, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs)
         return out
-    ranks = rank_table(trials.conformal.shape[1], plan.alphas)
+    ranks = rank_table(trials.most_conformal, plan.alphas)
 
     def work(j: int) -> None:
         at = shares.at(j)
@@ -88,21 +90,23 @@ def class_thresholds(
                 found, of_rows = trial_scores(score.formula, at, trials, t), labels[trials.conformal[t]]
                 for a, alpha in enumerate(plan.alphas):
                     made = grouping.divide(found, of_rows, n_classes, alpha, seed)
-                    q = divided_thresholds(found, of_rows, made, ranks[a : a + 1])
+                    q = _divided_thresholds(found, of_rows, made, ranks[a : a + 1], grouping, score)
                     out.value[m, j, a, :, t], out.refine[m, j, a, :, t] = q.value, q.refine
 
-    run_all([partial(work, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs, progress=tick)
+    run_all([partial(work, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs)
     return out
 
 
-def divided_thresholds(scores: ScorePairs, labels: Ints, made: Division, ranks: Ints) -> ScorePairs:
+def _divided_thresholds(
+    scores: ScorePairs, labels: Ints, made: Division, ranks: Ints, grouping: Grouping, score: Score
+) -> ScorePairs:
     """Thresholds of every class, (C,), from label scores and a division of the classes; `ranks` of one level."""
     some, kept = (scores, labels) if made.rows is None else (scores[made.rows], labels[made.rows])
-    q = group_thresholds(some, kept, made.group_of_class, ranks)
+    q = grouping.thresholds(some, kept, made.group_of_class, ranks, score)
     return ScorePairs(q.value[0], q.refine[0])
 
 
 def mean_finite(thresholds: Floats) -> float:
-    """Mean of the finite thresholds; where there is none, -inf if all are, else +inf."""
-    finite = thresholds[np.isfinite(thresholds)]
+    """Mean of the finite thresholds, but for those beyond a rank limit; where there is none, the largest of all."""
+    finite = thresholds[np.isfinite(thresholds) & (thresholds < BEYOND)]
     return float(finite.mean() if finite.size else thresholds.max())

@@ -11,21 +11,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.core.counting import Levels, Part, count_sets
+from thermoset.core.counting import Levels, Part, count_sets, misses_of
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.formulas import Law
 from thermoset.core.integrated import expected_misses
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha
 from thermoset.core.scores import Score, resolve
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.metrics import METRICS, Metric, SetCounts, swept_metrics
-from thermoset.sweeping.passes import set_counts
 from thermoset.sweeping.protocol import Protocol, draw_trials
+from thermoset.sweeping.questions import set_counts
 
 __all__ = [
     "OwnTemperatures",
@@ -121,7 +121,7 @@ def measure_ways(
     """
     labels = data.require_labels("measure_trials")
     trials = draw_trials(labels, data.n_classes, range(len(ways)), protocol)
-    rows = RankedRows(ArrayRows(data.logits))
+    rows = RankedRows(data)
     distinct, place = np.unique([way.temperature for way in ways], return_inverse=True)
     shares = label_shares(rows, labels, distinct)
     tick()
@@ -132,7 +132,7 @@ def measure_ways(
     which = [np.array(group) for group in groups.values()]
     parts = [_part(shares.only(place[w[0]]), way, split.some(w)) for way, w in zip(groups, which, strict=True)]
     tick()
-    counted = count_sets(rows, top, parts)
+    counted = count_sets(rows, misses_of(top, 2 * data.n_classes), parts)
     tick()
     metrics = _trial_metrics()
     shape = len(ways[0].scores), len(alphas)

@@ -6,7 +6,7 @@ Every stage writes to its own place or adds integers, so the number of threads a
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,36 +17,39 @@ from thermoset.core.formulas import Law
 from thermoset.core.integrated import expected_misses, expected_totals
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.memory import room
 from thermoset.core.pool import thread_count
 from thermoset.core.scores import NeverEmpty, Score
-from thermoset.core.sources import ArrayRows, RankedRows, block_rows
+from thermoset.core.sources import RankedRows
+from thermoset.core.stages import Told
 from thermoset.core.thresholds import Cuts
 from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
 from thermoset.metrics import Metric, SetCounts, swept_metrics
 from thermoset.sweeping.protocol import Protocol, draw_trials
+from thermoset.sweeping.questions import Questions, strata_of
+from thermoset.sweeping.slabs import SlabCounts, Slabs
 
 __all__ = [
-    "BUDGET_BYTES",
     "AllowEmpty",
+    "Measured",
     "SweepJob",
     "SweptValues",
     "Ticks",
     "bytes_needed",
     "fill_counted",
     "run",
-    "set_counts",
 ]
 
 AllowEmpty = bool | Literal["patched"]
 """Whether sets may be empty. "patched" adds the top label afterwards: the thresholds do not know of it."""
 
-BUDGET_BYTES = 2**28  # of the arrays that grow with temperatures, and of those that grow with trials
+_PASSES = 2  # over the rows: shares of labels, then what sets hold
 
 
 @dataclass(frozen=True)
 class SweepJob:
-    """What to sweep: scores, temperatures, levels, and how evaluation rows are counted."""
+    """What to sweep: scores, temperatures, levels, how evaluation rows are counted, and metrics beyond the usual."""
 
     scores: tuple[Score, ...]
     temperatures: Floats
@@ -54,6 +57,7 @@ class SweepJob:
     integrate: bool
     allow_empty: AllowEmpty
     n_jobs: int | None
+    added: tuple[Metric, ...] = ()
 
     @property
     def set_scores(self) -> tuple[Score, ...]:
@@ -68,18 +72,25 @@ class SweepJob:
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """What is measured."""
-        return swept_metrics("integrated" if self.integrate else "drawn")
+        return (*swept_metrics("integrated" if self.integrate else "drawn"), *self.added)
+
+    def needs(self, what: str) -> bool:
+        """Whether a metric reads this, such as "slabs"."""
+        return any(metric.needs == what for metric in self.metrics)
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Scores, temperatures, alphas."""
         return len(self.scores), len(self.temperatures), len(self.alphas)
 
-    def temperature_turns(self, n_rows: int, n_classes: int, trials: int) -> Iterator[slice]:
-        """Temperatures whose shares and counts fit the budget."""
+    def temperature_turns(self, n_cells: int, trials: int) -> Iterator[slice]:
+        """Temperatures whose counts fit a quarter of the budget.
+
+        The shares of labels may be in a file: to write and read them costs less than another pass over the rows.
+        """
         threads = thread_count() if self.n_jobs is None else self.n_jobs
-        counts = 4 * threads * len(self.scores) * len(self.alphas) * n_classes * trials
-        step = max(1, BUDGET_BYTES // (n_rows * SharesByTemperature.BYTES + counts))
+        counts = 4 * threads * len(self.scores) * len(self.alphas) * n_cells * trials
+        step = max(1, room(4) // counts)
         yield from (slice(start, start + step) for start in range(0, len(self.temperatures), step))
 
 
@@ -90,21 +101,25 @@ def bytes_needed(data: Logits, plan: SweepJob, trials: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SweptValues:
-    """values : by score, temperature, alpha, metric and trial; counts : evaluation rows by trial and class."""
+    """values : by score, temperature, alpha, metric and trial; counts : evaluation rows by trial and class.
+
+    temperature : of the confidence whose strata were measured, if they were.
+    """
 
     values: Floats
     counts: Ints
+    temperature: float | None = None
 
 
 class Ticks:
-    """Progress in tasks."""
+    """Progress in rows, passes over them added up, or in tasks."""
 
     def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
         self._done, self._total, self._progress = 0, total, progress
 
-    def __call__(self) -> None:
-        """One more is done."""
-        self._done += 1
+    def __call__(self, more: int) -> None:
+        """So many more are done."""
+        self._done = min(self._done + more, self._total)
         if self._progress is not None:
             self._progress(self._done, self._total)
 
@@ -113,23 +128,47 @@ def run(
     data: Logits, plan: SweepJob, trials: int, protocol: Protocol, progress: Callable[[int, int], None] | None
 ) -> SweptValues:
     """Measure every score, temperature, level and trial; `progress` is told (done, total)."""
-    labels = data.require_labels("sweep")
-    step = max(1, BUDGET_BYTES // len(data))
-    turns = [range(start, min(start + step, trials)) for start in range(0, trials, step)]
-    temperature_turns = list(plan.temperature_turns(len(data), data.n_classes, len(turns[0])))
-    blocks = -(-len(data) // block_rows(data.n_classes))
-    tick = Ticks(len(turns) * (2 * blocks * len(temperature_turns) + len(plan.temperatures)), progress)
-    rows = RankedRows(ArrayRows(data.logits))
-    parts = []
-    for numbers in turns:
-        drawn = draw_trials(labels, data.n_classes, numbers, protocol)
-        values = np.full((*plan.shape, len(plan.metrics), drawn.count), np.nan)
-        for some in temperature_turns:
-            _some_temperatures(_Turn(rows, labels, plan, drawn, plan.temperatures[some]), values[:, some], tick)
-        parts.append(SweptValues(values, drawn.counts))
-    return SweptValues(
-        np.concatenate([part.values for part in parts], axis=-1), np.concatenate([part.counts for part in parts])
-    )
+    measured = Measured.of(data, plan, trials, protocol)
+    turns = list(plan.temperature_turns(measured.questions.asked.n_cells, trials))
+    passes = _PASSES + (len(plan.scores) if plan.integrate else 0)
+    tick = Ticks(passes * len(data) * len(turns), progress)
+    values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
+    rows = RankedRows(data)
+    for some in turns:
+        _some_temperatures(_Turn(rows, plan, measured, plan.temperatures[some]), values[:, some], tick)
+    return SweptValues(values, measured.trials.counts, measured.temperature)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The trials of a sweep, and what is measured in each: questions to sets, and slabs where they are asked for.
+
+    temperature : of the confidence, where strata of it are asked for.
+    """
+
+    labels: Ints
+    trials: Trials
+    questions: Questions
+    slabs: Slabs | None
+    temperature: float | None
+
+    @classmethod
+    def of(cls, data: Logits, plan: SweepJob, trials: int, protocol: Protocol) -> "Measured":
+        """Draw the trials, and prepare what the metrics of the plan need."""
+        labels = data.require_labels("sweep")
+        drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
+        strata = strata_of(data) if plan.needs("confidence") else None
+        slabs = Slabs.of(data, drawn, protocol.random_state) if plan.needs("slabs") else None
+        questions = Questions.of(data, drawn, plan.metrics, strata)
+        return cls(labels, drawn, questions, slabs, None if strata is None else strata.temperature)
+
+    def fill(self, values: Floats, counted: Counted, plan: SweepJob, threshold: Floats, slabs: SlabCounts) -> None:
+        """The metrics of what was counted, (scores, T, alphas, metrics, trials); thresholds have no axis of metrics."""
+        for m, j, a in np.ndindex(values.shape[:3]):
+            counts = self.questions.counts(counted.at(m, j, a), plan.alphas[a], threshold[m, j, a])
+            if slabs is not None:
+                counts = replace(counts, slab_rows=slabs[0][m, j, a], slab_hits=slabs[1][m, j, a])
+            fill_counted(values[m, j, a], plan.metrics, counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,48 +176,52 @@ class _Turn:
     """What is measured at once."""
 
     rows: RankedRows
-    labels: Ints
     plan: SweepJob
-    trials: Trials
+    measured: Measured
     temperatures: Floats
 
+    @property
+    def labels(self) -> Ints:
+        return self.measured.labels
 
-def _some_temperatures(turn: _Turn, values: Floats, tick: Callable[[], None]) -> None:
-    plan, trials = turn.plan, turn.trials
-    shares = label_shares(turn.rows, turn.labels, turn.temperatures, n_jobs=plan.n_jobs, progress=tick)
-    cuts = trial_thresholds(shares, plan.threshold_scores, plan.alphas, trials, n_jobs=plan.n_jobs, progress=tick)
+    @property
+    def trials(self) -> Trials:
+        return self.measured.trials
+
+
+def _some_temperatures(turn: _Turn, values: Floats, tick: Callable[[int], None]) -> None:
+    plan, trials, told = turn.plan, turn.trials, Told(turn.plan.n_jobs, tick)
+    shares = label_shares(turn.rows, turn.labels, turn.temperatures, told)
+    cuts = trial_thresholds(shares, plan.threshold_scores, plan.alphas, trials, n_jobs=plan.n_jobs)
     levels = Levels(plan.set_scores, turn.temperatures, cuts)
     parts = [Part(shares, levels, trials)]
-    (counted,) = count_sets(turn.rows, turn.labels, parts, n_jobs=plan.n_jobs, progress=tick)
-    for a, alpha in enumerate(plan.alphas):
-        for m in range(len(plan.scores)):
-            for j in range(len(turn.temperatures)):
-                counts = set_counts(counted.at(m, j, a), trials.counts, alpha, cuts.value[m, j, a])
-                fill_counted(values[m, j, a], plan.metrics, counts)
+    (counted,) = count_sets(turn.rows, turn.measured.questions.asked, parts, told)
+    slabs = None
+    if turn.measured.slabs is not None:
+        one = Cuts(*(array[:, :, :, None] for array in cuts))
+        slabs = turn.measured.slabs.judge(shares, plan.set_scores, np.zeros_like(turn.labels), one, plan.n_jobs)
+    turn.measured.fill(values, counted, plan, cuts.value, slabs)
     if plan.integrate:
-        _fill_integrated(turn, shares, cuts, values)
-
-
-def set_counts(counted: Counted, rows: Ints, alpha: Alpha, threshold: Floats) -> SetCounts:
-    """What metrics read: `counted` holds one score, temperature and level, `rows` is (trials, C)."""
-    level = float(1 - exact_level(alpha))
-    return SetCounts(rows, rows - counted.missed.T, counted.size, counted.empty, level, threshold)
+        _fill_integrated(turn, shares, cuts, values, tick)
 
 
 def fill_counted(values: Floats, metrics: Sequence[Metric], counts: SetCounts) -> None:
     """The metrics (metric, trial) that counted sets give."""
     for k, metric in enumerate(metrics):
-        if metric.is_swept:
+        if metric.needs != "expectation":
             values[k] = metric.of(counts)
 
 
-def _fill_integrated(turn: _Turn, shares: SharesByTemperature, cuts: Cuts, values: Floats) -> None:
+def _fill_integrated(
+    turn: _Turn, shares: SharesByTemperature, cuts: Cuts, values: Floats, tick: Callable[[int], None]
+) -> None:
     """Sizes, coverage and class gaps with u integrated out of the evaluation rows."""
     plan, trials = turn.plan, turn.trials
+    told = Told(plan.n_jobs, tick)
     for m, score in enumerate(plan.set_scores):
         law = Law(score.formula, drawn=True)
         size, empty = expected_totals(
-            turn.rows, shares, turn.temperatures, law, Cuts(cuts.value[m], cuts.refine[m]), trials, n_jobs=plan.n_jobs
+            turn.rows, shares, turn.temperatures, law, Cuts(cuts.value[m], cuts.refine[m]), trials, told
         )
         for j in range(len(turn.temperatures)):
             for a, alpha in enumerate(plan.alphas):

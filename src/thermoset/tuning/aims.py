@@ -1,4 +1,4 @@
-"""Preferences that make the most of one thing: the smallest sets, the most even class coverage, or a way in between."""
+"""Preferences that make the most of one thing: the smallest sets, the most even coverage, or a way in between."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -56,7 +56,7 @@ class Small(Preference, frozen=True, tag="size"):
 
 
 class Even(Preference, frozen=True, tag="coverage"):
-    """The most even class coverage at exactly the promised coverage: the paper's aim."""
+    """The most even coverage of classes or groups at exactly the promised coverage: the paper's aim, for classes."""
 
     evens_out = True
 
@@ -79,32 +79,32 @@ class Even(Preference, frozen=True, tag="coverage"):
         """Which setting, and only as much as the rows can show; T = 1 where they show nothing."""
         if choice.signal.tried is not None:
             return _kept(choice)
-        versus, at_one = choice.comparisons[0], choice.outlooks[0]
+        versus, at_one, words = choice.comparisons[0], choice.outlooks[0], choice.words
         if versus.tells_apart is None or choice.temperature == 1.0:
-            return f"{chosen(choice)} covers the classes most evenly {where(choice)}."
-        gaps = f"class gap {choice.outlook.class_gap:.3f} instead of {at_one.class_gap:.3f}"
+            return f"{chosen(choice)} covers the {words.many} most evenly {where(choice)}."
+        gaps = f"{words.gap} {choice.outlook.class_gap:.3f} instead of {at_one.class_gap:.3f}"
         if versus.tells_apart and (versus.class_gap or 0.0) < 0:
-            return f"{chosen(choice)} covers the classes more evenly than T = 1: {gaps}."
+            return f"{chosen(choice)} covers the {words.many} more evenly than T = 1: {gaps}."
         sure = "" if choice.signal.beats is None else f" (they are {choice.signal.beats:.0%} sure that it does)"
         more = "" if choice.rows_needed is None else f" About {choice.rows_needed:,} rows would tell."
         return (
-            f"{chosen(choice)} is the best guess for even class coverage, but these rows do not show that it beats "
-            f"T = 1{sure}: {gaps}.{more}"
+            f"{chosen(choice)} is the best guess for even {words.one} coverage, but these rows do not show that it "
+            f"beats T = 1{sure}: {gaps}.{more}"
         )
 
 
 def _kept(choice: "Choice") -> str:
     """Why T = 1 is kept, and how many rows would tell."""
-    signal, rows = choice.signal, f"{choice.n_rows:,} rows"
+    signal, rows, many = choice.signal, f"{choice.n_rows:,} rows", choice.words.many
     more = choice.rows_needed
     if signal.beats is None:
         said = (
-            f"Keep T = 1: on these {rows} the classes differ no more than chance makes them "
-            f"(p = {signal.p_value:.2f}), so no temperature can be said to cover them more evenly."
+            f"Keep T = 1: on these {rows} the {many} differ no more than chance makes them (p = {signal.p_value:.2f}), "
+            "so there is nothing to gain: no temperature can be said to cover them more evenly."
         )
         return said if more is None else f"{said} About {more:,} rows would show differences worth evening out."
     said = (
-        f"Keep T = 1: no temperature covers the classes more evenly on these {rows}; the best of the others, "
+        f"Keep T = 1: no temperature covers the {many} more evenly on these {rows}; the best of the others, "
         f"{signal.tried:.2f}, is more even with a probability of {signal.beats:.0%}."
     )
     return said if more is None else f"{said} About {more:,} rows would tell."

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from thermoset.core.levels import exact_level
 from thermoset.tuning.choice import Choice, Outlook
@@ -14,6 +14,7 @@ __all__ = [
     "alternatives",
     "drawable",
     "front",
+    "front_titles",
     "is_stricter",
     "settings_of",
     "target_of",
@@ -22,14 +23,17 @@ __all__ = [
 
 Front = Literal["worst_tenth", "class_gap"]
 
-FRONTS: dict[Front, str] = {
-    "worst_tenth": "coverage of the worst tenth of classes",
-    "class_gap": "class gap",
-}
-"""What the size of sets is weighed against, with titles."""
+FRONTS: tuple[Front, ...] = get_args(Front)
+"""What the size of sets is weighed against."""
 
 _CHOSEN = "recommended"
 _NORMAL = 1.96  # standard errors of a 95% interval
+
+
+def front_titles(choice: Choice) -> dict[Front, str]:
+    """What each front weighs size against, in words: of classes, or of the groups that the choice evens out."""
+    words = choice.words
+    return {"worst_tenth": f"coverage of the worst tenth of {words.many}", "class_gap": words.gap}
 
 
 @dataclass(frozen=True)
@@ -103,14 +107,14 @@ def drawable(choice: Choice, metric: Front) -> tuple[Alternative, ...]:
 
 
 def target_of(choice: Choice, metric: Front) -> float | None:
-    """The coverage of hard classes that was asked for, if any was."""
+    """The coverage of hard classes or groups that was asked for, if any was."""
     return choice.target if metric == "worst_tenth" else None
 
 
 def front(outlooks: Sequence[Outlook], metric: Front) -> tuple[Outlook, ...]:
     """The outlooks that no other one beats in both size and the metric, smallest sets first.
 
-    Much coverage of the worst tenth of classes is good, and so is a small class gap. What is unknown is left out.
+    Much coverage of the worst tenth is good, and so is a small class gap. What is unknown is left out.
     """
     sign = 1.0 if metric == "worst_tenth" else -1.0
     known = [(at.size, -sign * value, at) for at in outlooks if (value := getattr(at, metric)) is not None]

@@ -1,4 +1,7 @@
-"""Preferences that keep a bound: on size, on the class gap, or on what the hard classes are covered at least."""
+"""Preferences that keep a bound: on size, on the class gap, or on what the hard classes are covered at least.
+
+Where a choice evens out groups of rows, read groups for classes.
+"""
 
 import math
 from collections.abc import Sequence
@@ -12,6 +15,7 @@ from thermoset.core.levels import Alpha, exact_level
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 from thermoset.tuning.class_gap import ClassGaps
+from thermoset.tuning.parts import EvenOver
 from thermoset.tuning.preference import (
     MOST_SIZE,
     NORMAL,
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from thermoset.tuning.choice import Choice
     from thermoset.tuning.closed_form import Curves
 
-__all__ = ["GapBudget", "Protect", "SizeBudget"]
+__all__ = ["GapBudget", "Protect", "ProtectGroups", "SizeBudget"]
 
 _LEAST_SIZE = 1e-9  # labels in a set on average
 _SHORT = 1.5  # without a number, hard classes may be missed this many times as often as all rows
@@ -43,7 +47,7 @@ class _Budget(Preference, frozen=True):
     amount: float
 
     bound: ClassVar[str]  # what is bounded, as one types it
-    most: ClassVar[str]  # what the most is made of
+    most: ClassVar[str]  # what the most is made of; {} is a class, or a group
 
     @property
     def text(self) -> str:
@@ -54,7 +58,8 @@ class _Budget(Preference, frozen=True):
         """What the choice has that keeps the budget, or that none does."""
         sure = "with 95% confidence" if choice.selection == "calibration" else "on the calibration rows"
         if choice.met:
-            return f"{chosen(choice)} has {self.most} {where(choice)} that keeps {self.text} {sure}."
+            most = self.most.format(choice.words.one)
+            return f"{chosen(choice)} has {most} {where(choice)} that keeps {self.text} {sure}."
         what = "temperature" if len(choice.methods) == 1 else "setting"
         said = f"No {what} keeps {self.text} {sure}; {chosen(choice)} comes closest."
         more = choice.rows_needed
@@ -65,7 +70,7 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
     """The most even class coverage with at most so many labels on average."""
 
     bound = "size"
-    most = "the most even class coverage"
+    most = "the most even {} coverage"
     evens_out = True
 
     @classmethod
@@ -138,8 +143,9 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
         """The gap, with its interval."""
         at = choice.outlook
         if at.class_gap is None or at.class_gap_ends is None:
-            return f"a TopCovGap of {at.top_gap or math.nan:.3f}"
-        return f"a class gap of {at.class_gap:.3f} (95%: {at.class_gap_ends[0]:.3f} to {at.class_gap_ends[1]:.3f})"
+            return f"a {choice.words.title('TopCovGap')} of {at.top_gap or math.nan:.3f}"
+        low, high = at.class_gap_ends
+        return f"a {choice.words.gap} of {at.class_gap:.3f} (95%: {low:.3f} to {high:.3f})"
 
 
 class Protect(Preference, frozen=True, tag="classes"):
@@ -157,20 +163,18 @@ class Protect(Preference, frozen=True, tag="classes"):
         """The word, or such as "classes>=0.85"."""
         if isinstance(prefer, str) and prefer == "protect":
             return cls()
-        amount = bounded(prefer, "classes", ">=")
-        if amount is None:
-            return None
-        if not 0 < amount < 1:
-            raise InputError(
-                f"the coverage of hard classes must be a share between 0 and 1; got {quoted(prefer)}. "
-                "Try 'classes>=0.85'."
-            )
-        return cls(amount)
+        amount = _least_coverage(prefer, "classes")
+        return None if amount is None else cls(amount)
 
     @property
     def text(self) -> str:
         """The word, or the bound."""
         return "protect" if self.least is None else f"classes>={brief(self.least)}"
+
+    @property
+    def over(self) -> EvenOver | None:
+        """Classes if they are named; the word alone protects whatever the choice evens out."""
+        return None if self.least is None else "class"
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -186,16 +190,48 @@ class Protect(Preference, frozen=True, tag="classes"):
         target, at = choice.target or 0.0, choice.outlook
         if choice.met:
             return (
-                f"{chosen(choice)} gives the smallest sets {where(choice)} whose worst tenth of classes is covered at "
-                f"least {target:.3g} with {choice.sure or 0:.0%} probability: {at.size:.2f} labels, {_tenth(choice)}."
+                f"{chosen(choice)} gives the smallest sets {where(choice)} whose worst tenth of {choice.words.many} is "
+                f"covered at least {target:.3g} with {choice.sure or 0:.0%} probability: {at.size:.2f} labels, "
+                f"{_tenth(choice)}."
             )
         more = choice.rows_needed
         needed = "" if more is None else f" About {more:,} rows would be needed."
-        return f"These rows cannot show that the worst tenth of classes is covered at least {target:.3g}.{needed}"
+        many = choice.words.many
+        return f"These rows cannot show that the worst tenth of {many} is covered at least {target:.3g}.{needed}"
 
     def shortfall(self, choice: "Choice") -> str:
         """What the worst tenth has, with its interval."""
         return f"{_tenth(choice)} ({choice.sure or 0:.0%} sure of {choice.target:.3g})"
+
+
+class ProtectGroups(Protect, frozen=True, tag="groups"):
+    """The same for the hard groups of rows, by name: the word alone is `Protect`."""
+
+    @classmethod
+    def read(cls, prefer: object) -> Preference | None:
+        """Such as "groups>=0.85"."""
+        amount = _least_coverage(prefer, "groups")
+        return None if amount is None else cls(amount)
+
+    @property
+    def text(self) -> str:
+        """The bound."""
+        return f"groups>={brief(self.least or 0.0)}"
+
+    @property
+    def over(self) -> EvenOver | None:
+        """Groups."""
+        return "group"
+
+
+def _least_coverage(prefer: object, bound: str) -> float | None:
+    """The share in "bound >= share", or None where something else is written."""
+    amount = bounded(prefer, bound, ">=")
+    if amount is not None and not 0 < amount < 1:
+        raise InputError(
+            f"the coverage of hard {bound} must be a share between 0 and 1; got {quoted(prefer)}. Try '{bound}>=0.85'."
+        )
+    return amount
 
 
 def _tenth(choice: "Choice") -> str:

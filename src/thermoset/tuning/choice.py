@@ -5,9 +5,10 @@ The records are part of the predictor's file, so they refuse fields that they do
 
 import msgspec
 
-from thermoset.conformal.groupings import resolve_grouping
+from thermoset.conformal.groupings import resolve_grouping, text_of
 from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
+from thermoset.tuning.parts import WORDS, EvenOver, Words
 from thermoset.tuning.preferences import AnyPreference
 
 __all__ = ["Choice", "Curve", "Outlook", "Payers", "Setting", "Signal", "TradeOff"]
@@ -37,7 +38,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         return cls(
             method=Method.of(recipe.score),
             randomized=recipe.randomized or not recipe.score.uses_u,
-            grouping=recipe.grouping,
+            grouping=text_of(recipe.grouping),
             alpha=str(recipe.alpha),
             temperature=float(temperature),
         )
@@ -63,7 +64,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Payers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Who pays for the misses that alpha allows.
 
-    easy : coverage of the tenth of classes that are covered best; None where unknown.
+    easy : coverage of the tenth of classes (or groups) that are covered best; None where unknown.
     left_out : share of all rows whose top label is right and yet not in the set.
     empty : share of empty sets in each fifth of the rows, from the least to the most confident (at T*).
     """
@@ -80,7 +81,8 @@ class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     rows, and `class_gap_ends` its 95% interval; None where there is no closed form. `worst_tenth` is the mean coverage
     of the tenth of classes covered least, with its 90% interval. `top_gap` is TopCovGap as the calibration rows show
     it, each half with the threshold of the other: read it beside `Choice.noise_floor`, which is for as many rows. It is
-    None where some class has fewer than 30 rows.
+    None where some class has fewer than 30 rows. In a choice for groups (see `Choice.even`) all of these are over
+    groups of rows in place of classes.
     """
 
     name: str
@@ -118,9 +120,10 @@ class TradeOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Signal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whether the rows show anything that a choice for class coverage could rest on.
+    """Whether the rows show anything that a choice for even coverage could rest on.
 
-    p_value : how often classes that are all covered alike would look as different as these do; None if not asked.
+    p_value : how often classes (or groups) that are all covered alike would look as different as these do; None if not
+        asked.
     beats : how sure the rows are that the chosen setting has a lower class gap than T = 1; None if not asked.
     tried : the best guess, where it was given up for T = 1; else None.
     """
@@ -139,7 +142,7 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loss: tuple[float, ...]
 
 
-class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A setting for the sets, and why.
 
     Attributes
@@ -176,6 +179,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         About how many of them would show that a budget is kept, or that T = 1 is beaten; None where none would.
     curve : Curve
         What was searched for the chosen kind of sets.
+    even : "class" or "group"
+        What coverage is evened over or protected: whatever is said of classes here is said of groups of rows, if those.
     """
 
     preference: AnyPreference
@@ -195,6 +200,12 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     n_rows: int
     rows_needed: int | None
     curve: Curve
+    even: EvenOver = "class"
+
+    @property
+    def words(self) -> Words:
+        """What sentences and tables call the classes, or the groups."""
+        return WORDS[self.even]
 
     @property
     def prefer(self) -> str:
@@ -203,7 +214,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def target(self) -> float | None:
-        """What the worst tenth of classes was asked to be covered at least; None where nothing was."""
+        """What the worst tenth of classes or groups was asked to be covered at least; None where nothing was."""
         return self.preference.target(self.alpha)
 
     @property
@@ -227,7 +238,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         others = [
             versus for versus, at in zip(self.comparisons, self.outlooks, strict=False) if at.setting != self.setting
         ]
-        return (self.preference.reason(self), *map(_traded, others), *self._paid(), *self._doubts())
+        traded = (_traded(versus, self.words.gap) for versus in others)
+        return (self.preference.reason(self), *traded, *self._paid(), *self._doubts())
 
     @property
     def legend(self) -> tuple[tuple[str, str], ...]:
@@ -238,11 +250,13 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         ]
         if self.peak is not None:
             terms.append(("T_c", "the temperature at which sets are largest on average; T-hat is never above it"))
+        words = self.words
         if self.outlook.class_gap is not None:
-            said = "how far the coverage of a class typically is from that of all rows (root mean square over classes)"
-            terms.append(("class gap", said))
+            typical = f"how far the coverage of a {words.one} typically is from that of all rows"
+            terms.append((words.gap, f"{typical} (root mean square over {words.many})"))
         if self.outlook.worst_tenth is not None:
-            terms.append(("worst tenth", "the mean coverage of the tenth of classes that are covered least"))
+            few = "; of fewer than 15 groups, that of the one covered least" if self.even == "group" else ""
+            terms.append(("worst tenth", f"the mean coverage of the tenth of {words.many} that are covered least{few}"))
         return tuple(terms)
 
     @property
@@ -269,19 +283,19 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         alike = [c.name for c in self.comparisons if c.tells_apart is False and c.temperature != self.temperature]
         if alike:
             said.append(
-                f"These rows cannot tell its class gap from that at {' and '.join(alike)}: the difference is within "
-                "the noise."
+                f"These rows cannot tell its {self.words.gap} from that at {' and '.join(alike)}: the difference is "
+                "within the noise."
             )
         return said
 
 
-def _traded(versus: TradeOff) -> str:
+def _traded(versus: TradeOff, name: str) -> str:
     size = _change(versus.size, versus.size_error, "labels larger", "labels smaller", 2)
     if versus.class_gap is None or versus.class_gap_ends is None:
         return f"Against {versus.name}: sets {size}."
     low, high = versus.class_gap_ends
     change = f"{abs(versus.class_gap):.3f} {'higher' if versus.class_gap > 0 else 'lower'}"
-    gap = "class gap the same" if round(versus.class_gap, 3) == 0 else f"class gap {change}"
+    gap = f"{name} the same" if round(versus.class_gap, 3) == 0 else f"{name} {change}"
     return f"Against {versus.name}: sets {size}, {gap} (95% interval: {low:+.3f} to {high:+.3f})."
 
 

@@ -13,17 +13,20 @@ from thermoset.conformal.recipes import Recipe
 from thermoset.core.exponentials import Floats
 from thermoset.core.levels import rows_needed
 from thermoset.core.pool import compiling
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.data import Logits
-from thermoset.errors import BudgetWarning, InputError
+from thermoset.data.groups import listed_groups
+from thermoset.errors import BudgetWarning, CoverageWarning, InputError
 from thermoset.quoting import quoted
 from thermoset.sweeping.grid import DEFAULT_GRID, checked_temperatures, temperature_grid
+from thermoset.tuning.aims import Small
 from thermoset.tuning.by_class import by_class_instead
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.closed_form import in_closed_form
 from thermoset.tuning.comparing import Compared, report
 from thermoset.tuning.held_out import top_gaps
 from thermoset.tuning.kinds import FINALISTS, best_of, finalists, some_of
+from thermoset.tuning.parts import WORDS, EvenOver, checked_even, parts_of
 from thermoset.tuning.points import Points, Sample, levels_between, measure
 from thermoset.tuning.preference import Preference
 from thermoset.tuning.preferences import read_preference
@@ -31,11 +34,12 @@ from thermoset.tuning.protection import STRICTER, Protection, protect
 from thermoset.tuning.search import FINER, Found, Progress, Search, Steps, find
 from thermoset.tuning.signals import borne_out
 
-__all__ = ["choose", "default_grid", "settle"]
+__all__ = ["choose", "default_grid", "enough_of", "settle"]
 
 _COARSE = "0.3,0.5,0.75,1,1.25,1.5,1.75,2,2.5,3,4,5"  # where a temperature costs fits and predictions
 _BEYOND = 4.0  # the grid reaches this multiple of T*: size peaks were seen at 1 to 2.5 times it
 _RATIO = 1.08  # of the temperatures added to the grid
+_ENOUGH, _ENOUGH_OF_CLASS = 100_000, 20  # calibration rows that a choice looks at, or so many for each class
 
 
 def choose(
@@ -45,6 +49,7 @@ def choose(
     prefer: str | float = "even",
     calibrated: float,
     n_conformal: int | None = None,
+    even: EvenOver = "class",
     selection: Literal["calibration", "paper"] = "calibration",
     conformal: Logits | None = None,
     temperatures: Iterable[float] | None = None,
@@ -55,7 +60,9 @@ def choose(
     Parameters
     ----------
     calibration : Logits
-        Labelled rows that set no threshold.
+        Labelled rows that set no threshold, with groups if these are evened out. Of more than 100,000 (or 20 for each
+        class or group) so many are looked at, drawn at random: the error of a choice is then far below what its
+        preference can tell apart.
     recipe : Recipe, or several
         How the sets will be made; `Recipe()` if left out. Of several, the best is chosen: `tuning.menu` makes the ones
         that `method="auto"` looks at.
@@ -76,6 +83,10 @@ def choose(
         T*, to compare with, and to place the search.
     n_conformal : int
         Rows that will set the threshold, for the standard error of sizes; as many as calibration rows if left out.
+    even : "class" or "group"
+        What coverage is evened over, or protected: the classes, or the groups of the rows (`Logits(..., groups=)`).
+        With "group" read groups for classes above: "gap<=G" bounds the group gap, and "groups>=0.85" takes the place of
+        "classes>=0.85". The sets themselves know no groups: a new row needs none. For sets with one threshold.
     selection : "calibration" or "paper"
         "paper" is appendix C: thresholds from `conformal`, metrics on `calibration`. It looks at the conformal rows
         for the choice, and coverage is then no longer exact.
@@ -101,16 +112,22 @@ def choose(
     >>> safe = ts.tuning.choose(rows, ts.Recipe("lac"), prefer="classes>=0.8", calibrated=1.8)
     >>> safe.met, float(safe.setting.alpha) < 0.1
     (True, True)
+    >>> sites = ts.Logits(rows.logits, labels, groups=np.where(labels < 5, "north", "south"))
+    >>> ts.tuning.choose(sites, ts.Recipe("aps"), even="group", calibrated=1.8).even
+    'group'
     """
-    preference = read_preference(prefer)
+    preference, even = read_preference(prefer), checked_even(even)
     rows = len(calibration) if n_conformal is None else n_conformal
+    calibration = enough_of(calibration, _kinds(recipe)[0].random_state, even)
     fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Leave it out for as many as calibration rows.")
     kinds = _kinds(recipe)
-    ranked = RankedRows(ArrayRows(calibration.logits))
-    search = Search(calibration, ranked, kinds[0], fresh, selection, conformal, Steps(progress))
+    ranked = RankedRows(calibration)
+    search = Search(calibration, ranked, kinds[0], fresh, selection, conformal, Steps(progress), even=even)
     found, compared = settle(search, preference, kinds, calibrated, temperatures)
     result = report(search, preference, found, compared)
     search.steps.finish()
+    if not isinstance(preference, Small):
+        _tell_missing(calibration, even)
     if not result.met:
         warnings.warn(_unmet(result), BudgetWarning, stacklevel=2)
     return result
@@ -125,7 +142,9 @@ def settle(
 ) -> tuple[Found, Compared]:
     """What `choose` chooses, and what it was chosen from, without what is said of it."""
     best = checked_temperature(calibrated)
-    _check(search.calibration, kinds, preference, search.selection, search.conformal)
+    _check(search, kinds, preference)
+    if search.even == "group":
+        _check_groups(kinds, preference)
     coarse = not kinds[0].closed_form
     grid = default_grid(best, coarse=coarse) if temperatures is None else checked_temperatures(temperatures)
     if kinds[0].closed_form:
@@ -133,6 +152,18 @@ def settle(
     search.steps.expect(FINALISTS * (len(grid) + 2 * FINER) + 5 if len(kinds) > 1 else len(grid) + 2 * FINER + 5)
     compared = _compared(search, tuple(kinds), best, None if temperatures is None else grid)
     return _found(search, preference, tuple(kinds), grid, compared), compared
+
+
+def enough_of(rows: Logits, seed: int, even: EvenOver = "class") -> Logits:
+    """The rows that a choice looks at: all, or of very many so many that more would not change it.
+
+    >>> len(enough_of(Logits(np.zeros((120_000, 2)), np.zeros(120_000, dtype=int)), seed=0))
+    100000
+    """
+    count = max(_ENOUGH, _ENOUGH_OF_CLASS * parts_of(rows, even).count)
+    if len(rows) <= count:
+        return rows
+    return rows.take(np.sort(np.random.default_rng((seed, 7)).permutation(len(rows))[:count]))
 
 
 def _kinds(recipe: object) -> tuple[Recipe, ...]:
@@ -146,13 +177,13 @@ def _kinds(recipe: object) -> tuple[Recipe, ...]:
 
 def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floats | None) -> Compared:
     """Measure all kinds on some of the rows; beside one alone, LAC and the paper's RAPS as well."""
-    sample, first = Sample(search.calibration, best, search.rows), kinds[0]
+    sample, first = Sample(search.calibration, best, search.rows, search.even), kinds[0]
     points: list[Points] = []
     if first.closed_form and search.selection == "calibration":
         usual = [replace(first, method=name, randomized=True) for name in ("lac", "raps")]
         wanted = list(dict.fromkeys([*kinds, *(usual if first.randomized else usual[:1])]))
         some = some_of(search.calibration, first.random_state)
-        measured = sample if some is search.calibration else Sample(some, best)
+        measured = sample if some is search.calibration else Sample(some, best, even=search.even)
         looked = default_grid(best, coarse=True) if grid is None else grid
         levels = levels_between(first.alpha, STRICTER)
         points = measure(measured, wanted, np.unique([*looked, 1.0, best]), levels, loss=True)
@@ -174,7 +205,8 @@ def _found(
         searches = [replace(search, recipe=kind, kinds=len(searched)) for kind in searched]
         found = best_of([find(one, preference, grid) for one in searches], preference)
         found = borne_out(replace(search, recipe=found.recipe), preference, found, compared.sample)
-    return by_class_instead(search, preference, found, compared.best) if several else found
+    # Thresholds by group would even out groups, but new rows would then need a group: the user must ask for them.
+    return by_class_instead(search, preference, found, compared.best) if several and search.even == "class" else found
 
 
 def _protection(search: Search, target: float, compared: Compared) -> Protection:
@@ -182,8 +214,10 @@ def _protection(search: Search, target: float, compared: Compared) -> Protection
     seed, alpha = search.recipe.random_state, search.recipe.alpha
     if search.conformal is None:
         return Protection(compared.sample, compared.sample, target, alpha, search.n_conformal, compared.best, seed)
-    everything = Sample(search.calibration.joined(search.conformal), compared.best)
-    return Protection(compared.sample, everything, target, alpha, len(everything), compared.best, seed)
+    both = enough_of(search.calibration.joined(search.conformal), seed, search.even)
+    rows = len(search.calibration) + len(search.conformal)
+    everything = Sample(both, compared.best, even=search.even)
+    return Protection(compared.sample, everything, target, alpha, rows, compared.best, seed)
 
 
 def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
@@ -203,14 +237,17 @@ def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
     return np.sort(np.concatenate([grid, *added]))
 
 
-def _check(
-    calibration: Logits, kinds: Sequence[Recipe], preference: Preference, selection: str, conformal: Logits | None
-) -> None:
-    recipe = kinds[0]
+def _check(search: Search, kinds: Sequence[Recipe], preference: Preference) -> None:
+    recipe, calibration, selection = kinds[0], search.calibration, search.selection
     calibration.require_labels("choosing a temperature")
+    if preference.over not in (None, search.even):
+        raise InputError(
+            f"prefer={preference.text!r} is about {WORDS[preference.over].many}, but even={search.even!r}. "
+            f"Use even={preference.over!r}, or '{search.words.many}>=...'."
+        )
     if selection not in ("calibration", "paper"):
         raise InputError(f"selection must be 'calibration' or 'paper'; got {selection!r}.")
-    if selection == "paper" and conformal is None:
+    if selection == "paper" and search.conformal is None:
         raise InputError("selection='paper' takes thresholds from the conformal rows; pass conformal=.")
     if selection == "paper" and (len(kinds) > 1 or preference.target(recipe.alpha) is not None):
         raise InputError(
@@ -223,21 +260,68 @@ def _check(
         raise InputError(
             "to choose among several recipes, each must have a closed form: no grouping, a compiled score."
         )
-    if preference.needs_closed_form and recipe.grouping is not None:
-        raise InputError(
-            f"prefer={preference.text!r} needs one threshold for all classes; grouping="
-            f"{recipe.grouping!r} evens out class coverage by itself. Use prefer='small' or a size budget."
-        )
-    if preference.needs_closed_form and not recipe.closed_form:
-        raise InputError(
-            f"prefer={preference.text!r} needs a closed form, which the score {recipe.score.name!r} has not. Use "
-            "prefer='small', 'even' or a size budget."
-        )
+    _check_closed_form(recipe, preference)
+    if recipe.by_row:
+        calibration.require_groups("grouping='group'")
     needed = 2 * rows_needed(recipe.alpha)  # each half sets a threshold for the other
     if len(calibration) < needed:
         raise InputError(
             f"choosing a temperature at alpha={recipe.alpha} needs at least {needed} calibration rows; got "
             f"{len(calibration)}. Add rows or raise alpha."
+        )
+
+
+def _check_closed_form(recipe: Recipe, preference: Preference) -> None:
+    """Refuse a preference that needs estimates which there are not for these sets."""
+    if not preference.needs_closed_form:
+        return
+    if recipe.by_row:
+        raise InputError(
+            f"prefer={preference.text!r} needs one threshold for all rows; got grouping='group'. Use prefer='small', "
+            "'even' or a size budget."
+        )
+    if recipe.grouping is not None:
+        raise InputError(
+            f"prefer={preference.text!r} needs one threshold for all classes; grouping="
+            f"{recipe.grouping!r} evens out class coverage by itself. Use prefer='small' or a size budget."
+        )
+    if not recipe.closed_form:
+        raise InputError(
+            f"prefer={preference.text!r} needs a closed form, which the score {recipe.score.name!r} has not. Use "
+            "prefer='small', 'even' or a size budget."
+        )
+
+
+def _check_groups(kinds: Sequence[Recipe], preference: Preference) -> None:
+    """Refuse what cannot be chosen for groups."""
+    recipe = kinds[0]
+    if recipe.grouping == "group":
+        raise InputError(
+            f"grouping='group' gives every group its own threshold, which evens out group coverage by itself: there is "
+            f"nothing left for even='group' and prefer={preference.text!r} to choose. Leave even out."
+        )
+    if not recipe.closed_form:
+        what = f"grouping={recipe.grouping!r}" if recipe.grouping else f"the score {recipe.score.name!r}"
+        raise InputError(
+            f"even='group' needs one threshold for all classes and a compiled score; got {what}. Use even='class'."
+        )
+
+
+def _tell_missing(calibration: Logits, even: EvenOver) -> None:
+    """Warn of classes or groups without calibration rows."""
+    groups, words = calibration.groups, WORDS[even]
+    if even == "group" and groups is not None:
+        names, counts = groups.names, groups.counts
+    else:
+        names = calibration.classes or tuple(map(str, range(calibration.n_classes)))
+        counts = np.bincount(calibration.require_labels("choosing a temperature"), minlength=calibration.n_classes)
+    missing = [names[place] for place in np.flatnonzero(counts == 0)]
+    if missing:
+        warnings.warn(
+            f"no calibration row belongs to {words.one if len(missing) == 1 else words.many} {listed_groups(missing)}: "
+            f"the choice rests on the other {words.many}. Add rows of {'it' if len(missing) == 1 else 'them'}.",
+            CoverageWarning,
+            stacklevel=3,
         )
 
 
@@ -247,7 +331,7 @@ def _warm_up(recipe: Recipe) -> None:
         with compiling():
             few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
             small = replace(recipe, alpha=0.5, grouping=None)
-            rows = RankedRows(ArrayRows(few.logits))
+            rows = RankedRows(few)
             in_closed_form(rows, few, small, np.ones(1), 10, lambda _: None)
             top_gaps(rows, few, small, np.ones(1))
         _compiled.append(True)

@@ -13,6 +13,8 @@ class means are moved by noise that has the rows' own correlations between tempe
 the estimate lies lower than 95 of 100 simulations would put it at any temperature if the class gap were G at all. The
 simulated population has the measured gaps, scaled to G, and variances that are no smaller for having seen few misses.
 Sums are NumPy's own: those of a linear algebra library may depend on the number of its threads.
+
+For a choice that evens out groups of rows, read groups for classes: see `parts`.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.data import Logits
+from thermoset.tuning.parts import Parts
 
 __all__ = ["ClassGaps", "ClassHits", "ClassSample"]
 
@@ -50,22 +52,20 @@ class ClassSample:
         third of the others: a class that is missing is rare.
     """
 
-    def __init__(self, data: Logits, seed: int) -> None:
-        labels = data.require_labels("tuning")
-        counts = np.bincount(labels, minlength=data.n_classes)
-        seen = np.flatnonzero(counts > 1)
-        self.n_classes, self.n_rows = data.n_classes, len(data)
-        self.counts: Ints = counts[seen]
+    def __init__(self, parts: Parts, seed: int) -> None:
+        seen, n_rows = np.flatnonzero(parts.rows > 1), len(parts)
+        self.n_classes, self.n_rows = parts.count, n_rows
+        self.counts: Ints = parts.rows[seen]
         self.shares: Floats = self.counts / max(self.counts.sum(), 1)
-        self.weights = _weights(self.counts, data.n_classes)
-        place = np.full(data.n_classes, len(seen))
+        self.weights = _weights(self.counts, parts.count)
+        place = np.full(parts.count, len(seen))
         place[seen] = np.arange(len(seen))
-        self._class = place[labels]
-        mixed = np.random.default_rng((seed, len(data), 1)).permutation(len(data))
+        self._class = place[parts.codes]
+        mixed = np.random.default_rng((seed, n_rows, 1)).permutation(n_rows)
         by_class = mixed[np.argsort(self._class[mixed], kind="stable")]
         first = np.concatenate([[0], np.cumsum(np.bincount(self._class, minlength=len(seen) + 1))])
-        within = np.empty(len(data), dtype=np.int64)
-        within[by_class] = np.arange(len(data)) - first[self._class[by_class]]
+        within = np.empty(n_rows, dtype=np.int64)
+        within[by_class] = np.arange(n_rows) - first[self._class[by_class]]
         self._cell = self._class * _BATCHES + within % _BATCHES
         self._in_batch = self._sums(self._cell, None, _BATCHES).reshape(-1, _BATCHES)
 

@@ -8,7 +8,8 @@ in its set, the threshold q solves mean h = (1 - a)(n + 1)/n, and the class loss
 summed over a few levels around alpha. Squares, several levels and u integrated out each make the estimate quieter;
 nothing is subtracted for the noise of class means, because that noise itself is least where classes are covered evenly.
 Halving the rows, or folds, did not improve it on any data tried. J ranks temperatures; what is said of them is the
-class gap at alpha itself, free of that noise and with its error: see `class_gap`.
+class gap at alpha itself, free of that noise and with its error: see `class_gap`. A choice for groups of rows has them
+in place of classes, here and everywhere: see `parts`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,13 +23,16 @@ from numpy.typing import NDArray
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.exponentials import Floats
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
-from thermoset.core.label_shares import SharesByTemperature, label_shares
+from thermoset.core.label_shares import label_shares
 from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.memory import Spills, row_array
 from thermoset.core.pool import run_all
 from thermoset.core.sources import RankedRows
+from thermoset.core.stages import Told
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.tuning.class_gap import ClassHits, ClassSample
+from thermoset.tuning.parts import EvenOver, Parts, parts_of
 
 __all__ = ["LEVELS", "Curves", "Rows", "in_closed_form", "joined", "levels_around"]
 
@@ -42,7 +46,6 @@ _SIZE_GROUPS = 256  # of rows, whose sums carry the correlation of errors of siz
 _SIMULATIONS = 1000
 _ALLOWED = 0.05  # probability that a bound fails
 _ONE_SIDED = 1.645  # standard errors, where nothing is known of how they go together
-_SHARE_BYTES = 2**29  # temperatures are taken in turns whose shares need no more than this
 
 
 @dataclass(frozen=True)
@@ -105,14 +108,15 @@ class Rows:
         size + slope (1 - alpha - hit), and the conformal rows with slope sqrt(alpha (1 - alpha) / n_conformal).
         """
         level = float(exact_level(alpha))
-        own = (self.size + self.slope[:, None] * (1 - level - self.hit)).var(axis=1) / self.size.shape[1]
+        terms = zip(self.size, self.slope, self.hit, strict=True)  # one by one: all rows at once would take much room
+        own = np.array([(size + slope * (1 - level - hit)).var() for size, slope, hit in terms]) / self.size.shape[1]
         error: Floats = np.sqrt(own + self.slope**2 * level * (1 - level) / n_conformal)
         return error
 
     def difference_error(self, i: int, j: int, n_conformal: int) -> float:
         """Standard error of the difference of mean sizes of temperatures i and j: same rows, same u, same split."""
-        influence = self.size - self.slope[:, None] * self.hit
-        own = (influence[i] - influence[j]).var() / self.size.shape[1]
+        one, other = (self.size[k] - self.slope[k] * self.hit[k] for k in (i, j))
+        own = (one - other).var() / self.size.shape[1]
         both = np.minimum(self.hit[i], self.hit[j]).mean()  # with the same u, the likelier hit contains the other
         mean = self.hit.mean(axis=1)
         spread = mean * (1 - mean)
@@ -171,40 +175,57 @@ def in_closed_form(
     temperatures: Floats,
     n_conformal: int,
     tick: Callable[[int], None],
+    even: EvenOver = "class",
 ) -> tuple[Curves, Rows]:
     """Estimate on all rows at once, with u integrated out; `tick` is told how many temperatures are done.
 
     `rows` are those of `data`, ranked: whoever calls more than once sorts them once.
     """
-    turn = max(1, _SHARE_BYTES // ((SharesByTemperature.BYTES + 8 * len(LEVELS)) * len(data)))
-    parts, sample = [], ClassSample(data, recipe.random_state)
-    for start in range(0, len(temperatures), turn):
-        some = temperatures[start : start + turn]
-        parts.append(_some_temperatures(rows, data, recipe, some, sample))
-        tick(len(some))
-    size, hit, slope, loss, halves, *of_classes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    parts = parts_of(data, even)
+    sample = ClassSample(parts, recipe.random_state)
+    halves = _Halves(parts, recipe.random_state)
+    told = Told(progress=_by_rows(tick, len(temperatures), 2 * len(data)))
+    size, hit, slope, loss, of_halves, *of_classes = _measured(rows, data, recipe, temperatures, (sample, halves), told)
     found = Rows(size, hit, slope)
     error = found.size_error(recipe.alpha, n_conformal)
     noise = found.size_noise(recipe.alpha, n_conformal, recipe.random_state)
-    empty = np.maximum(1 - size, 0).mean(axis=1)
+    empty = np.array([np.maximum(1 - of_rows, 0).mean() for of_rows in size])
     classes = ClassHits(sample, float(exact_level(recipe.alpha)), *of_classes)
-    return Curves(temperatures, size.mean(axis=1), error, empty, loss, halves, noise, classes), found
+    return Curves(temperatures, size.mean(axis=1), error, empty, loss, of_halves, noise, classes), found
 
 
-def _some_temperatures(
-    rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats, sample: ClassSample
+def _by_rows(tick: Callable[[int], None], total: int, rows: int) -> Callable[[int], None]:
+    """What tells `tick` of `total` steps while it is told of so many rows."""
+    done = 0
+
+    def progress(more: int) -> None:
+        nonlocal done
+        before, done = done, done + more
+        tick(total * done // rows - total * before // rows)
+
+    return progress
+
+
+def _measured(
+    rows: RankedRows,
+    data: Logits,
+    recipe: Recipe,
+    temperatures: Floats,
+    samplers: tuple[ClassSample, "_Halves"],
+    told: Told,
 ) -> tuple[Floats, ...]:
     """Sizes and hits of the rows, slopes, class losses overall and of halves, and what classes show."""
     n = len(data)
     alpha = exact_level(recipe.alpha)
     levels = levels_around(alpha, (*LEVELS, *_STEPS))
     targets = np.array([(1 - level) * (n + 1) for level in levels])
-    shares = label_shares(rows, data.require_labels("tuning"), temperatures)
+    shares = label_shares(rows, data.require_labels("tuning"), temperatures, told)
     cuts = Cuts(*np.empty((2, len(temperatures), len(levels))))
-    hit = np.empty((len(temperatures), n))
+    hit = row_array((len(temperatures), n))
+    spills = Spills([shares.all.top, hit])
     loss, halves = np.empty(len(temperatures)), np.empty((len(temperatures), _HALVES))
     of_classes: list[tuple[Floats, ...]] = [()] * len(temperatures)
-    sampler = _Halves(data, recipe.random_state)
+    sample, halver = samplers
 
     def work(j: int) -> None:
         labels = shares.at(j)
@@ -213,18 +234,14 @@ def _some_temperatures(
         of_levels = Cuts(cuts.value[j, : len(LEVELS)], cuts.refine[j, : len(LEVELS)])
         expected_hits(recipe.law, labels, of_levels, hits)
         hit[j] = hits[LEVELS.index(Fraction(1))]
-        loss[j], halves[j] = sampler.losses(hits, levels[: len(LEVELS)])
+        loss[j], halves[j] = halver.losses(hits, levels[: len(LEVELS)])
         of_classes[j] = sample.measured(hit[j])
+        spills.release()
 
     run_all([partial(work, j) for j in range(len(temperatures))])
     wanted = [LEVELS.index(Fraction(1)), len(LEVELS), len(LEVELS) + 1]
     of_wanted = Cuts(*(np.ascontiguousarray(part[:, wanted]) for part in cuts))
-    sizes = np.empty((len(temperatures), len(wanted), n))
-
-    def keep(some: Floats, place: slice) -> None:
-        sizes[:, :, place] = some
-
-    expected_sizes(rows, shares, temperatures, recipe.law, of_wanted, keep)
+    sizes = expected_sizes(rows, shares, temperatures, recipe.law, of_wanted, told)
     apart = levels[len(LEVELS)] - levels[len(LEVELS) + 1]
     slope = (sizes[:, 2].mean(axis=1) - sizes[:, 1].mean(axis=1)) / apart
     return sizes[:, 0], hit, slope, loss, halves, *map(np.array, zip(*of_classes, strict=True))
@@ -233,14 +250,13 @@ def _some_temperatures(
 class _Halves:
     """Class losses of all rows and of random halves: unions of half of the groups that rows were dealt to."""
 
-    def __init__(self, data: Logits, seed: int) -> None:
-        rng = np.random.default_rng((seed, len(data)))
-        labels = data.require_labels("tuning")
-        groups = rng.permutation(len(data)) % _GROUPS
+    def __init__(self, parts: Parts, seed: int) -> None:
+        rng = np.random.default_rng((seed, len(parts)))
+        groups = rng.permutation(len(parts)) % _GROUPS
         # A few rows hold few of very many classes: only those are summed. Two at least, as NumPy would sum the groups
         # of a single one in another order.
-        self._seen, self._n_classes = np.union1d(labels, [0, 1]), data.n_classes
-        self._cell = groups * len(self._seen) + np.searchsorted(self._seen, labels)
+        self._seen, self._n_classes = np.union1d(parts.codes, [0, 1]), parts.count
+        self._cell = groups * len(self._seen) + np.searchsorted(self._seen, parts.codes)
         self._shape = _GROUPS, len(self._seen)
         self._halves = np.array([rng.permutation(_GROUPS)[: _GROUPS // 2] for _ in range(_HALVES)])
         self._counts = self._sums(None)

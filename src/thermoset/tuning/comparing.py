@@ -14,6 +14,7 @@ from thermoset.tuning.class_gap import ClassGaps
 from thermoset.tuning.closed_form import Curves, Rows
 from thermoset.tuning.frontier import by_group, ends_of, front, paper_choice, payers_of
 from thermoset.tuning.held_out import by_halves, top_gaps
+from thermoset.tuning.parts import parts_of
 from thermoset.tuning.points import Points, Sample, levels_between, measure
 from thermoset.tuning.preferences import AnyPreference
 from thermoset.tuning.search import Found, Search
@@ -72,6 +73,7 @@ def report(search: Search, preference: AnyPreference, found: Found, compared: Co
         noise_floor=floor.top_mean,
         noise_floor_95=floor.top_95,
         n_rows=len(search.calibration),
+        even=search.even,
         rows_needed=found.rows_needed,
         curve=Curve(
             tuple(curves.temperatures.tolist()),
@@ -168,8 +170,8 @@ def _view(search: Search, temperatures: Floats) -> _View:
     if not recipe.closed_form:
         return _View(search, *by_halves(data, recipe, temperatures, search.steps.take), None, None)
     curves, rows = search.closed_form(temperatures)
-    carried = np.bincount(data.require_labels("tuning"), minlength=data.n_classes).min() >= _CARRIED
-    top = top_gaps(search.rows, data, recipe, temperatures) if carried else None
+    carried = parts_of(data, search.even).rows.min() >= _CARRIED
+    top = top_gaps(search.rows, data, recipe, temperatures, search.even) if carried else None
     gaps = None if curves.classes is None or not len(curves.classes.sample.counts) else ClassGaps(curves.classes)
     return _View(search, curves, top, rows, gaps)
 

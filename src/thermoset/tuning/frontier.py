@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thermoset.conformal import ConformalClassifier
-from thermoset.conformal.groupings import GROUPINGS
+from thermoset.conformal.groupings import title_of
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import rows_needed
 from thermoset.core.scores import RAPS
 from thermoset.errors import CoverageWarning
@@ -26,6 +27,7 @@ __all__ = ["by_group", "ends_of", "front", "outlook_of", "paper_choice"]
 _MOST = 12  # settings of the front that are kept
 _ENDS = (0.05, 0.95)  # of the draws: a 90% interval, so that each end holds with 95%
 _BY_CLASS_ROWS = 4_000  # tried out by class
+_TRIED = "class", "cluster"  # groupings that are tried out
 _LONGEST = 0.25  # of all classes: sets that are larger are no use to anyone
 
 
@@ -102,31 +104,32 @@ def ends_of(draws: Floats) -> tuple[float, float]:
 
 
 def paper_choice(points: Sequence[Points], n_conformal: int) -> Outlook | None:
-    """RAPS as published at the temperature with the least class loss, up to the peak of its sizes."""
+    """RAPS as published at the temperature with the least loss of classes or groups, up to the peak of its sizes."""
     usual = [one for one in points if one.recipe.score == RAPS() and one.recipe.randomized]
     if not usual or np.isnan(usual[0].loss).any():
         return None
     (one,) = usual[:1]
     peak = int(np.argmax(one.size[:, 0]))
     last = peak if 0 < peak < len(one.temperatures) - 1 else len(one.temperatures) - 1
-    return outlook_of("the paper's T-hat", one, int(np.argmin(one.loss[: last + 1])), 0, n_conformal)
+    name = "the paper's T-hat" if one.sample.even == "class" else "the paper's RAPS, most even"
+    return outlook_of(name, one, int(np.argmin(one.loss[: last + 1])), 0, n_conformal)
 
 
 def by_group(sample: Sample, recipe: Recipe, temperature: float) -> list[Outlook]:
     """Sets with thresholds by class and by cluster, each half of the rows with the thresholds of the other half."""
     data = sample.data
-    if len(data) // 2 < rows_needed(recipe.alpha) * data.n_classes or not recipe.score.compiled:
+    if len(data) // 2 < rows_needed(recipe.alpha) * data.n_classes or not recipe.score.prefixes:
         return []  # most thresholds would be infinite
     rows = np.random.default_rng((recipe.random_state, 5)).permutation(len(data))[:_BY_CLASS_ROWS]
     if len(rows) // 2 < rows_needed(recipe.alpha) * data.n_classes:
         rows = np.arange(len(data))
     halves = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
-    return [_tried(sample, replace(recipe, grouping=name), temperature, halves) for name in GROUPINGS]
+    return [_tried(sample, replace(recipe, grouping=name), temperature, halves) for name in _TRIED]
 
 
 def _tried(sample: Sample, recipe: Recipe, temperature: float, halves: tuple[Ints, Ints]) -> Outlook:
     """Fit on one half, look at the other, and the other way round."""
-    data, labels = sample.data, sample.labels
+    data, labels, top = sample.data, sample.labels, top_labels(sample.data)
     sizes, near, far = np.zeros(len(data)), np.zeros(len(data)), np.zeros(len(data))
     inside = np.zeros(len(data), dtype=bool)
     for fitted, judged in (halves, halves[::-1]):
@@ -138,17 +141,17 @@ def _tried(sample: Sample, recipe: Recipe, temperature: float, halves: tuple[Int
         row = np.arange(len(judged))
         near[judged], far[judged] = ~sets[0, row, labels[judged]], ~sets[1, row, labels[judged]]
         sizes[judged] = sets[0].sum(axis=1)
-        inside[judged] = sets[0, row, data.logits[judged].argmax(axis=1)]
+        inside[judged] = sets[0, row, top[judged]]
     seen = np.concatenate(halves)
     looked = np.zeros(len(data))
     looked[seen] = 1.0
-    counts, of_level, of_laxer = sample.by_class(np.stack([looked, near, np.maximum(far, near)]))
-    misses = ClassMisses(counts, of_level, of_laxer, data.n_classes)
+    counts, of_level, of_laxer = sample.by_part(np.stack([looked, near, np.maximum(far, near)]))
+    misses = ClassMisses(counts, of_level, of_laxer, sample.parts.count)
     found = tenths(misses, recipe.alpha, len(seen), recipe.random_state)
-    right = (data.logits[seen].argmax(axis=1) == labels[seen]) & ~inside[seen]
+    right = (top[seen] == labels[seen]) & ~inside[seen]
     empty = sizes[seen] == 0
     return Outlook(
-        name=GROUPINGS[recipe.grouping or ""].title,
+        name=title_of(str(recipe.grouping)),
         setting=Setting.of(recipe, temperature),
         size=float(sizes[seen].mean()),
         size_error=float(sizes[seen].std() / np.sqrt(len(seen))),

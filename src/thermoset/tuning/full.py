@@ -31,7 +31,7 @@ from thermoset.core.integrated import expected_hits, expected_sizes, solve_thres
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import exact_level, rows_needed
 from thermoset.core.pool import run_all
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.errors import InputError
@@ -107,7 +107,7 @@ def choose_full(
     """
     _check(data, recipe, preference, calibrated)
     temperatures = temperature_menu()
-    rows = RankedRows(ArrayRows(data.logits))
+    rows = RankedRows(data)
     search = Search(data, rows, recipe, len(data), "full", None, Steps(progress))
     search.steps.expect(2 * len(temperatures) + 3)
     found = winners(rows, data, recipe, preference, search.steps.take)
@@ -132,11 +132,10 @@ def winners(
 ) -> Winners:
     """Every temperature of the menu that could have the least criterion once a row is added, by the row's class.
 
-    >>> from thermoset.core.sources import ArrayRows
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, size=2000)
     >>> data = Logits(3 * (rng.normal(size=(2000, 3)) + 2 * np.eye(3)[labels]), labels)
-    >>> found = winners(RankedRows(ArrayRows(data.logits)), data, Recipe("lac"), Small())
+    >>> found = winners(RankedRows(data), data, Recipe("lac"), Small())
     >>> found.may_win.shape, bool(found.may_win[found.best].any())
     ((15, 3), True)
     """
@@ -208,16 +207,13 @@ def _mean_sizes(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Fl
     levels = np.array([float(exact_level(recipe.alpha))])
     shares = label_shares(rows, labels, temperatures)
     cuts = Cuts(*np.empty((2, len(temperatures), 2)))  # sizes gain nothing from stretches in between
-    sizes = np.empty((len(temperatures), 2, len(data)))
 
     def work(j: int) -> None:
         cuts.value[j], cuts.refine[j] = (part[[0, -1]] for part in _bracketing(recipe, shares, j, levels))
 
-    def keep(some: Floats, place: slice) -> None:
-        sizes[:, :, place] = np.minimum(some, most)
-
     run_all([partial(work, j) for j in range(len(temperatures))])
-    expected_sizes(rows, shares, temperatures, recipe.law, cuts, keep)
+    sizes = expected_sizes(rows, shares, temperatures, recipe.law, cuts)
+    np.minimum(sizes, most, out=sizes)
     low, high = (sizes.sum(axis=2) + np.array([0.0, most])).T / (len(data) + 1)
     shape = len(temperatures), data.n_classes  # the label of the added row does not matter
     return np.broadcast_to(low[:, None], shape), np.broadcast_to(high[:, None], shape)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.counting import Levels, Part, count_sets
+from thermoset.core.counting import Levels, Part, count_sets, misses_of
 from thermoset.core.exponentials import Floats
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.sources import RankedRows
@@ -20,10 +20,11 @@ from thermoset.core.trials import Draws, trial_thresholds
 from thermoset.core.uniforms import trial_keys
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
-from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_coverage_gap, top_gap
+from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_gap
 from thermoset.sweeping import sweep
 from thermoset.sweeping.protocol import Split, packed_trials
 from thermoset.tuning.closed_form import Curves
+from thermoset.tuning.parts import EvenOver, parts_of
 
 __all__ = ["by_halves", "by_paper", "some_rows", "top_gaps"]
 
@@ -32,22 +33,22 @@ _SLOW_TRIALS = 5  # class-conditional sets cost a fit and a prediction each
 _SLOW_ROWS = 5_000
 
 
-def top_gaps(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats) -> Floats:
+def top_gaps(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats, even: EvenOver = "class") -> Floats:
     """TopCovGap of all rows, each half with the threshold of the other and drawn u; mean over random halvings.
 
     For sets with one threshold; those of class-conditional sets come with `by_halves`.
     """
-    labels = data.require_labels("tuning")
+    parts = parts_of(data, even)
     # Classes without rows are left out from the start: a few rows hold few of very many classes.
-    _, groups = np.unique(labels, return_inverse=True)
-    shares = label_shares(rows, labels, temperatures)
-    return _Halvings(groups, data.n_classes, recipe).top_gaps(rows, shares, temperatures)
+    _, groups = np.unique(parts.codes, return_inverse=True)
+    shares = label_shares(rows, data.require_labels("tuning"), temperatures)
+    return _Halvings(groups, parts.count, recipe).top_gaps(rows, shares, temperatures)
 
 
 class _Halvings:
     """Random halvings of the rows: trial 2t has thresholds from one half and evaluates the other, 2t + 1 reversed.
 
-    `groups` number the classes that have rows; `n_classes` counts the others as well.
+    `groups` number the classes, or the groups of rows, that have rows; `n_classes` counts the others as well.
     """
 
     def __init__(self, groups: NDArray[np.int64], n_classes: int, recipe: Recipe) -> None:
@@ -72,7 +73,7 @@ class _Halvings:
         scores = (recipe.set_score,)
         cuts = trial_thresholds(shares, scores, [recipe.alpha], trials)
         levels = Levels(scores, temperatures, cuts)
-        (counted,) = count_sets(rows, self._groups, [Part(shares, levels, trials)])
+        (counted,) = count_sets(rows, misses_of(self._groups, len(self._counts)), [Part(shares, levels, trials)])
         means = np.empty(len(temperatures))
         for j in range(len(temperatures)):
             misses = counted.at(0, j, 0).missed
@@ -138,17 +139,20 @@ def _slow_sweep(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callab
 
 
 def by_paper(
-    conformal: Logits, evaluation: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None]
-) -> Curves:
+    conformal: Logits, evaluation: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None],
+    even: EvenOver = "class",
+) -> Curves:  # fmt: skip
     """The paper's appendix C: thresholds from the conformal rows, metrics on the calibration rows, one drawn u."""
-    labels = evaluation.require_labels("tuning")
+    labels, parts = evaluation.require_labels("tuning"), parts_of(evaluation, even)
     values = np.empty((3, len(temperatures)))
     for j, temperature in enumerate(temperatures):
         model = ConformalClassifier.of(recipe, float(temperature))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CoverageWarning)  # the predictor's own fit says so, once
             sets = model.fit(conformal).predict_set(evaluation)
-        values[:, j] = avg_size(sets), empty_share(sets), top_coverage_gap(sets, labels, recipe.alpha)
+        hits = np.bincount(parts.codes[sets[np.arange(len(labels)), labels]], minlength=parts.count)
+        gap = top_gap(coverage_gaps(hits, parts.rows, recipe.alpha), parts.count)
+        values[:, j] = avg_size(sets), empty_share(sets), gap
         tick(1)
     unknown = np.full(len(temperatures), np.nan)
     none = np.empty((len(temperatures), 0))

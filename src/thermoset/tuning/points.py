@@ -17,11 +17,13 @@ from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, exact_level
+from thermoset.core.memory import row_array
 from thermoset.core.pool import run_all
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.tuning.closed_form import LEVELS
+from thermoset.tuning.parts import EvenOver, parts_of
 from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenth_of, tenths
 
 __all__ = ["FIFTHS", "Points", "Sample", "lax_misses", "laxer", "levels_between", "measure"]
@@ -52,12 +54,15 @@ def levels_between(alpha: Alpha, factors: Sequence[float]) -> tuple[str, ...]:
 
 
 class Sample:
-    """Labelled rows, ranked once, with the classes that have rows and the fifths of confidence at T*."""
+    """Labelled rows, ranked once, with the classes or groups that have rows and the fifths of confidence at T*."""
 
-    def __init__(self, data: Logits, calibrated: float, rows: RankedRows | None = None) -> None:
+    def __init__(
+        self, data: Logits, calibrated: float, rows: RankedRows | None = None, even: EvenOver = "class"
+    ) -> None:
         self.data, self.labels = data, data.require_labels("tuning")
-        self.rows = RankedRows(ArrayRows(data.logits)) if rows is None else rows
-        self.seen, self.place = np.unique(self.labels, return_inverse=True)
+        self.even, self.parts = even, parts_of(data, even)
+        self.rows = RankedRows(data) if rows is None else rows
+        self.seen, self.place = np.unique(self.parts.codes, return_inverse=True)
         self.counts: Floats = np.bincount(self.place).astype(np.float64)
         confidence = confidence_at(data, calibrated)
         rank = np.empty(len(data), dtype=np.int64)
@@ -67,8 +72,8 @@ class Sample:
     def __len__(self) -> int:
         return len(self.data)
 
-    def by_class(self, values: Floats) -> Floats:
-        """Sums over the rows of each class that has any: (..., n) to (..., classes)."""
+    def by_part(self, values: Floats) -> Floats:
+        """Sums over the rows of each class or group that has any: (..., n) to (..., classes)."""
         flat = values.reshape(-1, len(self))
         sums = [np.bincount(self.place, row, minlength=len(self.seen)) for row in flat]
         return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], -1)
@@ -126,7 +131,7 @@ class Points:
 
     def misses(self, j: int, level: int) -> ClassMisses:
         """What classes show at one temperature and level."""
-        return ClassMisses(self.sample.counts, self.missed[j, level], self.far[j], self.sample.data.n_classes)
+        return ClassMisses(self.sample.counts, self.missed[j, level], self.far[j], self.sample.parts.count)
 
     def tenths(self, j: int, level: int, n_conformal: int) -> Tenths:
         """Draws of the coverage of the worst and the best tenth of classes."""
@@ -206,13 +211,8 @@ def _one_kind(
     multiples = [float(min(alpha * factor, 1 - alpha / 2)) for factor in LEVELS] if wanted[0] else []
     near = [float(exact_level(level)) for level in levels]
     cuts, hits = _hits(shares, recipe, np.array([*near, laxer(recipe.alpha), *multiples]))
-    sizes = np.empty((len(temperatures), len(near), n))
-
-    def keep(some: Floats, place: slice) -> None:
-        sizes[:, :, place] = some
-
     of_levels = Cuts(*(np.ascontiguousarray(part[:, : len(near)]) for part in cuts))
-    expected_sizes(sample.rows, shares, temperatures, recipe.law, of_levels, keep)
+    sizes = expected_sizes(sample.rows, shares, temperatures, recipe.law, of_levels)
     mean = sizes.mean(axis=2)
     slope = _slopes(mean, near)
     right = shares.all.rank == 1
@@ -225,9 +225,9 @@ def _one_kind(
         size=mean,
         slope=slope,
         influence=(sizes - slope[:, :, None] * inside).var(axis=2),
-        missed=sample.by_class(1 - inside),
+        missed=sample.by_part(1 - inside),
         noise=_noise(sample, inside),
-        far=sample.by_class(1 - hits[:, len(near)]),
+        far=sample.by_part(1 - hits[:, len(near)]),
         loss=_losses(sample, hits[:, len(near) + 1 :], multiples),
         left_out=(1 - inside[:, :, right]).sum(axis=2) / n,
         empty=_by_fifth(sample, np.maximum(1 - sizes, 0.0)),
@@ -238,7 +238,7 @@ def _one_kind(
 def _hits(shares: SharesByTemperature, recipe: Recipe, levels: Floats) -> tuple[Cuts, Floats]:
     """Thresholds at levels, (T, L), and the probability over u that each row's label is in its set, (T, L, n)."""
     n_temperatures, n = shares.all.own.shape
-    cuts, hits = Cuts(*np.empty((2, n_temperatures, len(levels)))), np.empty((n_temperatures, len(levels), n))
+    cuts, hits = Cuts(*np.empty((2, n_temperatures, len(levels)))), row_array((n_temperatures, len(levels), n))
 
     def work(j: int) -> None:
         at, own = shares.at(j), Cuts(cuts.value[j], cuts.refine[j])
@@ -267,7 +267,7 @@ def _slopes(size: Floats, levels: Sequence[float]) -> Floats:
 def _noise(sample: Sample, values: Floats) -> Floats:
     """Variance of the mean of a value over the rows of each class, (..., n) to (..., classes); 0 of a single row."""
     counts = sample.counts
-    variance = sample.by_class(values**2) / counts - (sample.by_class(values) / counts) ** 2
+    variance = sample.by_part(values**2) / counts - (sample.by_part(values) / counts) ** 2
     return np.asarray(np.maximum(variance, 0.0) / np.maximum(counts - 1, 1))
 
 
@@ -276,7 +276,7 @@ def _losses(sample: Sample, hits: Floats, levels: Sequence[float]) -> Floats:
     if not levels:
         return np.full(len(hits), np.nan)
     at = np.array(levels)
-    gaps = sample.by_class(hits) / sample.counts - (1 - at)[:, None]
+    gaps = sample.by_part(hits) / sample.counts - (1 - at)[:, None]
     found: Floats = ((gaps**2).mean(axis=2) / (at * (1 - at))).sum(axis=1)
     return found
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from thermoset.bounds import exact_number
 from thermoset.core.exponentials import Floats
 from thermoset.core.levels import Alpha
+from thermoset.tuning.parts import EvenOver
 
 if TYPE_CHECKING:
     from thermoset.tuning.choice import Choice
@@ -109,6 +110,11 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
 
     def target(self, alpha: Alpha) -> float | None:  # noqa: ARG002
         """What hard classes are to be covered at least at a promised level; None where nothing is asked for them."""
+        return None
+
+    @property
+    def over(self) -> EvenOver | None:
+        """What it names, classes or groups, where it can be asked of these alone; None where it serves both."""
         return None
 
     def reason(self, choice: "Choice") -> str:

@@ -5,12 +5,12 @@ from typing import cast, get_args
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 from thermoset.tuning.aims import Blend, Even, Small
-from thermoset.tuning.budgets import GapBudget, Protect, SizeBudget
+from thermoset.tuning.budgets import GapBudget, Protect, ProtectGroups, SizeBudget
 from thermoset.tuning.preference import Preference
 
 __all__ = ["PREFERENCES", "AnyPreference", "read_preference"]
 
-AnyPreference = Small | Even | Protect | Blend | SizeBudget | GapBudget
+AnyPreference = Small | Even | Protect | ProtectGroups | Blend | SizeBudget | GapBudget
 """What a file may hold: every preference, told apart by its kind."""
 
 PREFERENCES: tuple[type[Preference], ...] = get_args(AnyPreference)
@@ -18,7 +18,7 @@ PREFERENCES: tuple[type[Preference], ...] = get_args(AnyPreference)
 
 _HELP = (
     "prefer must be 'small', 'even', 'protect', a number from 0 (small) to 1 (even), or a bound such as "
-    "'classes>=0.85', 'size<=3' or 'gap<=0.03'"
+    "'classes>=0.85' ('groups>=0.85' with even='group'), 'size<=3' or 'gap<=0.03'"
 )
 
 

@@ -83,7 +83,7 @@ def protect(job: Protection, points: Sequence[Points]) -> Found:
     best = min(tried, key=lambda one: (False, one.rated) if one.met else (True, -one.sure))
     kind = Candidate(best.points.recipe, float(best.points.temperatures[0]))
     final = _level_of(job, job.everything, kind)
-    few = ClassSample(job.everything.data, job.seed).rows_wanted(float(exact_level(job.alpha)))
+    few = ClassSample(job.everything.parts, job.seed).rows_wanted(float(exact_level(job.alpha)))
     met = final.met and few is None
     return Found(
         recipe=replace(kind.recipe, alpha=final.points.levels[final.place]),

@@ -14,6 +14,7 @@ from thermoset.metrics import NoiseFloor, noise_floor_of_counts
 from thermoset.tuning.choice import Signal
 from thermoset.tuning.closed_form import Curves, Rows, in_closed_form, joined
 from thermoset.tuning.held_out import by_halves, by_paper, some_rows
+from thermoset.tuning.parts import WORDS, EvenOver, Words, parts_of
 from thermoset.tuning.preference import Preference
 from thermoset.tuning.worst_classes import Tenths
 
@@ -51,7 +52,7 @@ class Search:
     """What every look at a temperature needs.
 
     rows : the calibration rows, ranked once for every look; kinds : how many kinds of sets are searched, of which
-    `recipe` is one.
+    `recipe` is one; even : what coverage is evened over.
     """
 
     calibration: Logits
@@ -62,25 +63,32 @@ class Search:
     conformal: Logits | None
     steps: Steps
     kinds: int = 1
+    even: EvenOver = "class"
+
+    @property
+    def words(self) -> Words:
+        """What coverage is evened over, in words."""
+        return WORDS[self.even]
 
     def curves(self, temperatures: Floats) -> Curves:
         """Estimates to choose by."""
         if self.selection == "paper" and self.conformal is not None:
-            return by_paper(self.conformal, self.calibration, self.recipe, temperatures, self.steps.take)
+            take = self.steps.take
+            return by_paper(self.conformal, self.calibration, self.recipe, temperatures, take, self.even)
         if not self.recipe.closed_form:
             return by_halves(self.calibration, self.recipe, temperatures, self.steps.take)[0]
         return replace(self.closed_form(temperatures)[0], kinds=self.kinds)
 
     def closed_form(self, temperatures: Floats) -> tuple[Curves, Rows]:
         """Estimates of sets with one threshold, and the rows behind them."""
-        take = self.steps.take
-        return in_closed_form(self.rows, self.calibration, self.recipe, temperatures, self.n_conformal, take)
+        known, take = (self.rows, self.calibration, self.recipe), self.steps.take
+        return in_closed_form(*known, temperatures, self.n_conformal, take, self.even)
 
     def floor(self) -> NoiseFloor:
         """What TopCovGap shows by chance alone on the rows it is measured on."""
         slow = not self.recipe.closed_form
         rows = some_rows(self.calibration, self.recipe) if slow else self.calibration
-        counts = np.bincount(rows.require_labels("tuning"), minlength=rows.n_classes)
+        counts = parts_of(rows, self.even).rows
         if slow:
             counts = -(-counts // 2)  # measured on halves
         return noise_floor_of_counts(counts, self.recipe.alpha, random_state=self.recipe.random_state)

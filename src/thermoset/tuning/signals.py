@@ -1,4 +1,4 @@
-"""No signal, no advice: whether the classes differ at all, and whether a temperature is more even than T = 1.
+"""No signal, no advice: whether classes (or groups) differ at all, and whether a temperature is more even than T = 1.
 
 The least of fifty noisy losses is somewhere, also where classes do not differ. Then the temperature it stands at means
 nothing, and sets at T = 1 are what nobody has to explain.
@@ -86,8 +86,10 @@ def classes_differ(sample: Sample, missed: Floats) -> Differing:
     """
     n, counts = len(sample), sample.counts
     mean = float(missed.mean())
-    between = float(((sample.by_class(missed) - counts * mean) ** 2 / counts).sum())
+    between = float(((sample.by_part(missed) - counts * mean) ** 2 / counts).sum())
     within = max(float(((missed - mean) ** 2).sum()) - between, 1e-12)
     free = max(len(counts) - 1, 1), max(n - len(counts), 1)
     p_value = float(f.sf((between / free[0]) / (within / free[1]), *free))
+    if len(counts) == n:  # a row each: nothing tells a class from its row
+        p_value = 1.0
     return Differing(p_value, n, len(counts), within / free[1])

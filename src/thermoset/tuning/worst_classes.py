@@ -17,6 +17,7 @@ With few classes the law of classes says little about the single hardest one: it
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -34,6 +35,7 @@ _MEAN_SIGMA = 0.7  # of an exponential prior: what matters where rows are few
 _PHI = np.array([0.0, 0.5, 1.0])
 _FEW_CLASSES = 200.0  # the pull of the law of classes is 1 / (1 + this / C^2)
 _SHY = 4.0  # rows of a class that count half in the mean over classes
+_MANY = 2_000  # classes with rows, and as many without, that stand for all of them where there are more
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +51,30 @@ class ClassMisses:
     n_classes: int
 
     @property
-    def whole(self) -> tuple[Floats, Floats, Floats]:
-        """counts, near, and misses between the levels, with the classes that have no rows."""
-        none = (0, self.n_classes - len(self.counts))
-        return np.pad(self.counts, none), np.pad(self.near, none), np.pad(np.maximum(self.far - self.near, 0.0), none)
+    def whole(self) -> "_Classes":
+        """All classes, those without rows last. Of very many, some stand for all."""
+        seen, unseen = len(self.counts), self.n_classes - len(self.counts)
+        kept = np.arange(seen) if seen <= _MANY else np.linspace(0, seen - 1, _MANY).astype(np.int64)
+        none = min(unseen, _MANY)
+        between = np.maximum(self.far - self.near, 0.0)
+        counts, near, beyond = (np.pad(values[kept], (0, none)) for values in (self.counts, self.near, between))
+        times = np.repeat([seen / len(kept) if len(kept) else 1.0, unseen / none if none else 1.0], [len(kept), none])
+        return _Classes(counts, near, beyond, times)
+
+
+class _Classes(NamedTuple):
+    """Rows, misses at the level, and misses between the levels; and how many classes each stands for: (classes,)."""
+
+    counts: Floats
+    near: Floats
+    between: Floats
+    times: Floats
+
+    def mean(self, values: Floats) -> Floats:
+        """Mean over all classes, (..., classes) to (..., 1)."""
+        if np.all(self.times == 1.0):
+            return np.asarray(values.mean(axis=-1, keepdims=True))
+        return np.asarray((values * self.times).sum(axis=-1, keepdims=True) / self.times.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +103,12 @@ def tenths(misses: ClassMisses, alpha: Alpha, n_conformal: int, seed: int, draws
     True
     """
     rng = np.random.default_rng((seed, draws))
-    missed = _rates(misses, rng, draws).near
+    classes = misses.whole
+    missed = _rates(misses, classes, rng, draws).near
     k = conformal_rank(n_conformal, alpha)
     level = rng.beta(n_conformal + 1 - k, k, draws) if k <= n_conformal else np.zeros(draws)
     drift = level / max(float(misses.near.sum() / misses.counts.sum()), 1e-9)  # coverage varies with the conformal rows
-    worst, best = _ends(missed)
+    worst, best = _ends(missed, classes.times)
     return Tenths(np.maximum(1 - drift * worst, 0.0), 1 - drift * best)
 
 
@@ -96,12 +119,13 @@ def assured(misses: ClassMisses, alpha: Alpha, target: float, n_conformal: int, 
 
 def with_more_rows(misses: ClassMisses, factor: float, seed: int) -> ClassMisses:
     """What so many times as many rows would show if the truth were the middle of what these make likely."""
-    drawn = _rates(misses, np.random.default_rng((seed, DRAWS)), DRAWS)
-    worst, _ = _ends(drawn.near)
+    classes = misses.whole
+    drawn = _rates(misses, classes, np.random.default_rng((seed, DRAWS)), DRAWS)
+    worst, _ = _ends(drawn.near, classes.times)
     middle = int(np.argsort(worst, kind="stable")[DRAWS // 2])
-    counts = factor * misses.whole[0]
+    counts = factor * classes.counts
     near = counts * drawn.near[middle]
-    return ClassMisses(counts, near, near + counts * drawn.between[middle], misses.n_classes)
+    return ClassMisses(counts, near, near + counts * drawn.between[middle], len(counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,25 +136,38 @@ class _Rates:
     between: Floats
 
 
-def _rates(misses: ClassMisses, rng: np.random.Generator, draws: int) -> _Rates:
+def _rates(misses: ClassMisses, classes: _Classes, rng: np.random.Generator, draws: int) -> _Rates:
     """Draw from the posterior."""
-    counts, near, between = misses.whole
-    pull = 1.0 / (1.0 + _FEW_CLASSES / len(counts) ** 2)
+    counts, near, between, _ = classes
+    pull = 1.0 / (1.0 + _FEW_CLASSES / misses.n_classes**2)
     weight = counts / (counts + _SHY)
     rate = max(_mean_rate(near, counts, weight), 0.3 * float(near.sum() / counts.sum()), 1e-9)
     beyond = _mean_rate(between, counts, weight)
     risk = _laxer_risks(between, counts * beyond, pull, rng, draws)
-    phi, sigma = _hyper(near, counts * rate, risk[:_FEW_DRAWS], rng, draws)
-    own, shape = _lifted(risk, phi[:, None]), pull / sigma[:, None]
+    phi, sigma = _hyper(classes, rate, risk[:_FEW_DRAWS], rng, draws)
+    own, shape = _lifted(risk, phi[:, None], classes), pull / sigma[:, None]
     return _Rates(rate * own * rng.gamma(shape + near, 1.0 / (shape + counts * rate * own)), beyond * risk)
 
 
-def _ends(missed: Floats) -> tuple[Floats, Floats]:
+def _ends(missed: Floats, times: Floats) -> tuple[Floats, Floats]:
     """Mean miss rate of the tenth of classes missed most, and of the one missed least: (draws,) each."""
+    if np.any(times != 1.0):
+        rising = np.argsort(missed, axis=1)
+        return _mean_of_first(missed, times, rising[:, ::-1]), _mean_of_first(missed, times, rising)
     n_classes = missed.shape[1]
     tenth = tenth_of(n_classes)
     order = np.partition(missed, (tenth - 1, n_classes - tenth), axis=1)
     return order[:, n_classes - tenth :].mean(axis=1), order[:, :tenth].mean(axis=1)
+
+
+def _mean_of_first(values: Floats, times: Floats, order: Ints) -> Floats:
+    """Mean over the first tenth of classes in an order, where values (draws, classes) stand for so many each."""
+    weight = times[order]
+    before = np.cumsum(weight, axis=1) - weight
+    tenth = float(tenth_of(round(float(times.sum()))))
+    counted = np.clip(tenth - before, 0.0, weight)
+    mean: Floats = (np.take_along_axis(values, order, axis=1) * counted).sum(axis=1) / tenth
+    return mean
 
 
 def _mean_rate(misses: Floats, counts: Floats, weight: Floats) -> float:
@@ -147,13 +184,13 @@ def _laxer_risks(misses: Floats, expected: Floats, pull: float, rng: np.random.G
     return rng.gamma(shapes + misses, 1.0 / (shapes + expected))
 
 
-def _hyper(near: Floats, expected: Floats, risk: Floats, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats]:
+def _hyper(classes: _Classes, rate: float, risk: Floats, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats]:
     """Draw phi and sigma^2, (draws,) each, from their posterior on a grid."""
     fit = np.empty((len(_PHI), len(_SIGMA)))
     for i, phi in enumerate(_PHI):
-        mean = expected * _lifted(risk, float(phi))
+        mean = classes.counts * rate * _lifted(risk, float(phi), classes)
         for j, sigma in enumerate(_SIGMA):
-            each = _negative_binomial(near, mean, 1.0 / sigma)
+            each = _negative_binomial(classes.near, mean, 1.0 / sigma)
             most = each.max(axis=0)
             fit[i, j] = (most + np.log(np.exp(each - most).mean(axis=0))).sum()
     fit += np.log(_SIGMA) / 2 - _SIGMA / _MEAN_SIGMA
@@ -161,10 +198,10 @@ def _hyper(near: Floats, expected: Floats, risk: Floats, rng: np.random.Generato
     return _PHI[drawn // len(_SIGMA)], _SIGMA[drawn % len(_SIGMA)]
 
 
-def _lifted(risk: Floats, phi: float | Floats) -> Floats:
+def _lifted(risk: Floats, phi: float | Floats, classes: _Classes) -> Floats:
     """Risks to a power, with mean 1 over classes."""
     lifted = risk**phi
-    return np.asarray(lifted / lifted.mean(axis=1, keepdims=True))
+    return np.asarray(lifted / classes.mean(lifted))
 
 
 def _negative_binomial(misses: Floats, mean: Floats, shape: float | Floats) -> Floats:

@@ -17,6 +17,7 @@ import thermoset as ts
 from law import generated
 from parts import require
 from thermoset.cli import main
+from thermoset.metrics import swept_metrics
 from thermoset.paper.study import Settings, _names, logits_files, recognise, study, study_logits
 from thermoset.paper.study.cells import COMPARED
 from thermoset.paper.study.printouts import PrintedTable
@@ -214,7 +215,7 @@ def test_the_document_holds_every_cell_and_setting(done):
     for stored, pair in zip(document["files"], found.pairs, strict=True):
         assert [cell["value"] for cell in stored["cells"]] == [cell.value for cell in pair.cells]
         shape = np.array(stored["curves"]["cp_10"]["mean"], dtype=float).shape
-        assert shape == (3, 5, 2, 8)
+        assert shape == (3, 5, 2, len(swept_metrics()))
         chosen = stored["chosen_sets"]["own tuning"]
         assert len(chosen) == 4
         assert all(way["score"].startswith("RAPS(penalty=") and way["alpha"] == 0.1 for way in chosen)

@@ -12,14 +12,14 @@ from thermoset.core.uniforms import id_keys
 from thermoset.errors import InputError
 from thermoset.integrations.onnx.graphs import TYPES, Graph, GraphOperations, Value
 from thermoset.integrations.onnx.joining import Before, read_before
-from thermoset.integrations.program import OUTPUTS, Program
+from thermoset.integrations.program import OUTPUTS, Program, group_codes
 from thermoset.integrations.program.draws import u_of_ids
 from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact, checksum_of
 from thermoset.quoting import quoted
 
-__all__ = ["OPSETS", "id_keys", "to_onnx"]
+__all__ = ["OPSETS", "group_codes", "id_keys", "to_onnx"]
 
 OPSETS = range(18, 27)
 """Opsets that can be asked for: 18 is read by runtimes since 2023, and no runtime that was tried reads 27."""
@@ -48,6 +48,10 @@ def to_onnx(
     `probabilities` float64 (n, C) at T*, `sets` bool (n, C) at T-hat, `sizes` int64 (n,). All arithmetic is float64,
     and u comes from the seed and the row inside the graph, as in the library. A row that the library would refuse (NaN,
     +inf, all classes masked) gets the label -1, NaN probabilities and an empty set.
+
+    With grouping="group" there is one more input, `groups`, int64 (n,): places in the metadata entry
+    thermoset.group_names, as `group_codes` makes them. Any other number, such as -1, stands for a group without a
+    threshold of its own: its rows get the fallback's, or all labels where the predictor has no fallback.
 
     Parameters
     ----------
@@ -107,7 +111,11 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
     elif program.draws and source == "ids":
         inputs["id_keys"] = Value(graph, "id_keys", "uint64"), ["n"]
         u = u_of_ids(ops, ops.key(ops.as_column(inputs["id_keys"][0])), graph["seed"])
-    found = program.run(ops, graph, inputs["logits"][0], u)
+    groups = None
+    if program.group_names is not None:
+        inputs["groups"] = Value(graph, "groups", "int64"), ["n"]
+        groups = ops.as_column(inputs["groups"][0])
+    found = program.run(ops, graph, inputs["logits"][0], u, groups)
     for name, value in zip(OUTPUTS, found, strict=True):
         graph.name(value, name)
     shapes: dict[str, Shape] = {name: ["n"] for name in OUTPUTS}
@@ -135,6 +143,8 @@ def _describe(model: ModelProto, made: Artifact) -> None:
         "checksum": checksum_of(made),
         "classes": json.dumps(made.classes, ensure_ascii=False),
     }
+    if made.group_names is not None:
+        facts["group_names"] = json.dumps(made.group_names, ensure_ascii=False)
     kept = {entry.key: entry.value for entry in model.metadata_props if not entry.key.startswith("thermoset.")}
     helper.set_model_props(model, kept | {f"thermoset.{key}": value for key, value in facts.items()})
     if not model.producer_name:

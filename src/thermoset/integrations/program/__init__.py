@@ -8,6 +8,6 @@ An engine has its own exponential and adds in its own order, so its scores diffe
 `formulas.Cut` says how such a score is compared: whoever is within the rounding error of the threshold is let in.
 """
 
-from thermoset.integrations.program.predictor import OUTPUTS, Program
+from thermoset.integrations.program.predictor import OUTPUTS, Program, group_codes
 
-__all__ = ["OUTPUTS", "Program"]
+__all__ = ["OUTPUTS", "Program", "group_codes"]

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.formulas import Formula, rounding
-from thermoset.core.scores import RAPS, SAPS, SCORES, NeverEmpty, Score
+from thermoset.core.scores import RAPS, SAPS, SCORES, Score
 from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import InputError
+from thermoset.integrations.program.by_class import plain_score
 from thermoset.integrations.program.operations import Array, Operations
 from thermoset.quoting import quoted
 
@@ -87,7 +88,9 @@ def cut_of(thresholds: ScorePairs, score: Score, n_classes: int) -> Cut:
         exponent = float(step * _SCALE_STEP)
         with np.errstate(over="ignore"):
             scales.append(Scale(exponent, np.exp(exponent - limit), np.exp(exponent + limit), steps == step))
-    return Cut(value - band, value + band, infinite, tuple(scales))
+    # Logarithms may be large, and are rounded as such.
+    room = band * np.maximum(1.0, np.abs(np.where(np.isfinite(value), value, 0.0))) if score.logarithmic else band
+    return Cut(value - room, value + room, infinite, tuple(scales))
 
 
 class Weights(NamedTuple):
@@ -135,7 +138,7 @@ class Form(NamedTuple):
 
 def form_of(score: Score) -> Form:
     """The form of a score, or an error that says what can be done without one."""
-    of = score.of if isinstance(score, NeverEmpty) else score
+    of = plain_score(score)
     found = FORMS.get(of.name) if type(of) in _EXPORTED else None
     if found is None:
         raise InputError(
@@ -229,6 +232,11 @@ def _margin_within(ops: Operations, rows: Rows, weights: Weights, bounds: Named)
     return ops.where(rows.first, first_within, rest + weights.own >= rows.total * bounds["floor"])
 
 
+def _pas_value(ops: Operations, rows: Rows, _constants: Named) -> Array:
+    """-log p; offsets are added by class."""
+    return ops.log(rows.total) - rows.gaps
+
+
 FORMS: Mapping[str, Form] = MappingProxyType(
     {
         "lac": Form(False, (), _none, None, _lac_within),
@@ -237,6 +245,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "saps": Form(True, ("offset", "weight"), _saps_constants, _saps_value, _rest_within),
         "topk": Form(True, ("rank",), _topk_constants, _topk_value, _rest_within),
         "margin": Form(False, (), _none, _margin_value, _margin_within),
+        "pas": Form(False, (), _none, _pas_value, _lac_within),
     }
 )
 """Every score that can be exported, by its name."""

@@ -82,7 +82,7 @@ class Operations(Protocol):
         """An array (1, C) by rank, cut to the K ranks of a ranking."""
 
     def pick(self, by_class: Array, labels: Array) -> Array:
-        """Entries of an array (C,) for labels (n, K)."""
+        """Entries of an array (C,) for labels (n, K), or of an array by group for groups (n, 1)."""
 
     def in_label_order(self, inside: Array, ranking: Ranking, logits: Array) -> Array:
         """Booleans (n, K) in the order of a ranking as booleans (n, C) in that of labels; False for those left out."""

@@ -8,14 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.scores import NeverEmpty
+from thermoset.core.thresholds import ScorePairs
+from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
+from thermoset.integrations.program.by_class import plain_score
 from thermoset.integrations.program.draws import N_LOGITS, check_scheme, u_of_rows
 from thermoset.integrations.program.formulas import Named, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
 from thermoset.integrations.program.sets import Batch, Member, SetProgram
 from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.predictor.artifact import Artifact
 
-__all__ = ["OUTPUTS", "Outputs", "Program"]
+__all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
 
 
 _NAN = float("nan")
@@ -46,6 +50,8 @@ class Program:
         Whether sets depend on u.
     n_classes : int
         Columns of the logits.
+    group_names : tuple of str, or None
+        The groups of rows that have a threshold each; `run` then needs the group of each row.
     """
 
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
@@ -62,22 +68,37 @@ class Program:
         self.n_classes, self.draws = made.n_classes, made.seed is not None
         if self.draws:
             check_scheme(made.scheme)
+        self._ranked = self._form.ranked or made.rank_limits is not None
         members = [Member(one.temperature, one.thresholds.pairs(), one.classes) for one in made.members]
-        members = members or [Member(made.temperature_sets, made.thresholds.pairs())]
+        members = members or [Member(made.temperature_sets, _thresholds(made))]
         compared = score if made.allow_empty else NeverEmpty(score)
-        self._by_class = made.grouping is not None
+        self.group_names = made.group_names
+        by_class = made.grouping is not None and made.group_names is None
+        if made.group_names is not None and not score.by_rank:
+            raise InputError(
+                f"a predictor with grouping='group' and the score {made.method.name!r} cannot be exported: the score "
+                "treats classes differently, and thresholds by group differ by row. Use another score or grouping."
+            )
+        self._by_class = by_class or not score.by_rank
         self._parts = [SetProgram(f"sets{m}", one, compared, made.n_classes) for m, one in enumerate(members)]
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
         if made.seed is not None:
             self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
-        if self._form.ranked:
+        if self._ranked:
             self.constants["first"] = np.arange(made.n_classes)[None] == 0
-            self.constants |= self._form.constants(score, made.n_classes)
+            self.constants |= self._form.constants(plain_score(score), made.n_classes)
+        if made.rank_limits is not None:
+            self.constants["ranks"] = np.arange(1, made.n_classes + 1)[None]
         for part in self._parts:
             self.constants |= part.constants
 
-    def run(self, ops: Operations, constants: Named, logits: Array, u: Array | None = None) -> Outputs:
+    def run(
+        self, ops: Operations, constants: Named, logits: Array, u: Array | None = None, groups: Array | None = None
+    ) -> Outputs:
         """Predict. `constants` are those of the program, in the engine; `u` (n, 1) is used instead of the row's own.
+
+        `groups` (n, 1) are places in `group_names`; any other number stands for a group that has no threshold of its
+        own: it gets the fallback's, or all labels where there is none.
 
         A row that holds NaN or +inf, or nothing but masked classes, has no answer, and an engine cannot refuse it: it
         gets the label -1, NaN for every probability, and an empty set.
@@ -85,12 +106,12 @@ class Program:
         z = ops.float64(logits)
         top = ops.maximum(z)
         probabilities = ops.softmax((z - top) * constants["inverse_temperature"])
-        ranking = ops.rank(z, whole=self._by_class) if self._form.ranked else None
+        ranking = ops.rank(z, whole=self._by_class) if self._ranked else None
         label = ops.top_label(z) if ranking is None else ops.as_row(ops.columns(ranking.labels, 0, 1))
         draw: Array = 1.0  # deterministic
         if self.draws:
             draw = self._drawn(ops, constants, z, ranking) if u is None else u
-        batch = Batch(z, top, label, ranking, draw)
+        batch = Batch(z, top, label, ranking, draw, self._group(ops, groups))
         usable = ops.total(probabilities) > 0.0  # one number that is NaN, or infinite, makes them all NaN
         sets = reduce(or_, (part.run(ops, constants, batch) for part in self._parts)) & usable
         return Outputs(
@@ -101,8 +122,44 @@ class Program:
             ops.count(sets),
         )
 
+    def _group(self, ops: Operations, groups: Array | None) -> Array | None:
+        """Which threshold each row has, (n, 1); the last one is for groups without one of their own."""
+        if self.group_names is None:
+            return None
+        if groups is None:
+            raise InputError("a predictor with grouping='group' needs the group of each row. Pass groups.")
+        known = len(self.group_names)
+        return ops.where((groups >= 0) & (groups < known), groups, known)
+
     def _drawn(self, ops: Operations, constants: Named, z: Array, ranking: Ranking | None) -> Array:
         """U (n, 1) of each row, from the seed."""
         n_logits = min(N_LOGITS, self.n_classes)
         largest = ops.largest(z, n_logits) if ranking is None else ops.columns(ranking.logits, 0, n_logits)
         return u_of_rows(ops, largest, n_logits, constants["seed"])
+
+
+def _thresholds(made: Artifact) -> ScorePairs:
+    """The thresholds; those by group with one more, of groups that have none: an engine cannot refuse a row."""
+    found = made.thresholds.pairs()
+    if made.group_names is None:
+        return found
+    everything = ScorePairs(np.array([np.inf]), np.array([np.inf]))
+    other = everything if made.fallback_threshold is None else made.fallback_threshold.pairs()
+    return ScorePairs(np.append(found.value, other.value), np.append(found.refine, other.refine))
+
+
+def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.int64]:
+    """The groups of rows, one name or number for each, as an exported predictor takes them: int64 (n,), -1 if unknown.
+
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 3, size=400)
+    >>> rows = ts.Logits(rng.normal(size=(400, 3)) + np.eye(3)[labels], labels, groups=["north", "south"] * 200)
+    >>> predictor = ts.TwoTemperaturePredictor("lac", prefer="small", grouping="group").fit(rows)
+    >>> group_codes(predictor, ["south", "mars", "north"])
+    array([ 1, -1,  0])
+    """
+    names = predictor.artifact_.group_names
+    if names is None:
+        raise InputError("group_codes is for predictors with grouping='group'; this one has no groups.")
+    return read_groups(groups, len(groups)).codes_among(names)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from thermoset.core.exponentials import MOST_NEGATIVE
 from thermoset.core.scores import Score
 from thermoset.core.thresholds import ScorePairs
+from thermoset.integrations.program.by_class import Compared, compared_by
 from thermoset.integrations.program.formulas import Cut, Named, Rows, Weights, cut_of, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
 
@@ -18,7 +19,7 @@ _MASKED = float("-inf")
 
 
 class Member(NamedTuple):
-    """A temperature, its thresholds, (1,) or (C,), and the classes it speaks for: all if None."""
+    """A temperature, its thresholds, (1,), (C,) or by group of rows, and the classes it speaks for: all if None."""
 
     temperature: float
     thresholds: ScorePairs
@@ -26,13 +27,17 @@ class Member(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows of float64 logits (n, C) with what every temperature needs: largest logit, top label, ranking, u."""
+    """Rows of float64 logits (n, C) with what every temperature needs: largest logit, top label, ranking, u, group.
+
+    group : (n, 1), which threshold each row has; None where that does not depend on the row.
+    """
 
     logits: Array
     top: Array
     label: Array
     ranking: Ranking | None
     u: Array
+    group: Array | None = None
 
 
 class SetProgram:
@@ -42,20 +47,25 @@ class SetProgram:
     """
 
     def __init__(self, name: str, member: Member, score: Score, n_classes: int) -> None:
-        cut = cut_of(member.thresholds, score, n_classes)
+        found = compared_by(member.thresholds, score, n_classes)
+        cut = cut_of(found.thresholds, score, n_classes)
         self._name, self._form, self._n_classes = name, form_of(score), n_classes
-        self._keep_top, self._by_class = score.keep_top, len(member.thresholds.value) > 1
+        self._keep_top, self._by_class = score.keep_top, len(found.thresholds.value) > 1
+        self._offsets, self._limited = found.offset is not None, found.limit is not None
+        self._some_beyond = found.beyond is not None
         self._some_infinite, self._some_classes = bool(cut.infinite.any()), member.classes is not None
         self._exponents = tuple(scale.exponent for scale in cut.scales)
-        self.constants = {f"{name}_{field}": array for field, array in self._arrays(member, cut).items()}
+        self.constants = {f"{name}_{field}": array for field, array in self._arrays(member, cut, found).items()}
 
-    def _arrays(self, member: Member, cut: Cut) -> dict[str, NDArray[Any]]:
+    def _arrays(self, member: Member, cut: Cut, compared: Compared) -> dict[str, NDArray[Any]]:
         """What the program looks up."""
         found: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / member.temperature])}
         if self._form.value is not None:
             found |= {"low": cut.low, "high": cut.high}
         if self._some_infinite:
             found["infinite"] = cut.infinite
+        different = {"offset": compared.offset, "limit": compared.limit, "beyond": compared.beyond}
+        found |= {name: array for name, array in different.items() if array is not None}
         if member.classes is not None:
             found["classes"] = np.isin(np.arange(self._n_classes), member.classes)
         for k, scale in enumerate(cut.scales):
@@ -71,15 +81,28 @@ class SetProgram:
         inside = self._within(ops, constants, rows, batch)
         if self._form.value is not None:
             value = self._form.value(ops, rows, self._by_rank(ops, constants, batch))
+            if self._offsets:
+                value = value + self._of_label(ops, constants, "offset", batch)
             low, high = (self._of_label(ops, constants, name, batch) for name in ("low", "high"))
             inside = (value < low) | ((value <= high) & inside)
-        inside = inside & ~(logits == _MASKED)
+        inside = self._within_ranks(ops, constants, inside, batch) & ~(logits == _MASKED)
         if self._keep_top:
             inside = inside | rows.first
         if self._some_infinite:
             inside = inside | self._of_label(ops, constants, "infinite", batch)
         sets = inside if batch.ranking is None else ops.in_label_order(inside, batch.ranking, batch.logits)
         return sets & constants[f"{self._name}_classes"] if self._some_classes else sets
+
+    def _within_ranks(self, ops: Operations, constants: Named, inside: Array, batch: Batch) -> Array:
+        """Without labels beyond their last rank; where the threshold lies beyond that, with all labels within."""
+        if not self._limited or batch.ranking is None:
+            return inside
+        ranks = ops.by_rank(constants["ranks"], batch.ranking)
+        within = ranks <= self._of_label(ops, constants, "limit", batch)
+        if not self._some_beyond:
+            return inside & within
+        beyond = self._of_label(ops, constants, "beyond", batch)
+        return (inside & within) | (beyond & (inside | within))
 
     def _rows(self, ops: Operations, constants: Named, batch: Batch) -> Rows:
         """The rows at the member's temperature, in the order that the score wants."""
@@ -123,8 +146,10 @@ class SetProgram:
         return found
 
     def _of_label(self, ops: Operations, constants: Named, name: str, batch: Batch) -> Array:
-        """A constant of the thresholds for each label: as it is, or in the order of ranks."""
+        """A constant of the thresholds for each label: as it is, that of the row's group, or in the order of ranks."""
         array = constants[f"{self._name}_{name}"]
+        if batch.group is not None:
+            return ops.pick(array, batch.group)
         in_order = batch.ranking is not None and self._by_class
         return ops.pick(array, batch.ranking.labels) if in_order else array  # type: ignore[union-attr]
 

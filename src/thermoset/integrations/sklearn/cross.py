@@ -18,7 +18,6 @@ from thermoset.conformal import Scoring
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.general import label_scores, score_matrix
 from thermoset.core.levels import conformal_rank
-from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
 from thermoset.integrations.sklearn.folds import Fold
@@ -55,9 +54,7 @@ class CrossSets:
         below = np.zeros(by_model[0].logits.shape, dtype=np.int64)
         for scores, data in zip(self.scores, by_model, strict=True):
             own = self.scoring
-            found = score_matrix(
-                ArrayRows(data.logits), own.score, own.temperature, own.randomness(None, len(data), ids)
-            )
+            found = score_matrix(data, own.score, own.temperature, own.randomness(None, len(data), ids))
             below += np.searchsorted(scores, _ordered(found), side="left")
         return below < self.rank
 
@@ -77,7 +74,7 @@ def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = N
     choice = choose(data, recipe, prefer=wanted.prefer, calibrated=best, n_conformal=len(data))
     scoring = Scoring.of(recipe, choice.temperature)
     (pairs,) = label_scores(
-        ArrayRows(data.logits),
+        data,
         data.require_labels("cross-conformal sets"),
         scoring.score,
         [scoring.temperature],

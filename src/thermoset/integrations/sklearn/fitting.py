@@ -55,6 +55,11 @@ class Fitted:
 
 def _predictor(asked: Any) -> TwoTemperaturePredictor:
     """The predictor to be fitted; its parameters are checked here, before classifiers are fitted."""
+    if asked.grouping == "group":
+        raise InputError(
+            "SetClassifier has no thresholds by group: the `groups` of its fit keep rows together in folds. Fit a "
+            "TwoTemperaturePredictor(grouping='group') on the scores of held-out rows."
+        )
     predictor = TwoTemperaturePredictor(**{name: getattr(asked, name) for name in _OF_PREDICTOR})
     _, _ = read_preference(predictor.prefer), predictor.recipes
     return predictor
@@ -72,7 +77,7 @@ def fit_prefit(asked: Any, X: Any, y: Any, groups: Any, ids: Any) -> Fitted:
     predictor, response = _predictor(asked), respond(asked.estimator, X, asked.response)
     reader = _reader(asked, response.classes)
     scored = reader.scored(response.values, y)
-    predictor.fit(scored.data, groups=groups, ids=ids)
+    predictor.fit(scored.data, split_by=groups, ids=ids)
     return Fitted(asked.estimator, response.name, reader, predictor, scored.zero_labels, len(scored.data))
 
 
@@ -121,5 +126,4 @@ def _one_rule(asked: Any) -> Wanted:
             "conformal='cross' has one rule for all classes and one method to choose a temperature for: name one, and "
             "leave grouping and selection out; or use conformal='split'."
         )
-    _predictor(asked)
-    return Wanted(Recipe.of(asked), asked.prefer, asked.objective)
+    return Wanted(Recipe.of(_predictor(asked)), asked.prefer, asked.objective)

@@ -19,6 +19,11 @@ def split_promise(predictor: TwoTemperaturePredictor) -> str:
             "chose the temperature with the rows that set the threshold."
         )
     grouping = resolve_grouping(made.grouping)
+    if grouping is not None and not grouping.exact:
+        return (
+            f"Among new rows like those of fit, a set holds the true label with probability at least "
+            f"{max(2 * promise.promised - 1, 0):.6g}, and in practice about {level}: thresholds are interpolated."
+        )
     if grouping is not None:
         return (
             f"Among new rows of each {grouping.unit} like those of fit, a set holds the true label with probability at "

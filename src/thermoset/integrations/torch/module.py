@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 
 from thermoset.errors import InputError
-from thermoset.integrations.program import Program
+from thermoset.integrations.program import Program, group_codes
 from thermoset.integrations.torch.tensors import DEPTH, TensorOperations
 from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.quoting import quoted
 
-__all__ = ["Answers", "SetModule", "save_torch", "to_torch"]
+__all__ = ["Answers", "SetModule", "group_codes", "save_torch", "to_torch"]
 
 _BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a mebibyte stay in cache
 
@@ -46,45 +46,65 @@ class SetModule(nn.Module):  # type: ignore[misc]
     module is cast to half precision, because thresholds need every digit. Logits of any floating type are widened to
     float64, which is exact. A row with NaN or +inf, or with all classes masked, gets the label -1, NaN probabilities
     and an empty set.
+
+    A predictor with grouping="group" needs the group of each row: `groups`, int64 (n,), places in `group_names`, as
+    `group_codes` makes them. Any other number, such as -1, stands for a group without a threshold of its own: its rows
+    get the fallback's, or all labels where the predictor has no fallback.
     """
 
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
         super().__init__()
         self._program = Program(predictor)
         self.classes = predictor.artifact_.classes
+        self.group_names = predictor.artifact_.group_names
         self._title = predictor.artifact_.setting.title
         for name, array in self._program.constants.items():
             self.register_buffer(name, torch.from_numpy(np.array(array)))
 
-    def forward(self, logits: Tensor, u: Tensor | None = None) -> Answers:
-        """Answer for logits (n, C); `u` (n,), numbers in [0, 1], replaces what the seed and the row give."""
+    def forward(self, logits: Tensor, u: Tensor | None = None, groups: Tensor | None = None) -> Answers:
+        """Answer for logits (n, C); `u` (n,), numbers in [0, 1], replaces what the seed and the row give.
+
+        `groups` (n,): which of `group_names` each row belongs to, where thresholds are by group.
+        """
         if logits.ndim != 2 or logits.shape[1] != self._program.n_classes:
             raise InputError(
                 f"logits must have shape (n, {self._program.n_classes}): one column for each class that the predictor "
                 f"was fitted on, in the same order; got {tuple(logits.shape)}."
             )
-        given = None if u is None else u.to(torch.float64).reshape(-1, 1)
+        given, of_rows = None if u is None else u.to(torch.float64).reshape(-1, 1), self._places(logits, groups)
         # What depends on the numbers, or on where they are, a trace cannot follow.
         traced = torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch.jit.is_tracing()
         if traced or logits.device.type != "cpu":
-            return self._run(TensorOperations(), logits, given)
+            return self._run(TensorOperations(), logits, given, of_rows)
         step = max(1, _BLOCK // self._program.n_classes)
         starts = range(0, max(len(logits), 1), step)
-        blocks = [self._block(logits[k : k + step], None if given is None else given[k : k + step]) for k in starts]
+        blocks = [self._block(*(_cut(one, slice(k, k + step)) for one in (logits, given, of_rows))) for k in starts]
         return blocks[0] if len(blocks) == 1 else Answers(*map(torch.cat, zip(*blocks, strict=True)))
 
-    def _block(self, logits: Tensor, u: Tensor | None) -> Answers:
+    def _places(self, logits: Tensor, groups: Tensor | None) -> Tensor | None:
+        """The groups of rows as the program takes them, (n, 1)."""
+        if self.group_names is None:
+            return None
+        if groups is None or groups.ndim != 1 or groups.shape[0] != logits.shape[0]:  # len() would fix n in a trace
+            got = "none" if groups is None else f"shape {tuple(groups.shape)}"
+            raise InputError(
+                f"groups must have shape ({len(logits)},), the place of each row's group in group_names; got {got}. "
+                "Make them with group_codes."
+            )
+        return groups.to(torch.int64).reshape(-1, 1)
+
+    def _block(self, logits: Tensor, u: Tensor | None, groups: Tensor | None) -> Answers:
         """Answer for a few rows: look at the top of each first, and again at those whose sets reach further down."""
         ops = TensorOperations(DEPTH if self._program.n_classes > 4 * DEPTH else None)
-        found = self._run(ops, logits, u)
+        found = self._run(ops, logits, u, groups)
         if ops.open_rows is not None and bool(ops.open_rows.any()):
             rows = ops.open_rows.nonzero()[:, 0]
-            again = self._run(TensorOperations(), logits[rows], None if u is None else u[rows])
+            again = self._run(TensorOperations(), logits[rows], _cut(u, rows), _cut(groups, rows))
             found.sets[rows], found.sizes[rows] = again.sets, again.sizes
         return found
 
-    def _run(self, ops: TensorOperations, logits: Tensor, u: Tensor | None) -> Answers:
-        return Answers(*self._program.run(ops, dict(self.named_buffers()), logits, u))
+    def _run(self, ops: TensorOperations, logits: Tensor, u: Tensor | None, groups: Tensor | None) -> Answers:
+        return Answers(*self._program.run(ops, dict(self.named_buffers()), logits, u, groups))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SetModule":
         """Move the buffers as asked, and leave their type alone."""
@@ -99,6 +119,11 @@ class SetModule(nn.Module):  # type: ignore[misc]
     def extra_repr(self) -> str:
         """What it does, in short."""
         return f"n_classes={self._program.n_classes}, {self._title}"
+
+
+def _cut(of_rows: Tensor | None, rows: slice | Tensor) -> Tensor | None:
+    """Some rows of what belongs to rows, if it is there."""
+    return None if of_rows is None else of_rows[rows]
 
 
 def to_torch(predictor: TwoTemperaturePredictor) -> SetModule:
@@ -134,18 +159,37 @@ class _Named(nn.Module):  # type: ignore[misc]
         return found
 
 
+class _NamedByGroup(nn.Module):  # type: ignore[misc]
+    """The same for a predictor with thresholds by group."""
+
+    def __init__(self, module: SetModule) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, logits: Tensor, groups: Tensor) -> dict[str, Tensor]:
+        """Answer for logits (n, C) of rows of groups (n,)."""
+        found: dict[str, Tensor] = self.module(logits, groups=groups)._asdict()
+        return found
+
+
 def save_torch(predictor: TwoTemperaturePredictor, path: FilePath, *, dtype: str = "float32") -> None:
     """Write the predictor as a program of `torch.export`, which runs without thermoset.
 
     `torch.export.load(path).module()(logits)` gives a dict of tensors by the names of `Answers`, for logits of the one
-    type that `dtype` names. The file appears whole or not at all.
+    type that `dtype` names; with grouping="group" it is called as module(logits, groups), see `SetModule`. The file
+    appears whole or not at all.
     """
-    target, module = as_path(path), _Named(to_torch(predictor)).eval()
+    target, answering = as_path(path), to_torch(predictor)
+    by_group = answering.group_names is not None
+    module = (_NamedByGroup if by_group else _Named)(answering).eval()
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise InputError(f"dtype must be a floating type of torch such as 'float32'; got {quoted(dtype)}.")
     example = torch.zeros(2, predictor.artifact_.n_classes, dtype=kind)
-    exported = torch.export.export(module, (example,), dynamic_shapes={"logits": {0: torch.export.Dim("n")}})
+    rows = {0: torch.export.Dim("n")}
+    given = (example, torch.zeros(2, dtype=torch.int64)) if by_group else (example,)
+    shapes = {"logits": rows, "groups": rows} if by_group else {"logits": rows}
+    exported = torch.export.export(module, given, dynamic_shapes=shapes)
     content = io.BytesIO()
     torch.export.save(exported, content)
     with errors_about(target, "written"), write_whole(target) as stream:

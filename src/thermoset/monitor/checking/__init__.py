@@ -1,10 +1,11 @@
 """Is the promise kept? Coverage and calibration of a fitted predictor on fresh labelled rows.
 
 ================  =====================================================================================
-`laws`            which law the hits follow, and why; marginal coverage against it
-`tables`          coverage by class or cluster, p-values adjusted for their number
-`calibration`     whether confidence is calibrated, beside what chance shows
-`report`          what was found: as a record, as sentences, as JSON
+`promise`         which law the hits follow, and why; marginal coverage against it
+`by_group`        coverage by class, cluster or group of rows, p-values adjusted for their number
+`confidence`      whether confidence is calibrated, beside what chance shows
+`parts`           coverage by size of the set, by confidence and in the worst slab
+`findings`        what was found: as a record, as sentences, as JSON
 ================  =====================================================================================
 
 >>> sets = np.eye(2, dtype=bool)[[0] * 90 + [1] * 10]  # {0} for 90 rows, {1} for 10
@@ -14,31 +15,37 @@
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from thermoset.core.exponentials import Bools, Ints
+from thermoset.data.groups import Groups, read_groups
 from thermoset.errors import InputError
 from thermoset.metrics import (
+    ClasswiseCalibration,
     avg_gap,
-    avg_size,
-    class_coverage,
+    classwise_calibration,
     coverage_gaps,
-    empty_share,
     noise_floor_of_counts,
     top_gap,
 )
 from thermoset.monitor.checking.by_group import CoverageTable, coverage_table, holm, yardstick
 from thermoset.monitor.checking.confidence import CalibrationCheck, calibration_check
+from thermoset.monitor.checking.facts import RowFacts, facts_of, row_facts
 from thermoset.monitor.checking.findings import FAIL_ON, CheckReport
+from thermoset.monitor.checking.parts import PartTable, confidence_parts, part_table, size_parts
 from thermoset.monitor.checking.promise import (
     NULL_GROUP,
     SIGNIFICANCE,
     MarginalCoverage,
+    Pools,
     Promise,
     group_laws,
     lower_tails,
     marginal_coverage,
+    union_coverage,
 )
 
 __all__ = [
@@ -49,9 +56,13 @@ __all__ = [
     "CheckReport",
     "CoverageTable",
     "MarginalCoverage",
+    "PartTable",
     "Promise",
+    "RowFacts",
     "check",
+    "check_facts",
     "holm",
+    "row_facts",
 ]
 
 
@@ -64,14 +75,15 @@ def check(
     n_bins: int = 15,
     fail_on: str | Iterable[str] = (),
     class_names: Sequence[str] | None = None,
+    groups: object = None,
 ) -> CheckReport:
     """Compare sets (n, C) and probabilities (n, C) of fresh rows with their labels and with the promise.
 
-    Broken is: marginal coverage below 1 - alpha, and below its law with p < 0.001; with thresholds by class or
-    cluster, the same for one of these with a Holm-adjusted p-value. `fail_on` adds, at the same level, "classes" (a
-    class is covered with probability below 1 - alpha, though nothing may be promised for it) and "calibration"
-    (confidence is not calibrated). A predictor that keeps its promise fails each question once in a thousand times,
-    or less.
+    Broken is: marginal coverage below 1 - alpha, and below its law with p < 0.001; with thresholds by class, cluster or
+    group, the same for one of these with a Holm-adjusted p-value. `groups`, one name or number for each row, adds the
+    coverage of each group of rows. `fail_on` adds, at the same level, "classes" and "groups" (one of them is covered
+    with probability below 1 - alpha, though nothing may be promised for it) and "calibration" (confidence is not
+    calibrated). A predictor that keeps its promise fails each question once in a thousand times, or less.
 
     >>> sets = np.eye(2, dtype=bool)[[0] * 82 + [1] * 18]
     >>> probs = np.where(sets, 0.8, 0.2)
@@ -82,44 +94,118 @@ def check(
     >>> report.ok, report.marginal.coverage, report.calibration.accuracy
     (False, 0.18, 0.18)
     """
-    wanted = _checked_fail_on(fail_on)
-    found = class_coverage(sets, labels)
-    calibration = calibration_check(probs, labels, n_bins)
-    if np.shape(probs) != np.shape(sets):
-        raise InputError(
-            f"sets and probs must have one shape (rows, classes); got {np.shape(sets)} and {np.shape(probs)}. "
-            "Pass both for the same rows."
-        )
-    n_classes = len(found.count)
-    groups = promise.groups(n_classes)
-    rows, hits = groups.total(found.count), groups.total(found.hits)
-    laws = group_laws(groups, rows, promise.alpha)
-    by_group = coverage_table(groups.index, rows, hits, lower_tails(laws, hits), promise.promised, "beta-binomial")
-    gaps = coverage_gaps(found.hits, found.count, promise.alpha)
+    facts, truth = facts_of(sets, probs, labels)
+    return check_facts(
+        facts,
+        truth,
+        np.shape(sets)[1],
+        promise,
+        n_bins=n_bins,
+        fail_on=fail_on,
+        class_names=class_names,
+        groups=None if groups is None else read_groups(groups, len(truth)),
+        classwise=classwise_calibration(probs, truth, n_bins),
+    )
+
+
+def check_facts(
+    facts: RowFacts,
+    labels: NDArray[np.int64],
+    n_classes: int,
+    promise: Promise,
+    *,
+    n_bins: int = 15,
+    fail_on: str | Iterable[str] = (),
+    class_names: Sequence[str] | None = None,
+    groups: Groups | None = None,
+    classwise: ClasswiseCalibration | None = None,
+) -> CheckReport:
+    """The same from what each row shows: sets and probabilities need not be in memory all at once."""
+    wanted, names = _checked_fail_on(fail_on), _checked_names(class_names, n_classes)
     kind = promise.kind
+    by_row = kind is not None and kind.of_rows
+    if groups is None and (by_row or "groups" in wanted):
+        raise InputError("checking groups needs the group of each row, and these rows have none. Pass groups.")
+    of_class = np.bincount(labels, minlength=n_classes), np.bincount(labels[facts.hit], minlength=n_classes)
+    if by_row and groups is not None:
+        found = _laws_of_rows(promise, facts.hit, groups)
+    else:
+        found = _laws_of_classes(promise, of_class, facts.hit, groups)
+    gaps = coverage_gaps(of_class[1], of_class[0], promise.alpha)
+    of_clusters = kind is not None and kind.exact and not kind.each_class and not by_row
     return CheckReport(
         promise=promise,
         fail_on=wanted,
-        class_names=_checked_names(class_names, n_classes),
-        rows=int(found.count.sum()),
-        marginal=marginal_coverage(laws, rows, hits, promise),
-        avg_size=avg_size(sets),
-        empty_share=empty_share(sets),
-        classes=by_group if kind and kind.each_class else yardstick(found.count, found.hits, promise.promised),
-        clusters=by_group if kind and not kind.each_class else None,
+        class_names=names,
+        rows=len(labels),
+        marginal=found.marginal,
+        avg_size=float(facts.size.sum() / len(labels)),
+        empty_share=float(np.count_nonzero(facts.size == 0) / len(labels)),
+        classes=found.table if kind and kind.each_class else yardstick(*of_class, promise.promised),
+        clusters=found.table if of_clusters else None,
         top_gap=float(top_gap(gaps, n_classes)),
         avg_gap=float(avg_gap(gaps)),
-        floor=noise_floor_of_counts(found.count, promise.alpha),
-        calibration=calibration,
+        floor=noise_floor_of_counts(of_class[0], promise.alpha),
+        calibration=calibration_check(facts, n_bins),
+        groups=found.groups,
+        group_names=found.group_names,
+        parts=part_table(
+            [*size_parts(facts.size, facts.hit), *confidence_parts(facts.confidence, facts.hit)], promise.alpha
+        ),
+        classwise=classwise,
     )
+
+
+class _Found(NamedTuple):
+    """Coverage by what has a threshold of its own (`table`), of all rows, and by group of rows if they have groups."""
+
+    table: CoverageTable
+    marginal: MarginalCoverage
+    groups: CoverageTable | None
+    group_names: tuple[str, ...] | None
+
+
+def _laws_of_classes(promise: Promise, of_class: tuple[Ints, Ints], hit: Bools, groups: Groups | None) -> _Found:
+    """Laws of classes that share a threshold; groups of rows were promised nothing."""
+    shared = promise.groups(len(of_class[0]))
+    rows, hits = (shared.total(counts) for counts in of_class)
+    table, marginal = _against_laws(promise, shared, shared.index, rows, hits)
+    if groups is None:
+        return _Found(table, marginal, None, None)
+    return _Found(table, marginal, yardstick(*_counted(groups, hit), promise.promised), groups.names)
+
+
+def _laws_of_rows(promise: Promise, hit: Bools, groups: Groups) -> _Found:
+    """Laws of groups of rows."""
+    fresh, pools = promise.row_groups(groups)
+    table, marginal = _against_laws(promise, pools, np.arange(len(fresh.names)), *_counted(fresh, hit))
+    return _Found(table, marginal, table, fresh.names)
+
+
+def _against_laws(
+    promise: Promise, pools: Pools, index: Ints, rows: Ints, hits: Ints
+) -> tuple[CoverageTable, MarginalCoverage]:
+    """Each group against its law, and all together against the convolution."""
+    laws = group_laws(pools, rows, promise.alpha)
+    table = coverage_table(index, rows, hits, lower_tails(laws, hits), promise.promised, "beta-binomial")
+    marginal = marginal_coverage if promise.kind is None or promise.kind.exact else union_coverage
+    return table, marginal(laws, rows, hits, promise)
+
+
+def _counted(groups: Groups, hit: Bools) -> tuple[Ints, Ints]:
+    """Rows and hits of each group."""
+    return groups.counts, np.bincount(groups.codes[hit], minlength=len(groups.names))
 
 
 def _checked_fail_on(fail_on: str | Iterable[str]) -> tuple[str, ...]:
     names = (fail_on,) if isinstance(fail_on, str) else tuple(fail_on)
     unknown = [name for name in names if name not in FAIL_ON]
     if unknown:
-        known = " and ".join(repr(name) for name in FAIL_ON)
-        raise InputError(f"fail_on may name {known}; got {unknown[0]!r}. Coverage as promised is always checked.")
+        *others, last = (repr(name) for name in FAIL_ON)
+        raise InputError(
+            f"fail_on may name {', '.join(others)} and {last}; got {unknown[0]!r}. Coverage as promised is always "
+            "checked."
+        )
     return names
 
 

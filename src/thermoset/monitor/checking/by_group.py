@@ -1,6 +1,6 @@
-"""Coverage of each class or cluster, with p-values that are adjusted for looking at many."""
+"""Coverage of each class, cluster of classes or group of rows, with p-values that are adjusted for looking at many."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,12 @@ _Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CoverageTable:
-    """Coverage of each class, or of each cluster of classes: arrays with one entry for each.
+    """Coverage of each class, cluster of classes or group of rows: arrays with one entry for each.
 
     Attributes
     ----------
     index : int array
-        Class, or cluster.
+        Class, cluster, or place of the group in the names.
     rows, hits, coverage, low, high : arrays
         Rows, how many of their sets hold the label, the share, and its 95% interval (Clopper-Pearson).
     p_value, p_holm : float arrays
@@ -35,7 +35,8 @@ class CoverageTable:
         Where the p-values come from: "beta-binomial", the law that was promised, or "binomial", the yardstick of
         coverage 1 - alpha where nothing was promised.
 
-    The share, the interval and the p-values of an entry without rows are NaN; so are p-values of a null cluster.
+    The share, the interval and the p-values of an entry without rows are NaN; so are p-values of a null cluster, and of
+    groups that had no conformal row.
     """
 
     index: _Counts
@@ -59,6 +60,11 @@ class CoverageTable:
         """Places of the entries below 1 - alpha with `p_holm` below `SIGNIFICANCE`, the clearest first."""
         found = np.flatnonzero((self.p_holm < SIGNIFICANCE) & (self.coverage < self.promised))
         return found[np.argsort(self.p_holm[found], kind="stable")]
+
+    def at(self, places: _Counts) -> "CoverageTable":
+        """Some of the entries, with the p-values that they have among all."""
+        arrays = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
+        return replace(self, **{name: getattr(self, name)[places] for name in arrays})
 
     def to_json_dicts(self) -> list[dict[str, Any]]:
         """One dict for each entry, with the names of the arrays as keys; None for NaN."""
@@ -96,7 +102,7 @@ def coverage_table(
 
 
 def yardstick(rows: _Counts, hits: _Counts, promised: float) -> CoverageTable:
-    """Classes that nothing was promised for, against coverage with probability 1 - alpha by the predictor as it is.
+    """What nothing was promised for, against coverage with probability 1 - alpha by the predictor as it is.
 
     >>> yardstick(np.array([2, 0]), np.array([0, 0]), 0.5).p_value.tolist()  # two misses: 1/4
     [0.25, nan]

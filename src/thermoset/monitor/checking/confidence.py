@@ -10,9 +10,10 @@ Spiegelhalter's is not: of 1,000 rows with confidence 0.9999, two or more are wr
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from thermoset.metrics import brier_score, negative_log_likelihood, reliability_from_confidence
+from thermoset.metrics import reliability_from_confidence
+from thermoset.monitor.checking.facts import RowFacts
 
 __all__ = ["CalibrationCheck", "calibration_check"]
 
@@ -49,21 +50,21 @@ class CalibrationCheck:
     n_bins: int
 
 
-def calibration_check(probs: ArrayLike, labels: ArrayLike, n_bins: int = 15) -> CalibrationCheck:
+def calibration_check(facts: RowFacts, n_bins: int = 15) -> CalibrationCheck:
     """Measure the probabilities and test their calibration.
 
-    >>> probs = np.tile([0.8, 0.2], (100, 1))
-    >>> right = calibration_check(probs, [0] * 80 + [1] * 20)
+    >>> from thermoset.monitor.checking.facts import facts_of
+    >>> sets, probs = np.ones((100, 2), dtype=bool), np.tile([0.8, 0.2], (100, 1))
+    >>> right = calibration_check(facts_of(sets, probs, [0] * 80 + [1] * 20)[0])
     >>> round(right.ece, 12), right.p_value
     (0.0, 1.0)
-    >>> wrong = calibration_check(probs, [0] * 50 + [1] * 50)
+    >>> wrong = calibration_check(facts_of(sets, probs, [0] * 50 + [1] * 50)[0])
     >>> round(wrong.ece, 12), wrong.p_value
     (0.3, 0.0002)
     """
-    nll = negative_log_likelihood(probs, labels)  # looks at probs and labels
-    table, truth = np.asarray(probs), np.asarray(labels)
-    confidence = np.minimum(table.max(axis=1), 1).astype(np.float64)
-    correct = table.argmax(axis=1) == truth
+    confidence, correct = facts.confidence, facts.correct
+    with np.errstate(divide="ignore"):  # infinite where a label has probability 0
+        nll = float(np.mean(-np.log(np.minimum(facts.own, 1.0))))
     bins = reliability_from_confidence(confidence, correct, n_bins)
     filled = bins.count > 0
     right = np.rint(bins.accuracy[filled] * bins.count[filled])
@@ -74,7 +75,7 @@ def calibration_check(probs: ArrayLike, labels: ArrayLike, n_bins: int = 15) -> 
         ece_95=float(np.quantile(chance, 0.95, method="inverted_cdf")),
         p_value=(1 + int(np.count_nonzero(chance >= observed))) / (1 + len(chance)),
         nll=nll,
-        brier=brier_score(probs, labels),
+        brier=float(facts.distance.mean()),
         accuracy=float(correct.mean()),
         confidence=float(confidence.mean()),
         n_bins=n_bins,

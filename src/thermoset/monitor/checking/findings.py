@@ -5,14 +5,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from thermoset.core.levels import exact_level
-from thermoset.metrics import NoiseFloor
+from thermoset.metrics import ClasswiseCalibration, NoiseFloor
 from thermoset.monitor.checking.by_group import CoverageTable
 from thermoset.monitor.checking.confidence import CalibrationCheck
+from thermoset.monitor.checking.parts import PartTable
 from thermoset.monitor.checking.promise import SIGNIFICANCE, MarginalCoverage, Promise
 
 __all__ = ["FAIL_ON", "CheckReport"]
 
-FAIL_ON = ("classes", "calibration")
+FAIL_ON = ("classes", "groups", "calibration")
 """What a check may be asked to fail on besides broken promises."""
 
 _NAMED = 5  # classes a sentence names before it says "and n more"
@@ -39,13 +40,25 @@ class CheckReport:
     classes : CoverageTable
         Every class.
     clusters : CoverageTable or None
-        Every group of classes, where thresholds are by cluster or another group; None where they are by class.
+        Every group of classes, where thresholds are by cluster or another group of classes; None where they are not.
     top_gap, avg_gap : float
         TopCovGap and AvgCovGap.
     floor : NoiseFloor
         What those two show by chance with so many rows of each class.
     calibration : CalibrationCheck
         The probabilities.
+    parts : PartTable
+        Coverage by size of the set and by confidence, for which nothing was promised.
+    classwise : ClasswiseCalibration or None
+        Calibration of every class, where the probabilities of all classes were looked at.
+    undecided : int or None
+        Rows with labels in their set that whole rows might keep out, where rows hold only their largest logits; see
+        `TopLogits`.
+    groups : CoverageTable or None
+        Every group of rows, where rows have groups: against its own law where thresholds are by group, else against
+        coverage 1 - alpha, which nobody promised.
+    group_names : tuple of str, or None
+        Names of the groups.
     """
 
     promise: Promise
@@ -61,16 +74,22 @@ class CheckReport:
     avg_gap: float
     floor: NoiseFloor
     calibration: CalibrationCheck
+    parts: PartTable
+    classwise: ClasswiseCalibration | None = None
+    undecided: int | None = None
+    groups: CoverageTable | None = None
+    group_names: tuple[str, ...] | None = None
 
     @property
     def broken(self) -> tuple[str, ...]:
         """A sentence for each promise that was not kept, and for what `fail_on` asked for."""
-        kind, groups = self.promise.kind, self.clusters
+        kind, clusters = self.promise.kind, self.clusters
         by_class = (kind is not None and kind.each_class) or "classes" in self.fail_on
         sentences = (
             self._of_marginal(),
             # one group alone is what the first sentence is about
-            self._of_table(groups, kind.units, None) if kind and groups and groups.tested > 1 else None,
+            self._of_table(clusters, kind.units, None) if kind and clusters and clusters.tested > 1 else None,
+            self._of_groups(),
             self._of_table(self.classes, "classes", self.class_names) if by_class else None,
             self._of_calibration() if "calibration" in self.fail_on else None,
         )
@@ -81,19 +100,34 @@ class CheckReport:
         """Whether nothing is broken."""
         return not self.broken
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what was not promised and is worth knowing: groups and parts that are covered too little."""
+        return tuple(sentence for sentence in (self.group_note, self.parts.sentence) if sentence)
+
+    @property
+    def group_note(self) -> str | None:
+        """A sentence about groups of rows that are covered too little where nothing was promised for them."""
+        told = None if self.groups is None else self._of_table(self.groups, "groups", self.group_names)
+        return None if told in self.broken else told
+
     def to_json_dict(self) -> dict[str, Any]:
         """The report in plain Python for `json`; what has no finite value (an absent class) is None.
 
-        Keys: ok, broken, fail_on, rows, alpha, grouping, exact; marginal (rows, hits, coverage, promised,
+        Keys: ok, broken, notes, fail_on, rows, alpha, grouping, exact; marginal (rows, hits, coverage, promised,
         allowed as [low, high], p_value); avg_size, empty_share; top_coverage_gap and avg_coverage_gap (value,
-        floor_mean, floor_95); calibration (the fields of `CalibrationCheck`; nll is None when infinite); class_names;
+        floor_mean, floor_95); calibration (the fields of `CalibrationCheck`; nll is None when infinite);
+        classwise_calibration (ece, chance, worst_class, worst_error), None where it was not measured; class_names;
         class_law; classes and clusters: a list of dicts (index, rows, hits, coverage, low, high, p_value, p_holm),
-        clusters None where there are none.
+        clusters None where there are none; parts: the same with by and name in place of the index; part_gaps: a list of
+        dicts (by, value, floor_mean, floor_95); undecided_rows, None for whole rows; group_names, group_law and groups,
+        for groups of rows as for classes, None where rows have none.
         """
         floor = self.floor
         return {
             "ok": self.ok,
             "broken": list(self.broken),
+            "notes": list(self.notes),
             "fail_on": list(self.fail_on),
             "rows": self.rows,
             "alpha": float(exact_level(self.promise.alpha)),
@@ -105,10 +139,20 @@ class CheckReport:
             "top_coverage_gap": {"value": self.top_gap, "floor_mean": floor.top_mean, "floor_95": floor.top_95},
             "avg_coverage_gap": {"value": self.avg_gap, "floor_mean": floor.avg_mean, "floor_95": floor.avg_95},
             "calibration": _plain(self.calibration),
+            "classwise_calibration": None if self.classwise is None else _classwise(self.classwise),
             "class_names": list(self.class_names) if self.class_names else None,
             "class_law": self.classes.law,
             "classes": self.classes.to_json_dicts(),
             "clusters": self.clusters.to_json_dicts() if self.clusters else None,
+            "parts": self.parts.to_json_dicts(),
+            "part_gaps": [
+                {"by": of.by, "value": of.gap, "floor_mean": of.floor.top_mean, "floor_95": of.floor.top_95}
+                for of in self.parts.gaps
+            ],
+            "undecided_rows": self.undecided,
+            "group_names": list(self.group_names) if self.group_names else None,
+            "group_law": self.groups.law if self.groups else None,
+            "groups": self.groups.to_json_dicts() if self.groups else None,
         }
 
     def _of_marginal(self) -> str | None:
@@ -119,6 +163,13 @@ class CheckReport:
             f"Coverage is {seen.coverage:.4f} on {seen.rows:,} rows, below the promised {seen.promised:g}: by its law "
             f"it would lie between {seen.allowed.low:.4f} and {seen.allowed.high:.4f} (p = {seen.p_value:.1g})."
         )
+
+    def _of_groups(self) -> str | None:
+        kind, table = self.promise.kind, self.groups
+        by_row = kind is not None and kind.of_rows
+        if table is None or (by_row and table.tested < 2 and "groups" not in self.fail_on):
+            return None
+        return self._of_table(table, "groups", self.group_names) if by_row or "groups" in self.fail_on else None
 
     def _of_table(self, table: CoverageTable, kinds: str, names: tuple[str, ...] | None) -> str | None:
         under = table.under_covered
@@ -145,6 +196,12 @@ class CheckReport:
             f"{seen.ece:.4f}, where a calibrated model shows {seen.ece_mean:.4f} on average and more than "
             f"{seen.ece_95:.4f} in 5% of cases (p = {seen.p_value:.1g})."
         )
+
+
+def _classwise(found: ClasswiseCalibration) -> dict[str, Any]:
+    worst = int(found.error.argmax())
+    numbers = {"ece": found.ece, "chance": found.ece_chance}
+    return {**numbers, "worst_class": worst, "worst_error": float(found.error[worst])}
 
 
 def _plain(record: MarginalCoverage | CalibrationCheck) -> dict[str, Any]:

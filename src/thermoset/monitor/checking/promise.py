@@ -8,6 +8,12 @@ With n conformal rows behind a threshold and k = ceil((n + 1)(1 - alpha)):
 - Clustered: this law in every cluster, its classes taken together, as long as they keep their shares inside the
   cluster. Nothing is promised for a class, nor for the null cluster of rare classes, whose threshold comes from rows
   of all classes: its rows are measured and not tested. When all classes are in it, there is one threshold.
+- By group of rows: this law in every group, with the group's own n and m, and all hits together as for Mondrian. The
+  shares of the groups may change. Nothing is promised for a group that had no conformal row and got a fallback.
+- Interpolated: a set misses its label only if the set under the threshold of all rows does, or that under the
+  threshold of the class. Misses are at most the sum of two counts whose laws are those of the first two lines, and the
+  union bound needs nothing of how they depend on each other. So the coverage of all rows together is at least
+  1 - 2 alpha on average.
 
 Tests of coverage are one-sided: too few hits. Where scores tie (deterministic ones, and top labels with
 `allow_empty=False`) sets only get larger, and the law is a lower bound: p-values are too large rather than too small,
@@ -23,6 +29,7 @@ from scipy.signal import convolve
 
 from thermoset.conformal.groupings import NULL_GROUP, Grouping, resolve_grouping
 from thermoset.core.levels import Alpha, exact_level
+from thermoset.data.groups import Groups as RowGroups
 from thermoset.errors import InputError
 from thermoset.metrics import Interval, coverage_law
 
@@ -31,10 +38,12 @@ __all__ = [
     "SIGNIFICANCE",
     "Groups",
     "MarginalCoverage",
+    "Pools",
     "Promise",
     "group_laws",
     "lower_tails",
     "marginal_coverage",
+    "union_coverage",
 ]
 
 SIGNIFICANCE = 0.001
@@ -48,17 +57,22 @@ _Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class Pools:
+    """What laws need of each group: `pools`, its conformal rows, and `promised`, whether its rows follow its law."""
+
+    pools: _Counts
+    promised: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups(Pools):
     """Classes that share a threshold.
 
-    `of_class` (C,) is the place of a class's group in `index` (name of the group), `pools` (its conformal rows) and
-    `promised` (whether its rows follow its law).
+    `of_class` (C,) is the place of a class's group in `index` (name of the group), `pools` and `promised`.
     """
 
     of_class: _Counts
     index: _Counts
-    pools: _Counts
-    promised: NDArray[np.bool_]
 
     def total(self, counts: _Counts) -> _Counts:
         """Counts by group from counts by class."""
@@ -76,13 +90,15 @@ class Promise:
     alpha : Alpha
         Miscoverage level, as typed.
     pool_sizes : int array
-        Conformal rows behind each threshold: shape (1,), or (C,) by class.
+        Conformal rows behind each threshold: shape (1,), (C,) by class, or (G,) by group of rows.
     grouping : None, or a name in `GROUPINGS`
         Whether there is one threshold for all classes, for each, or for each group of them.
     exact : bool
         Whether coverage follows the law (randomised scores or LAC, empty sets allowed) or is at least that.
     group_of_class : int array (C,)
         Group of each class, where that is not the class itself; `NULL_GROUP` for classes that have none.
+    group_names : tuple of str (G,)
+        The groups of rows that have a threshold each, where rows are grouped.
 
     >>> Promise("0.1", [1000]).promised
     0.9
@@ -93,10 +109,11 @@ class Promise:
     grouping: str | None = None
     exact: bool = True
     group_of_class: ArrayLike | None = None
+    group_names: tuple[str, ...] | None = None
 
     @property
     def promised(self) -> float:
-        """Coverage 1 - alpha.
+        """Coverage 1 - alpha, for all groups that have a promise of their own.
 
         >>> Promise(0.05, [1000]).promised
         0.95
@@ -115,7 +132,23 @@ class Promise:
         index, first, place = np.unique(of_class, return_index=True, return_inverse=True)
         if np.any(pools[first][place] != pools):
             raise InputError("pool_sizes must be equal for the classes of a group, which share their threshold.")
-        return Groups(place, index, pools[first], (index != NULL_GROUP) | (len(index) == 1))
+        return Groups(pools[first], (index != NULL_GROUP) | (len(index) == 1), place, index)
+
+    def row_groups(self, fresh: RowGroups) -> tuple[RowGroups, Pools]:
+        """The groups of fresh rows, those with a threshold first, and the rows behind it; others were promised nothing.
+
+        >>> sites = RowGroups(("east", "mars"), np.array([0, 1]))
+        >>> groups, pools = Promise(0.1, [40, 60], "group", group_names=("west", "east")).row_groups(sites)
+        >>> groups.names, groups.codes.tolist(), pools.pools.tolist(), pools.promised.tolist()
+        (('west', 'east', 'mars'), [1, 2], [40, 60, 0], [True, True, False])
+        """
+        known = self.group_names or ()
+        pools = _whole(self.pool_sizes, "pool_sizes", len(known), 0)
+        names = known + tuple(name for name in fresh.names if name not in set(known))
+        promised = np.arange(len(names)) < len(known)
+        return RowGroups(names, fresh.codes_among(names)), Pools(
+            np.where(promised, np.resize(pools, len(names)), 0), promised
+        )
 
     @property
     def kind(self) -> Grouping | None:
@@ -160,7 +193,7 @@ class MarginalCoverage:
         return self.p_value < SIGNIFICANCE and self.coverage < self.promised
 
 
-def group_laws(groups: Groups, rows: _Counts, alpha: Alpha) -> list[_Mass | None]:
+def group_laws(groups: Pools, rows: _Counts, alpha: Alpha) -> list[_Mass | None]:
     """Mass function of the hits of each group on 0 .. rows; None where there is no row or nothing is promised.
 
     >>> mass = group_laws(Promise(0.1, [9]).groups(2), np.array([1]), 0.1)[0]  # one row: a miss has probability 1/10
@@ -212,6 +245,45 @@ def marginal_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts
         allowed=Interval(low / m, high / m) if m else Interval(0.0, 1.0),
         p_value=p_value if len(tested) < 2 else max(p_value, _CONVOLVED),
     )
+
+
+def union_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts, promise: Promise) -> MarginalCoverage:
+    """Hits of all rows against the union bound, for thresholds between that of all rows and those of classes.
+
+    `laws` are those of the classes. With M <= A + B, M >= t needs A >= a or B >= t + 1 - a, for every a.
+
+    >>> one = Promise(0.5, [1, 1], "interpolated", group_of_class=[0, 1])  # 2 rows in all: k = 2 of n + 1 = 3
+    >>> laws = [np.array([0.0, 1.0])] * 2  # of classes with too few rows: no miss
+    >>> union_coverage(laws, np.array([1, 1]), np.array([0, 0]), one).p_value.__round__(12)  # P(A >= 2) = 1/6
+    0.166666666667
+    """
+    m, h = int(rows.sum()), int(hits.sum())
+    pooled = int(promise.groups(len(rows)).pools.sum())
+    whole = coverage_law(pooled, m, promise.alpha).pmf(np.arange(m + 1)) if m else np.ones(1)
+    tails = _at_least(whole), _at_least(_sum_law([mass for mass in laws if mass is not None]))
+
+    def bound(misses: int) -> float:
+        """Of the probability of so many misses or more."""
+        a, b = (tail[: misses + 2] for tail in tails)
+        return min(float((a + b[::-1]).min()), 1.0)
+
+    low, high = 0, m + 1  # the fewest misses that the bound gives less than the tail
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bound(middle) < _TAIL else (middle + 1, high)
+    return MarginalCoverage(
+        rows=m,
+        hits=h,
+        coverage=h / m if m else np.nan,
+        promised=max(float(1 - 2 * exact_level(promise.alpha)), 0.0),
+        allowed=Interval((m - low + 1) / m, 1.0) if m else Interval(0.0, 1.0),
+        p_value=max(bound(m - h), _CONVOLVED),
+    )
+
+
+def _at_least(mass: _Mass) -> _Mass:
+    """P(misses >= t) for t = 0 .. rows + 1, from the mass function of hits."""
+    return np.append(np.clip(np.cumsum(mass)[::-1], 0.0, 1.0), 0.0)
 
 
 def _sum_law(masses: Sequence[_Mass]) -> _Mass:

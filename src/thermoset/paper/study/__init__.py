@@ -60,12 +60,12 @@ class Study:
 
 
 def logits_files(folder: Path) -> list[Path]:
-    """Files of a folder that may hold logits, by name; labels and class names beside an npy file are part of it."""
+    """Files of a folder that may hold logits, by name; labels and groups beside an npy file belong to it."""
     if not folder.is_dir():
         raise InputError(
             f"{folder} must be a folder with files of logits; it is {'a file' if folder.exists() else 'not there'}."
         )
-    beside = ("_labels.npy", "_classes.npy")
+    beside = ("_labels.npy", "_classes.npy", "_groups.npy")
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
     files = [path for path in found if not path.name.endswith(beside)]
     if not files:
@@ -78,6 +78,7 @@ def study(
     out: str | Path,
     settings: Settings | None = None,
     *,
+    groups: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
     """Study every file of logits in a folder and write what was found.
@@ -91,6 +92,8 @@ def study(
         Folder for `index.html`, `study.json`, `cells.csv`, `tables/` and `figures/`.
     settings : Settings
         The protocol; the paper's if left out.
+    groups : str, optional
+        The column or array with the group of each row, as in `load`; files with groups get tables of them.
     progress : callable
         Told (done, total) in steps.
 
@@ -112,7 +115,7 @@ def study(
     skipped: dict[str, str] = {}
     for source in sources:
         try:
-            data = load(source)
+            data = load(source, groups=groups)
             found = study_logits(data, names[source], asked, tell=counter.tell)
             figures.update(writing.figure_files(found, data))
             studies.append(found)

@@ -6,7 +6,7 @@ from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.label_shares import label_shares
 from thermoset.core.levels import conformal_rank
 from thermoset.core.scores import resolve
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.data import Logits
 from thermoset.paper.study.measure import HOTTEST, Settings
 from thermoset.sweeping import Protocol, Sweep
@@ -36,9 +36,9 @@ def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple
 class _OnCalibrationRows(Protocol):
     """The same splits, evaluated on the calibration rows."""
 
-    def split(self, n_rows: int, trial: int, groups: object = None) -> Split:
+    def split(self, n_rows: int, trial: int) -> Split:
         """Parts of a trial: the calibration rows are the ones evaluated."""
-        parts = super().split(n_rows, trial, groups)
+        parts = super().split(n_rows, trial)
         return Split(parts.calibration[:0], parts.conformal, parts.calibration)
 
 
@@ -52,7 +52,7 @@ def least_gap(curves: Sweep, method: str) -> Floats:
 
 def plain_aps_scores(data: Logits, temperatures: Floats) -> Floats:
     """Deterministic APS score of every label at each temperature, (n_temperatures, n)."""
-    rows = RankedRows(ArrayRows(data.logits), kept_bytes=0)
+    rows = RankedRows(data, kept_bytes=0)
     shares = label_shares(rows, data.require_labels("the study"), temperatures).all
     scores: Floats = shares.low + shares.own
     return scores

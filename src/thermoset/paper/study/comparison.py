@@ -14,7 +14,7 @@ import numpy as np
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.pool import run_all
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.data import Logits
 from thermoset.metrics import METRICS
 from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
@@ -149,7 +149,7 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
     def work(t: int, rows: Ints) -> None:
         recipe = Recipe("raps", settings.main[0], random_state=t)
         some = data.take(rows)
-        ranked = RankedRows(ArrayRows(some.logits))
+        ranked = RankedRows(some)
         search = _OneLook(some, ranked, recipe, len(rows), "calibration", None, Steps(None))
         best = float(found.trial_nll[t])
         grid, sample = default_grid(best), Sample(some, best, ranked)

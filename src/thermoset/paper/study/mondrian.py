@@ -11,14 +11,14 @@ import numpy as np
 
 from thermoset.conformal.groupings import GROUPINGS
 from thermoset.core.class_counting import count_class_sets
-from thermoset.core.counting import Levels
+from thermoset.core.counting import Levels, misses_of
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.formulas import Law
 from thermoset.core.integrated import expected_hits
 from thermoset.core.label_shares import LabelShares, label_shares
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.scores import Score, resolve
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.trials import Trials, trial_scores
 from thermoset.data import Logits
@@ -26,8 +26,9 @@ from thermoset.metrics import SetCounts
 from thermoset.sweeping import Protocol
 from thermoset.sweeping.grouped import class_thresholds
 from thermoset.sweeping.own import joined_by_top, split_by_top
-from thermoset.sweeping.passes import SweepJob, set_counts
+from thermoset.sweeping.passes import SweepJob
 from thermoset.sweeping.protocol import draw_trials
+from thermoset.sweeping.questions import set_counts
 
 __all__ = ["KINDS", "count_sets"]
 
@@ -43,7 +44,7 @@ def count_sets(
 
     Counted with u drawn, and with the hits averaged over u.
     """
-    labels, source, score = data.require_labels("the study"), ArrayRows(data.logits), resolve(method)
+    labels, source, score = data.require_labels("the study"), data, resolve(method)
     one = np.ones(1)
     drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
     shares = label_shares(RankedRows(source, kept_bytes=0), labels, one)
@@ -54,10 +55,12 @@ def count_sets(
             found.append(_as_published(score, shares.at(0), labels, drawn, alpha))
         else:
             kind = GROUPINGS[_GROUPINGS[grouping]]
-            found.append(class_thresholds(shares, labels, plan, kind, drawn, protocol.random_state, lambda: None))
+            found.append(class_thresholds(shares, labels, plan, kind, drawn, protocol.random_state))
     cuts = Cuts(*(np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)))  # kinds stand where levels do
     split, groups = split_by_top(drawn, labels, shares.all.rank == 1)
-    counted = count_class_sets(source, labels, Levels((score,), one, cuts), split, groups=groups)
+    counted = count_class_sets(
+        source, labels, Levels((score,), one, cuts), split, asked=misses_of(groups, split.counts.shape[1])
+    )
     none = np.full(drawn.count, np.nan)  # no cell shows a threshold
     both = []
     for k in range(len(KINDS)):

@@ -18,7 +18,7 @@ from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha, conformal_rank, exact_level
 from thermoset.core.pool import run_all
 from thermoset.core.scores import LAC, RAPS, Score, resolve
-from thermoset.core.sources import ArrayRows, RankedRows
+from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.paper.study.measure import Measured, Settings, calibration_rows
@@ -109,7 +109,7 @@ def tuned_raps(given: CalibrationRows) -> Way:
     k_reg is the order statistic of the ranks of the labels, k = ceil((n + 1)(1 - alpha)); the penalty is the one of
     `PENALTIES` with the smallest sets on the same rows, which set the threshold too. u is integrated out.
     """
-    one, rows = np.ones(1), RankedRows(ArrayRows(given.rows.logits))
+    one, rows = np.ones(1), RankedRows(given.rows)
     shares = label_shares(rows, given.rows.require_labels("the study"), one)
     k_reg = rank_quantile(shares.all.rank, given.alpha)
     scores = [RAPS(penalty, k_reg) for penalty in PENALTIES]
@@ -130,21 +130,16 @@ def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
 def _mean_size(score: Score, rows: RankedRows, shares: SharesByTemperature, alpha: Alpha) -> float:
     """Mean size of the sets of these rows at T = 1, with the threshold they set themselves."""
     n, law = rows.source.n_rows, Law(score.formula, drawn=True)
-    cuts, sizes = Cuts(np.empty((1, 1)), np.empty((1, 1))), np.empty(n)
+    cuts = Cuts(np.empty((1, 1)), np.empty((1, 1)))
     target = float((1 - exact_level(alpha)) * (n + 1))
     solve_thresholds(law, shares.at(0), np.array([target]), Cuts(cuts.value[0], cuts.refine[0]))
-
-    def keep(some: Floats, place: slice) -> None:
-        sizes[place] = some[0, 0]
-
-    expected_sizes(rows, shares, np.ones(1), law, cuts, keep)
-    return float(sizes.mean())
+    return float(expected_sizes(rows, shares, np.ones(1), law, cuts)[0, 0].mean())
 
 
 def joint(given: CalibrationRows, prefer: str) -> Way:
     """Score, parameters, temperature and level at once, for a preference: `method="auto"`, of randomised sets."""
     kinds = [kind for kind in menu(given.alpha, random_state=given.seed) if kind.randomized]
-    rows = RankedRows(ArrayRows(given.rows.logits))
+    rows = RankedRows(given.rows)
     search = Search(given.rows, rows, kinds[0], len(given.rows), "calibration", None, Steps(None))
     found, _ = settle(search, read_preference(prefer), kinds, given.calibrated)
     return Way(found.temperature, (found.recipe.score,), (found.recipe.alpha,))

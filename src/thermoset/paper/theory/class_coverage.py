@@ -81,7 +81,7 @@ def class_coverage(
     array([ 0.05, -0.01, -0.04])
     """
     rows = population(logits, labels, method, alpha)
-    counts = np.bincount(rows.labels, minlength=rows.ranked.shape[1])
+    counts = np.bincount(rows.labels, minlength=rows.ranked.source.n_classes)
     grid = [checked_temperature(t) for t in temperatures]
     found = np.empty((2, len(grid), len(counts)))
     for j, t in enumerate(grid):

@@ -8,6 +8,7 @@ import numpy as np
 
 from thermoset.bounds import checked_temperature
 from thermoset.calibration import TemperatureScaler
+from thermoset.core.label_logits import label_logits
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.data import Logits
 from thermoset.errors import InputError
@@ -183,8 +184,8 @@ def _measured(
 
 def _slope_grid(data: Logits, temperatures: Floats) -> list[float]:
     """At most 25 temperatures of the grid, its ends among them, at which no label's probability underflows."""
-    own = data.logits[np.arange(len(data)), data.require_labels("explain")].astype(np.float64)
-    deepest = float(distances(own, data.logits.max(axis=1).astype(np.float64), 1.0).max())
+    at = label_logits(data, data.require_labels("explain"))
+    deepest = float(distances(at.own, at.top, 1.0).max())
     able = temperatures[temperatures * _DEEPEST >= deepest]
     places = np.linspace(0, len(able) - 1, min(len(able), _SLOPES)).round().astype(int)
     found: list[float] = able[places].tolist()

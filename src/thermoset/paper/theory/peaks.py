@@ -20,6 +20,8 @@ from thermoset.sweeping import MOST_TRIALS, Sweep, sweep
 __all__ = ["ClassPeaks", "Peak", "measured_peak", "peaks_by_classes", "size_sweep"]
 
 _LEAST_ROWS = 200  # of a subset: fewer show no peak worth a dot
+_MOST_CELLS = 2**26  # of a subset, in memory: of more rows, so many at random
+_STEP = 1024  # rows that are looked at at once
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,12 @@ def peaks_by_classes(
         for _ in range(turns):
             chosen = np.sort(rng.choice(data.n_classes, size=count, replace=False))
             rows = np.flatnonzero(np.isin(y, chosen))
+            most = max(_MOST_CELLS // count, _LEAST_ROWS)
+            if len(rows) > most:
+                rows = np.sort(rng.permutation(rows)[:most])
             checked_rank(len(rows) // 2, alpha)
-            part = Logits(data.logits[np.ix_(rows, chosen)], np.searchsorted(chosen, y[rows]))
-            found.append(_peak_of(part, protocol))
+            part = np.concatenate([block[:, chosen] for _, block in data.take(rows).blocks(_STEP)])
+            found.append(_peak_of(Logits(part, np.searchsorted(chosen, y[rows])), protocol))
     shape = (len(wanted), turns)
     return ClassPeaks(
         n_classes=wanted,

@@ -10,7 +10,6 @@ from thermoset.bounds import checked_temperature
 from thermoset.core.label_shares import label_scores
 from thermoset.core.levels import Alpha
 from thermoset.core.scores import APS
-from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
@@ -105,4 +104,4 @@ def score_order(logits: Any, labels: Any = None, temperature: float = 1.0) -> In
 
 def _aps_scores(data: Logits, temperature: float) -> ScorePairs:
     labels = data.require_labels("the score of a row")
-    return label_scores(ArrayRows(data.logits), labels, APS(), [temperature], Randomness())[0]
+    return label_scores(data, labels, APS(), [temperature], Randomness())[0]

@@ -15,7 +15,7 @@ from thermoset.bounds import checked_seed, checked_temperature, real_number
 from thermoset.core.pool import for_blocks
 from thermoset.core.prefixes import prefix_sizes
 from thermoset.core.scores import APS
-from thermoset.core.sources import ArrayRows, Block, ranked
+from thermoset.core.sources import Block, ranked
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
@@ -62,7 +62,7 @@ def paper_sizes(logits: Any, temperature: float, q: float | ScorePairs, *, u: Ar
     data, t = finite_logits(logits), checked_temperature(temperature)
     threshold, given = as_threshold(q), checked_u(u, len(data))
     below = ScorePairs(*(np.array([part]) for part in threshold.below))
-    sizes: Ints = 1 + prefix_sizes(ArrayRows(data.logits), APS(), t, Randomness(given=given), below)[0]
+    sizes: Ints = 1 + prefix_sizes(data, APS(), t, Randomness(given=given), below)[0]
     return sizes
 
 
@@ -77,9 +77,9 @@ def row_u(logits: Any, random_state: int = 0) -> Floats:
     out, source = np.empty(len(data)), Randomness(seed=checked_seed(random_state))
 
     def fill(block: Block, rows: slice) -> None:
-        out[rows] = source.block(ranked(block), rows)
+        out[rows] = source.block(ranked(block))
 
-    for_blocks(ArrayRows(data.logits), fill)
+    for_blocks(data, fill)
     return out
 
 

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from thermoset.bounds import checked_temperature
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.scores import APS, RAPS, Score, resolve
+from thermoset.core.sources import RankedRows
 from thermoset.errors import InputError
 from thermoset.paper.theory.bound import last_where
 from thermoset.paper.theory.limits import penalties
@@ -159,9 +160,9 @@ def size_slopes(
 
 
 class Population(NamedTuple):
-    """Logits in falling order, labels and their ranks, what the score adds at a rank at u = 0 and u = 1, the level."""
+    """Ranked rows, labels and their ranks, what the score adds at a rank at u = 0 and u = 1, the level."""
 
-    ranked: NDArray[Any]
+    ranked: RankedRows
     labels: Ints
     ranks: Ints
     penalty: Floats
@@ -174,13 +175,14 @@ def population(logits: Any, labels: Any, method: str | Score, alpha: Alpha) -> P
     own = data.require_labels("the derivative in T")
     if not isinstance(score, APS | RAPS):
         raise InputError(f"derivatives in T are those of APS and RAPS; got {score!r}.")
-    ranked = -np.sort(-data.logits, axis=1)
-    return Population(ranked, own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha)))
+    return Population(
+        RankedRows(data), own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha))
+    )
 
 
 def label_moves(rows: Population, temperature: float) -> LabelMoves:
     """Where the rows' labels are relative to the threshold that covers 1 - alpha of them, and how they move."""
-    out = np.empty((len(rows.ranked), 4))
+    out = np.empty((len(rows.labels), 4))
 
     def work(ranked: Floats, place: slice) -> Floats:
         at = rows.ranks[place, None] - 1
@@ -205,7 +207,7 @@ def _ranks(ranked: Floats, t: float, penalty: Floats) -> _Ranks:
 
 def _boundary(rows: Population, t: float, left: float) -> tuple[Floats, Floats, Floats]:
     """Expected size of each row's set, and speed and density of its class at the threshold."""
-    out = np.empty((len(rows.ranked), 3))
+    out = np.empty((len(rows.labels), 3))
 
     def work(ranked: Floats, _: slice) -> Floats:
         every = _ranks(ranked, t, rows.penalty)

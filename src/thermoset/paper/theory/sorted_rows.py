@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from thermoset.core.levels import Alpha, conformal_rank, rows_needed
 from thermoset.core.pool import for_blocks
-from thermoset.core.sources import ArrayRows, Block
+from thermoset.core.sources import Block, RankedRows
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
@@ -44,7 +44,8 @@ def finite_logits(logits: Any, labels: Any = None) -> Logits:
     data = as_logits(logits, labels)
     masked = data.n_masked
     if masked:
-        row = int(np.flatnonzero(np.isneginf(data.logits).any(axis=1))[0])
+        found = ((rows.start, np.isneginf(block).any(axis=1)) for rows, block in data.blocks(1024))
+        row = next(first + int(np.argmax(here)) for first, here in found if here.any())
         raise InputError(
             f"the theory is about finite logits; row {row} has a masked class (-inf), {masked} such values. "
             "Drop the masked columns, or those rows."
@@ -59,16 +60,16 @@ def each_row(data: Logits, out: NDArray[Any], work: Callable[[Floats, slice], ND
         ranked: Floats = -np.sort(-block.astype(np.float64), axis=1)
         out[rows] = work(ranked, rows)
 
-    for_blocks(ArrayRows(data.logits), fill)
+    for_blocks(data, fill)
 
 
-def each_ranked(ranked: NDArray[Any], out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
-    """The same for rows that are in falling order already: who comes back at other temperatures sorts them once."""
+def each_ranked(ranked: RankedRows, out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
+    """The same for whoever comes back at other temperatures: rows are sorted once where they fit."""
 
     def fill(block: Block, rows: slice) -> None:
-        out[rows] = work(block.astype(np.float64), rows)
+        out[rows] = work(np.ascontiguousarray(ranked.ranking.of(rows.start, block)[:, ::-1]), rows)
 
-    for_blocks(ArrayRows(ranked), fill)
+    for_blocks(ranked.source, fill)
 
 
 def checked_places(m: ArrayLike, n_rows: int, n_classes: int, name: str = "m") -> Ints:
@@ -99,7 +100,7 @@ def label_ranks(data: Logits, labels: Ints) -> Ints:
         before = (block > z) | ((block == z) & (np.arange(block.shape[1]) < own))
         ranks[rows] = 1 + before.sum(axis=1)
 
-    for_blocks(ArrayRows(data.logits), fill)
+    for_blocks(data, fill)
     return ranks
 
 

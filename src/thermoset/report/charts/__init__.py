@@ -1,19 +1,26 @@
 """Vega-Lite charts of the page, as specifications in plain Python. Colours come from the page, which is light or dark.
 
-================== =====================================================================================
-`parts`            what several charts need: data, axes, names of the curves
-`over_temperature` the trade-off against temperature, and size against class gap
-`frontier`         what one could have instead of the choice, and who pays
-`reliability`      reliability diagrams and histograms of confidence
-`set_sizes`        the strip of classes, sizes of sets, coverage by size, labels that stand together
-================== =====================================================================================
+=================== =====================================================================================
+`parts`             what several charts need: data, axes, names of the curves
+`over_temperature`  the trade-off against temperature, and size against class gap
+`frontier`          what one could have instead of the choice, and who pays
+`reliability`       reliability diagrams and histograms of confidence
+`set_sizes`         the strip of classes or groups, sizes of sets, labels that share sets
+`coverage_of_parts` coverage of parts of the rows, with intervals
+=================== =====================================================================================
 """
 
+from typing import Any
+
+import numpy as np
+
+from thermoset.monitor.checking import CoverageTable
+from thermoset.report.charts.coverage_of_parts import coverage_of_parts
 from thermoset.report.charts.frontier import FIFTHS, frontier, frontier_names, payers
 from thermoset.report.charts.over_temperature import TRADE_OFF, size_gap, trade_off
-from thermoset.report.charts.parts import DASHES, SHAPES, Spec, line_names, series_names, stratum_names
+from thermoset.report.charts.parts import DASHES, SHAPES, Spec, line_names, series_names
 from thermoset.report.charts.reliability import confidence, reliability
-from thermoset.report.charts.set_sizes import HEAT_STRIP_FROM, label_pairs, set_sizes, strata, strip
+from thermoset.report.charts.set_sizes import HEAT_STRIP_FROM, label_pairs, set_sizes, strip
 from thermoset.report.record import Report
 from thermoset.report.who_pays import who_pays
 from thermoset.tuning.alternatives import FRONTS, drawable
@@ -21,14 +28,18 @@ from thermoset.tuning.alternatives import FRONTS, drawable
 __all__ = [
     "DASHES",
     "FIFTHS",
+    "HEAT_STRIP_FROM",
+    "PART_TITLES",
     "SHAPES",
     "TRADE_OFF",
     "all_charts",
     "frontier_names",
     "line_names",
     "series_names",
-    "stratum_names",
 ]
+
+PART_TITLES = {"size": "labels in the set", "confidence": "confidence at T*", "slab": "slab of the logits"}
+"""What parts of each kind are told apart by."""
 
 
 def all_charts(report: Report) -> dict[str, Spec]:
@@ -44,10 +55,35 @@ def all_charts(report: Report) -> dict[str, Spec]:
         charts[f"reliability-{i}"] = reliability(calibration)
         charts[f"confidence-{i}"] = confidence(calibration)
     if report.artifact.n_classes >= HEAT_STRIP_FROM:
-        charts["strip"] = strip(report)
+        charts["strip"] = strip(report.check.classes, report.short_name, "class", "classes")
+    if report.check.groups is not None:
+        charts["groups"] = _groups(report, report.check.groups)
     charts["sizes"] = set_sizes(report)
-    charts["strata"] = strata(report)
+    charts |= _parts(report)
     if report.sets.pairs:
         charts["pairs"] = label_pairs(report)
     # Validation against the schema takes as long as all the rest of the page; the tests do it.
     return {name: chart.to_dict(validate=False) for name, chart in charts.items()}
+
+
+def _groups(report: Report, table: CoverageTable) -> Any:
+    """Groups of rows: a strip of many, dots with intervals of a few."""
+    present = np.flatnonzero(table.rows)
+    if len(present) >= HEAT_STRIP_FROM:
+        return strip(table, report.group_name, "group", "groups")
+    order = present[np.argsort(table.coverage[present], kind="stable")]
+    lowest = np.floor(10 * min(table.low[order].min(), table.promised)) / 10
+    names = [report.group_name(i) for i in order.tolist()]
+    return coverage_of_parts(names, table.at(order), title="group", lowest=float(lowest))
+
+
+def _parts(report: Report) -> dict[str, Any]:
+    """A chart for each kind of parts, all with the same scale."""
+    found, charts = report.parts, {}
+    lowest = np.floor(10 * min(found.table.low.min(), found.table.promised)) / 10
+    for by, title in PART_TITLES.items():
+        places = np.array(found.places(by), dtype=np.int64)
+        if len(places):
+            names = [found.names[i] for i in places]
+            charts[f"parts-{by}"] = coverage_of_parts(names, found.table.at(places), title=title, lowest=float(lowest))
+    return charts

@@ -1,16 +1,25 @@
-"""What one could have instead: size against the coverage of hard classes and against the class gap; who pays."""
+"""What one could have instead: size against the coverage of hard classes (or groups) and their gap; who pays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from thermoset.conformal.groupings import GROUPINGS
+from thermoset.conformal.groupings import title_of
 from thermoset.notebook import PanelAxis, names_of_points
 from thermoset.report.charts.parts import SHAPES, data, series_names, tip
 from thermoset.report.record import Report
 from thermoset.tuning import Outlook
-from thermoset.tuning.alternatives import FRONTS, Alternative, Front, drawable, front, settings_of, target_of
+from thermoset.tuning.alternatives import (
+    FRONTS,
+    Alternative,
+    Front,
+    drawable,
+    front,
+    front_titles,
+    settings_of,
+    target_of,
+)
 
 __all__ = ["FIFTHS", "frontier", "frontier_names", "payers"]
 
@@ -32,7 +41,7 @@ def frontier_names(report: Report) -> list[str]:
 
 def _series(at: Outlook, curves: Sequence[str]) -> str:
     """The score and its grouping, as the page's curves call them if they do; else variants of a score look alike."""
-    grouped = "" if at.setting.grouping is None else f", {GROUPINGS[at.setting.grouping].title}"
+    grouped = "" if at.setting.grouping is None else f", {title_of(at.setting.grouping)}"
     name = at.setting.method.title + grouped
     return name if name in curves else at.setting.method.title.partition("(")[0] + grouped
 
@@ -49,15 +58,16 @@ def frontier(report: Report, metric: Front) -> Any:
     x_scale = alt.Scale(domain=list(across.ends), nice=False, **kind)
     y_scale = alt.Scale(domain=list(along.ends), nice=False, zero=False)
     x = alt.X("s:Q", title=_SIZE, scale=x_scale, axis=alt.Axis(tickCount=5, format="~g"))
-    y = alt.Y("v:Q", title=FRONTS[metric], scale=y_scale)
+    titles = front_titles(choice)
+    y = alt.Y("v:Q", title=titles[metric], scale=y_scale)
     joined = [{"s": at.size, "v": getattr(at, metric)} for at in front([one.outlook for one in shown], metric)]
     layers = [
         alt.Chart(data(joined)).mark_line(style="mark", strokeWidth=1).encode(x=x, y=y, order="s:Q"),
-        *_points(rows, x, y, [*curves, *(name for name in frontier_names(report) if name not in curves)]),
+        *_points(rows, x, y, [*curves, *(name for name in frontier_names(report) if name not in curves)], titles),
         *([] if target is None else _target(target, y)),
         *_names(shown, metric, (across, along), (x, y)),
     ]
-    return alt.layer(*layers, width="container", height=_HEIGHT, description=_told(shown, metric))
+    return alt.layer(*layers, width="container", height=_HEIGHT, description=_told(shown, metric, titles))
 
 
 def _row(one: Alternative, metric: Front, series: str) -> dict[str, Any]:
@@ -68,7 +78,9 @@ def _row(one: Alternative, metric: Front, series: str) -> dict[str, Any]:
     return row | {other: getattr(at, other) for other in FRONTS}
 
 
-def _points(rows: list[dict[str, Any]], x: alt.X, y: alt.Y, domain: list[str]) -> list[Any]:
+def _points(
+    rows: list[dict[str, Any]], x: alt.X, y: alt.Y, domain: list[str], titles: Mapping[Front, str]
+) -> list[Any]:
     """Intervals, points, and the ring around the recommended one."""
     shade = alt.Color("m:N", legend=None, scale=alt.Scale(domain=domain))
     shape = alt.Shape("m:N", legend=None, scale=alt.Scale(domain=domain, range=SHAPES))
@@ -76,7 +88,7 @@ def _points(rows: list[dict[str, Any]], x: alt.X, y: alt.Y, domain: list[str]) -
     area = alt.condition("datum.n !== ''", alt.value(110), alt.value(28))
     tips = [
         *(alt.Tooltip("n:N", title="called"), alt.Tooltip("t:N", title="setting"), tip("s", _SIZE)),
-        *(tip(metric, title) for metric, title in FRONTS.items()),
+        *(tip(metric, title) for metric, title in titles.items()),
     ]
     base = alt.Chart(data(rows))
     ring = alt.Chart(data([row for row in rows if row["chosen"]]))
@@ -119,12 +131,12 @@ def _names(
     ]  # fmt: skip
 
 
-def _told(shown: Sequence[Alternative], metric: Front) -> str:
+def _told(shown: Sequence[Alternative], metric: Front, titles: Mapping[Front, str]) -> str:
     """A sentence in place of the picture."""
     named = "; ".join(
         f"{one.name}: {one.outlook.size:.2f} and {getattr(one.outlook, metric):.3f}" for one in shown if one.names
     )
-    return f"{FRONTS[metric].capitalize()} against {_SIZE} for {len(shown)} settings. {named}."
+    return f"{titles[metric].capitalize()} against {_SIZE} for {len(shown)} settings. {named}."
 
 
 def payers(series: dict[str, tuple[float, ...]]) -> Any:

@@ -1,12 +1,11 @@
 """What several charts need: data without what JSON cannot hold, tooltips, colours, and the names of the curves."""
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import altair as alt
 
-from thermoset.conformal.groupings import GROUPINGS
+from thermoset.conformal.groupings import title_of
 from thermoset.report.record import Report
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "method_name",
     "plain",
     "series_names",
-    "stratum_names",
     "tip",
 ]
 
@@ -73,17 +71,10 @@ def series_names(report: Report) -> list[str]:
     """Names of the curves, the predictor's own first, thresholds by class last."""
     methods = [method_name(name) for name in report.curves.methods]
     kind = report.conditional.settings["grouping"]
-    return [*methods, f"{methods[0]}, {GROUPINGS[kind].title}"]
+    return [*methods, f"{methods[0]}, {title_of(kind)}"]
 
 
 def line_names(report: Report) -> list[str]:
     """Names of the curves of the trade-off: every method, or thresholds by class alone where the predictor has them."""
     names = series_names(report)
     return names[:-1] if report.artifact.grouping is None else names[-1:]
-
-
-def stratum_names(report: Report) -> list[str]:
-    """Sizes of each stratum, as 2 to 3."""
-    first = report.sets.strata.first.tolist()
-    closed = [f"{a} to {b - 1}" for a, b in pairwise(first)]
-    return [*closed, f"{first[-1]} or more"]

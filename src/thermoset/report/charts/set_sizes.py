@@ -1,15 +1,16 @@
-"""The strip of classes, sizes of sets, coverage by size, and labels that stand together."""
+"""The strip of classes or groups, sizes of sets, and labels that share sets."""
 
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
 import numpy as np
 
-from thermoset.metrics import clopper_pearson
-from thermoset.report.charts.parts import data, stratum_names, tip
+from thermoset.monitor.checking import CoverageTable
+from thermoset.report.charts.parts import data, tip
 from thermoset.report.record import Report
 
-__all__ = ["HEAT_STRIP_FROM", "label_pairs", "set_sizes", "strata", "strip"]
+__all__ = ["HEAT_STRIP_FROM", "label_pairs", "set_sizes", "strip"]
 
 HEAT_STRIP_FROM = 30
 """From so many classes on, a heat strip shows them at a glance."""
@@ -18,14 +19,13 @@ _MAP_LABELS = 20
 _BARS = 60  # of the histogram of sizes; more sizes than that share bars
 
 
-def strip(report: Report) -> Any:
-    """Every class as a stripe, the lowest coverage on the left; a line where the promised coverage is reached."""
-    table = report.check.classes
+def strip(table: CoverageTable, names: Callable[[int], str], one: str, many: str) -> Any:
+    """Every class or group as a stripe, the least covered on the left; a line where the promise is reached."""
     order = np.argsort(np.nan_to_num(table.coverage, nan=2.0), kind="stable")
     present = [i for i in order.tolist() if table.rows[i]]
     rows: list[dict[str, Any]] = [
         # Stripes reach a little under the next one: no seams.
-        {"i": place, "j": min(place + 1.3, len(present)), "n": report.short_name(i), "c": float(table.coverage[i])}
+        {"i": place, "j": min(place + 1.3, len(present)), "n": names(i), "c": float(table.coverage[i])}
         | {"r": int(table.rows[i])}
         for place, i in enumerate(present)
     ]
@@ -36,7 +36,7 @@ def strip(report: Report) -> Any:
     legend = alt.Legend(orient="top", gradientLength=180, format=".2~f", values=[lowest, promised, 1.0])
     x = alt.X(
         "i:Q",
-        title="classes, the least covered first",
+        title=f"{many}, the least covered first",
         axis=alt.Axis(tickMinStep=1, grid=False),
         scale=alt.Scale(domain=[0, len(rows)], nice=False),
     )
@@ -47,10 +47,10 @@ def strip(report: Report) -> Any:
             x=x,
             x2="j:Q",
             color=alt.Color("c:Q", title="coverage", scale=scale, legend=legend),
-            tooltip=[alt.Tooltip("n:N", title="class"), tip("c", "coverage"), alt.Tooltip("r:Q", title="rows")],
+            tooltip=[alt.Tooltip("n:N", title=one), tip("c", "coverage"), alt.Tooltip("r:Q", title="rows")],
         )
     )
-    at = alt.Chart(data([{"i": below, "n": f"{below:,} of {len(rows):,} classes below {promised:g}"}])).encode(x=x)
+    at = alt.Chart(data([{"i": below, "n": f"{below:,} of {len(rows):,} {many} below {promised:g}"}])).encode(x=x)
     # The words stand on the side where there is more room.
     side: dict[str, Any] = {"align": "right", "dx": -4} if 2 * below > len(rows) else {"align": "left", "dx": 4}
     return alt.layer(
@@ -59,7 +59,7 @@ def strip(report: Report) -> Any:
         at.mark_text(y=-16, baseline="top", style="markname", **side).encode(text="n:N"),
         width="container",
         height=54,
-        description=f"Coverage of {len(rows):,} classes: {low:.3f} at the lowest, {below:,} below {promised:g}. The "
+        description=f"Coverage of {len(rows):,} {many}: {low:.3f} at the lowest, {below:,} below {promised:g}. The "
         "numbers are in the table.",
     )
 
@@ -105,39 +105,8 @@ def set_sizes(report: Report) -> Any:
     )
 
 
-def strata(report: Report) -> Any:
-    """Coverage by size of the set, with 95% intervals."""
-    found = report.sets.strata
-    low, high = clopper_pearson(found.hits, found.count)
-    rows = [
-        {"s": name, "c": c, "lo": lo, "hi": hi, "n": n}
-        for name, c, lo, hi, n in zip(
-            stratum_names(report), *(x.tolist() for x in (found.coverage, low, high, found.count)), strict=True
-        )
-        if n
-    ]
-    x = alt.X("s:N", title="labels in the set", sort=[row["s"] for row in rows], axis=alt.Axis(labelAngle=0))
-    y = alt.Y("lo:Q", title="coverage", scale=alt.Scale(zero=False))
-    tips = [tip("c", "coverage"), tip("lo", "95% from"), tip("hi", "to")]
-    base = alt.Chart(data(rows))
-    promised = alt.Chart(data([{"lo": report.check.marginal.promised}]))
-    return alt.layer(
-        promised.mark_rule(style="mark", strokeDash=[4, 4]).encode(y=y),
-        base.mark_rule(style="bar", strokeWidth=2.5).encode(x=x, y=y, y2="hi:Q"),
-        base.mark_point(filled=True, size=90, style="point", opacity=1).encode(
-            x=x,
-            y=alt.Y("c:Q", title="coverage"),
-            tooltip=[*tips, alt.Tooltip("n:Q", title="rows", format=",")],
-        ),
-        width="container",
-        height=200,
-        description=f"Coverage by size of the set, beside {report.check.marginal.promised:g} (dashed); the numbers are "
-        "in the table below.",
-    )
-
-
 def label_pairs(report: Report) -> Any:
-    """Which labels stand together in sets, for the labels of the most frequent pairs."""
+    """Which labels share sets, for the labels of the most frequent pairs."""
     labels: list[int] = []
     for pair in report.sets.pairs:
         labels.extend(y for y in (pair.first, pair.second) if y not in labels and len(labels) < _MAP_LABELS)
@@ -166,6 +135,6 @@ def label_pairs(report: Report) -> Any:
                 alt.Tooltip("n:Q", title="sets", format=","),
             ],
         )
-        .properties(description="Labels that stand together in sets; the most frequent pairs are in the list beside.")
+        .properties(description="Labels that are in the same sets; the most frequent pairs are in the list beside it.")
         .add_params(alt.param(name="names", value=names))
     )

@@ -1,0 +1,1 @@
+"""Predictions on Ray and Spark."""

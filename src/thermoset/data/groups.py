@@ -1,0 +1,197 @@
+"""Groups of rows: the site, device or language that each row belongs to, one name for each row.
+
+Groups are what people answer for: coverage is reported, evened out or promised for each. Rows that must stay together
+in a split (of one patient, font or camera) are another matter; see `split_indices`.
+
+>>> read_groups([10, 9, 10], 3)
+Groups(3 rows in 2 groups: 9, 10)
+"""
+
+import numbers
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.data.arrays import is_storable
+from thermoset.data.labels import is_missing, one_column
+from thermoset.errors import InputError
+from thermoset.quoting import printable, quoted
+
+__all__ = ["Groups", "joined_groups", "listed_groups", "read_groups"]
+
+Ints = NDArray[np.int64]
+_SHOWN = 5  # names that a message lists before it says how many more there are
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Groups:
+    """The group of each row.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The groups, by number if all names are whole numbers, else in alphabetical order. One may have no rows, after
+        rows were selected.
+    codes : int64 array (n,), read-only
+        Where each row's group stands in `names`.
+
+    >>> sites = read_groups(["north", "south", "north"], 3)
+    >>> sites.names, sites.codes, sites.counts
+    (('north', 'south'), array([0, 1, 0]), array([2, 1]))
+    >>> np.asarray(sites).tolist()
+    ['north', 'south', 'north']
+    """
+
+    names: tuple[str, ...]
+    codes: Ints
+
+    def __post_init__(self) -> None:
+        view = self.codes.view()
+        view.flags.writeable = False
+        object.__setattr__(self, "codes", view)
+
+    @cached_property
+    def counts(self) -> Ints:
+        """Rows of each group."""
+        return np.bincount(self.codes, minlength=len(self.names))
+
+    def take(self, index: Any) -> "Groups":
+        """The groups of some rows; every name is kept."""
+        return Groups(self.names, self.codes[index])
+
+    def joined(self, other: "Groups") -> "Groups":
+        """The groups of these rows and then of the others, by name."""
+        return joined_groups([self, other])
+
+    def codes_among(self, names: tuple[str, ...]) -> Ints:
+        """Where each row's group stands in other names; -1 where it is not among them.
+
+        >>> read_groups(["a", "c", "b"], 3).codes_among(("b", "a"))
+        array([ 1, -1,  0])
+        """
+        place = {name: number for number, name in enumerate(names)}
+        return np.array([place.get(name, -1) for name in self.names], dtype=np.int64)[self.codes]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.names[code] for code in self.codes.tolist())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.names, dtype=dtype)[self.codes]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Groups):
+            return NotImplemented
+        return len(self) == len(other) and np.array_equal(self.codes, other.codes_among(self.names))
+
+    __hash__ = None  # type: ignore[assignment]  # arrays compare by value
+
+    def __repr__(self) -> str:
+        many = "group" if len(self.names) == 1 else "groups"
+        return f"Groups({len(self):,} rows in {len(self.names):,} {many}: {listed_groups(self.names)})"
+
+
+def joined_groups(parts: Sequence[Groups]) -> Groups:
+    """The groups of all parts, one after the other, by name.
+
+    >>> joined_groups([read_groups(["b"], 1), read_groups(["a", "b"], 2)])
+    Groups(3 rows in 2 groups: a, b)
+    """
+    names = _ordered({name for part in parts for name in part.names})
+    return Groups(names, np.concatenate([part.codes_among(names) for part in parts]))
+
+
+def listed_groups(names: tuple[str, ...] | list[str]) -> str:
+    """A few names, and how many more there are.
+
+    >>> listed_groups([str(i) for i in range(8)])
+    '0, 1, 2, 3, 4 and 3 more'
+    """
+    few = ", ".join(printable(name, 40) for name in names[:_SHOWN])
+    return few + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+
+
+def read_groups(groups: object, n_rows: int) -> Groups:
+    """Read one name or whole number for each row; 3, 3.0 and "3" are the same group.
+
+    >>> read_groups(["b", None], 2)
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: groups[1] is missing (None). Give every row a group, or drop the row.
+    """
+    if isinstance(groups, Groups):
+        _check_length((len(groups),), n_rows)
+        return groups
+    values = one_column(groups, "groups")
+    _check_length(values.shape, n_rows)
+    found, codes = _distinct(values)
+    texts = [_text(item, codes, place) for place, item in enumerate(found)]
+    names = _ordered(set(texts))
+    place_of = {name: number for number, name in enumerate(names)}
+    return Groups(names, np.array([place_of[text] for text in texts], dtype=np.int64)[codes])
+
+
+def _check_length(got: tuple[int, ...], n_rows: int) -> None:
+    if got != (n_rows,):
+        raise InputError(f"groups must have shape ({n_rows},), one name or number for each row; got {got}.")
+
+
+def _distinct(values: NDArray[Any]) -> tuple[list[Any], Ints]:
+    """The different values, and which of them each row has."""
+    if values.dtype.kind in "OT":
+        seen: dict[Any, int] = {}
+        codes = np.empty(len(values), dtype=np.int64)
+        for row, item in enumerate(values.tolist()):
+            if is_missing(item):
+                raise _missing(row, item)
+            # True == 1 and 1.0 == 1 as keys; the type tells them apart until both are text
+            key = (type(item), item) if isinstance(item, (str, numbers.Number, np.bool_)) else None
+            if key is None:
+                raise InputError(f"groups[{row}] is {quoted(item)}; a group must be a name or a whole number.")
+            codes[row] = seen.setdefault(key, len(seen))
+        return [item for _, item in seen], codes
+    found, codes = np.unique(values, return_inverse=True)
+    return found.tolist(), codes.astype(np.int64, copy=False)
+
+
+def _text(item: Any, codes: Ints, place: int) -> str:
+    """A value as the name of a group."""
+    if isinstance(item, str):
+        if not item.strip():
+            raise _missing(_first(codes, place), item)
+        if not is_storable(item):
+            raise InputError(
+                f"groups[{_first(codes, place)}] is {quoted(item)}; a name must be text that files can hold."
+            )
+        return item
+    if is_missing(item):
+        raise _missing(_first(codes, place), item)
+    if isinstance(item, (bool, np.bool_, int)):
+        return str(item)
+    if isinstance(item, numbers.Real) and float(item).is_integer():
+        return str(int(float(item)))
+    raise InputError(
+        f"groups[{_first(codes, place)}] is {quoted(item)}; a group must be a name or a whole number. Cut measurements "
+        "into ranges, and name these."
+    )
+
+
+def _first(codes: Ints, place: int) -> int:
+    return int(np.argmax(codes == place))
+
+
+def _missing(row: int, item: object) -> InputError:
+    return InputError(f"groups[{row}] is missing ({quoted(item)}). Give every row a group, or drop the row.")
+
+
+def _ordered(names: set[str]) -> tuple[str, ...]:
+    """Names in the order of tables: whole numbers by size, others by alphabet."""
+    if all(name.removeprefix("-").isdecimal() and name.isascii() and len(name) < 20 for name in names):
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
+    return tuple(sorted(names))

@@ -1,0 +1,48 @@
+"""The predictions for a batch, made in pieces."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thermoset.core.pool import run_all
+from thermoset.core.sources import block_rows
+from thermoset.data import Logits
+from thermoset.integrations.batches.outputs import Found
+from thermoset.io.prediction_columns import PredictionBlock, joined_blocks, prediction_block
+from thermoset.predictor import TwoTemperaturePredictor
+
+__all__ = ["Work"]
+
+
+class Work(NamedTuple):
+    """What is done for a batch: by which predictor, with probabilities of all classes or not, on how many threads."""
+
+    model: TwoTemperaturePredictor
+    probabilities: bool
+    n_jobs: int | None
+
+    def found(self, data: Logits, ids: list[Any] | None) -> Found:
+        """Predictions for rows, which may have ids.
+
+        A piece is one block of the core, for which the core makes no threads, so that there are `n_jobs` and no more;
+        and the booleans of all sets are never there at once.
+        """
+        step = block_rows(data.n_classes)
+        places = [slice(first, first + step) for first in range(0, len(data), step)]
+        blocks: dict[int, PredictionBlock] = {}
+        probabilities = np.empty(data.logits.shape) if self.probabilities else None
+
+        def work(rows: slice) -> None:
+            some = data.take(rows)
+            blocks[rows.start] = prediction_block(*self.model.answers(some, ids=None if ids is None else ids[rows]))
+            if probabilities is not None:
+                probabilities[rows] = self.model.predict_proba(some)
+
+        run_all((partial(work, rows) for rows in places), n_jobs=self.n_jobs)
+        return Found(joined_blocks([blocks[rows.start] for rows in places]), probabilities)
+
+    def nothing(self) -> Found:
+        """Predictions for no rows."""
+        shape = 0, self.model.artifact_.n_classes
+        return Found(joined_blocks([]), np.empty(shape) if self.probabilities else None)

@@ -1,0 +1,42 @@
+"""Blocks of a file's rows, checked: what is said of a bad row counts rows of the file."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from thermoset.data import Logits
+from thermoset.errors import InputError
+from thermoset.io.files import Request, build
+
+__all__ = ["checked_block", "checked_shape"]
+
+ROW_OF_BLOCK = re.compile(r"(logits|probs|groups)\[(\d+)")
+
+
+def checked_block(
+    request: Request,
+    scores: Any,
+    first_row: int,
+    n_rows: int | None,
+    classes: tuple[str, ...] | None = None,
+    groups: Sequence[object] | None = None,
+) -> Logits:
+    """Make `Logits` of the rows from `first_row` on, out of `n_rows` if that is known."""
+    try:
+        return build(request, scores, None, classes, groups)
+    except InputError as error:
+        text, end = str(error), first_row + len(scores)
+        if found := ROW_OF_BLOCK.match(text):
+            text = f"{found[1]}[{first_row + int(found[2])}{text[found.end() :]}"
+            text += "" if end == n_rows else f" Rows from {end} on were not looked at."
+        raise type(error)(text) from None
+
+
+def checked_shape(shape: tuple[int | None, ...], request: Request) -> tuple[int | None, int]:
+    """Let `Logits` judge the shape before rows are read."""
+    known = tuple(1 if size is None else size for size in shape)
+    if len(known) != 2 or known[0] < 1 or known[1] < 2:
+        build(request, np.broadcast_to(0.0, known))
+    return shape[0], known[1]

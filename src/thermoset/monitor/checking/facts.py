@@ -1,0 +1,65 @@
+"""What each row shows of a predictor: enough for every finding of a check, and no larger than a few numbers a row."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.errors import InputError
+from thermoset.metrics._checks import check_labels, check_probs, check_sets
+from thermoset.metrics.of_probabilities import brier_terms
+
+__all__ = ["RowFacts", "facts_of", "row_facts"]
+
+
+class RowFacts(NamedTuple):
+    """Arrays (n,).
+
+    size : labels in the set; hit : whether the row's label is one of them; correct : whether it is the likeliest;
+    confidence : probability of the likeliest; own : probability of the label; distance : squared distance of the
+    probabilities from the label.
+    """
+
+    size: Ints
+    hit: Bools
+    correct: Bools
+    confidence: Floats
+    own: Floats
+    distance: Floats
+
+    @classmethod
+    def empty(cls, n_rows: int) -> "RowFacts":
+        """Room for the facts of so many rows."""
+        hit, correct = np.empty((2, n_rows), dtype=np.bool_)
+        return cls(np.empty(n_rows, dtype=np.int64), hit, correct, *np.empty((3, n_rows)))
+
+
+def row_facts(sets: Bools, probs: NDArray[np.floating], labels: Ints) -> RowFacts:
+    """The facts of some rows from their sets and probabilities, (n, C) each."""
+    row = np.arange(len(labels))
+    return RowFacts(
+        size=np.count_nonzero(sets, axis=1),
+        hit=sets[row, labels],
+        correct=probs.argmax(axis=1) == labels,
+        confidence=np.minimum(probs.max(axis=1), 1).astype(np.float64),
+        own=probs[row, labels].astype(np.float64),
+        distance=brier_terms(probs, labels),
+    )
+
+
+def facts_of(sets: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> tuple[RowFacts, Ints]:
+    """The facts of rows whose sets, probabilities and labels a user gives, and the labels; all are checked.
+
+    >>> facts, _ = facts_of([[True, False]], [[0.75, 0.25]], labels=[1])
+    >>> facts.size.tolist(), facts.hit.tolist(), facts.own.tolist(), facts.distance.tolist()  # 2 (3/4)^2
+    ([1], [False], [0.25], [1.125])
+    """
+    inside, table = check_sets(sets), check_probs(probs)
+    truth = check_labels(labels, inside, "sets")
+    if table.shape != inside.shape:
+        raise InputError(
+            f"sets and probs must have one shape (rows, classes); got {inside.shape} and {table.shape}. "
+            "Pass both for the same rows."
+        )
+    return row_facts(inside, table, truth), truth

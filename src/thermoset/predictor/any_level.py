@@ -1,0 +1,91 @@
+"""The scores of a predictor's conformal rows, into its document and back: what p-values and other levels need."""
+
+import msgspec
+import numpy as np
+
+from thermoset.conformal.classifier import ConformalClassifier
+from thermoset.conformal.groupings import Grouping, resolve_grouping
+from thermoset.conformal.pooling import PooledScores
+from thermoset.conformal.recipes import Recipe
+from thermoset.conformal.scoring import Scoring
+from thermoset.core.exponentials import Ints
+from thermoset.core.scores import Score
+from thermoset.data.groups import Groups
+from thermoset.errors import InputError
+from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.kept_scores import KEPT_BY_DEFAULT, MOST_KEPT, KeptScores
+
+__all__ = ["as_saved", "classifier_of", "pooled_scores", "with_scores"]
+
+
+def with_scores(artifact: Artifact, fitted: ConformalClassifier) -> Artifact:
+    """The document with the scores that set its threshold, where they alone did and are not too many."""
+    found = fitted.calibration_
+    if not artifact.is_plain or not _has_ranks(found.grouping) or len(found.labels) > MOST_KEPT:
+        return msgspec.structs.replace(artifact, scores=None)
+    return msgspec.structs.replace(artifact, scores=KeptScores.of(found.scores, _pool_of(found)))
+
+
+def _pool_of(found: PooledScores) -> Ints:
+    """The group of each conformal row, or of its class."""
+    if found.groups is not None:
+        return found.groups.codes
+    groups = found.group_of_class
+    return np.zeros(len(found.labels), dtype=np.int64) if groups is None else groups[found.labels]
+
+
+def _has_ranks(grouping: Grouping | None) -> bool:
+    """Whether an order statistic of scores decides the sets at every level."""
+    return grouping is None or grouping.has_p_values
+
+
+def as_saved(made: Artifact, scores: bool | None) -> Artifact:
+    """The document as it is written: with its scores, without, or with those of up to a million rows if None."""
+    if scores:
+        _required_scores(made)
+    few = made.provenance.conformal_rows <= KEPT_BY_DEFAULT
+    keep = few if scores is None else scores
+    return made if keep else msgspec.structs.replace(made, scores=None)
+
+
+def pooled_scores(made: Artifact, score: Score) -> PooledScores:
+    """The scores that set the threshold of a predictor, from its document; `score` may be one that it cannot name."""
+    kept = _required_scores(made)
+    of_class = None if made.group_of_class is None else np.array(made.group_of_class)
+    rows, names = made.rows_behind, made.group_names
+    place = np.repeat(rows.place, rows.rows)  # of the group, or of one of its classes: which one does not matter
+    groups, labels = (None, place) if names is None else (Groups(names, place), np.zeros_like(place))
+    scoring = Scoring(score, made.temperature_sets, made.seed, made.scheme)
+    grouping = resolve_grouping(made.grouping)
+    return PooledScores(kept.pairs(len(labels)), labels, grouping, of_class, scoring, groups, made.fallback)
+
+
+def classifier_of(made: Artifact, recipe: Recipe, scores: PooledScores) -> ConformalClassifier:
+    """The classifier that set the threshold of a predictor."""
+    return ConformalClassifier.of(recipe, made.temperature_sets).adopt(scores, made.n_classes, made.classes)
+
+
+def _required_scores(made: Artifact) -> KeptScores:
+    """The scores of a document; refuses those without, and those whose sets they do not decide alone."""
+    if made.alpha_sets != made.alpha:
+        raise InputError(
+            f"this predictor has neither p-values nor other levels: its threshold was raised to that of alpha = "
+            f"{made.alpha_sets} to protect classes, and ranks among the conformal rows do not give its sets. "
+            "Fit one with prefer='even' or 'small'."
+        )
+    if not made.is_plain:
+        raise InputError(
+            "this predictor has neither p-values nor other levels: with selection='full' all rows chose the "
+            "temperature as well, at this alpha alone. Fit with selection='calibration', or recalibrate on new rows."
+        )
+    if not _has_ranks(resolve_grouping(made.grouping)):
+        raise InputError(
+            f"this predictor has neither p-values nor other levels: with grouping={made.grouping!r} more than ranks "
+            "decides its sets. Fit one with grouping=None or 'class'."
+        )
+    if made.scores is None:
+        raise InputError(
+            "this predictor was saved without the label scores of its conformal rows, which p-values and other levels "
+            "need. Save it with scores=True (thermoset tune --scores) where it was fitted, or recalibrate it."
+        )
+    return made.scores

@@ -1,0 +1,218 @@
+"""What a document must be to make a predictor: what fits the schema may still be none.
+
+A forged checksum gets no further than here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
+from thermoset.conformal.groupings import GROUPINGS, RC3P, Grouping, resolve_grouping
+from thermoset.conformal.row_groups import FALLBACKS, largest
+from thermoset.core.levels import conformal_rank, exact_level
+from thermoset.core.uniforms import SCHEMES
+from thermoset.errors import InputError
+from thermoset.predictor.kept_scores import broken_scores
+from thermoset.predictor.members import Thresholds, broken_members
+from thermoset.tuning.choice import Choice
+from thermoset.tuning.preferences import read_preference
+
+if TYPE_CHECKING:
+    from thermoset.predictor.artifact import Artifact
+
+__all__ = ["SELECTIONS", "broken_requirements"]
+
+SELECTIONS = ("calibration", "paper", "full")
+"""Which rows T-hat may be chosen from."""
+
+Broken = Iterator[tuple[str, bool]]
+"""What a document must be, and whether it is not; in an order in which what is looked at is there."""
+
+
+def broken_requirements(artifact: "Artifact") -> Broken:
+    """Every requirement of a document, and whether it is broken."""
+    return chain(
+        _of_sets(artifact),
+        _of_groups(artifact),
+        _of_members(artifact),
+        _of_choice(artifact),
+        _of_provenance(artifact),
+        _of_scores(artifact),
+    )
+
+
+def _of_sets(artifact: "Artifact") -> Broken:
+    thresholds = artifact.thresholds.pairs()
+    n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
+    grouping = _grouping_of(artifact)
+    by_row = grouping is not None and grouping.of_rows
+    by_class = grouping is not None and not by_row
+    groups, pools = artifact.group_of_class, artifact.pool_sizes
+    yield "schema must be at least 1", artifact.schema < 1
+    yield "alpha_sets must be at most alpha", exact_level(artifact.alpha_sets) > exact_level(artifact.alpha)
+    known = " or ".join(GROUPINGS)
+    yield f"grouping must be null, {known}", artifact.grouping is not None and grouping is None
+    yield f"n_classes must be from 2 to {_MOST_CLASSES:,}", not 2 <= n_classes <= _MOST_CLASSES
+    temperatures = artifact.temperature, artifact.temperature_sets
+    yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
+    yield "thresholds must be pairs", len(thresholds.refine) != n_thresholds
+    yield "thresholds must be numbers", _any_nan(thresholds.value) or _any_nan(thresholds.refine)
+    yield "group_names must be there for thresholds by group alone", (artifact.group_names is not None) != by_row
+    expected = n_classes if by_class else len(artifact.group_names) if artifact.group_names is not None else 1
+    yield "thresholds must be one, or one for each class or group", n_thresholds != expected
+    yield "pool_sizes must have one entry for each threshold", len(pools) != n_thresholds
+    yield f"pool_sizes must be from 0 to {MOST_HELD:,}", not _are_counts(pools)
+    yield "group_of_class must be there for class-conditional sets alone", (groups is not None) != by_class
+    if groups is not None:
+        yield "group_of_class must have one entry for each class", len(groups) != n_classes
+        own = grouping is not None and grouping.each_class and groups != tuple(range(n_classes))
+        yield "group_of_class must name a group for each class", own or not all(-1 <= g < n_classes for g in groups)
+        together = dict(zip(groups, pools, strict=True))
+        shared = any(together[group] != pool for group, pool in zip(groups, pools, strict=True))
+        yield "pool_sizes must be equal for the classes of a group", shared
+    yield from _of_classes(artifact, grouping)
+    yield "classes must be one name for each class, all different", _bad_names(artifact.classes, n_classes)
+    yield "sizes must count sets of 0 to n_classes labels", len(artifact.sizes) > n_classes + 1
+    yield f"sizes must be from 0 to {MOST_HELD:,}", not _are_counts(artifact.sizes)
+    rows = artifact.provenance.conformal_rows
+    counted = not artifact.sizes or sum(artifact.sizes) == rows
+    yield "sizes must count the conformal rows, at least one", not rows or not counted
+    yield "seed must fit 64 bits", artifact.seed is not None and not 0 <= artifact.seed < 2**64
+    yield "scheme must be one that is known", artifact.scheme not in SCHEMES
+
+
+def _of_groups(artifact: "Artifact") -> Broken:
+    names, fallback, other = artifact.group_names, artifact.fallback, artifact.fallback_threshold
+    yield f"fallback must be null, {' or '.join(FALLBACKS)}", fallback is not None and fallback not in FALLBACKS
+    yield "fallback must be there for thresholds by group alone", fallback is not None and names is None
+    yield "fallback_threshold must be there with a fallback alone", (other is not None) != (fallback is not None)
+    if names is not None:
+        yield "group_names must be at least one, all different", not names or len(set(names)) != len(names)
+        rows = artifact.provenance.conformal_rows
+        yield "pool_sizes must count the conformal rows", sum(artifact.pool_sizes) != rows
+    if other is not None:
+        pair = other.pairs()
+        yield "fallback_threshold must be one pair", not len(pair.value) == len(pair.refine) == 1
+        yield "fallback_threshold must be a number", _any_nan(pair.value) or _any_nan(pair.refine)
+        thresholds = artifact.thresholds.pairs()
+        wrong = fallback == "strictest" and Thresholds.of(largest(thresholds)) != other
+        yield "fallback_threshold must be the largest threshold", wrong
+
+
+def _of_classes(artifact: "Artifact", grouping: Grouping | None) -> Broken:
+    """What scores and groupings hold for each class."""
+    n_classes, limits, score = artifact.n_classes, artifact.rank_limits, artifact.method.score()
+    yield "prior must be known", score.learns
+    yield "prior must have one number for each class", _is_not(lambda: bool(score.terms(n_classes)))
+    limited = grouping is not None and grouping.limits_ranks
+    yield f"rank_limits must be there for {RC3P.name} alone", (limits is not None) != limited
+    if limits is not None:
+        outside = len(limits) != n_classes or not all(1 <= limit <= n_classes for limit in limits)
+        yield "rank_limits must be from 1 to n_classes, one for each class", outside
+
+
+def _grouping_of(artifact: "Artifact") -> Grouping | None:
+    try:
+        return resolve_grouping(artifact.grouping)
+    except InputError:
+        return None
+
+
+def _of_members(artifact: "Artifact") -> Broken:
+    members, came = artifact.members, artifact.provenance
+    if members:
+        unfit = came.selection != "full" or came.recalibrated or artifact.grouping is not None
+        yield "members must come from selection full alone", unfit
+        temperatures = [member.temperature for member in members]
+        yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
+        hat = [member.thresholds for member in members if member.temperature == artifact.temperature_sets]
+        yield "members must hold T-hat and its threshold", hat != [artifact.thresholds]
+        yield from broken_members(members, artifact.n_classes)
+
+
+def _of_choice(artifact: "Artifact") -> Broken:
+    choice, curve = artifact.choice, artifact.choice.curve
+    names = ["T = 1", "T*", "T-hat"]
+    yield "choice must look at T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
+    yield "choice must have a level", _is_not(lambda: bool(exact_level(choice.alpha)))
+    yield "choice must be that of the sets", not _is_of_sets(choice, artifact)
+    yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
+    yield "choice must be for what it prefers, classes or groups", choice.preference.over not in (None, choice.even)
+    yield "choice must have a selection", choice.selection not in SELECTIONS
+    yield "choice must compare T-hat with T = 1 and T*", [at.name for at in choice.comparisons] != names[:2]
+    looked = [at.temperature for at in (*choice.outlooks, *choice.frontier)]
+    looked += [at.temperature for at in choice.comparisons]
+    peak = [] if choice.peak is None else [choice.peak]
+    others = (*looked, *(choice.spread or ()), *peak, *curve.temperatures)
+    yield f"temperatures of choice must be {_TEMPERATURES}", not all(map(_is_temperature, others))
+    lengths = {len(curve.temperatures), len(curve.size), len(curve.size_error), len(curve.loss)}
+    yield "curve of choice must have one entry for each temperature", len(lengths) != 1 or lengths == {0}
+    yield "temperatures of choice must rise", any(a >= b for a, b in pairwise(curve.temperatures))
+    yield "n_rows of choice must count rows", not _are_counts([choice.n_rows])
+
+
+def _is_of_sets(choice: Choice, artifact: "Artifact") -> bool:
+    """Whether the choice is that of the sets; of plain ones, perhaps made for another level."""
+    if not artifact.is_moved:
+        return choice.setting == artifact.setting
+    at_level = msgspec.structs.replace(artifact.setting, alpha=choice.alpha)
+    return artifact.is_plain and choice.setting == at_level
+
+
+def _of_scores(artifact: "Artifact") -> Broken:
+    if artifact.scores is not None:
+        yield "scores must be those that set the threshold alone", not artifact.is_plain
+        rows, thresholds = artifact.rows_behind, artifact.thresholds.pairs()
+        yield from broken_scores(artifact.scores, rows, thresholds[rows.place], artifact.alpha)
+        if artifact.fallback == "pooled" and artifact.fallback_threshold is not None:
+            n_rows = sum(artifact.pool_sizes)
+            whole = artifact.scores.pairs(n_rows).smallest(conformal_rank(n_rows, artifact.alpha))
+            (value,), (refine,) = (part.tolist() for part in artifact.fallback_threshold.pairs().cuts)
+            yield "fallback_threshold must be that of all scores", (value, refine) != whole
+
+
+def _of_provenance(artifact: "Artifact") -> Broken:
+    came, names = artifact.provenance, [measure.name for measure in artifact.measures]
+    yield "measures must differ", len(set(names)) != len(names)
+    yield "the coverage of sets by class or group is no measure", "coverage" in names and artifact.grouping is not None
+    yield "objective must be nll or ece", came.objective not in ("nll", "ece")
+    asked = (came.prefer, came.selection) != (artifact.choice.prefer, artifact.choice.selection)
+    yield "choice must be what was asked for", asked
+    yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
+    rows = came.calibration_rows, came.conformal_rows
+    yield f"rows must be from 0 to {MOST_HELD:,}", not _are_counts(rows)
+    fraction = came.calibration_fraction
+    yield "calibration_fraction must be between 0 and 1", _is_not(lambda: bool(exact_level(fraction)))
+
+
+_MOST_CLASSES = 10_000_000
+_TEMPERATURES = f"finite and > 0, from {COLDEST:g} to {HOTTEST:g}"
+
+
+def _is_temperature(value: float) -> bool:
+    return COLDEST <= value <= HOTTEST
+
+
+def _are_counts(values: Sequence[int]) -> bool:
+    return all(0 <= value <= MOST_HELD for value in values)
+
+
+def _is_not(holds: Callable[[], bool]) -> bool:
+    """Whether something does not hold, or cannot be read."""
+    try:
+        return not holds()
+    except InputError:
+        return True
+
+
+def _any_nan(values: NDArray[Any]) -> bool:
+    return bool(np.isnan(values).any())
+
+
+def _bad_names(classes: tuple[str, ...] | None, n_classes: int) -> bool:
+    return classes is not None and (len(classes) != n_classes or len(set(classes)) != n_classes)

@@ -1,0 +1,13 @@
+from .folder import JOURNAL as JOURNAL
+from .folder import MANIFEST as MANIFEST
+from .folder import Manifest as Manifest
+from .folder import Run as Run
+from .folder import read_manifest as read_manifest
+from .jobs import ShardDone as ShardDone
+from .jobs import ShardJob as ShardJob
+from .jobs import check_shards as check_shards
+from .jobs import plan_shards as plan_shards
+from .jobs import predict_shard as predict_shard
+from .running import Predicted as Predicted
+from .running import predict_shards as predict_shards
+from .running import size_counts as size_counts

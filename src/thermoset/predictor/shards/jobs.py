@@ -1,0 +1,265 @@
+"""One shard after the other: what is to be done, whether it can be done, and doing it."""
+
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import msgspec
+import numpy as np
+
+from thermoset.bounds import bytes_of
+from thermoset.data import Logits
+from thermoset.data.fitted import predict_data
+from thermoset.data.top import TopLogits
+from thermoset.errors import InputError
+from thermoset.io import found_shards, open_blocks, open_predictions
+from thermoset.io.blocks import BLOCK_BYTES, LogitBlocks
+from thermoset.io.files import FilePath, as_path, errors_about
+from thermoset.io.finding import Where
+from thermoset.quoting import printable
+
+if TYPE_CHECKING:
+    from thermoset.predictor.estimator import TwoTemperaturePredictor
+
+__all__ = [
+    "Reading",
+    "RowsDone",
+    "ShardDone",
+    "ShardJob",
+    "Source",
+    "check_shards",
+    "plan_shards",
+    "predict_shard",
+    "sha256_of",
+    "source_of",
+]
+
+RowsDone = Callable[[int, int | None], None]
+"""Told of rows that are done, of how many; None where only reading to the end would tell."""
+
+_ENDS = 1 << 16  # bytes at each end of an input that its fingerprint covers
+_BLOCKS_HELD = 8  # a block as it was read and as float64, its ranks and sets on all threads: less than so many blocks
+
+
+class Reading(NamedTuple):
+    """How shards are read, and whether p-values are written with the sets."""
+
+    probabilities: bool = False
+    id_column: str | None = None
+    groups: str | None = None
+    block_bytes: int = BLOCK_BYTES
+    p_values: bool = False
+
+    def within(self, memory: int | str | None) -> "Reading":
+        """The same with blocks of the usual size, or smaller ones where the memory or p-values ask for it.
+
+        >>> Reading().within("64MiB").block_bytes
+        8388608
+        """
+        usual, held = (BLOCK_BYTES // 4, 4 * _BLOCKS_HELD) if self.p_values else (BLOCK_BYTES, _BLOCKS_HELD)
+        most = usual if memory is None else bytes_of(memory) // held
+        return self._replace(block_bytes=min(usual, most))
+
+
+class ShardJob(NamedTuple):
+    """One shard to predict: where its logits are, where its predictions go, and what the manifest calls the two."""
+
+    source: Path
+    target: Path
+    input: str
+    output: str
+    reading: Reading
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What shows that a file of logits is still the one that was read, without reading all of it again.
+
+    Where size, time of modification and both ends are the same, nobody has replaced or rewritten the file. This is no
+    proof that every byte in between is the same: a program can change some of them and set the time back.
+    """
+
+    bytes: int
+    modified_ns: int
+    ends_sha256: str  # of the first and the last 64 KiB
+
+
+class ShardDone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A shard whose predictions are on disk, whole.
+
+    `input` and `output` are names below the folder of the logits and below that of the predictions; `sizes` has a pair
+    (labels in a set, number of rows) for each set size that occurs; `undecided` counts rows with labels that were let
+    in because rows which are not whole do not tell.
+    """
+
+    input: str
+    source: Source
+    output: str
+    bytes: int
+    sha256: str
+    rows: int
+    sizes: tuple[tuple[int, int], ...]
+    undecided: int = 0
+
+
+def plan_shards(where: Where, out: FilePath, kind: str, reading: Reading) -> tuple[ShardJob, ...]:
+    """List what is to be done: one file of predictions for each shard, named after it.
+
+    Folders below the place that was given are kept, as hive-style trees need it. With several places, names start at
+    the folder that they have in common.
+
+    Parameters
+    ----------
+    where : path, folder, glob, or a list of these
+        The files of logits; see `thermoset.io.found_shards`.
+    out : path
+        The folder for the predictions.
+    kind : "parquet", "csv", "jsonl" or "npz"
+        What they are written as.
+    reading : Reading
+        How shards are read.
+
+    >>> import tempfile
+    >>> from thermoset.io import save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (Path(folder) / "day=1").mkdir()
+    ...     save(f"{folder}/day=1/a.npz", Logits([[2.0, 0.5]]))
+    ...     [job.output for job in plan_shards(folder, "sets", "csv", Reading())]
+    ['day=1/a.csv']
+    """
+    found = found_shards(where, sidecars=() if reading.groups is None else (reading.groups,))
+    folder = as_path(out)
+    places = [where] if isinstance(where, str | os.PathLike) else where
+    base = _common_folder([as_path(place) for place in places], found)
+    jobs: dict[str, ShardJob] = {}
+    for source in found:
+        name = Path(os.path.relpath(source, base))
+        output = name.with_suffix(f".{kind}").as_posix()
+        if output in jobs:
+            raise InputError(_collision(jobs[output], source))
+        jobs[output] = ShardJob(source, folder / output, name.as_posix(), output, reading)
+    return tuple(jobs.values())
+
+
+def _common_folder(places: Iterable[Path], found: Sequence[Path]) -> str:
+    """The folder that names start at: what all places have in common, each up to its first wildcard."""
+    shards, roots = set(found), []
+    for place in places:
+        parts = place.parent.parts if place in shards else place.parts
+        wild = [i for i, part in enumerate(parts) if place not in shards and glob.has_magic(part)]
+        roots.append(os.path.abspath(Path(*parts[: wild[0] if wild else None])))  # noqa: PTH100 (links keep their names)
+    return os.path.commonpath(roots)
+
+
+def _collision(first: ShardJob, second: Path) -> str:
+    names = [printable(str(path)) for path in (first.source, second)]
+    if os.path.relpath(second, first.source) == ".":
+        return f"{names[0]}: is given twice. Name each shard once."
+    output = printable(first.output)
+    return f"{names[0]} and {names[1]} would both be written as {output}. Predict them into different folders."
+
+
+def check_shards(predictor: "TwoTemperaturePredictor", jobs: Iterable[ShardJob]) -> None:
+    """Open every shard and read its first row, so that a bad one is named before hours of work.
+
+    Number and names of the classes must be the predictor's; ids must be whole numbers everywhere, or text everywhere;
+    all shards must have groups, or none.
+    """
+    jobs = list(jobs)
+    if any(job.reading.p_values for job in jobs):
+        predictor.require_p()
+    first: tuple[Path, str | None, bool] | None = None
+    for job in jobs:
+        with _opened(predictor, job, block_bytes=1) as blocks:
+            next(iter(blocks))
+            if first is None:
+                first = job.source, blocks.id_kind, blocks.has_groups
+            if blocks.id_kind != first[1]:
+                here, there = ("whole numbers", "text") if blocks.id_kind == "number" else ("text", "whole numbers")
+                raise InputError(f"{job.source}: ids are {here}, but {there} in {first[0]}. Write all of them alike.")
+            if blocks.has_groups != first[2]:
+                has = "has groups" if blocks.has_groups else "has no groups"
+                raise InputError(f"{job.source}: {has}, unlike {first[0]}. Give all shards groups, or none.")
+
+
+def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress: RowsDone | None = None) -> ShardDone:
+    """Predict one shard: its predictions appear under their name, whole, or not at all.
+
+    It needs nothing but its arguments, which can be pickled, and the two files: it can run in another process or on
+    another machine that has them.
+    """
+    rows = undecided = 0
+    made, with_p = predictor.artifact_, job.reading.p_values
+    with (
+        _opened(predictor, job, block_bytes=job.reading.block_bytes) as blocks,
+        open_predictions(
+            job.target,
+            made.classes,
+            ids=blocks.id_kind,
+            groups=blocks.has_groups,
+            p_values=made.n_classes if with_p else None,
+        ) as written,
+    ):
+        before = source_of(job.source)
+        for block, ids in ((block, None) for block in blocks) if blocks.ids is None else blocks.with_ids():
+            p = predictor.predict_p(block, ids=ids) if with_p else None
+            written.write(*predictor.answers(block, ids=ids), ids=ids, groups=block.groups, p=p)
+            undecided += int(predictor.undecided(block, ids=ids).sum()) if isinstance(block, TopLogits) else 0
+            rows += len(block)
+            if progress is not None:
+                progress(rows, blocks.n_rows)
+        if source_of(job.source) != before:
+            raise InputError(
+                f"{job.source}: was changed while it was read. Wait until it is complete, and start again."
+            )
+    size, digest = sha256_of(job.target)
+    sizes = tuple(sorted(written.sizes.items()))
+    return ShardDone(job.input, before, job.output, size, digest, rows, sizes, undecided)
+
+
+@contextmanager
+def _opened(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: int) -> Iterator[LogitBlocks]:
+    """Open a shard, and refuse other classes than the predictor's; the errors name the shard."""
+    reading, n_classes = job.reading, predictor.artifact_.n_classes
+    with open_blocks(
+        job.source,
+        probabilities=reading.probabilities,
+        id_column=reading.id_column,
+        groups=reading.groups,
+        n_options=n_classes,
+        block_bytes=block_bytes,
+    ) as blocks:
+        with errors_about(job.source):
+            predict_data(predictor, Logits(np.zeros((1, blocks.n_classes)), classes=blocks.classes))
+        yield blocks
+
+
+def source_of(path: Path) -> Source:
+    """Look at a file of logits; of a folder that is one (Zarr), at the list of its files."""
+    with errors_about(path):
+        if path.is_dir():
+            files = sorted(inner for inner in path.rglob("*") if inner.is_file())
+            seen = [(inner.relative_to(path).as_posix(), inner.stat()) for inner in files]
+            listed = "".join(f"{name}\0{stat.st_size}\0{stat.st_mtime_ns}\n" for name, stat in seen)
+            latest = max((stat.st_mtime_ns for _, stat in seen), default=0)
+            return Source(sum(stat.st_size for _, stat in seen), latest, hashlib.sha256(listed.encode()).hexdigest())
+        with path.open("rb") as stream:
+            status = os.fstat(stream.fileno())
+            return Source(status.st_size, status.st_mtime_ns, _ends(stream, status.st_size))
+
+
+def _ends(stream: BinaryIO, size: int) -> str:
+    """SHA-256 of the first and the last 64 KiB; of a shorter file, of all of it."""
+    found = hashlib.sha256(stream.read(_ENDS))
+    stream.seek(max(stream.tell(), size - _ENDS))
+    found.update(stream.read(_ENDS))
+    return found.hexdigest()
+
+
+def sha256_of(path: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a file."""
+    with errors_about(path), path.open("rb") as stream:
+        return os.fstat(stream.fileno()).st_size, hashlib.file_digest(stream, "sha256").hexdigest()

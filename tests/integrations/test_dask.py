@@ -1,0 +1,255 @@
+"""On a dask cluster: the same bits as here, whatever the workers, and whoever of them dies."""
+
+import itertools
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import thermoset as ts
+from law import generated
+from parts import require
+from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.shards import predict_shards
+
+distributed = require("distributed", "dask")
+array = require("dask.array", "dask")
+dask = require("dask", "dask")
+on_dask = require("thermoset.integrations.dask", "dask")
+
+LOGITS, LABELS = generated(4000, 8, seed=11)
+LOGITS = LOGITS.astype(np.float32)
+FRESH, FRESH_LABELS = generated(1000, 8, seed=12)
+SWEEP = {"temperatures": [0.5, 1.0, 2.0], "methods": ["lac", "raps"], "trials": 5}
+
+
+@pytest.fixture(scope="module", params=["threads", 1, 2, 4])
+def client(request):
+    """Threads of this process, or so many worker processes."""
+    processes = request.param != "threads"
+    kind = {"n_workers": request.param, "threads_per_worker": 1} if processes else {"threads_per_worker": 3}
+    with cluster(processes=processes, **kind) as made, distributed.Client(made) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+    """Threads of this process: their kernels are compiled already."""
+    with cluster(n_workers=2, threads_per_worker=1, processes=False) as made, distributed.Client(made) as found:
+        yield found
+
+
+def cluster(**kind):
+    return distributed.LocalCluster(dashboard_address=":0", **kind)
+
+
+@pytest.fixture(scope="module")
+def here():
+    return ts.TwoTemperaturePredictor().fit(LOGITS, LABELS)
+
+
+@pytest.fixture(autouse=True)
+def many_tasks(monkeypatch):
+    """Pieces so small that there is something to do for every worker, more than once."""
+    monkeypatch.setattr("thermoset.integrations.dask.engine._PIECE_BYTES", 2**13)
+    monkeypatch.setattr("thermoset.integrations.dask.running._SENT_BYTES", 2**14)
+
+
+def rows_of(kind):
+    match kind:
+        case "memory":
+            return LOGITS, LABELS
+        case "dask array":
+            return array.from_array(LOGITS, chunks=(700, 3)), array.from_array(LABELS, chunks=900)
+        case "delayed blocks":
+            cuts = [0, 1, 999, 1000, 2777, 4000]
+            return [dask.delayed(np.copy)(LOGITS[a:b]) for a, b in itertools.pairwise(cuts)], LABELS
+
+
+class Watched(ts.TwoTemperaturePredictor):
+    """A predictor whose confidence tells the group of each row."""
+
+    def answers(self, logits, **options):
+        found = super().answers(logits, **options)
+        return found._replace(confidence=np.array([float(name) for name in logits.groups]))
+
+
+@pytest.mark.parametrize("kind", ["memory", "dask array", "delayed blocks"])
+def test_groups_go_with_the_rows(two_workers, kind):
+    groups = np.arange(len(LABELS)) % 7
+    logits, labels = rows_of(kind)
+    given = array.from_array(groups, chunks=500) if kind == "dask array" else groups
+    rows = on_dask.on_cluster(logits, labels, groups=given, client=two_workers)
+    assert list(rows.groups) == [str(group) for group in groups]
+    if kind == "memory":
+        data = ts.Logits(LOGITS, LABELS, groups=groups)
+        assert on_dask.on_cluster(data, client=two_workers).groups == data.groups
+
+
+def test_groups_of_blocks_go_to_the_predictor(here):
+    watched = Watched().fit(LOGITS[:1000], LABELS[:1000])
+    groups = np.arange(len(FRESH)) % 5
+    rows = array.from_array(FRESH, chunks=(130, 3))
+    found = on_dask.predict(watched, rows, groups=array.from_array(groups, chunks=77))
+    assert found.confidence.compute(scheduler="sync").tolist() == groups.tolist()
+    assert np.array_equal(found.sets.compute(scheduler="sync"), watched.predict_set(FRESH))
+    with pytest.raises(ts.InputError, match=r"groups must have shape \(1000,\)"):
+        on_dask.predict(here, rows, groups=groups[:-1])
+
+
+@pytest.mark.parametrize("kind", ["memory", "dask array", "delayed blocks"])
+def test_rows_of_any_kind(two_workers, kind):
+    there = on_dask.sweep(*rows_of(kind), client=two_workers, **SWEEP)
+    assert there.trial_values.tobytes() == ts.sweep(LOGITS, LABELS, **SWEEP).trial_values.tobytes()
+
+
+def test_a_sweep_is_the_same_to_the_bit(client):
+    told = []
+    there = on_dask.sweep(*rows_of("dask array"), client=client, progress=lambda *done: told.append(done), **SWEEP)
+    assert there.trial_values.tobytes() == ts.sweep(LOGITS, LABELS, **SWEEP).trial_values.tobytes()
+    assert told[-1] == (2 * 4000, 2 * 4000)
+    assert told == sorted(told)
+
+
+def test_fit_and_check_are_the_same_to_the_bit(client, here):
+    there = on_dask.fit(ts.TwoTemperaturePredictor(), LOGITS, LABELS, client=client)
+    assert checksum_of(there.artifact_) == checksum_of(here.artifact_)
+    seen = on_dask.check(there, *rows_of("dask array"), client=client)
+    assert seen.to_json_dict() == here.check(LOGITS, LABELS).to_json_dict()
+
+
+def test_predictions_of_a_dask_array(client, here):
+    found = on_dask.predict(here, array.from_array(FRESH, chunks=(301, 4)))
+    labels, confidence, sets = client.gather(client.compute(list(found)))
+    known = here.answers(FRESH)
+    assert sets.tobytes() == known.sets.tobytes()
+    assert confidence.tobytes() == known.confidence.tobytes()
+    np.testing.assert_array_equal(labels, known.labels)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"evaluation": "integrated", "methods": ["aps"]},
+        {"grouping": "class", "alphas": [0.2]},
+        {"metrics": ["sscv", "confidence_coverage_gap", "worst_slab_coverage"]},
+    ],
+)
+def test_other_sweeps(two_workers, options):
+    asked = SWEEP | options
+    there = on_dask.sweep(LOGITS, LABELS, client=two_workers, **asked)
+    assert there.trial_values.tobytes() == ts.sweep(LOGITS, LABELS, **asked).trial_values.tobytes()
+
+
+def test_groups_of_rows_in_memory_go_with_them(two_workers):
+    rows = ts.Logits(LOGITS, LABELS, groups=LABELS % 3)
+    there = on_dask.sweep(rows, client=two_workers, **SWEEP)
+    assert there.metrics[-3:] == ("top_group_coverage_gap", "avg_group_coverage_gap", "worst_group_coverage")
+    assert there.trial_values.tobytes() == ts.sweep(rows, **SWEEP).trial_values.tobytes()
+
+
+@pytest.mark.parametrize("parameters", [{"method": "auto"}, {"prefer": "protect", "alpha": 0.2}, {"objective": "ece"}])
+def test_other_predictors(two_workers, parameters):
+    there = on_dask.fit(ts.TwoTemperaturePredictor(**parameters), LOGITS, LABELS, client=two_workers)
+    assert checksum_of(there.artifact_) == checksum_of(
+        ts.TwoTemperaturePredictor(**parameters).fit(LOGITS, LABELS).artifact_
+    )
+
+
+@pytest.mark.parametrize("kind", ["memory", "dask array"])
+def test_a_worker_that_dies_in_a_sweep_changes_nothing(kind):
+    """The process is killed after the first rows came back, and again in the second pass; its rows are made again."""
+    wanted = ts.sweep(LOGITS, LABELS, **SWEEP)
+    with cluster(n_workers=2, threads_per_worker=1) as made, distributed.Client(made) as client:
+        dead = set()
+
+        def kill(done, total):
+            if len(dead) < 2 and done > len(dead) * total / 2:
+                pid = next(pid for pid in client.run(os.getpid).values() if pid not in dead)
+                os.kill(pid, signal.SIGKILL)
+                dead.add(pid)
+
+        there = on_dask.sweep(*rows_of(kind), client=client, progress=kill, **SWEEP)
+        assert len(dead) == 2
+    assert there.trial_values.tobytes() == wanted.trial_values.tobytes()
+
+
+def test_a_worker_that_dies_in_a_predict_changes_nothing(here, tmp_path):
+    """Killed when the first shards are there: the same files, whole, as an undisturbed run writes."""
+    (tmp_path / "in").mkdir()
+    for i in range(12):
+        ts.save(tmp_path / "in" / f"part-{i}.npz", ts.Logits(LOGITS[300 * i : 300 * i + 300]))
+    wanted = predict_shards(here, tmp_path / "in", tmp_path / "here", kind="jsonl")
+    with cluster(n_workers=2, threads_per_worker=1) as made, distributed.Client(made) as client:
+        dead = []
+
+        def kill(done, total):
+            if not dead and done < total:
+                dead.append(next(iter(client.run(os.getpid).values())))
+                os.kill(dead[0], signal.SIGKILL)
+
+        found = on_dask.predict_shards(
+            here, tmp_path / "in", tmp_path / "there", kind="jsonl", client=client, progress=kill
+        )
+        assert dead
+    assert found.shards == wanted.shards
+    here, there = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("here", "there"))
+    assert here == there
+
+
+def test_bad_blocks_are_named(two_workers):
+    bad = LOGITS.copy()
+    bad[1500, 3] = np.nan
+    with pytest.raises(ts.InputError, match=r"block 2: logits\[100, 3\] is NaN"):
+        on_dask.sweep(array.from_array(bad, chunks=(700, 8)), LABELS, client=two_workers)
+    uneven = [dask.delayed(LOGITS[:9]), dask.delayed(LOGITS[9:20, :7])]
+    with pytest.raises(ts.InputError, match="block 1 has 7 columns"):
+        on_dask.sweep(uneven, LABELS[:20], client=two_workers)
+    with pytest.raises(ts.InputError, match="labels must"):
+        on_dask.sweep(array.from_array(LOGITS, chunks=700), LABELS[:-1], client=two_workers)
+
+
+def test_without_a_client(monkeypatch):
+    def none():
+        raise ValueError("No global client found and no address provided")
+
+    monkeypatch.setattr(distributed, "get_client", none)
+    with pytest.raises(ts.InputError, match="no active dask client"):
+        on_dask.sweep(LOGITS, LABELS)
+
+
+def test_the_active_client_is_taken(two_workers, here):
+    with two_workers.as_current():
+        assert on_dask.check(here, LOGITS, LABELS).rows == 4000
+
+
+def test_thresholds_by_group_answer_dask_arrays():
+    rows = ts.Logits(LOGITS, LABELS, groups=np.arange(len(LABELS)) % 3)
+    by_group = ts.TwoTemperaturePredictor("lac", prefer="small", grouping="group").fit(rows)
+    groups = np.arange(len(FRESH)) % 3
+    found = on_dask.predict(by_group, array.from_array(FRESH, chunks=(130, 8)), groups=groups)
+    np.testing.assert_array_equal(found.sets.compute(scheduler="sync"), by_group.predict_set(FRESH, groups=groups))
+
+
+@pytest.mark.parametrize("kind", ["dask", "stored"])
+def test_groups_go_with_their_rows(two_workers, kind, tmp_path):
+    """A threshold for each group: fit, check and a sweep give the same bits as here, whatever the pieces."""
+    logits, labels, sites, fresh_sites = LOGITS[:600], LABELS[:600], np.arange(600) % 3, np.arange(1000) % 3
+    asked = {"method": "aps", "prefer": "small", "grouping": "group", "fallback": "pooled"}
+    rows = ts.Logits(logits, labels, groups=sites)
+    alone = ts.TwoTemperaturePredictor(**asked).fit(rows)
+    if kind == "stored":
+        ts.save(tmp_path / "rows.npz", ts.Logits(logits, labels))
+    given = {"dask": array.from_array(logits, chunks=(170, 3)), "stored": str(tmp_path / "rows.npz")}
+    beside = None if kind == "stored" else labels
+    there = on_dask.fit(ts.TwoTemperaturePredictor(**asked), given[kind], beside, groups=sites, client=two_workers)
+    assert checksum_of(there.artifact_) == checksum_of(alone.artifact_)
+    found = on_dask.check(there, FRESH, FRESH_LABELS, groups=fresh_sites, client=two_workers)
+    expected = alone.check(FRESH, FRESH_LABELS, groups=fresh_sites)
+    assert found.to_json_dict() == expected.to_json_dict()
+    options = {"temperatures": [1.0], "methods": ["lac"], "trials": 2, "grouping": "group"}
+    np.testing.assert_array_equal(
+        on_dask.sweep(given[kind], beside, groups=sites, client=two_workers, **options).trial_values,
+        ts.sweep(rows, **options).trial_values,
+    )

@@ -1,0 +1,226 @@
+"""A predictor at any level: p-values that are its sets, `at` that is a fresh fit, and files that keep both."""
+
+import warnings
+
+import msgspec
+import numpy as np
+import pytest
+
+import thermoset as ts
+from engines import ENGINES
+from law import generated
+from parts import require
+from thermoset.errors import CoverageWarning, FileFormatError, InputError
+from thermoset.predictor import kept_scores
+from thermoset.predictor.artifact import UNDECIDED, checksum_of, read_artifact
+
+CALIBRATION, CONFORMAL, FRESH = (
+    ts.Logits(*generated(400, 6, signal=0.5, seed=seed), groups=np.arange(400) % 3) for seed in (1, 2, 3)
+)
+LEVELS = [f"0.{i:02d}" for i in range(1, 100, 2)]
+KINDS = {
+    "one": {},
+    "class": {"method": "aps", "grouping": "class"},
+    "cluster": {"method": "lac", "grouping": "cluster"},
+    "group": {"method": "aps", "grouping": "group", "fallback": "pooled"},
+    "strictest": {"method": "aps", "grouping": "group", "fallback": "strictest"},
+    "rc3p": {"method": "aps", "grouping": "rc3p"},
+    "pas": {"method": "pas"},
+    "kept": {"method": "saps", "allow_empty": False, "randomized": False},
+    "plain": {"method": "margin"},
+    "auto": {"method": "auto"},
+}
+
+
+def made(alpha="0.2", **asked):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predictor = ts.TwoTemperaturePredictor(alpha=alpha, **{"prefer": "small"} | asked)
+        return predictor.fit_split(CALIBRATION, CONFORMAL)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def predictor(request):
+    return made(**KINDS[request.param])
+
+
+@pytest.fixture(scope="module")
+def one():
+    return made()
+
+
+def loaded(predictor, folder, **options):
+    predictor.save(folder / "p.json", **options)
+    return ts.TwoTemperaturePredictor.load(folder / "p.json")
+
+
+@pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
+def test_p_values_are_the_sets_at_every_level(predictor, tmp_path):
+    p = predictor.predict_p(FRESH)
+    np.testing.assert_array_equal(p > 0.2, predictor.predict_set(FRESH))
+    again = loaded(predictor, tmp_path)
+    np.testing.assert_array_equal(again.predict_p(FRESH), p)
+    np.testing.assert_array_equal(again.predict_p(FRESH, smoothed=True), predictor.predict_p(FRESH, smoothed=True))
+    for alpha in LEVELS:
+        np.testing.assert_array_equal(again.at(alpha).predict_set(FRESH), p > float(alpha))
+    ids = range(len(FRESH))
+    np.testing.assert_array_equal(again.predict_p(FRESH, ids=ids) > 0.2, predictor.predict_set(FRESH, ids=ids))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
+def test_another_level_is_a_fresh_fit_of_the_threshold(kind, tmp_path):
+    predictor = made(**KINDS[kind])
+    hat = predictor.temperature_sets_
+    for alpha in ("0.05", 0.3, "0.9"):
+        other = loaded(predictor.at(alpha), tmp_path)
+        assert (other.temperature_, other.temperature_sets_) == (predictor.temperature_, hat)
+        assert other.promise.alpha == str(alpha)
+        recipe = predictor.recipe.parameters | {"alpha": alpha}
+        fresh = ts.ConformalClassifier(**recipe, temperature=hat).fit(CONFORMAL)
+        q = other.artifact_.thresholds.pairs()
+        if kind == "cluster":  # clusters stay; a fresh fit would cluster for its own level
+            assert other.artifact_.group_of_class == predictor.artifact_.group_of_class
+        else:
+            np.testing.assert_array_equal(q.value, fresh.thresholds_.value)
+            np.testing.assert_array_equal(q.refine, fresh.thresholds_.refine)
+            np.testing.assert_array_equal(other.threshold_, fresh.threshold_)
+            np.testing.assert_array_equal(other.predict_set(FRESH), fresh.predict_set(FRESH))
+        np.testing.assert_array_equal(other.predict_proba(FRESH), predictor.predict_proba(FRESH))
+
+
+def test_a_level_that_needs_more_rows_warns_as_a_fit_does(one):
+    with pytest.warns(CoverageWarning, match="alpha=0.001 needs at least 999 rows for a finite threshold; got 400"):
+        strict = one.at(0.001)
+    assert strict.predict_set(FRESH).all()
+    with pytest.raises(InputError, match="alpha must be a number strictly between 0 and 1"):
+        one.at(0)
+
+
+def test_what_is_said_of_another_level(one, tmp_path):
+    """Nothing that was measured at the fitted level; and the choice keeps its own."""
+    other = loaded(one.at(0.05), tmp_path)
+    document = other.artifact_
+    assert (document.alpha, document.alpha_sets, document.choice.alpha) == ("0.05", "0.05", "0.2")
+    assert document.is_moved
+    assert document.sizes == ()
+    names = {measure.name for measure in document.measures}
+    assert names == {"nll_before", "nll_after", "ece_before", "ece_after", "coverage"}
+    (law,) = (measure for measure in document.measures if measure.name == "coverage")
+    assert law.value == 381 / 401  # k = ceil(401 * 0.95)
+    assert other.promise.exact
+    assert other.check(FRESH).marginal.promised == pytest.approx(0.95, abs=1e-15)
+    assert "alpha = 0.05" in other._repr_html_()
+    assert "about alpha = 0.2, for which T-hat was chosen" in other._repr_html_()
+    assert "for which T-hat was chosen" not in one._repr_html_()
+    assert "alpha=0.05" in repr(one.at(0.05))
+    back = other.at("0.20")
+    assert not back.artifact_.is_moved
+    assert back.artifact_.thresholds == one.artifact_.thresholds
+    assert loaded(back, tmp_path).artifact_.alpha == "0.2"
+    assert one.at(0.2).artifact_ == one.artifact_
+    assert (one.alpha, one.artifact_.alpha) == ("0.2", "0.2"), "the first one is as it was"
+
+
+def test_a_page_of_another_level_says_which_numbers_are_about_which(one):
+    for module in ("altair", "vl_convert", "jinja2"):
+        require(module, "report")
+    from thermoset.report import build_report, render_page
+
+    pages = [render_page(build_report(made, FRESH, trials=2)) for made in (one, one.at(0.05))]
+    said = "was chosen for α = 0.2, and the level was changed to α = 0.05 afterwards"
+    assert [said in page for page in pages] == [False, True]
+    assert "α = 0.05, prefer small" in pages[1]
+
+
+def test_another_level_can_be_recalibrated(one, tmp_path):
+    other = one.at(0.05).recalibrate(FRESH)
+    fresh = ts.ConformalClassifier("raps", "0.05", temperature=one.temperature_sets_).fit(FRESH)
+    again = loaded(other, tmp_path)
+    assert again.artifact_.thresholds.pairs().value == fresh.thresholds_.value
+    assert sum(again.artifact_.sizes) == len(FRESH)
+    np.testing.assert_array_equal(again.predict_p(CALIBRATION), fresh.predict_p(CALIBRATION))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_another_level_can_be_exported(one, engine):
+    other = one.at(0.05)
+    np.testing.assert_array_equal(ENGINES[engine](other, FRESH.logits)["sets"], other.predict_set(FRESH))
+
+
+def test_rows_that_are_not_whole(tmp_path):
+    cut = [ts.compact(ts.Logits(rows.logits / 4, rows.labels), 4) for rows in (CALIBRATION, CONFORMAL, FRESH)]
+    predictor = ts.TwoTemperaturePredictor(prefer="small").fit_split(*cut[:2])
+    assert predictor.artifact_.provenance.top_rows
+    p = predictor.predict_p(cut[2])
+    np.testing.assert_array_equal(p > 0.1, predictor.predict_set(cut[2]))
+    other = loaded(predictor.at("0.3"), tmp_path)
+    np.testing.assert_array_equal(p > 0.3, other.predict_set(cut[2]))
+    assert not other.promise.exact
+    assert UNDECIDED not in {measure.name for measure in other.artifact_.measures}
+    assert not other.recalibrate(FRESH).artifact_.provenance.top_rows
+
+
+def test_predictors_whose_sets_ranks_do_not_give():
+    data = ts.Logits(*generated(800, 6, signal=0.5, seed=1))
+    full = ts.TwoTemperaturePredictor(selection="full", prefer="small").fit(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        protecting = ts.TwoTemperaturePredictor(prefer="classes>=0.93").fit(data)
+    assert protecting.artifact_.alpha_sets != protecting.artifact_.alpha
+    for predictor, said in ((full, "with selection='full' all rows chose"), (protecting, "to protect classes")):
+        assert predictor.artifact_.scores is None
+        for call in (lambda p: p.predict_p(FRESH), lambda p: p.at(0.2), lambda p: p.save("no.json", scores=True)):
+            with pytest.raises(InputError, match=f"neither p-values nor other levels: .*{said}"):
+                call(predictor)
+    full.recalibrate(FRESH)
+    np.testing.assert_array_equal(full.predict_p(CALIBRATION) > 0.1, full.predict_set(CALIBRATION))
+
+
+def test_files_with_scores_and_without(one, tmp_path, monkeypatch):
+    without = loaded(one, tmp_path, scores=False)
+    np.testing.assert_array_equal(without.predict_set(FRESH), one.predict_set(FRESH))
+    for call in (lambda: without.predict_p(FRESH), lambda: without.at(0.3), lambda: without.save("no", scores=True)):
+        with pytest.raises(InputError, match=r"saved without the label scores .*Save it with scores=True"):
+            call()
+    again = loaded(without.recalibrate(CONFORMAL), tmp_path)
+    np.testing.assert_array_equal(again.predict_p(FRESH), one.predict_p(FRESH))
+    monkeypatch.setattr("thermoset.predictor.any_level.KEPT_BY_DEFAULT", 399)
+    assert loaded(one, tmp_path).artifact_.scores is None
+    assert loaded(one, tmp_path, scores=True).artifact_.scores == one.artifact_.scores
+    assert kept_scores.KEPT_BY_DEFAULT == 1_000_000
+
+
+def test_a_predictor_that_is_not_fitted():
+    with pytest.raises(Exception, match="not fitted yet"):
+        ts.TwoTemperaturePredictor().at(0.2)
+    with pytest.raises(Exception, match="not fitted yet"):
+        ts.TwoTemperaturePredictor().predict_p(FRESH)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"alpha": "0.3"}, "choice must be that of the sets"),
+        ({"alpha": "0.05", "alpha_sets": "0.05"}, "thresholds must be those of the scores"),
+        ({"alpha_sets": "0.05"}, "choice must be that of the sets"),
+        ({"temperature_sets": 3.0}, "choice must be that of the sets"),
+    ],
+)
+def test_a_forged_level_is_refused(one, tmp_path, changes, said):
+    forged = msgspec.structs.replace(one.artifact_, **changes)
+    (tmp_path / "p.json").write_bytes(
+        msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum_of(forged)))
+    )
+    with pytest.raises(FileFormatError, match=said):
+        read_artifact(tmp_path / "p.json")
+
+
+def test_a_score_of_ones_own():
+    def ranks(probs, rank, u):
+        return rank - u * probs
+
+    predictor = ts.TwoTemperaturePredictor(ranks, prefer="small", alpha="0.2").fit_split(CALIBRATION, CONFORMAL)
+    p = predictor.predict_p(FRESH)
+    np.testing.assert_array_equal(p > 0.2, predictor.predict_set(FRESH))
+    np.testing.assert_array_equal(p > 0.05, predictor.at(0.05).predict_set(FRESH))

@@ -1,0 +1,135 @@
+"""Predictors whose sets were chosen for groups of rows: what they are given, what they keep, and what people read."""
+
+import copy
+import io
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from rich.console import Console
+
+import thermoset as ts
+from choices import made_choice
+from sites import sites
+from thermoset.cli.tune import show_predictor
+from thermoset.errors import FileFormatError, InputError
+from thermoset.predictor.artifact import checksum_of, read_artifact
+from thermoset.tuning import read_preference
+from thermoset.tuning.alternatives import front_titles
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return sites(1600, seed=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(rows):
+    return ts.TwoTemperaturePredictor("aps", even="group").fit(rows)
+
+
+def test_the_choice_is_that_of_the_calibration_rows(rows, fitted):
+    calibration, conformal = rows.split(0.5, random_state=0)
+    choice = ts.tuning.choose(
+        calibration, ts.Recipe("aps"), even="group", calibrated=fitted.temperature_, n_conformal=800
+    )
+    assert fitted.choice_ == choice
+    model = ts.ConformalClassifier("aps", 0.1, choice.temperature).fit(conformal)
+    np.testing.assert_array_equal(fitted.predict_set(rows), model.predict_set(rows))
+
+
+def test_groups_may_stand_beside_the_rows_and_new_rows_need_none(rows, fitted):
+    beside = ts.TwoTemperaturePredictor("aps", even="group").fit(
+        rows.logits, rows.labels, groups=np.asarray(rows.groups)
+    )
+    assert beside.choice_ == fitted.choice_
+    np.testing.assert_array_equal(beside.predict_set(rows.logits), fitted.predict_set(rows))
+
+
+def test_the_file_keeps_what_was_evened_out(fitted, tmp_path):
+    fitted.save(tmp_path / "p.json")
+    assert json.loads((tmp_path / "p.json").read_text())["choice"]["even"] == "group"
+    read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
+    assert read.even == "group"
+    assert read.choice_ == fitted.choice_
+    assert {measure.name for measure in read.artifact_.measures} >= {"group_gap", "top_group_coverage_gap"}
+    assert not {measure.name for measure in read.artifact_.measures} & {"class_gap", "top_coverage_gap"}
+
+
+def test_a_choice_for_classes_is_written_as_before_there_were_groups(rows, tmp_path):
+    ts.TwoTemperaturePredictor("aps").fit(rows).save(tmp_path / "p.json")
+    assert "even" not in json.loads((tmp_path / "p.json").read_text())["choice"]
+    assert ts.TwoTemperaturePredictor.load(tmp_path / "p.json").even == "class"
+
+
+def test_a_forged_choice_is_refused(fitted, tmp_path):
+    made = fitted.artifact_
+    wrong = msgspec.structs.replace(made.choice, preference=read_preference("classes>=0.8"))
+    came = msgspec.structs.replace(made.provenance, prefer="classes>=0.8")
+    changed = msgspec.structs.replace(made, choice=wrong, provenance=came)
+    sealed = msgspec.structs.replace(changed, checksum=checksum_of(changed))
+    (tmp_path / "p.json").write_bytes(msgspec.json.encode(sealed))
+    with pytest.raises(FileFormatError, match="choice must be for what it prefers, classes or groups"):
+        read_artifact(tmp_path / "p.json")
+    document = msgspec.to_builtins(made)
+    document["choice"]["even"] = "site"
+    (tmp_path / "p.json").write_text(json.dumps(document))
+    with pytest.raises(FileFormatError, match="Invalid enum value 'site'"):
+        read_artifact(tmp_path / "p.json")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"even": "sites"}, "even must be 'class' or 'group'; got 'sites'"),
+        ({"even": "sites", "selection": "full"}, "even must be 'class' or 'group'; got 'sites'"),
+        ({"even": "group", "selection": "full"}, "selection='full' evens out classes, not groups"),
+        ({"even": "group", "prefer": "classes>=0.8"}, "about classes, but even='group'"),
+        ({"even": "class", "prefer": "groups>=0.8"}, "about groups, but even='class'"),
+        ({"even": "group", "grouping": "cluster"}, "one threshold for all classes and a compiled score"),
+    ],
+)
+def test_what_cannot_be_had_is_said(rows, parameters, said):
+    with pytest.raises(InputError, match=said):
+        ts.TwoTemperaturePredictor(**parameters).fit(rows)
+
+
+def test_rows_without_groups_are_refused_before_the_work(rows, monkeypatch):
+    monkeypatch.setattr("thermoset.predictor.fitting.TemperatureScaler", None)
+    with pytest.raises(InputError, match="these rows have no groups"):
+        ts.TwoTemperaturePredictor(even="group").fit(rows.logits, rows.labels)
+
+
+def shown(predictor):
+    screen = io.StringIO()
+    show_predictor(Console(file=screen, width=160), predictor, "rows")
+    return screen.getvalue()
+
+
+def test_the_screen_speaks_of_groups(fitted):
+    text = shown(fitted)
+    assert "prefer even for groups" in text
+    assert "group gap" in text
+    assert "TopCovGap over groups" in text
+    of_classes = copy.copy(fitted)
+    of_classes.choice_ = msgspec.structs.replace(fitted.choice_, even="class")
+    assert "group" not in shown(of_classes).replace("grouping", "")
+    # The data has classes, and other settings may have thresholds by class; nothing else is about classes.
+    lines = [line for line in text.splitlines() if "class" in line]
+    assert all(line.startswith("Data ") or "Mondrian" in line or "clustered" in line for line in lines), lines
+
+
+def test_a_notebook_speaks_of_groups(fitted):
+    html = fitted._repr_html_()
+    assert "group gap" in html
+    assert "unevenness of groups" in html
+    assert "class gap" not in html
+    assert "of classes" not in html
+
+
+def test_titles_speak_of_groups():
+    assert front_titles(made_choice(even="group")) == {
+        "worst_tenth": "coverage of the worst tenth of groups",
+        "class_gap": "group gap",
+    }

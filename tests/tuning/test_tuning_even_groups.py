@@ -1,0 +1,304 @@
+"""Choices for groups of rows: those of classes with groups in their place, and what they gain where groups differ."""
+
+import warnings
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+import thermoset as ts
+from on_arrays import in_closed_form, top_gaps
+from sites import SCALE, sites
+from thermoset.core.sources import RankedRows
+from thermoset.errors import BudgetWarning, CoverageWarning, InputError
+from thermoset.metrics import noise_floor_of_counts
+from thermoset.tuning import Choice, choose, menu, read_preference, settle
+from thermoset.tuning.class_gap import ClassGaps
+from thermoset.tuning.parts import parts_of
+from thermoset.tuning.points import Sample
+from thermoset.tuning.search import Search, Steps
+from thermoset.tuning.signals import classes_differ
+
+GRID = [0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0]
+APS = ts.Recipe("aps", 0.1)
+
+
+def nothing(_):
+    pass
+
+
+def uneven(n_rows, seed, n_classes=8):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n_rows)
+    noise = (0.5 + labels[:, None] / n_classes) * rng.normal(size=(n_rows, n_classes))
+    return ts.Logits(2.5 * (noise + 2.2 * np.eye(n_classes)[labels]), labels)
+
+
+def quietly(data, recipe, **asked):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)
+        return choose(data, recipe, calibrated=1.4, **asked)
+
+
+def said_of_classes(choice):
+    """A choice for groups as one for classes: the words alone are other ones."""
+    known = {"the paper's RAPS, most even": "the paper's T-hat"}
+    frontier = tuple(msgspec.structs.replace(at, name=known.get(at.name, at.name)) for at in choice.frontier)
+    preference = read_preference(choice.prefer.replace("groups", "classes"))
+    return msgspec.structs.replace(choice, even="class", frontier=frontier, preference=preference)
+
+
+@pytest.mark.parametrize(
+    ("method", "prefer"),
+    [("raps", prefer) for prefer in ("even", "small", 0.4, "size<=3", "gap<=0.04", "protect", "classes>=0.8")]
+    + [("lac", "even"), ("auto", "even"), ("auto", "protect")],
+)
+def test_with_classes_as_groups_every_number_is_that_of_classes(method, prefer):
+    rows = uneven(700, seed=0)
+    grouped = ts.Logits(rows.logits, rows.labels, groups=rows.labels)
+    recipe = menu(0.1) if method == "auto" else ts.Recipe(method, 0.1)
+    given = {"n_conformal": 60}  # too few for thresholds by class, which method="auto" may prefer for classes
+    over_classes = quietly(rows, recipe, prefer=prefer, **given)
+    asked = prefer.replace("classes", "groups") if isinstance(prefer, str) else prefer
+    over_groups = quietly(grouped, recipe, prefer=asked, even="group", **given)
+    assert over_groups.even == "group"
+    assert said_of_classes(over_groups) == over_classes
+    assert isinstance(over_groups, Choice)
+
+
+def test_the_papers_way_has_groups_in_place_of_classes_too():
+    calibration, conformal = sites(400, seed=1), sites(400, seed=2)
+    choice = choose(
+        calibration, APS, even="group", calibrated=3.0, selection="paper", conformal=conformal, temperatures=[1.0, 3.0]
+    )
+    for temperature, loss in zip((1.0, 3.0), choice.curve.loss, strict=True):
+        sets = ts.ConformalClassifier("aps", 0.1, temperature).fit(conformal).predict_set(calibration)
+        hits = sets[np.arange(400), calibration.labels]
+        gaps = [abs(hits[calibration.groups.codes == site].mean() - 0.9) for site in range(5)]
+        assert loss == pytest.approx(max(gaps), rel=1e-12)  # a twentieth of five groups is one
+
+
+def test_losses_and_gaps_by_hand():
+    """Two groups that share their classes: the loss is the mean of squared gaps over the groups."""
+    data = sites(300, seed=3)
+    labels, codes = data.labels, data.groups.codes
+    curves, rows = in_closed_form(data, APS, np.array([2.0]), 300, nothing, "group")
+    means = np.array([rows.hit[0][codes == site].mean() for site in range(5)])
+    np.testing.assert_allclose(curves.classes.mean[0], means, rtol=1e-12)
+    variances = np.array([rows.hit[0][codes == site].var(ddof=1) / (codes == site).sum() for site in range(5)])
+    shares = np.bincount(codes) / 300
+    held = variances * (1 - 2 * shares) + (variances * shares**2).sum()
+    np.testing.assert_allclose(curves.classes.squares[0], ((means - 0.9) ** 2 - held).mean(), rtol=1e-9)
+    assert len(np.unique(labels)) == 10
+
+
+def test_top_gaps_and_floors_are_those_of_the_groups():
+    """With the labels hidden in other names, TopCovGap over groups is that over these classes."""
+    rows = uneven(301, seed=4, n_classes=3)
+    named = ts.Logits(rows.logits, rows.labels, groups=np.array(["a", "b", "c"])[rows.labels])
+    grid = np.array([0.5, 2.0])
+    np.testing.assert_array_equal(top_gaps(named, APS, grid, "group"), top_gaps(rows, APS, grid))
+    data = sites(500, seed=5)
+    choice = choose(data, APS, even="group", calibrated=3.0, temperatures=GRID)
+    floor = noise_floor_of_counts(data.groups.counts, 0.1, random_state=0)
+    assert (choice.noise_floor, choice.noise_floor_95) == (floor.top_mean, floor.top_95)
+
+
+@pytest.fixture(scope="module")
+def everyone():
+    return sites(20_000, seed=99)
+
+
+@pytest.fixture(scope="module")
+def group_gap(everyone):
+    """The group gap of the population at any temperature."""
+    grid = np.geomspace(0.25, 16, 25)
+    curves = in_closed_form(everyone, APS, grid, 1000, nothing, "group")[0]
+    gaps = ClassGaps(curves.classes).values
+    return lambda temperature: np.interp(np.log(temperature), np.log(grid), gaps)
+
+
+def test_sites_are_covered_alike_at_the_temperature_that_makes_probabilities_true(group_gap):
+    """So that the tests below test what they say: at T = 3 nothing is left, at T = 1 much is."""
+    assert group_gap(SCALE) < 0.006  # the noise of 4,000 rows of each
+    assert group_gap(1.0) > 0.03
+
+
+def settled(data, even, prefer="even"):
+    search = Search(data, RankedRows(data), APS, len(data), "calibration", None, Steps(None), even=even)
+    return settle(search, read_preference(prefer), [APS], 3.0, GRID)[0].temperature
+
+
+@pytest.mark.parametrize("bias", [0.0, 1.0], ids=["classes alike", "classes differ"])
+def test_the_choice_for_groups_has_a_lower_group_gap_than_that_for_classes_and_than_one(group_gap, bias):
+    """Paired over 24 samples, by an exact sign test."""
+    samples = [sites(1000, seed, bias=bias) for seed in range(24)]
+    over_groups, over_classes = ([group_gap(settled(data, even)) for data in samples] for even in ("group", "class"))
+    for others in (over_classes, [group_gap(1.0)] * 24):
+        won = sum(mine < other for mine, other in zip(over_groups, others, strict=True))
+        lost = sum(mine > other for mine, other in zip(over_groups, others, strict=True))
+        assert binomtest(won, won + lost, alternative="greater").pvalue < 0.001
+        assert np.mean(over_groups) < 0.6 * np.mean(others)
+
+
+def test_the_estimate_of_the_squared_group_gap_is_unbiased(everyone):
+    rng = np.random.default_rng(0)
+    grid = np.array([1.0, SCALE])
+    true = in_closed_form(everyone, APS, grid, 1000, nothing, "group")[0].classes.gap ** 2
+    found = [
+        in_closed_form(everyone.take(rng.integers(0, 20_000, 250)), APS, grid, 250, nothing, "group")[0].classes.squares
+        for _ in range(250)
+    ]
+    error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+    np.testing.assert_array_less(np.abs(np.mean(found, axis=0) - true.mean(axis=1)), 4 * error)
+    # So that the test can tell: the noise of group means is larger than that.
+    assert (8 * error < 0.09 / 50).all()
+
+
+def test_intervals_cover_and_budgets_are_kept(everyone):
+    grid, rng, draws = np.array([1.0, 1.5, 2.0, SCALE, 5.0]), np.random.default_rng(1), 80
+    whole = in_closed_form(everyone, APS, grid, 1000, nothing, "group")[0]
+    true = np.sqrt((whole.classes.gap**2).mean(axis=1))
+    inside, broken, said, budget = np.zeros(2), 0, 0, 1.1 * float(true[2])
+    for _ in range(draws):
+        some = everyone.take(rng.integers(0, len(everyone), 600))
+        curves = in_closed_form(some, APS, grid, 600, nothing, "group")[0]
+        low, high = ClassGaps(curves.classes.at([0, 3])).intervals.T
+        inside += (low <= true[[0, 3]]) & (true[[0, 3]] <= high)
+        kept = ClassGaps(curves.classes).excess(budget) <= 0
+        if kept.any():
+            chosen = np.flatnonzero(kept)[np.argmin(curves.size[kept])]
+            said, broken = said + 1, broken + (true[chosen] > budget)
+    assert (inside / draws > 0.95 - 4 * np.sqrt(0.05 * 0.95 / draws)).all()
+    assert said > 0
+    assert broken <= 0.05 * draws + 3 * np.sqrt(draws * 0.05 * 0.95)
+
+
+def alike(n_rows, seed, n_groups=6):
+    """Groups that are drawn without a look at the rows; some are rare."""
+    data, rng = sites(n_rows, seed, spread=0.0), np.random.default_rng((seed, 1))
+    weights = np.arange(1, n_groups + 1)
+    return ts.Logits(data.logits, data.labels, groups=rng.choice(n_groups, n_rows, p=weights / weights.sum()))
+
+
+def test_groups_that_are_alike_are_told_apart_as_often_as_chance_allows():
+    data, rng, found = alike(400, 0), np.random.default_rng(2), []
+    for _ in range(300):
+        sample = Sample(
+            ts.Logits(data.logits, data.labels, groups=rng.permutation(data.groups.codes)), 3.0, None, "group"
+        )
+        found.append(classes_differ(sample, (rng.random(400) < 0.3).astype(float)).p_value)
+    assert np.mean(np.array(found) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+    assert 0.4 < np.mean(found) < 0.6
+
+
+def test_where_groups_do_not_differ_nothing_is_chosen_and_that_is_said():
+    choices = [choose(alike(600, s), APS, even="group", calibrated=3.0, temperatures=GRID) for s in range(12)]
+    kept = [choice for choice in choices if choice.temperature == 1.0]
+    assert len(kept) >= 10  # each test is wrong one time in twenty
+    told = [choice for choice in kept if choice.signal.tried is not None and choice.signal.beats is None]
+    assert told
+    for choice in told:
+        assert "the groups differ no more than chance makes them" in choice.sentences[0]
+        assert "there is nothing to gain" in choice.sentences[0]
+        assert choice.signal.p_value > 0.05
+        if choice.rows_needed is not None:
+            assert choice.rows_needed > 600
+            assert f"About {choice.rows_needed:,} rows would show" in choice.sentences[0]
+
+
+def test_a_group_for_each_row_tells_nothing():
+    data = sites(60, seed=1)
+    each = ts.Logits(data.logits, data.labels, groups=np.arange(60))
+    choice = choose(each, APS, even="group", calibrated=3.0, temperatures=GRID)
+    assert choice.temperature == 1.0
+    assert choice.signal.p_value in (None, 1.0)
+
+
+def test_protected_groups_get_what_was_asked_for(everyone):
+    """The worst of five sites, on fresh rows."""
+    hard = sites(3000, seed=7, spread=3.0)
+    predictor = ts.TwoTemperaturePredictor("lac", 0.1, "groups>=0.84", even="group").fit(hard)
+    fresh = sites(20_000, seed=8, spread=3.0)
+    hits = predictor.predict_set(fresh)[np.arange(20_000), fresh.labels]
+    assert predictor.choice_.met
+    assert min(hits[fresh.groups.codes == site].mean() for site in range(5)) > 0.84
+    # So that the test can tell: at the promised level the hardest site is covered less.
+    plain = ts.ConformalClassifier("lac", 0.1, predictor.temperature_sets_).fit(hard)
+    hits = plain.predict_set(fresh)[np.arange(20_000), fresh.labels]
+    assert min(hits[fresh.groups.codes == site].mean() for site in range(5)) < 0.84
+
+
+@pytest.mark.parametrize("prefer", ["even", "protect", "groups>=0.999", "gap<=0.00001", "size<=4", 0.5, "small"])
+def test_what_is_said_of_groups_does_not_speak_of_classes(prefer):
+    data = sites(600, seed=11)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        choice = choose(data, APS, prefer=prefer, even="group", calibrated=3.0, temperatures=GRID)
+    said = [*choice.sentences, *(text for pair in choice.legend for text in pair), *(str(w.message) for w in caught)]
+    assert not any("class" in text for text in said), said
+    assert any("group gap" in text for text in said)
+    assert choice.met == (not caught)
+
+
+def test_a_kept_temperature_is_said_of_groups():
+    for seed in range(6):
+        choice = choose(alike(400, seed), menu(0.1), even="group", calibrated=3.0, temperatures=GRID)
+        assert not any("class" in text for text in choice.sentences)
+
+
+def test_groups_without_rows_are_named():
+    data = sites(600, seed=1)
+    some = data.take(np.flatnonzero((data.groups.codes != 2) & (data.groups.codes != 4)))
+    with pytest.warns(
+        CoverageWarning, match=r"no calibration row belongs to groups 2, 4: the choice rests on the other"
+    ):
+        choice = choose(some, APS, even="group", calibrated=3.0, temperatures=GRID)
+    assert choice.outlook.top_gap is None  # some group has fewer than thirty rows
+    assert parts_of(some, "group").rows.tolist()[2::2] == [0, 0]
+
+
+def test_a_group_of_one_row_is_left_to_the_others():
+    data = sites(500, seed=1)
+    codes = np.where(np.arange(500) == 0, 9, data.groups.codes)
+    choice = choose(
+        ts.Logits(data.logits, data.labels, groups=codes), APS, even="group", calibrated=3.0, temperatures=GRID
+    )
+    assert choice.outlook.class_gap_ends[0] <= choice.outlook.class_gap <= choice.outlook.class_gap_ends[1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"even": "site"}, "even must be 'class' or 'group'; got 'site'"),
+        ({"even": ["group"]}, "even must be 'class' or 'group'"),
+        ({"prefer": "classes>=0.8"}, "about classes, but even='group'. Use even='class', or 'groups>=...'"),
+        ({"prefer": "groups>=0.8", "even": "class"}, "about groups, but even='class'. Use even='group', or 'classes>="),
+        ({"prefer": "groups>=2"}, "coverage of hard groups must be a share between 0 and 1; got 'groups>=2'"),
+        (
+            {"recipe": ts.Recipe("aps", grouping="class")},
+            "one threshold for all classes and a compiled score; got group",
+        ),
+    ],
+)
+def test_what_cannot_be_chosen_for_groups_is_said(changed, said):
+    given = {"even": "group", "calibrated": 3.0, "recipe": APS} | changed
+    with pytest.raises(InputError, match=said):
+        choose(sites(200, seed=0), **given)
+
+
+def test_rows_need_groups_and_more_than_one():
+    data = sites(200, seed=0)
+    with pytest.raises(InputError, match=r"these rows have no groups\. Pass groups="):
+        choose(ts.Logits(data.logits, data.labels), APS, even="group", calibrated=3.0)
+    with pytest.raises(InputError, match="needs at least two groups; every row is in 'north'"):
+        choose(ts.Logits(data.logits, data.labels, groups=["north"] * 200), APS, even="group", calibrated=3.0)
+
+
+def test_a_thousand_groups():
+    data = uneven(4000, seed=0)
+    many = ts.Logits(data.logits, data.labels, groups=np.arange(4000) % 1000)
+    choice = choose(many, replace(APS, random_state=3), even="group", calibrated=1.4, temperatures=GRID)
+    assert choice.outlook.class_gap_ends is not None
