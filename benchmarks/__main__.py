@@ -20,7 +20,6 @@ _NAMES = (
     "temperature",
     "ece",
     "raps",
-    "aps",
     "mondrian",
     "sweep",
     "rows",
@@ -39,7 +38,7 @@ _NAMES = (
     "larger",
     "costs",
 )
-_VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch", "onnx", "onnxruntime")
+_VERSIONS = ("thermoset", "numpy", "scikit-learn", "torch", "onnx", "onnxruntime")
 
 
 def _arguments() -> argparse.Namespace:
@@ -84,7 +83,6 @@ def _run(name: str, settings: Settings) -> Table:
         "temperature": calibration.temperature,
         "ece": calibration.ece,
         "raps": sets.raps,
-        "aps": sets.aps,
         "mondrian": sets.mondrian,
         "sweep": sweeps.sweep,
         "rows": stages.rows,
