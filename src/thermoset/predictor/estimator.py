@@ -184,7 +184,8 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "TwoTemperaturePredictor":
         """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
 
-        With grouping="group", thresholds are for the groups of the new rows from then on.
+        With grouping="group", thresholds are for the groups of the new rows from then on. Rows that chose the
+        temperatures are refused; those of the old threshold may be among the new.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
         choose it.
@@ -294,10 +295,12 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "CheckReport":
         """Whether fresh labelled rows show what was promised; see `checking.check`.
 
-        Rows with groups show the coverage of each group as well, whatever the thresholds are for.
+        Rows with groups show the coverage of each group as well, whatever the thresholds are for. Rows that chose the
+        temperatures or set the threshold are refused: see `predictor.used_rows`.
         """
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
+        rooms.used_rows.refuse_used(self.artifact_, data)
         return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on)
 
     @property
