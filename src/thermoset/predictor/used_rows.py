@@ -5,9 +5,9 @@ of them. Of long parts the smallest keys are kept, a random sample of the rows, 
 estimated without bias.
 
 Rows can have the same logits without being the same row: constant scores, questions that are asked twice, probabilities
-that a forest counts in hundredths. A key that several rows of a part share is therefore not kept. Among the others, a
-fresh row meets one by chance as often as two rows of the part meet: with p pairs in n rows, in 2 p / n of cases (Good
-and Turing). Rows count as used where they are more than that, taken at its upper end, and more than 1%.
+that a forest counts in hundredths. A key that several rows of a part share is therefore not kept. Of the others, fresh
+rows meet some by chance, as rows of the part met each other: where p pairs of n rows did, m fresh rows meet about
+2 p m / n of the keys (Good and Turing). Rows count as used where they meet significantly more, and are more than 1%.
 """
 
 import warnings
@@ -30,7 +30,17 @@ from thermoset.predictor.packing import packed, unpacked
 if TYPE_CHECKING:
     from thermoset.predictor.artifact import Artifact, Provenance
 
-__all__ = ["MOST_KEYS", "PartKeys", "UsedKeys", "UsedRows", "broken_keys", "refuse_used", "split_of", "used_rows"]
+__all__ = [
+    "MOST_KEYS",
+    "PartKeys",
+    "PartUse",
+    "UsedKeys",
+    "UsedRows",
+    "broken_keys",
+    "refuse_used",
+    "split_of",
+    "used_rows",
+]
 
 MOST_KEYS = 32_768
 """Keys that are kept of the calibration rows, and as many of the conformal rows: 240 KB each."""
@@ -40,7 +50,15 @@ _SPARE = 4  # times as many keys are looked at as are kept: some belong to sever
 _STEP = 1 << 20  # keys at a time
 _FEWEST = 5  # rows, and
 _LEAST_SHARE = 0.01  # of the rows, from which on they count as used
-_SURE = 0.999  # that chance does not reach further
+_CHANCE = 1e-4  # how probable it may be, at most, that fresh rows meet so many
+
+
+class PartUse(NamedTuple):
+    """How many of some rows are those of one part, and whether they are too many for chance."""
+
+    rows: int = 0
+    reused: bool = False
+    estimated: bool = False
 
 
 class PartKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -82,24 +100,40 @@ class PartKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The part of all keys that was looked at."""
         return self.below / _ALL
 
-    @property
-    def by_chance(self) -> float:
-        """The share of fresh rows, at most, that have one of the keys without being one of the rows."""
-        from scipy.special import gammaincinv  # noqa: PLC0415 - loading and predicting do without
-
-        pairs = float(gammaincinv(self.pairs + 1, _SURE))  # the upper limit of a Poisson mean
-        return 2 * pairs / max(self.rows * self.share, 1.0)
-
     def numbers(self) -> Keys:
         """The keys."""
         return unpacked(self.keys, self.once, MOST_KEYS, "keys of used rows")
 
-    def matched(self, keys: Keys) -> int:
-        """How many of some keys are among these."""
+    def matched(self, keys: Keys) -> tuple[int, int]:
+        """How many of some keys are among these, and how many of these are among them."""
         kept = self.numbers()
         if not len(kept):
-            return 0
-        return sum(int((kept[np.searchsorted(kept[1:], some, side="right")] == some).sum()) for some in _pieces(keys))
+            return 0, 0
+        n_rows, met = 0, np.zeros(len(kept), dtype=np.bool_)
+        for some in _pieces(keys):
+            place = np.searchsorted(kept[1:], some, side="right")
+            same = kept[place] == some
+            n_rows += int(same.sum())
+            met[place[same]] = True
+        return n_rows, int(met.sum())
+
+    def use(self, keys: Keys) -> PartUse:
+        """How many of the rows with these keys are those of this part: each of its rows had a chance to be kept."""
+        seen, met = self.matched(keys)
+        rows = min(round(seen / self.share), len(keys))
+        many = seen >= _FEWEST and rows >= _LEAST_SHARE * len(keys)
+        return PartUse(rows, many and self._p_value(met, len(keys)) < _CHANCE, estimated=self.share < 1)
+
+    def _p_value(self, met: int, n_fresh: int) -> float:
+        """The probability that fresh rows meet as many of the keys.
+
+        Both numbers are about Poisson, that of the keys met with 2 m / n times the mean of that of the pairs: given
+        their sum it is binomial.
+        """
+        from scipy.special import betainc  # noqa: PLC0415 - loading and predicting do without
+
+        times = 2 * n_fresh / max(self.rows - 1, 1)
+        return float(betainc(met, self.pairs + 1, times / (1 + times)))
 
 
 def _pieces(keys: Keys) -> Iterator[Keys]:
@@ -114,14 +148,6 @@ class UsedKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     calibration: PartKeys | None
     conformal: PartKeys
-
-
-class _Use(NamedTuple):
-    """How many of some rows are those of one part, and whether they are too many for chance."""
-
-    rows: int = 0
-    reused: bool = False
-    estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,40 +206,34 @@ def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedR
     (200, 400, True)
     """
     came, known = made.provenance, made.used
-    if known is None:
-        return _by_fingerprint(came, data)
+    whole = _as_a_whole(came, data)
+    if known is None or whole.reused:
+        return whole
     keys = row_keys(data) if keys is None else keys
-    conformal = _use(known.conformal, keys)
+    conformal = known.conformal.use(keys)
     first = known.calibration
-    calibration = _whole(came.calibration_sha256, data) if first is None else _use(first, keys)
+    calibration = PartUse() if first is None else first.use(keys)
     total = conformal.rows if first == known.conformal else min(calibration.rows + conformal.rows, len(data))
     return _summed(data, calibration, conformal, total)
 
 
-def _use(part: PartKeys, keys: Keys) -> _Use:
-    """How many of the rows with these keys are those of a part."""
-    seen, share = part.matched(keys), part.share
-    rows = min(round(seen / share), len(keys))  # each row of the part had this chance to be kept
-    reused = seen >= _FEWEST and rows >= max(_LEAST_SHARE, part.by_chance) * len(keys)
-    return _Use(rows, reused, estimated=share < 1)
-
-
-def _by_fingerprint(came: "Provenance", data: Logits) -> UsedRows:
+def _as_a_whole(came: "Provenance", data: Logits) -> UsedRows:
+    """The same where rows are those of a part, or of both, as a whole: also rows that have no keys of their own."""
     split = None if data.labels is None else split_of(data, came)
     if split is not None:
-        chose, threshold = (_Use(len(rows), reused=True) for rows in split)
+        chose, threshold = (PartUse(len(rows), reused=True) for rows in split)
         return _summed(data, chose, threshold, len(data))
-    calibration, conformal = (_whole(sha, data) for sha in (came.calibration_sha256, came.conformal_sha256))
+    calibration = _whole(data, came.calibration_rows, came.calibration_sha256)
+    conformal = _whole(data, came.conformal_rows, came.conformal_sha256)
     return _summed(data, calibration, conformal, max(calibration.rows, conformal.rows))
 
 
-def _whole(sha256: str, data: Logits) -> _Use:
-    """All rows, if they are those of a part as a whole."""
-    same = data.labels is not None and fingerprint(data, sha256) == sha256
-    return _Use(len(data), reused=True) if same else _Use()
+def _whole(data: Logits, n_rows: int, sha256: str) -> PartUse:
+    same = data.labels is not None and len(data) == n_rows and fingerprint(data, sha256) == sha256
+    return PartUse(len(data), reused=True) if same else PartUse()
 
 
-def _summed(data: Logits, calibration: _Use, conformal: _Use, total: int) -> UsedRows:
+def _summed(data: Logits, calibration: PartUse, conformal: PartUse, total: int) -> UsedRows:
     return UsedRows(
         rows=len(data),
         calibration=calibration.rows,
