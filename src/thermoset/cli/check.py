@@ -17,6 +17,7 @@ from thermoset.cli.options import (
     Scheduler,
     opened_logits,
     parts,
+    told_warnings,
 )
 from thermoset.cli.output import undecided_line
 from thermoset.cli.progress import working
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 _WORST = 5  # classes shown
+_REPEATED = (
+    "Repeated checks are not independent, and each has its own false alarm rate of 1 in 1,000. "
+    "To watch a predictor over time, use thermoset monitor."
+)
 _KINDS = {"size": "set size", "confidence": "confidence"}
 
 
@@ -62,7 +67,7 @@ def check(
         memory=memory,
         scheduler=scheduler,
     )
-    with working(quiet, "Checking"), rows as data:
+    with working(quiet, "Checking"), told_warnings(), rows as data:
         report = model.check(data, fail_on=parts(fail_on))
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")
@@ -115,6 +120,7 @@ def _show(console: "Console", report: "CheckReport") -> None:
         console.print(Text.assemble(("Broken", "bold red"), f" {sentence}"))
     if report.ok:
         console.print("[bold green]Kept[/] Nothing that was promised is broken.", highlight=False)
+    console.print(f"[dim]{_REPEATED}[/]", highlight=False)
 
 
 def _show_table(

@@ -21,9 +21,9 @@ from thermoset.core.softmax import confidences
 from thermoset.core.sources import Block, widened
 from thermoset.core.top_rows import tops_of
 from thermoset.core.top_stages import wide_confidences
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits
 from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
+from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
 from thermoset.errors import InputError
 from thermoset.predictor.answers import Answers, Prediction, as_records
 from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
@@ -162,8 +162,8 @@ class TwoTemperaturePredictor(Estimator):
 
     def fit_split(
         self,
-        calibration: Logits,
-        conformal: Logits,
+        calibration: Any,
+        conformal: Any,
         *,
         ids: Any = None,
         memory: str | int | None = None,
@@ -171,21 +171,36 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "TwoTemperaturePredictor":
         """Fit on the user's own split: temperatures from `calibration`, the threshold from `conformal`.
 
-        The two must not share rows. `ids` are those of the conformal rows.
+        Each part is labelled `Logits` or a pair of arrays (logits, labels). The two must not share rows. `ids` are
+        those of the conformal rows.
         """
+        parts = split_data(calibration, "calibration"), split_data(conformal, "conformal")
         with memory_budget(memory):
-            self._adopt(*rooms.fitting.made_of_split(self, calibration, conformal, ids, progress))
+            self._adopt(*rooms.fitting.made_of_split(self, *parts, ids, progress))
         return self
 
-    def recalibrate(self, conformal: Logits, *, groups: Any = None, ids: Any = None) -> "TwoTemperaturePredictor":
+    def recalibrate(
+        self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None
+    ) -> "TwoTemperaturePredictor":
         """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
 
-        With grouping="group", thresholds are for the groups of the new rows from then on.
+        With grouping="group", thresholds are for the groups of the new rows from then on. Rows that chose the
+        temperatures are refused; those of the old threshold may be among the new.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
         choose it.
+
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 5, size=3000)
+        >>> logits = rng.normal(size=(3000, 5)) + 2 * np.eye(5)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor().fit(logits[:2000], labels[:2000])
+        >>> before = predictor.threshold_
+        >>> harder = rng.normal(size=(500, 5)) + np.eye(5)[labels[:500]]
+        >>> predictor.recalibrate(harder, labels[:500]).threshold_ > before
+        True
         """
-        data = predict_data(self, conformal, groups)
+        data = predict_data(self, logits, groups, labels)
         self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, ids), self._recipe.score)
         return self
 
@@ -280,11 +295,12 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "CheckReport":
         """Whether fresh labelled rows show what was promised; see `checking.check`.
 
-        Rows with groups show the coverage of each group as well, whatever the thresholds are for.
+        Rows with groups show the coverage of each group as well, whatever the thresholds are for. Rows that chose the
+        temperatures or set the threshold are refused: see `predictor.used_rows`.
         """
-        fresh = as_logits(logits, labels, groups)
-        y = fresh.require_labels("check")
-        data = predict_data(self, fresh)
+        data = predict_data(self, logits, groups, labels)
+        y = data.require_labels("check")
+        rooms.used_rows.refuse_used(self.artifact_, data)
         return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on)
 
     @property

@@ -17,15 +17,18 @@ from thermoset.conformal.recipes import Recipe
 from thermoset.conformal.row_groups import fitted_groups
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.rank_limits import RankLimited
+from thermoset.core.row_keys import row_keys
 from thermoset.core.scores import Score
 from thermoset.core.top_rows import tops_of
-from thermoset.core.uniforms import checked_ids
+from thermoset.core.uniforms import Keys, checked_ids
 from thermoset.data import Logits, split_indices
 from thermoset.errors import InputError
 from thermoset.predictor.any_level import with_scores
-from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds, fingerprint
+from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds
+from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.full import with_members
 from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
+from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.choosing import choose
 from thermoset.tuning.full import choose_full
@@ -157,6 +160,7 @@ def _document(
         choice=choice,
         measures=(),
         provenance=_provenance(asked, recipe, rows, choice),
+        used=_used(calibration, conformal),
         **_of_sets(sets, conformal, ids),
     )
     behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
@@ -185,6 +189,13 @@ def _provenance(
     )
 
 
+def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
+    """What both kinds of rows will be recognised by."""
+    threshold = PartKeys.of(row_keys(conformal))
+    first = threshold if calibration is conformal else PartKeys.of(row_keys(calibration))
+    return UsedKeys(calibration=first, conformal=threshold)
+
+
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[str, Any]:
     """The fields of an artifact that the conformal rows decide."""
     calibration = fitted.calibration_
@@ -206,6 +217,8 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[s
 def renewed(old: Artifact, recipe: Recipe, conformal: Logits, ids: Any) -> Artifact:
     """The same document with a threshold from new labelled rows; both temperatures stay."""
     conformal.require_labels("recalibrate")
+    keys = row_keys(conformal)
+    _refuse_choosers(old, conformal, keys)
     sets = ConformalClassifier.of(recipe, old.temperature_sets).fit(conformal, ids=ids)
     provenance = msgspec.structs.replace(
         old.provenance,
@@ -219,8 +232,20 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, ids: Any) -> Artif
     still = (measured for measured in old.measures if measured.name != UNDECIDED)
     kept = tuple(law[0] if measured.name == "coverage" else measured for measured in still)
     measures = (*kept, *_undecided(sets, conformal, ids))
-    new = msgspec.structs.replace(old, provenance=provenance, measures=measures, members=(), **fields)
+    known = UsedKeys(calibration=None if old.used is None else old.used.calibration, conformal=PartKeys.of(keys))
+    new = msgspec.structs.replace(old, provenance=provenance, measures=measures, members=(), used=known, **fields)
     return with_scores(new, sets)
+
+
+def _refuse_choosers(old: Artifact, conformal: Logits, keys: Keys) -> None:
+    """Refuse rows that chose the temperatures: a threshold from them would promise too much."""
+    used, came = used_rows(old, conformal, keys), old.provenance
+    both = came.selection == "paper" and not came.recalibrated  # the conformal rows chose T-hat too
+    if used.chose or (both and used.set_threshold):
+        raise InputError(
+            f"{used.sentence}, and a threshold from rows that chose a temperature does not keep its promise. "
+            "Recalibrate on rows that did not."
+        )
 
 
 def moved(made: Artifact, at: ConformalClassifier, alpha: Alpha) -> Artifact:
@@ -251,11 +276,7 @@ def _undecided(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> tupl
     return (Measure(name=UNDECIDED, value=share, low=None, high=None),)
 
 
-def _check_split(calibration: Any, conformal: Any) -> None:
-    for name, part in (("calibration", calibration), ("conformal", conformal)):
-        if not isinstance(part, Logits):
-            raise InputError(f"{name} must be Logits; got {type(part).__name__}. Use ts.Logits(logits, labels).")
-        part.require_labels(f"fit_split ({name} rows)")
+def _check_split(calibration: Logits, conformal: Logits) -> None:
     if calibration.n_classes != conformal.n_classes or calibration.classes != conformal.classes:
         raise InputError(
             f"calibration and conformal rows must have the same classes in the same order; got "

@@ -19,6 +19,7 @@ from thermoset.core.uniforms import SCHEMES
 from thermoset.errors import InputError
 from thermoset.predictor.kept_scores import broken_scores
 from thermoset.predictor.members import Thresholds, broken_members
+from thermoset.predictor.used_rows import broken_keys
 from thermoset.tuning.choice import Choice
 from thermoset.tuning.preferences import read_preference
 
@@ -43,6 +44,7 @@ def broken_requirements(artifact: "Artifact") -> Broken:
         _of_choice(artifact),
         _of_provenance(artifact),
         _of_scores(artifact),
+        _of_used(artifact),
     )
 
 
@@ -174,6 +176,15 @@ def _of_scores(artifact: "Artifact") -> Broken:
             whole = artifact.scores.pairs(n_rows).smallest(conformal_rank(n_rows, artifact.alpha))
             (value,), (refine,) = (part.tolist() for part in artifact.fallback_threshold.pairs().cuts)
             yield "fallback_threshold must be that of all scores", (value, refine) != whole
+
+
+def _of_used(artifact: "Artifact") -> Broken:
+    if artifact.used is not None:
+        came, known = artifact.provenance, artifact.used
+        yield "used must name the calibration rows", known.calibration is None and not came.recalibrated
+        if known.calibration is not None:
+            yield from broken_keys(known.calibration, came.calibration_rows)
+        yield from broken_keys(known.conformal, came.conformal_rows)
 
 
 def _of_provenance(artifact: "Artifact") -> Broken:
