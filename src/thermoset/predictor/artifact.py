@@ -25,6 +25,7 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
+from thermoset.predictor.label_shift import LabelShift
 from thermoset.predictor.members import Member, Thresholds
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
 from thermoset.predictor.requirements import SELECTIONS, broken_requirements
@@ -99,7 +100,8 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     changed without them; `confidence` is what a monitor compares the confidence of later rows with, None in documents
     that older versions wrote and where rows hold only their largest logits. The choice was made for a level of its own.
     Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
-    `scores` are the label scores of the conformal rows, if they are kept.
+    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these rows
+    are weighted, if they are: there is then a threshold for each class, all from the same rows.
     """
 
     format: str = _FORMAT
@@ -129,6 +131,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rank_limits: tuple[int, ...] | None = None
     confidence: ConfidenceReference | None = None
     scores: KeptScores | None = None
+    shift: LabelShift | None = None
     checksum: str = ""
 
     @property

@@ -222,7 +222,8 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, ids: Any) -> Artif
     kept = tuple(law[0] if measured.name == "coverage" else measured for measured in still)
     measures = (*kept, *_undecided(sets, conformal, ids))
     seen = None if old.confidence is None or provenance.top_rows else old.confidence.counted(conformal, old.temperature)
-    new = msgspec.structs.replace(old, provenance=provenance, measures=measures, members=(), confidence=seen, **fields)
+    fields |= {"provenance": provenance, "measures": measures, "confidence": seen}
+    new = msgspec.structs.replace(old, members=(), shift=None, **fields)
     return with_scores(new, sets)
 
 

@@ -20,8 +20,9 @@ from thermoset.core.stages import total
 from thermoset.core.uniforms import Keys, trial_keys
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.predictor.label_shift import shares_of
 
-__all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "estimate_priors", "shares_of"]
+__all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "estimate_priors"]
 
 BOOTSTRAP = 200
 """Resamples behind the errors of an estimate unless another number is asked for."""
@@ -35,7 +36,6 @@ _LOOSE = 1e-6  # the same in the bootstrap, whose own noise is larger
 _MOST_STEPS = 2_000
 _NORMAL = 1.959963984540054  # of a 95% interval
 _LEAST = 0.01  # of a share, that an extrapolation leaves
-_ABSENT = 0.5  # rows that a class without rows counts as
 
 Progress = Callable[[int, int], None]
 _Step = Callable[[Floats, NDArray[np.int64]], Floats]
@@ -75,17 +75,6 @@ class PriorEstimate:
     def high(self) -> Floats | None:
         """Upper ends of the 95% intervals, (C,)."""
         return None if self.error is None else np.minimum(self.target + _NORMAL * self.error, 1.0)
-
-
-def shares_of(counts: NDArray[np.int64]) -> Floats:
-    """Class shares from counts of rows; a class without rows counts as half a row.
-
-    >>> shares_of(np.array([3, 1, 0])).round(3).tolist()
-    [0.667, 0.222, 0.111]
-    """
-    rows = np.where(counts > 0, counts, _ABSENT)
-    shares: Floats = rows / rows.sum()
-    return shares
 
 
 def estimate_priors(
