@@ -23,7 +23,9 @@ def with_scores(artifact: Artifact, fitted: ConformalClassifier) -> Artifact:
     found = fitted.calibration_
     if not artifact.is_plain or not _has_ranks(found.grouping) or len(found.labels) > MOST_KEPT:
         return msgspec.structs.replace(artifact, scores=None)
-    return msgspec.structs.replace(artifact, scores=KeptScores.of(found.scores, _pool_of(found)))
+    labels = found.labels if found.grouping is None else None
+    kept = KeptScores.of(found.scores, _pool_of(found), labels, artifact.n_classes)
+    return msgspec.structs.replace(artifact, scores=kept)
 
 
 def _pool_of(found: PooledScores) -> Ints:
@@ -77,6 +79,11 @@ def _required_scores(made: Artifact) -> KeptScores:
         raise InputError(
             "this predictor has neither p-values nor other levels: with selection='full' all rows chose the "
             "temperature as well, at this alpha alone. Fit with selection='calibration', or recalibrate on new rows."
+        )
+    if made.shift is not None:
+        raise InputError(
+            "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor that "
+            "it was made from."
         )
     if not _has_ranks(resolve_grouping(made.grouping)):
         raise InputError(

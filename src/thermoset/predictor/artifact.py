@@ -23,7 +23,9 @@ from thermoset.core.stages import fill_rows
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
+from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
+from thermoset.predictor.label_shift import LabelShift
 from thermoset.predictor.members import Member, Thresholds
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
 from thermoset.predictor.requirements import SELECTIONS, broken_requirements
@@ -95,9 +97,11 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     other groups where there is a `fallback`; `rank_limits` are the last ranks of the labels of each class, where the
     grouping has such; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it (see
     `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s, and is empty where the level was
-    changed without them. The choice was made for a level of its own. Sets are unions over `members`, T-hat among them,
-    where all rows did both; without members they are those at T-hat. `scores` are the label scores of the conformal
-    rows, if they are kept.
+    changed without them; `confidence` is what a monitor compares the confidence of later rows with, None in documents
+    that older versions wrote and where rows hold only their largest logits. The choice was made for a level of its own.
+    Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
+    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these rows
+    are weighted, if they are: there is then a threshold for each class, all from the same rows.
     """
 
     format: str = _FORMAT
@@ -125,7 +129,9 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     fallback: str | None = None
     fallback_threshold: Thresholds | None = None
     rank_limits: tuple[int, ...] | None = None
+    confidence: ConfidenceReference | None = None
     scores: KeptScores | None = None
+    shift: LabelShift | None = None
     checksum: str = ""
 
     @property

@@ -9,30 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
-from thermoset.calibration import probabilities
 from thermoset.conformal.groupings import GroupingLike
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import Alpha
 from thermoset.core.memory import memory_budget
 from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score, ScoreLike
-from thermoset.core.softmax import confidences
-from thermoset.core.sources import Block, widened
+from thermoset.core.sources import Block
 from thermoset.core.top_rows import tops_of
-from thermoset.core.top_stages import wide_confidences
 from thermoset.data import Logits, as_logits
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
 from thermoset.errors import InputError
 from thermoset.predictor.answers import Answers, Prediction, as_records
 from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
+from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.rule import SetRule
 
 if TYPE_CHECKING:
     from thermoset.conformal.pooling import PooledScores
     from thermoset.monitor.checking import CheckReport, Promise
     from thermoset.predictor.fitting import Progress
+    from thermoset.predictor.label_shift import LabelShift
+    from thermoset.predictor.priors import PriorEstimate
 
 __all__ = ["TwoTemperaturePredictor"]
 
@@ -183,7 +182,7 @@ class TwoTemperaturePredictor(Estimator):
         With grouping="group", thresholds are for the groups of the new rows from then on.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
-        choose it.
+        choose it. A predictor that was `shifted` is an ordinary one again, for rows like the new ones.
         """
         data = predict_data(self, conformal, groups)
         self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, ids), self._recipe.score)
@@ -191,11 +190,11 @@ class TwoTemperaturePredictor(Estimator):
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
         """The most likely label of each row, as its column number."""
-        return _likeliest(predict_data(self, logits))
+        return self._calibrated.labels(predict_data(self, logits))
 
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities: softmax at T*, (n, C)."""
-        return probabilities(predict_data(self, logits), self.artifact_.temperature)
+        """Calibrated probabilities: softmax at T*, (n, C), times target share / source share under a label shift."""
+        return self._calibrated.probabilities(predict_data(self, logits))
 
     def predict_set(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.bool_]:
         """Sets at T-hat as booleans, (n, C); `groups` and `ids` as in `ConformalClassifier.fit`."""
@@ -240,9 +239,68 @@ class TwoTemperaturePredictor(Estimator):
         True
         """
         require_fitted(self)
+        if (shift := self.artifact_.shift) is not None:
+            plain = copy(self)
+            plain._adopt(rooms.shifting.unshifted(self.artifact_), self._recipe.score)
+            return plain.at(alpha)._under(shift)
         sets, other = rooms.any_level.classifier_of(self.artifact_, self._recipe, self._pooled()), copy(self)
         other.alpha = alpha
         other._adopt(rooms.fitting.moved(self.artifact_, sets.at(alpha), alpha), self._recipe.score)
+        return other
+
+    def estimate_priors(
+        self,
+        target: Any,
+        *,
+        bootstrap: int = 200,
+        random_state: int = 0,
+        progress: "Progress | None" = None,
+    ) -> "PriorEstimate":
+        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`.
+
+        The source shares are those of the conformal rows, whose labels the document must hold (see `save`).
+        """
+        data = predict_data(self, target)
+        counts = rooms.shifting.source_counts(self.artifact_)
+        asked: dict[str, Any] = {"bootstrap": bootstrap, "random_state": random_state, "progress": progress}
+        return rooms.priors.estimate_priors(data, self.artifact_.temperature, counts, **asked)
+
+    def shifted(self, target: Any = None, *, priors: Any = None) -> "TwoTemperaturePredictor":
+        """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
+
+        Conformal rows are weighted by target share / source share of their class, and each class has a threshold of its
+        own: coverage among target rows is at least 1 - alpha on average, where the shares are right and rows of a class
+        look as before. Probabilities at T* are weighted alike. Needs the scores and labels of the conformal rows, and
+        one threshold for all classes. Where the predictor is shifted already, the new shares replace the old ones.
+
+        Parameters
+        ----------
+        target : array-like or Logits
+            Unlabelled target rows, whose class shares are estimated (`estimate_priors`).
+        priors : mapping, array-like or PriorEstimate
+            The class shares instead: by name or column number, one for each class, or as they were estimated.
+
+        Examples
+        --------
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 3, size=3000)
+        >>> logits = rng.normal(size=(3000, 3)) + 2 * np.eye(3)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor(alpha=0.1).fit(logits, labels)
+        >>> fewer = predictor.shifted(priors={0: 0.8, 1: 0.1, 2: 0.1})
+        >>> bool((fewer.predict_proba(logits)[:, 0] >= predictor.predict_proba(logits)[:, 0]).all())
+        True
+        """
+        require_fitted(self)
+        if (target is None) == (priors is None):
+            raise InputError("give either target rows, or their class shares (priors=).")
+        rooms.shifting.require_shiftable(self.artifact_)  # before the work
+        given = self.estimate_priors(target) if priors is None else priors
+        return self._under(rooms.shifting.shift_of(self.artifact_, given))
+
+    def _under(self, shift: "LabelShift") -> "TwoTemperaturePredictor":
+        other = copy(self)
+        other._adopt(rooms.shifting.shifted(self.artifact_, shift), self._recipe.score)
         return other
 
     def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.bool_]:
@@ -255,20 +313,18 @@ class TwoTemperaturePredictor(Estimator):
     def answers(self, logits: Any, *, groups: Any = None, ids: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
         data = predict_data(self, logits, groups)
-        if (tops := tops_of(data)) is not None:
-            sure = wide_confidences(tops, self.artifact_.temperature)
-            return Answers(_likeliest(data), sure, self._rule.sets(data, ids))
+        if tops_of(data) is not None:
+            return Answers(*self._calibrated.answers(data), self._rule.sets(data, ids))
         context = self._rule.context(data, ids)
-        labels, confidence = np.empty(len(data), dtype=np.int64), np.empty((1, len(data)))
+        labels, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
         sets = np.empty((len(data), data.n_classes), dtype=np.bool_)
 
         def work(block: Block, place: slice) -> None:
-            labels[place] = block.argmax(axis=1)
-            confidence[:, place] = confidences(widened(block), self._temperatures)
+            labels[place], confidence[place] = self._calibrated.tops(block)
             self._rule.fill(block, context.rows(place), sets[place])
 
         for_blocks(data, work)
-        return Answers(labels, confidence[0], sets)
+        return Answers(labels, confidence, sets)
 
     def predict_records(self, logits: Any, *, groups: Any = None, ids: Any = None) -> list[Prediction]:
         """Label, confidence and set of each row, for people and JSON."""
@@ -344,16 +400,10 @@ class TwoTemperaturePredictor(Estimator):
         self.temperature_ = artifact.temperature
         self.temperature_sets_ = artifact.temperature_sets
         self.choice_ = artifact.choice
-        self._temperatures = np.array([artifact.temperature])
+        self._calibrated = Calibrated.of(artifact)
         self._recipe = artifact.recipe_with(score)
         self._rule = SetRule(artifact, self._recipe.set_score)
         value = artifact.thresholds.pairs().value
-        self.threshold_ = float(value[0]) if artifact.grouping is None else value
+        self.threshold_ = float(value[0]) if artifact.grouping is None and artifact.shift is None else value
         self.group_names_ = artifact.group_names
         remember_classes(self, artifact.n_classes, artifact.classes)
-
-
-def _likeliest(data: Logits) -> NDArray[np.int64]:
-    """The column number of each row's largest logit."""
-    tops = tops_of(data)
-    return top_labels(data) if tops is None else tops.indices[:, 0].astype(np.int64)

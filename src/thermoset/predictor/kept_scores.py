@@ -4,11 +4,12 @@ Scores are sorted within their pools, so neighbours are close. A float64 is read
 and what is stored is its distance from the one before: half a byte that says how many bytes it takes, and those bytes.
 That is 12 to 14 bytes a row instead of 16, a third more as the base64 of JSON. zlib would save another tenth, but gives
 other bytes in other versions, where the same rows should give the same file; and nothing here can inflate a small file
-to more than 32 times its size.
+to more than 32 times its size. Where one threshold serves all classes, the label of each score is kept too, in as few
+bytes as the number of classes needs: thresholds for other class shares weigh scores by their labels.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,21 +38,48 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     value: bytes
     refine: bytes
+    labels: bytes | None = None
 
     @classmethod
-    def of(cls, scores: ScorePairs, group: Ints) -> "KeptScores":
-        """Scores of rows of these groups, in any order.
+    def of(
+        cls, scores: ScorePairs, group: Ints, labels: Ints | None = None, n_classes: int | None = None
+    ) -> "KeptScores":
+        """Scores of rows of these groups, in any order, with or without their labels among so many classes.
 
         >>> kept = KeptScores.of(ScorePairs(np.array([0.5, 0.25]), np.array([-1.0, np.inf])), np.array([0, 0]))
         >>> kept.pairs(2)
         ScorePairs(value=array([0.25, 0.5 ]), refine=array([inf, -1.]))
         """
-        order = np.lexsort((scores.refine, scores.value, group))
-        return cls(value=_packed(scores.value[order]), refine=_packed(scores.refine[order]))
+        own = np.zeros(len(group), dtype=np.int64) if labels is None else labels
+        order = np.lexsort((own, scores.refine, scores.value, group))
+        kept = None if labels is None or n_classes is None else labels[order].astype(_label_type(n_classes)).tobytes()
+        return cls(value=_packed(scores.value[order]), refine=_packed(scores.refine[order]), labels=kept)
 
     def pairs(self, n_rows: int) -> ScorePairs:
         """The scores of so many rows."""
         return ScorePairs(_unpacked(self.value, n_rows), _unpacked(self.refine, n_rows))
+
+    def own_labels(self, n_rows: int, n_classes: int) -> Ints | None:
+        """The label of each score, (n,); None where they are not kept.
+
+        >>> scores = ScorePairs(np.array([0.5, 0.25]), np.zeros(2))
+        >>> KeptScores.of(scores, np.zeros(2, np.int64), np.array([7, 3]), 10).own_labels(2, 10)
+        array([3, 7])
+        """
+        if self.labels is None:
+            return None
+        kind = _label_type(n_classes)
+        if len(self.labels) != n_rows * kind.itemsize:
+            raise FileFormatError(f"is no usable predictor: labels of scores must be those of {n_rows:,} rows.")
+        found = np.frombuffer(self.labels, kind).astype(np.int64)
+        if found.max(initial=0) >= n_classes:
+            raise FileFormatError("is no usable predictor: labels of scores must be columns.")
+        return found
+
+
+def _label_type(n_classes: int) -> np.dtype[Any]:
+    """The narrowest type that holds every label."""
+    return np.min_scalar_type(n_classes - 1).newbyteorder("<")
 
 
 def _packed(values: Floats) -> bytes:
