@@ -27,6 +27,7 @@ __all__ = [
     "Probabilities",
     "Quiet",
     "Scheduler",
+    "Scores",
     "Seed",
     "SplitBy",
     "files_in",
@@ -90,6 +91,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Work on a dask cluster, such as tcp://10.0.0.1:8786; it must see the files."),
+]
+Scores = Annotated[
+    bool | None,
+    typer.Option(
+        "--scores/--no-scores",
+        help="Whether the predictor holds what p-values and other levels need; by default up to a million rows.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the splits and of u.")]
 SplitBy = Annotated[

@@ -17,9 +17,9 @@ from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score, ScoreLike
 from thermoset.core.sources import Block
 from thermoset.core.top_rows import tops_of
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits
 from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
+from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
 from thermoset.errors import InputError
 from thermoset.predictor.answers import Answers, Prediction, as_records
 from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
@@ -161,8 +161,8 @@ class TwoTemperaturePredictor(Estimator):
 
     def fit_split(
         self,
-        calibration: Logits,
-        conformal: Logits,
+        calibration: Any,
+        conformal: Any,
         *,
         ids: Any = None,
         memory: str | int | None = None,
@@ -170,21 +170,35 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "TwoTemperaturePredictor":
         """Fit on the user's own split: temperatures from `calibration`, the threshold from `conformal`.
 
-        The two must not share rows. `ids` are those of the conformal rows.
+        Each part is labelled `Logits` or a pair of arrays (logits, labels). The two must not share rows. `ids` are
+        those of the conformal rows.
         """
+        parts = split_data(calibration, "calibration"), split_data(conformal, "conformal")
         with memory_budget(memory):
-            self._adopt(*rooms.fitting.made_of_split(self, calibration, conformal, ids, progress))
+            self._adopt(*rooms.fitting.made_of_split(self, *parts, ids, progress))
         return self
 
-    def recalibrate(self, conformal: Logits, *, groups: Any = None, ids: Any = None) -> "TwoTemperaturePredictor":
+    def recalibrate(
+        self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None
+    ) -> "TwoTemperaturePredictor":
         """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
 
         With grouping="group", thresholds are for the groups of the new rows from then on.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
         choose it. A predictor that was `shifted` is an ordinary one again, for rows like the new ones.
+
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 5, size=3000)
+        >>> logits = rng.normal(size=(3000, 5)) + 2 * np.eye(5)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor().fit(logits[:2000], labels[:2000])
+        >>> before = predictor.threshold_
+        >>> harder = rng.normal(size=(500, 5)) + np.eye(5)[labels[:500]]
+        >>> predictor.recalibrate(harder, labels[:500]).threshold_ > before
+        True
         """
-        data = predict_data(self, conformal, groups)
+        data = predict_data(self, logits, groups, labels)
         self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, ids), self._recipe.score)
         return self
 
@@ -338,9 +352,8 @@ class TwoTemperaturePredictor(Estimator):
 
         Rows with groups show the coverage of each group as well, whatever the thresholds are for.
         """
-        fresh = as_logits(logits, labels, groups)
-        y = fresh.require_labels("check")
-        data = predict_data(self, fresh)
+        data = predict_data(self, logits, groups, labels)
+        y = data.require_labels("check")
         return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on)
 
     @property

@@ -255,11 +255,7 @@ def _undecided(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> tupl
     return (Measure(name=UNDECIDED, value=share, low=None, high=None),)
 
 
-def _check_split(calibration: Any, conformal: Any) -> None:
-    for name, part in (("calibration", calibration), ("conformal", conformal)):
-        if not isinstance(part, Logits):
-            raise InputError(f"{name} must be Logits; got {type(part).__name__}. Use ts.Logits(logits, labels).")
-        part.require_labels(f"fit_split ({name} rows)")
+def _check_split(calibration: Logits, conformal: Logits) -> None:
     if calibration.n_classes != conformal.n_classes or calibration.classes != conformal.classes:
         raise InputError(
             f"calibration and conformal rows must have the same classes in the same order; got "
