@@ -1,6 +1,5 @@
 """Weights of rows: equal ones change nothing, others give the thresholds of the definition, bad ones are refused."""
 
-
 import numpy as np
 import pytest
 

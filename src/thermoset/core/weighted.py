@@ -111,6 +111,19 @@ class WeightedScores:
         level = exact_level(alpha)
         return float(self.total * level / (1 - level) / 2**self.grid.bits) * self.grid.largest
 
+    def scatter_rows(self, alpha: Alpha) -> float:
+        """How many rows of equal weight have coverage scatter as these do, from one set of rows to another.
+
+        The weighted share of scores up to q has variance sum w**2 (hit - (1 - alpha))**2 / (sum w)**2, about; with n
+        equal weights that is alpha (1 - alpha) / n. Where misses weigh more than hits, it is more than
+        `effective_rows` tells; where they weigh less, these are taken, to be on the safe side.
+        """
+        level, q = float(exact_level(alpha)), self.average(alpha)
+        hit = (self.scores.value < q.value) | ((self.scores.value == q.value) & (self.scores.refine <= q.refine))
+        share = self.weights / self.total
+        variance = float(np.sum((share * (hit - (1 - level))) ** 2))
+        return min(level * (1 - level) / variance, self.effective_rows)
+
     def _places(self, steps: Ints, alpha: Alpha) -> Ints:
         return np.searchsorted(self._reaches(alpha), steps, side="left")
 
