@@ -1,4 +1,4 @@
-"""Predictors whose conformal rows have weights: as good as plain ones where these are equal, whole in their document."""
+"""Predictors whose conformal rows have weights: plain ones where these are equal, and whole in their document."""
 
 import json
 
@@ -123,8 +123,8 @@ def test_what_goes_with_no_weights():
     ):
         with pytest.raises(InputError, match=message):
             ts.TwoTemperaturePredictor("lac", **options).fit(LOGITS, LABELS, weights=np.ones(1500))
+    made = ts.TwoTemperaturePredictor("lac").fit_split(*PARTS, weights=WEIGHTS)
     with pytest.raises(InputError, match="have weights of their own"):
-        made = ts.TwoTemperaturePredictor("lac").fit_split(*PARTS, weights=WEIGHTS)
         made.shifted(priors=[0.2] * 5)
 
 

@@ -224,9 +224,7 @@ def _provenance(
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
     """The fields of an artifact that the conformal rows decide; with weights, their sizes say nothing of later rows."""
     calibration = fitted.calibration_
-    sizes = (
-        () if calibration.weighted is not None else np.bincount(fitted.set_sizes(conformal, ids=beside.ids)).tolist()
-    )
+    sizes = None if calibration.weighted is not None else fitted.set_sizes(conformal, ids=beside.ids)
     groups, other, score = calibration.group_of_class, fitted.fallback_threshold_, fitted.recipe.score
     return {
         "thresholds": Thresholds.of(fitted.thresholds_),

@@ -63,6 +63,11 @@ class Program:
         if not hasattr(predictor, "artifact_"):
             raise InputError("there is nothing to export: fit the predictor first.")
         made = predictor.artifact_
+        if made.weights is not None:
+            raise InputError(
+                "a predictor whose conformal rows have weights cannot be exported: the threshold of a row depends on "
+                "its own weight and on all conformal scores. Recalibrate it without weights."
+            )
         score = predictor.recipe.score
         self._form = form_of(score)
         self.n_classes, self.draws = made.n_classes, made.seed is not None
