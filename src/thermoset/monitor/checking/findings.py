@@ -116,7 +116,7 @@ class CheckReport:
             return None
         return (
             f"The conformal rows have weights, and coverage scatters about as with {rows:,.0f} rows of equal weight: "
-            "what is expected of it is an approximation, for rows from where the weights point to."
+            "what is expected of it here is an approximation, for rows like those that the weights were made for."
         )
 
     @property
