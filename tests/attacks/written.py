@@ -19,6 +19,7 @@ def writing(files, out):
         "tune": ("tune", files.val, "--out", out),
         "predict": ("predict", files.predictor, files.val, "--out", out / "sets.csv"),
         "predict npz": ("predict", files.predictor, files.val, "--out", out / "sets.npz"),
+        "shift": ("shift", files.predictor, files.val, "--out", out / "shifted.json", "--bootstrap", "5"),
         "report": ("report", files.predictor, files.val, "--out", out / "page.html"),
         "sweep": ("sweep", files.val, "--out", out, *few),
         "theory": ("theory", files.val, "--out", out, *few),
@@ -26,7 +27,7 @@ def writing(files, out):
     }
 
 
-WRITING = ("tune", "predict", "predict npz", "report", "sweep", "theory", "study")
+WRITING = ("tune", "predict", "predict npz", "shift", "report", "sweep", "theory", "study")
 
 
 def content(folder):

@@ -26,6 +26,7 @@ from thermoset.cli.output import tell
 from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
 from thermoset.cli.report import report
+from thermoset.cli.shift import shift
 from thermoset.cli.study import study
 from thermoset.cli.sweep import sweep
 from thermoset.cli.theory import theory
@@ -50,7 +51,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, predict, check, export, report, sweep, theory, study, plan, collect, compact, demo, warmup):
+for command in (
+    tune,
+    predict,
+    check,
+    shift,
+    export,
+    report,
+    sweep,
+    theory,
+    study,
+    plan,
+    collect,
+    compact,
+    demo,
+    warmup,
+):
     app.command()(command)
 
 

@@ -100,7 +100,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     changed without them; `confidence` is what a monitor compares the confidence of later rows with, None in documents
     that older versions wrote and where rows hold only their largest logits. The choice was made for a level of its own.
     Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
-    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these rows
+    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares they
     are weighted, if they are: there is then a threshold for each class, all from the same rows.
     """
 

@@ -7,6 +7,7 @@ b_y becomes the mean over rows of (b_y / a_y) p_y / sum_j (b_j / a_j) p_j. Steps
 and Roland 2008), and an extrapolation that did not bring the next step closer is taken back.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from thermoset.core.responsibilities import Responsibilities
 from thermoset.core.stages import total
 from thermoset.core.uniforms import Keys, trial_keys
 from thermoset.data import Logits
-from thermoset.errors import InputError
+from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor.label_shift import shares_of
 
 __all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "estimate_priors"]
@@ -121,6 +122,12 @@ def estimate_priors(
         )
     source = shares_of(counts)
     found, calm = _solved(_steps(data, temperature, source[:, None], None), source[:, None], _TOLERANCE, None)
+    if not calm[0]:
+        warnings.warn(
+            f"the class shares still moved after {2 * _MOST_STEPS:,} steps of EM: they may be off in the last digits.",
+            CoverageWarning,
+            stacklevel=3,
+        )
     error = None
     if n_resamples:
         error = _errors(data, temperature, counts, found, (n_resamples, seed), progress)

@@ -182,7 +182,7 @@ def _warn_of_endless(made: Artifact, endless: NDArray[np.int64], counts: NDArray
     told = [f"{_name_of(made.classes, int(c))} ({counts[c]:,} rows)" for c in endless[:_NAMED]]
     more = f" and {len(endless) - _NAMED:,} more" if len(endless) > _NAMED else ""
     warnings.warn(
-        f"{len(endless):,} of {made.n_classes:,} classes have too few conformal rows for a finite threshold under these "
+        f"{len(endless):,} of {made.n_classes:,} classes have too few conformal rows for a finite threshold with these "
         f"class shares, and are in every set: {', '.join(told)}{more}. Recalibrate on rows that hold them.",
         CoverageWarning,
         stacklevel=4,
