@@ -14,7 +14,7 @@ from thermoset.core.exponentials import Floats
 from thermoset.core.weighted import WeightedScores
 from thermoset.metrics import coverage_law
 from thermoset.predictor.label_shift import LabelShift, plain_thresholds, shares_of, shifted_thresholds
-from thermoset.predictor.priors import estimate_priors
+from thermoset.predictor.priors import Resampling, estimate_priors
 
 FILES = {
     "cifar10_resnet50": ("lac", 1.0, 1000),
@@ -110,7 +110,7 @@ def test_estimated_shares_come_close(case):
         weight = ratio[data.labels[pool]]
         drawn = data.take(rng.choice(pool, size=2000, p=weight / weight.sum()))
         counts = np.bincount(labels, minlength=data.n_classes)
-        estimate = estimate_priors(drawn, temperature, counts, bootstrap=0)
+        estimate = estimate_priors(drawn, temperature, counts, Resampling(0))
         assert estimate.converged
         shift = LabelShift(source=tuple(estimate.source), target=tuple(estimate.target), effective_rows=1.0)
         thresholds = shifted_thresholds(scores[known], labels, shift, ALPHA)

@@ -149,16 +149,15 @@ def _show_classes(console: "Console", found: "LabelShift", classes: tuple[str, .
 def _sentences(new: "TwoTemperaturePredictor", found: "LabelShift", sizes: tuple[float, float] | None) -> list[str]:
     """What was done, what it does to the sets, and what it rests on."""
     whence = f"estimated from {found.target_rows:,} rows" if found.estimated else "given"
-    said = [
-        f"Conformal rows are weighted for class shares that were {whence}: "
-        f"{new.artifact_.provenance.conformal_rows:,} rows are worth {found.effective_rows:,.0f} of equal weight."
-    ]
+    rows, promised = new.artifact_.provenance.conformal_rows, new.promise.promised
+    worth = f"{rows:,} rows are worth {found.effective_rows:,.0f} of equal weight"
+    said = [f"Conformal rows are weighted for class shares that were {whence}: {worth}."]
     if sizes is not None:
         said.append(f"Labels in a set on the target rows, on average: {sizes[0]:.2f} before, {sizes[1]:.2f} after.")
     rests = " Estimated shares rest on probabilities that are calibrated in every class." if found.estimated else ""
     said.append(
-        f"Where classes have these shares, a set holds the true label with probability at least {new.promise.promised:g} "
-        f"on average, as long as rows of a class look as they did before.{rests}"
+        f"Where classes have these shares, a set holds the true label with probability at least {promised:g} on "
+        f"average, as long as rows of a class look as they did before.{rests}"
     )
     return said
 
