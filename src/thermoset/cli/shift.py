@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["shift"]
 
 _SHOWN = 10  # classes
-_REACH = 1.96  # standard errors to either end of a 95% interval
 
 
 def shift(
@@ -135,10 +134,7 @@ def _show_classes(console: "Console", found: "LabelShift", classes: tuple[str, .
     for column in ("share before", "after", *(["95%"] if found.error else []), "ratio"):
         table.add_column(column, justify="right", no_wrap=True)
     for c in np.argsort(-np.abs(target - source), kind="stable")[:_SHOWN].tolist():
-        ends = []
-        if found.error is not None:
-            reach = _REACH * found.error[c]
-            ends = [f"{max(target[c] - reach, 0):.4f} to {min(target[c] + reach, 1):.4f}"]
+        ends = [] if found.ends is None else [f"{found.ends[0][c]:.4f} to {found.ends[1][c]:.4f}"]
         name = Text(printable(classes[c]) if classes else str(c))
         table.add_row(name, f"{source[c]:.4f}", f"{target[c]:.4f}", *ends, f"{target[c] / source[c]:.2f}")
     left = len(source) - _SHOWN
@@ -168,6 +164,8 @@ def _as_dict(found: "LabelShift", classes: tuple[str, ...] | None, sizes: tuple[
         "source": list(found.source),
         "target": list(found.target),
         "error": None if found.error is None else list(found.error),
+        "low": None if found.ends is None else found.ends[0].tolist(),
+        "high": None if found.ends is None else found.ends[1].tolist(),
         "estimated": found.estimated,
         "target_rows": found.target_rows,
         "effective_rows": found.effective_rows,

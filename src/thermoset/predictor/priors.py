@@ -22,7 +22,7 @@ from thermoset.core.stages import total
 from thermoset.core.uniforms import Keys, trial_keys
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.predictor.label_shift import shares_of
+from thermoset.predictor.label_shift import share_ends, shares_of
 
 __all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "Resampling", "estimate_priors"]
 
@@ -36,7 +36,6 @@ _MOST_RESAMPLES = 10_000
 _TOLERANCE = 1e-9  # of a share, between two steps
 _LOOSE = 1e-6  # the same in the bootstrap, whose own noise is larger
 _MOST_STEPS = 2_000
-_NORMAL = 1.959963984540054  # of a 95% interval
 _LEAST = 0.01  # of a share, that an extrapolation leaves
 
 Progress = Callable[[int, int], None]
@@ -70,13 +69,13 @@ class PriorEstimate:
 
     @property
     def low(self) -> Floats | None:
-        """Lower ends of the 95% intervals, (C,)."""
-        return None if self.error is None else np.maximum(self.target - _NORMAL * self.error, 0.0)
+        """Lower ends of the 95% intervals, (C,); see `label_shift.share_ends`."""
+        return None if self.error is None else share_ends(self.target, self.error, self.rows)[0]
 
     @property
     def high(self) -> Floats | None:
         """Upper ends of the 95% intervals, (C,)."""
-        return None if self.error is None else np.minimum(self.target + _NORMAL * self.error, 1.0)
+        return None if self.error is None else share_ends(self.target, self.error, self.rows)[1]
 
 
 class Resampling(NamedTuple):
