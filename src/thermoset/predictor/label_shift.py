@@ -59,7 +59,7 @@ def share_ends(shares: Floats, error: Floats, n_rows: int) -> tuple[Floats, Floa
 
     >>> low, high = share_ends(np.array([0.0, 0.5]), np.array([0.01, 0.05]), 100)
     >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.0, 0.405], [0.037, 0.595])
+    ([0.0, 0.404], [0.037, 0.596])
     """
     spread = shares * (1 - shares) + 1 / n_rows
     rows = np.minimum(spread / error**2, n_rows)
