@@ -21,7 +21,7 @@ from thermoset.calibration import probabilities
 from thermoset.cli.tune import show_predictor, write_predictor
 from thermoset.metrics import expected_calibration_error, negative_log_likelihood
 
-COMMANDS = ("tune", "predict", "check", "sweep", "plan", "demo")
+COMMANDS = ("tune", "predict", "check", "recalibrate", "sweep", "plan", "demo")
 
 
 def saved(predictor, path):
@@ -397,6 +397,7 @@ OF_HELP = {
     ("tune",): ("--alpha", "--method", "--prefer", "--out", "--grouping", "--selection", "--probabilities"),
     ("predict",): ("--out", "--probabilities", "--quiet"),
     ("check",): ("--fail-on", "--json", "--probabilities"),
+    ("recalibrate",): ("--out", "--scores", "--labels", "--quiet"),
 }
 
 

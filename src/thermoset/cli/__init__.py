@@ -25,6 +25,7 @@ from thermoset.cli.export import export
 from thermoset.cli.output import tell
 from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
+from thermoset.cli.recalibrate import recalibrate
 from thermoset.cli.report import report
 from thermoset.cli.shift import shift
 from thermoset.cli.study import study
@@ -55,6 +56,7 @@ for command in (
     tune,
     predict,
     check,
+    recalibrate,
     shift,
     export,
     report,

@@ -25,6 +25,7 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
+from thermoset.predictor.kept_weights import KeptWeights
 from thermoset.predictor.label_shift import LabelShift
 from thermoset.predictor.members import Member, Thresholds
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
@@ -100,8 +101,10 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     changed without them; `confidence` is what a monitor compares the confidence of later rows with, None in documents
     that older versions wrote and where rows hold only their largest logits. The choice was made for a level of its own.
     Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
-    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares they
-    are weighted, if they are: there is then a threshold for each class, all from the same rows.
+    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these
+    rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
+    those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
+    `thresholds` is that of a row of average weight.
     """
 
     format: str = _FORMAT
@@ -132,12 +135,18 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     confidence: ConfidenceReference | None = None
     scores: KeptScores | None = None
     shift: LabelShift | None = None
+    weights: KeptWeights | None = None
     checksum: str = ""
 
     @property
     def is_plain(self) -> bool:
         """Whether the threshold is that of the promised level, from rows that nothing was chosen on."""
         return self.alpha_sets == self.alpha and (self.provenance.selection != "full" or self.provenance.recalibrated)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether conformal rows count by weights, for other class shares or as they were given."""
+        return self.shift is not None or self.weights is not None
 
     @property
     def rows_behind(self) -> GroupRows:

@@ -17,9 +17,8 @@ from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score, ScoreLike
 from thermoset.core.sources import Block
 from thermoset.core.top_rows import tops_of
-from thermoset.data import Logits, as_logits
 from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
+from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
 from thermoset.errors import InputError
 from thermoset.predictor.answers import Answers, Prediction, as_records
 from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
@@ -144,6 +143,7 @@ class TwoTemperaturePredictor(Estimator):
         groups: Any = None,
         split_by: Any = None,
         ids: Any = None,
+        weights: Any = None,
         memory: str | int | None = None,
         progress: "Progress | None" = None,
     ) -> "TwoTemperaturePredictor":
@@ -151,41 +151,59 @@ class TwoTemperaturePredictor(Estimator):
 
         `groups`: the group of each row, as in `Logits`. `split_by` (one value for each row) keeps rows together that
         are not independent, such as those of one patient, font or camera: all rows with the same value go to the same
-        side. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used. With selection="full"
-        nothing is split. `memory`: as in `thermoset.sweep`.
+        side. `ids` and `weights`: as in `ConformalClassifier.fit`; those of the conformal rows are used, both
+        temperatures are those of the rows as they are. With selection="full" nothing is split. `memory`: as in
+        `thermoset.sweep`.
         """
-        data = fit_data(self, logits, labels, groups)
+        data, beside = fit_data(self, logits, labels, groups), rooms.fitting.Beside(ids, weights)
         with memory_budget(memory):
-            self._adopt(*rooms.fitting.made(self, data, split_by, ids, progress))
+            self._adopt(*rooms.fitting.made(self, data, split_by, beside, progress))
         return self
 
     def fit_split(
         self,
-        calibration: Logits,
-        conformal: Logits,
+        calibration: Any,
+        conformal: Any,
         *,
         ids: Any = None,
+        weights: Any = None,
         memory: str | int | None = None,
         progress: "Progress | None" = None,
     ) -> "TwoTemperaturePredictor":
         """Fit on the user's own split: temperatures from `calibration`, the threshold from `conformal`.
 
-        The two must not share rows. `ids` are those of the conformal rows.
+        Each part is labelled `Logits` or a pair of arrays (logits, labels). The two must not share rows. `ids` and
+        `weights` (see `ConformalClassifier.fit`) are those of the conformal rows.
         """
+        parts = split_data(calibration, "calibration"), split_data(conformal, "conformal")
         with memory_budget(memory):
-            self._adopt(*rooms.fitting.made_of_split(self, calibration, conformal, ids, progress))
+            self._adopt(*rooms.fitting.made_of_split(self, *parts, rooms.fitting.Beside(ids, weights), progress))
         return self
 
-    def recalibrate(self, conformal: Logits, *, groups: Any = None, ids: Any = None) -> "TwoTemperaturePredictor":
+    def recalibrate(
+        self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> "TwoTemperaturePredictor":
         """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
 
-        With grouping="group", thresholds are for the groups of the new rows from then on.
+        With grouping="group", thresholds are for the groups of the new rows from then on. With `weights`, thresholds
+        are by weight from then on, and rows to be predicted need weights too; see `ConformalClassifier.fit`.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
         choose it. A predictor that was `shifted` is an ordinary one again, for rows like the new ones.
+
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 5, size=3000)
+        >>> logits = rng.normal(size=(3000, 5)) + 2 * np.eye(5)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor().fit(logits[:2000], labels[:2000])
+        >>> before = predictor.threshold_
+        >>> harder = rng.normal(size=(500, 5)) + np.eye(5)[labels[:500]]
+        >>> predictor.recalibrate(harder, labels[:500]).threshold_ > before
+        True
         """
-        data = predict_data(self, conformal, groups)
-        self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, ids), self._recipe.score)
+        data = predict_data(self, logits, groups, labels)
+        beside = rooms.fitting.Beside(ids, weights)
+        self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, beside), self._recipe.score)
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
@@ -196,16 +214,18 @@ class TwoTemperaturePredictor(Estimator):
         """Calibrated probabilities: softmax at T*, (n, C), times target share / source share under a label shift."""
         return self._calibrated.probabilities(predict_data(self, logits))
 
-    def predict_set(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.bool_]:
-        """Sets at T-hat as booleans, (n, C); `groups` and `ids` as in `ConformalClassifier.fit`."""
-        return self._rule.sets(predict_data(self, logits, groups), ids)
+    def predict_set(
+        self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> NDArray[np.bool_]:
+        """Sets at T-hat as booleans, (n, C); `groups`, `ids` and `weights` as in `ConformalClassifier.fit`."""
+        return self._rule.sets(predict_data(self, logits, groups), ids, weights)
 
-    def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.int64]:
+    def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
-        return self._rule.sizes(predict_data(self, logits, groups), ids)
+        return self._rule.sizes(predict_data(self, logits, groups), ids, weights)
 
     def predict_p(
-        self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None
+        self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.float64]:
         """p-values at T-hat, (n, C); the labels with p > alpha are exactly `predict_set`, also `at` any other alpha.
 
@@ -214,7 +234,8 @@ class TwoTemperaturePredictor(Estimator):
         stricter level.
         """
         data = predict_data(self, logits, groups)
-        return self._pooled().p_values(data, self._recipe.random_state if smoothed else None, ids=ids)
+        seed = self._recipe.random_state if smoothed else None
+        return self._pooled().p_values(data, seed, ids=ids, weights=weights)
 
     def require_p(self) -> None:
         """Refuse, in one line, if `predict_p` and `at` would."""
@@ -293,19 +314,19 @@ class TwoTemperaturePredictor(Estimator):
         other._adopt(rooms.shifting.shifted(self.artifact_, shift), self._recipe.score)
         return other
 
-    def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+    def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.bool_]:
         """Which rows, (n,), have labels in their set that whole rows might keep out; see `TopLogits`.
 
         Where rows hold only their largest logits, bounds decide, and a label that they cannot decide is let in.
         """
-        return self._rule.undecided(predict_data(self, logits, groups), ids)
+        return self._rule.undecided(predict_data(self, logits, groups), ids, weights)
 
-    def answers(self, logits: Any, *, groups: Any = None, ids: Any = None) -> Answers:
+    def answers(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
         data = predict_data(self, logits, groups)
         if tops_of(data) is not None:
-            return Answers(*self._calibrated.answers(data), self._rule.sets(data, ids))
-        context = self._rule.context(data, ids)
+            return Answers(*self._calibrated.answers(data), self._rule.sets(data, ids, weights))
+        context = self._rule.context(data, ids, weights)
         labels, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
         sets = np.empty((len(data), data.n_classes), dtype=np.bool_)
 
@@ -316,22 +337,30 @@ class TwoTemperaturePredictor(Estimator):
         for_blocks(data, work)
         return Answers(labels, confidence, sets)
 
-    def predict_records(self, logits: Any, *, groups: Any = None, ids: Any = None) -> list[Prediction]:
+    def predict_records(
+        self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> list[Prediction]:
         """Label, confidence and set of each row, for people and JSON."""
-        found = self.answers(logits, groups=groups, ids=ids)
+        found = self.answers(logits, groups=groups, ids=ids, weights=weights)
         return as_records(found, self.artifact_.classes or range(self.artifact_.n_classes))
 
     def check(
-        self, logits: Any, labels: Any = None, *, groups: Any = None, fail_on: str | Iterable[str] = ()
+        self,
+        logits: Any,
+        labels: Any = None,
+        *,
+        groups: Any = None,
+        weights: Any = None,
+        fail_on: str | Iterable[str] = (),
     ) -> "CheckReport":
         """Whether fresh labelled rows show what was promised; see `checking.check`.
 
-        Rows with groups show the coverage of each group as well, whatever the thresholds are for.
+        Rows with groups show the coverage of each group as well, whatever the thresholds are for. Where conformal rows
+        have weights, so must these, which then come from where the weights point to; the law is an approximation.
         """
-        fresh = as_logits(logits, labels, groups)
-        y = fresh.require_labels("check")
-        data = predict_data(self, fresh)
-        return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on)
+        data = predict_data(self, logits, groups, labels)
+        y = data.require_labels("check")
+        return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on, weights)
 
     @property
     def promise(self) -> "Promise":

@@ -20,7 +20,16 @@ from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.errors import FileFormatError
 
-__all__ = ["KEPT_BY_DEFAULT", "MOST_KEPT", "GroupRows", "KeptScores", "broken_scores", "group_rows"]
+__all__ = [
+    "KEPT_BY_DEFAULT",
+    "MOST_KEPT",
+    "GroupRows",
+    "KeptScores",
+    "broken_scores",
+    "group_rows",
+    "packed_numbers",
+    "unpacked_numbers",
+]
 
 KEPT_BY_DEFAULT = 1_000_000
 """Conformal rows up to which `save` writes scores unless it is told."""
@@ -83,16 +92,25 @@ def _label_type(n_classes: int) -> np.dtype[Any]:
 
 
 def _packed(values: Floats) -> bytes:
-    numbers = _ordered(values)
+    return packed_numbers(_ordered(values))
+
+
+def packed_numbers(numbers: NDArray[np.uint64]) -> bytes:
+    """Whole numbers as their distances, each in as few bytes as it needs."""
     steps = np.diff(numbers, prepend=np.uint64(0)).view(np.int64)
     folded = ((steps << 1) ^ (steps >> 63)).astype("<i8")  # small steps in either direction have small numbers
     digits = folded.view(np.uint8).reshape(-1, _BYTES)
     n_digits = np.where(digits.any(axis=1), _BYTES - (digits[:, ::-1] != 0).argmax(axis=1), 0).astype(np.uint8)
-    even = np.append(n_digits, np.uint8(0)) if len(values) % 2 else n_digits
+    even = np.append(n_digits, np.uint8(0)) if len(numbers) % 2 else n_digits
     return (even[0::2] | (even[1::2] << 4)).tobytes() + digits[np.arange(_BYTES) < n_digits[:, None]].tobytes()
 
 
 def _unpacked(content: bytes, n_rows: int) -> Floats:
+    return _floats(unpacked_numbers(content, n_rows))
+
+
+def unpacked_numbers(content: bytes, n_rows: int) -> NDArray[np.uint64]:
+    """So many whole numbers as they were packed."""
     n_heads = (n_rows + 1) // 2
     if n_rows > MOST_KEPT or len(content) < n_heads:
         raise FileFormatError(f"is no usable predictor: scores must be those of {n_rows:,} rows, up to {MOST_KEPT:,}.")
@@ -104,7 +122,7 @@ def _unpacked(content: bytes, n_rows: int) -> Floats:
     digits[np.arange(_BYTES) < n_digits[:n_rows, None]] = rest
     folded = digits.view("<u8").ravel().astype(np.uint64)
     steps = (folded >> _ONE) ^ (np.uint64(0) - (folded & _ONE))
-    return _floats(np.cumsum(steps, dtype=np.uint64))
+    return np.cumsum(steps, dtype=np.uint64)
 
 
 def _ordered(values: Floats) -> NDArray[np.uint64]:

@@ -17,7 +17,15 @@ from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.weighted import WeightedScores
 
-__all__ = ["LabelShift", "broken_shift", "plain_thresholds", "ratios_of", "share_ends", "shares_of", "shifted_thresholds"]
+__all__ = [
+    "LabelShift",
+    "broken_shift",
+    "plain_thresholds",
+    "ratios_of",
+    "share_ends",
+    "shares_of",
+    "shifted_thresholds",
+]
 
 _ABSENT = 0.5  # rows that a class without rows counts as
 _LEAST_SHARE = 1e-10  # half a row of as many as there can be

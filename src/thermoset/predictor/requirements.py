@@ -19,6 +19,7 @@ from thermoset.core.uniforms import SCHEMES
 from thermoset.errors import InputError
 from thermoset.predictor.confidence import broken_confidence
 from thermoset.predictor.kept_scores import broken_scores
+from thermoset.predictor.kept_weights import broken_weights
 from thermoset.predictor.label_shift import broken_shift, plain_thresholds, shares_of, shifted_thresholds
 from thermoset.predictor.members import Thresholds, broken_members
 from thermoset.tuning.choice import Choice
@@ -45,6 +46,7 @@ def broken_requirements(artifact: "Artifact") -> Broken:
         _of_choice(artifact),
         _of_provenance(artifact),
         _of_shift(artifact),
+        _of_weights(artifact),
         _of_scores(artifact),
         _of_confidence(artifact),
     )
@@ -178,6 +180,14 @@ def _of_shift(artifact: "Artifact") -> Broken:
         yield from broken_shift(artifact.shift, artifact.n_classes, artifact.provenance.conformal_rows)
 
 
+def _of_weights(artifact: "Artifact") -> Broken:
+    if artifact.weights is not None:
+        unfit = not artifact.is_plain or artifact.grouping is not None or artifact.shift is not None
+        yield "weights must be those of one threshold for all classes", unfit or bool(artifact.members)
+        rows, thresholds = sum(artifact.pool_sizes), artifact.thresholds
+        yield from broken_weights(artifact.weights, artifact.scores, rows, thresholds, artifact.alpha)
+
+
 def _n_thresholds(artifact: "Artifact") -> int:
     return len(artifact.thresholds.value)
 
@@ -187,7 +197,7 @@ def _of_scores(artifact: "Artifact") -> Broken:
     if kept is not None:
         yield "scores must be those that set the threshold alone", not artifact.is_plain
         rows, thresholds, n_rows = artifact.rows_behind, artifact.thresholds.pairs(), sum(artifact.pool_sizes)
-        if artifact.shift is not None:  # those of weighted scores are looked at below
+        if artifact.shift is not None or artifact.weights is not None:  # those of weighted scores are looked at below
             thresholds = plain_thresholds(kept.pairs(n_rows), artifact.alpha)
         yield from broken_scores(kept, rows, thresholds[rows.place], artifact.alpha)
         if kept.labels is not None:

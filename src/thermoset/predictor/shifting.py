@@ -93,6 +93,11 @@ def require_shiftable(made: Artifact) -> None:
             f"a predictor with grouping={made.grouping!r} cannot be shifted: its thresholds are not those of all rows "
             "together. Fit one with grouping=None, or with grouping='class', whose thresholds hold under label shift."
         )
+    if made.weights is not None:
+        raise InputError(
+            "this predictor cannot be shifted: its conformal rows have weights of their own. Recalibrate it without "
+            "weights, or multiply the weights by target share / source share of the rows' classes."
+        )
     if made.alpha_sets != made.alpha:
         raise InputError(
             f"this predictor cannot be shifted: its threshold was raised to that of alpha = {made.alpha_sets} to "
@@ -182,8 +187,8 @@ def _warn_of_endless(made: Artifact, endless: NDArray[np.int64], counts: NDArray
     told = [f"{_name_of(made.classes, int(c))} ({counts[c]:,} rows)" for c in endless[:_NAMED]]
     more = f" and {len(endless) - _NAMED:,} more" if len(endless) > _NAMED else ""
     warnings.warn(
-        f"{len(endless):,} of {made.n_classes:,} classes have too few conformal rows for a finite threshold with these "
-        f"class shares, and are in every set: {', '.join(told)}{more}. Recalibrate on rows that hold them.",
+        f"{len(endless):,} of {made.n_classes:,} classes have too few conformal rows for a finite threshold under "
+        f"these class shares, and are in every set: {', '.join(told)}{more}. Recalibrate on rows that hold them.",
         CoverageWarning,
         stacklevel=4,
     )

@@ -17,6 +17,11 @@ def predictor_html(made: Artifact) -> str:
     head = (
         f"{choice.setting.kind}, alpha = {made.alpha_sets}: T* = {made.temperature:.3f}.{about} {choice.sentences[0]}"
     )
+    if made.weights is not None:
+        head += (
+            f" Conformal rows have weights: {made.provenance.conformal_rows:,} rows count as "
+            f"{made.weights.effective_rows:,.1f} rows of equal weight, and sets are for rows with weights."
+        )
     rows = [
         [
             at.name,

@@ -56,14 +56,7 @@ class Program:
     """
 
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
-        if not isinstance(predictor, TwoTemperaturePredictor):
-            raise InputError(
-                f"a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
-                "Load one with TwoTemperaturePredictor.load('predictor.json')."
-            )
-        if not hasattr(predictor, "artifact_"):
-            raise InputError("there is nothing to export: fit the predictor first.")
-        made = predictor.artifact_
+        made = _exportable(predictor)
         score = predictor.recipe.score
         self._form = form_of(score)
         self.n_classes, self.draws = made.n_classes, made.seed is not None
@@ -144,6 +137,24 @@ class Program:
         n_logits = min(N_LOGITS, self.n_classes)
         largest = ops.largest(z, n_logits) if ranking is None else ops.columns(ranking.logits, 0, n_logits)
         return u_of_rows(ops, largest, n_logits, constants["seed"])
+
+
+def _exportable(predictor: object) -> Artifact:
+    """The document of a predictor that an engine can run; others are refused."""
+    if not isinstance(predictor, TwoTemperaturePredictor):
+        raise InputError(
+            f"a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
+            "Load one with TwoTemperaturePredictor.load('predictor.json')."
+        )
+    if not hasattr(predictor, "artifact_"):
+        raise InputError("there is nothing to export: fit the predictor first.")
+    made = predictor.artifact_
+    if made.weights is not None:
+        raise InputError(
+            "a predictor whose conformal rows have weights cannot be exported: the threshold of a row depends on "
+            "its own weight and on all conformal scores. Recalibrate it without weights."
+        )
+    return made
 
 
 def _reweighted(ops: Operations, ratio: Array, probabilities: Array) -> Array:
