@@ -76,6 +76,11 @@ def as_saved(made: Artifact, scores: bool | None) -> Artifact:
 
 def pooled_scores(made: Artifact, score: Score) -> PooledScores:
     """The scores that set the threshold of a predictor, from its document; `score` may be one that it cannot name."""
+    if made.shift is not None:
+        raise InputError(
+            "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor that "
+            "it was made from."
+        )
     kept = _required_scores(made)
     of_class = None if made.group_of_class is None else np.array(made.group_of_class)
     rows, names = made.rows_behind, made.group_names
@@ -105,11 +110,6 @@ def _required_scores(made: Artifact) -> KeptScores:
         raise InputError(
             "this predictor has neither p-values nor other levels: with selection='full' all rows chose the "
             "temperature as well, at this alpha alone. Fit with selection='calibration', or recalibrate on new rows."
-        )
-    if made.shift is not None:
-        raise InputError(
-            "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor that "
-            "it was made from."
         )
     if not _has_ranks(resolve_grouping(made.grouping)):
         raise InputError(

@@ -271,36 +271,26 @@ class TwoTemperaturePredictor(Estimator):
         return other
 
     def estimate_priors(
-        self,
-        target: Any,
-        *,
-        bootstrap: int = 200,
-        random_state: int = 0,
-        progress: "Progress | None" = None,
+        self, target: Any, *, bootstrap: int = 200, random_state: int = 0, progress: "Progress | None" = None
     ) -> "PriorEstimate":
-        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`.
-
-        The source shares are those of the conformal rows, whose labels the document must hold (see `save`).
-        """
-        data = predict_data(self, target)
+        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`."""
+        data, asked = predict_data(self, target), rooms.priors.Resampling(bootstrap, random_state, progress)
         counts = rooms.shifting.source_counts(self.artifact_)
-        asked: dict[str, Any] = {"bootstrap": bootstrap, "random_state": random_state, "progress": progress}
-        return rooms.priors.estimate_priors(data, self.artifact_.temperature, counts, **asked)
+        return rooms.priors.estimate_priors(data, self.artifact_.temperature, counts, asked)
 
     def shifted(self, target: Any = None, *, priors: Any = None) -> "TwoTemperaturePredictor":
         """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
 
-        Conformal rows are weighted by target share / source share of their class, and each class has a threshold of its
-        own: coverage among target rows is at least 1 - alpha on average, where the shares are right and rows of a class
-        look as before. Probabilities at T* are weighted alike. Needs the scores and labels of the conformal rows, and
-        one threshold for all classes. Where the predictor is shifted already, the new shares replace the old ones.
+        Conformal rows are weighted by target share / source share of their class, and so are probabilities at T*.
+        Coverage of target rows is at least 1 - alpha on average, where the shares are right and rows of a class look as
+        before. Needs one threshold for all classes, and what `predict_p` needs. New shares replace earlier ones.
 
         Parameters
         ----------
         target : array-like or Logits
-            Unlabelled target rows, whose class shares are estimated (`estimate_priors`).
+            Unlabelled rows, whose class shares are estimated.
         priors : mapping, array-like or PriorEstimate
-            The class shares instead: by name or column number, one for each class, or as they were estimated.
+            The shares instead: by class name or column number, in the order of columns, or as `estimate_priors` gave.
 
         Examples
         --------

@@ -17,10 +17,19 @@ from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.weighted import WeightedScores
 
-__all__ = ["LabelShift", "broken_shift", "plain_thresholds", "ratios_of", "shares_of", "shifted_thresholds"]
+__all__ = [
+    "LabelShift",
+    "broken_shift",
+    "plain_thresholds",
+    "ratios_of",
+    "share_ends",
+    "shares_of",
+    "shifted_thresholds",
+]
 
 _ABSENT = 0.5  # rows that a class without rows counts as
 _LEAST_SHARE = 1e-10  # half a row of as many as there can be
+_NORMAL = 1.959963984540054  # of a 95% interval
 _NEAR = 1e-6  # of 1: what shares may add up to
 
 
@@ -42,6 +51,30 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def estimated(self) -> bool:
         """Whether the target shares were estimated."""
         return self.target_rows is not None
+
+    @property
+    def ends(self) -> tuple[Floats, Floats] | None:
+        """Lower and upper ends of the 95% intervals of the target shares, (C,), where their errors are known."""
+        if self.error is None or self.target_rows is None:
+            return None
+        return share_ends(np.array(self.target), np.array(self.error), self.target_rows)
+
+
+def share_ends(shares: Floats, error: Floats, n_rows: int) -> tuple[Floats, Floats]:
+    """95% intervals of estimated shares: Wilson's for as many rows as have these standard errors.
+
+    A plain share +- 1.96 errors would miss shares of few rows too often: their errors are too small where they are.
+
+    >>> low, high = share_ends(np.array([0.0, 0.5]), np.array([0.01, 0.05]), 100)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 0.404], [0.037, 0.596])
+    """
+    spread = shares * (1 - shares) + 1 / n_rows
+    rows = np.minimum(spread / error**2, n_rows)
+    room = _NORMAL**2 / rows
+    middle = (shares + room / 2) / (1 + room)
+    reach = np.sqrt(shares * (1 - shares) * room + (room / 2) ** 2) / (1 + room)
+    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
 
 
 def shares_of(counts: Ints) -> Floats:
@@ -94,8 +127,8 @@ def broken_shift(shift: LabelShift, n_classes: int, n_rows: int) -> Iterator[tup
     yield f"target_rows must be from 1 to {MOST_HELD:,}", rows is not None and not 1 <= rows <= MOST_HELD
     yield "error must be that of estimated shares", error is not None and not shift.estimated
     if error is not None:
-        outside = len(error) != n_classes or not all(0 <= one <= 1 for one in error)
-        yield "error must be from 0 to 1, one for each class", outside
+        outside = len(error) != n_classes or not all(0 < one <= 1 for one in error)
+        yield "error must be above 0 and at most 1, one for each class", outside
 
 
 def _are_shares(shares: Sequence[float], n_classes: int, least: float) -> bool:

@@ -7,8 +7,10 @@ b_y becomes the mean over rows of (b_y / a_y) p_y / sum_j (b_j / a_j) p_j. Steps
 and Roland 2008), and an extrapolation that did not bring the next step closer is taken back.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +21,10 @@ from thermoset.core.responsibilities import Responsibilities
 from thermoset.core.stages import total
 from thermoset.core.uniforms import Keys, trial_keys
 from thermoset.data import Logits
-from thermoset.errors import InputError
-from thermoset.predictor.label_shift import shares_of
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.predictor.label_shift import share_ends, shares_of
 
-__all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "estimate_priors"]
+__all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "Resampling", "estimate_priors"]
 
 BOOTSTRAP = 200
 """Resamples behind the errors of an estimate unless another number is asked for."""
@@ -34,7 +36,6 @@ _MOST_RESAMPLES = 10_000
 _TOLERANCE = 1e-9  # of a share, between two steps
 _LOOSE = 1e-6  # the same in the bootstrap, whose own noise is larger
 _MOST_STEPS = 2_000
-_NORMAL = 1.959963984540054  # of a 95% interval
 _LEAST = 0.01  # of a share, that an extrapolation leaves
 
 Progress = Callable[[int, int], None]
@@ -68,23 +69,31 @@ class PriorEstimate:
 
     @property
     def low(self) -> Floats | None:
-        """Lower ends of the 95% intervals, (C,)."""
-        return None if self.error is None else np.maximum(self.target - _NORMAL * self.error, 0.0)
+        """Lower ends of the 95% intervals, (C,); see `label_shift.share_ends`."""
+        return None if self.error is None else share_ends(self.target, self.error, self.rows)[0]
 
     @property
     def high(self) -> Floats | None:
         """Upper ends of the 95% intervals, (C,)."""
-        return None if self.error is None else np.minimum(self.target + _NORMAL * self.error, 1.0)
+        return None if self.error is None else share_ends(self.target, self.error, self.rows)[1]
+
+
+class Resampling(NamedTuple):
+    """How errors are found: number and seed of the resamples, and who is told how many of them have come to rest."""
+
+    bootstrap: int = BOOTSTRAP
+    random_state: int = 0
+    progress: Progress | None = None
+
+    def checked(self) -> "Resampling":
+        """The same, if the numbers can be used."""
+        advice = "Try 200, or 0 for no standard errors."
+        n_resamples = whole_number(self.bootstrap, "bootstrap", 0, _MOST_RESAMPLES, advice)
+        return Resampling(n_resamples, checked_seed(self.random_state), self.progress)
 
 
 def estimate_priors(
-    data: Logits,
-    temperature: float,
-    counts: NDArray[np.int64],
-    *,
-    bootstrap: int = BOOTSTRAP,
-    random_state: int = 0,
-    progress: Progress | None = None,
+    data: Logits, temperature: float, counts: NDArray[np.int64], resampling: Resampling
 ) -> PriorEstimate:
     """Class shares of rows by EM on their probabilities at a temperature.
 
@@ -96,24 +105,19 @@ def estimate_priors(
         T*, at which probabilities are calibrated on the source rows.
     counts : int array (C,)
         Source rows of each class.
-    bootstrap : int
-        Resamples for the standard errors, of the target rows and of the source labels; 0 for none.
-    random_state : int
-        Seed of the resamples.
-    progress : callable
-        Told how many resamples have come to rest, and how many there are.
+    resampling : Resampling
+        For the standard errors: target rows and source labels are resampled.
 
     Examples
     --------
     Rows that leave no doubt are counted:
 
     >>> rows = np.repeat(np.eye(2) * 1000.0, [30, 70], axis=0)
-    >>> found = estimate_priors(Logits(rows), 1.0, np.array([50, 50]), bootstrap=0)
+    >>> found = estimate_priors(Logits(rows), 1.0, np.array([50, 50]), Resampling(bootstrap=0))
     >>> found.target.round(9).tolist()
     [0.3, 0.7]
     """
-    n_resamples = whole_number(bootstrap, "bootstrap", 0, _MOST_RESAMPLES, "Try 200, or 0 for no standard errors.")
-    seed = checked_seed(random_state)
+    asked = resampling.checked()
     if len(data) < FEWEST_ROWS:
         raise InputError(
             f"class shares cannot be estimated from {len(data):,} rows: at least {FEWEST_ROWS} are needed, and several "
@@ -121,26 +125,23 @@ def estimate_priors(
         )
     source = shares_of(counts)
     found, calm = _solved(_steps(data, temperature, source[:, None], None), source[:, None], _TOLERANCE, None)
-    error = None
-    if n_resamples:
-        error = _errors(data, temperature, counts, found, (n_resamples, seed), progress)
-    return PriorEstimate(source, found[:, 0], error, len(data), n_resamples, bool(calm[0]))
+    if not calm[0]:
+        warnings.warn(
+            f"the class shares still moved after {2 * _MOST_STEPS:,} steps of EM: they may be off in the last digits.",
+            CoverageWarning,
+            stacklevel=3,
+        )
+    error = _errors(data, temperature, counts, found, asked) if asked.bootstrap else None
+    return PriorEstimate(source, found[:, 0], error, len(data), asked.bootstrap, bool(calm[0]))
 
 
-def _errors(
-    data: Logits,
-    temperature: float,
-    counts: NDArray[np.int64],
-    found: Floats,
-    asked: tuple[int, int],
-    progress: Progress | None,
-) -> Floats:
+def _errors(data: Logits, temperature: float, counts: NDArray[np.int64], found: Floats, asked: Resampling) -> Floats:
     """Standard deviations of shares over resampled rows, from what was found on all of them.
 
     A share that no resample moves from zero has been seen on no row: that says that it is small, as a row more or less
     would be, and not that it is zero. So the variance of one row is added.
     """
-    n_resamples, seed = asked
+    n_resamples, seed, progress = asked
     n_source = int(counts.sum())
     drawn = np.random.default_rng(seed).multinomial(n_source, counts / n_source, size=n_resamples)
     sources = np.array([shares_of(one) for one in drawn]).T

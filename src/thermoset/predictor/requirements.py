@@ -195,20 +195,20 @@ def _n_thresholds(artifact: "Artifact") -> int:
 
 
 def _of_scores(artifact: "Artifact") -> Broken:
-    if artifact.scores is not None:
+    kept = artifact.scores
+    if kept is not None:
         yield "scores must be those that set the threshold alone", not artifact.is_plain
-        rows, thresholds = artifact.rows_behind, artifact.thresholds.pairs()
-        n_rows, shift = sum(artifact.pool_sizes), artifact.shift
-        if artifact.scores.labels is not None:
+        rows, thresholds, n_rows = artifact.rows_behind, artifact.thresholds.pairs(), sum(artifact.pool_sizes)
+        if artifact.shift is not None or artifact.weights is not None:  # those of weighted scores are looked at below
+            thresholds = plain_thresholds(kept.pairs(n_rows), artifact.alpha)
+        yield from broken_scores(kept, rows, thresholds[rows.place], artifact.alpha)
+        if kept.labels is not None:
             yield "labels of scores must be there for one threshold alone", artifact.grouping is not None
-            artifact.scores.own_labels(n_rows, artifact.n_classes)
-        if shift is not None:
+            kept.own_labels(n_rows, artifact.n_classes)
+        if artifact.shift is not None:
             yield from _of_weighted_scores(artifact)
-        if shift is not None or artifact.weights is not None:
-            thresholds = plain_thresholds(artifact.scores.pairs(n_rows), artifact.alpha)
-        yield from broken_scores(artifact.scores, rows, thresholds[rows.place], artifact.alpha)
         if artifact.fallback == "pooled" and artifact.fallback_threshold is not None:
-            whole = artifact.scores.pairs(n_rows).smallest(conformal_rank(n_rows, artifact.alpha))
+            whole = kept.pairs(n_rows).smallest(conformal_rank(n_rows, artifact.alpha))
             (value,), (refine,) = (part.tolist() for part in artifact.fallback_threshold.pairs().cuts)
             yield "fallback_threshold must be that of all scores", (value, refine) != whole
 
