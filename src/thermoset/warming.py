@@ -131,6 +131,7 @@ def _tune() -> None:
     ):
         predictor.fit(rows)
     predictor.check(_few(seed=1))
+    TwoTemperaturePredictor("aps", alpha=0.2, prefer="small").fit(rows).estimate_priors(rows, bootstrap=2)
 
 
 def _measure() -> None:

@@ -21,6 +21,7 @@ def writing(files, out):
         "predict": ("predict", files.predictor, files.val, "--out", out / "sets.csv"),
         "predict npz": ("predict", files.predictor, files.val, "--out", out / "sets.npz"),
         "recalibrate": ("recalibrate", files.predictor, files.fresh, "--out", out / "renewed.json"),
+        "shift": ("shift", files.predictor, files.val, "--out", out / "shifted.json", "--bootstrap", "5"),
         "report": ("report", files.predictor, files.val, "--out", out / "page.html"),
         "sweep": ("sweep", files.val, "--out", out, *few),
         "theory": ("theory", files.val, "--out", out, *few),
@@ -28,7 +29,7 @@ def writing(files, out):
     }
 
 
-WRITING = ("tune", "predict", "predict npz", "recalibrate", "report", "sweep", "theory", "study")
+WRITING = ("tune", "predict", "predict npz", "recalibrate", "shift", "report", "sweep", "theory", "study")
 
 
 def content(folder):

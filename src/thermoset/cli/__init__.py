@@ -27,6 +27,7 @@ from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
 from thermoset.cli.recalibrate import recalibrate
 from thermoset.cli.report import report
+from thermoset.cli.shift import shift
 from thermoset.cli.study import study
 from thermoset.cli.sweep import sweep
 from thermoset.cli.theory import theory
@@ -56,6 +57,7 @@ for command in (
     predict,
     check,
     recalibrate,
+    shift,
     export,
     report,
     sweep,

@@ -15,9 +15,11 @@ from thermoset.cli.options import (
     Probabilities,
     Quiet,
     Scheduler,
+    Weights,
     opened_logits,
     parts,
     told_warnings,
+    weights_of,
 )
 from thermoset.cli.output import undecided_line
 from thermoset.cli.progress import working
@@ -47,6 +49,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
     labels: Labels = None,
     groups: Groups = None,
+    weights: Weights = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
     scheduler: Scheduler = None,
@@ -63,12 +66,14 @@ def check(
         labels=labels,
         probabilities=probabilities,
         groups=groups,
+        weights=weights,
         n_options=model.artifact_.n_classes,
         memory=memory,
         scheduler=scheduler,
     )
     with working(quiet, "Checking"), told_warnings(), rows as data:
-        report = model.check(data, fail_on=parts(fail_on))
+        own = weights_of(logits, weights, groups, probabilities, len(data))
+        report = model.check(data, weights=own, fail_on=parts(fail_on))
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")
     else:

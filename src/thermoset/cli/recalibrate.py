@@ -15,9 +15,12 @@ from thermoset.cli.options import (
     Quiet,
     Scheduler,
     Scores,
+    Weights,
     files_in,
     opened_logits,
     told_warnings,
+    weighed,
+    weights_of,
 )
 from thermoset.cli.output import check_files, made_folder, name_files, undecided_line
 from thermoset.cli.progress import working
@@ -45,6 +48,7 @@ def recalibrate(
     scores: Scores = None,
     labels: Labels = None,
     groups: Groups = None,
+    weights: Weights = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
     scheduler: Scheduler = None,
@@ -65,12 +69,13 @@ def recalibrate(
         labels=labels,
         probabilities=probabilities,
         groups=groups,
+        weights=weights,
         n_options=before.n_classes,
         memory=memory,
         scheduler=scheduler,
     )
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
-        model.recalibrate(data)
+        model.recalibrate(data, weights=weights_of(logits, weights, groups, probabilities, len(data)))
         used = used_rows(before, data)
     with made_folder(out.parent):
         model.save(out, scores=scores)
@@ -102,6 +107,8 @@ def _show(console: "Console", before: "Artifact", model: "TwoTemperaturePredicto
     table.add_row("labels in a set, on those rows", *map(_size, both))
     console.print(table)
     console.print(f"Promised for rows like the new ones: coverage {promised_coverage(model)}.", highlight=False)
+    if (told := weighed(after)) is not None:
+        console.print(told, highlight=False)
     for measured in after.measures:
         if measured.name == "undecided_share":
             n_rows = after.provenance.conformal_rows

@@ -290,6 +290,8 @@ def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
     """What is promised: by class, exactly and between which ends, at least, or about (paper, a stricter level)."""
     made, promise = predictor.artifact_, predictor.promise
     law = next((measured for measured in made.measures if measured.name == "coverage"), None)
+    if made.is_weighted:
+        return f"at least {promise.promised:.3g} on average, where the weights are right"
     if law is None:
         exact = promise.kind is None or promise.kind.exact
         return "by class" if exact else f"at least {max(2 * promise.promised - 1, 0):.3g} (interpolated)"

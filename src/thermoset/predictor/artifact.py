@@ -16,7 +16,10 @@ from thermoset.core.rank_limits import RankLimited
 from thermoset.core.scores import Score
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
+from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
+from thermoset.predictor.kept_weights import KeptWeights
+from thermoset.predictor.label_shift import LabelShift
 from thermoset.predictor.members import Member, Thresholds
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
 from thermoset.predictor.requirements import SELECTIONS, broken_requirements
@@ -88,9 +91,14 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     other groups where there is a `fallback`; `rank_limits` are the last ranks of the labels of each class, where the
     grouping has such; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it (see
     `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s, and is empty where the level was
-    changed without them. The choice was made for a level of its own. Sets are unions over `members`, T-hat among them,
-    where all rows did both; without members they are those at T-hat. `scores` are the label scores of the conformal
-    rows, if they are kept. `used` recognises the rows that made it; older versions wrote none.
+    changed without them; `confidence` is what a monitor compares the confidence of later rows with, None in documents
+    that older versions wrote and where rows hold only their largest logits. The choice was made for a level of its own.
+    Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
+    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these
+    rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
+    those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
+    `thresholds` is that of a row of average weight. `used` recognises the rows that made it; older versions wrote
+    none.
     """
 
     format: str = _FORMAT
@@ -118,7 +126,10 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     fallback: str | None = None
     fallback_threshold: Thresholds | None = None
     rank_limits: tuple[int, ...] | None = None
+    confidence: ConfidenceReference | None = None
     scores: KeptScores | None = None
+    shift: LabelShift | None = None
+    weights: KeptWeights | None = None
     used: UsedKeys | None = None
     checksum: str = ""
 
@@ -126,6 +137,11 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def is_plain(self) -> bool:
         """Whether the threshold is that of the promised level, from rows that nothing was chosen on."""
         return self.alpha_sets == self.alpha and (self.provenance.selection != "full" or self.provenance.recalibrated)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether conformal rows count by weights, for other class shares or as they were given."""
+        return self.shift is not None or self.weights is not None
 
     @property
     def rows_behind(self) -> GroupRows:

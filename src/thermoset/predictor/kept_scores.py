@@ -1,11 +1,13 @@
 """The label scores of the conformal rows in a predictor's file: for p-values, and for other levels without the rows.
 
 Scores are sorted within their pools, so neighbours are close. A float64 is read as a whole number in the same order,
-and those are packed (`packing`): 12 to 14 bytes a row instead of 16, a third more as the base64 of JSON.
+and those are packed (`packing`): 12 to 14 bytes a row instead of 16, a third more as the base64 of JSON. Where one
+threshold serves all classes, the label of each score is kept too, in as few bytes as the number of classes needs:
+thresholds for other class shares weigh scores by their labels.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.thresholds import NULL_GROUP, ScorePairs
+from thermoset.errors import FileFormatError
 from thermoset.predictor.packing import packed, unpacked
 
 __all__ = ["KEPT_BY_DEFAULT", "MOST_KEPT", "GroupRows", "KeptScores", "broken_scores", "group_rows"]
@@ -32,22 +35,50 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     value: bytes
     refine: bytes
+    labels: bytes | None = None
 
     @classmethod
-    def of(cls, scores: ScorePairs, group: Ints) -> "KeptScores":
-        """Scores of rows of these groups, in any order.
+    def of(
+        cls, scores: ScorePairs, group: Ints, labels: Ints | None = None, n_classes: int | None = None
+    ) -> "KeptScores":
+        """Scores of rows of these groups, in any order, with or without their labels among so many classes.
 
         >>> kept = KeptScores.of(ScorePairs(np.array([0.5, 0.25]), np.array([-1.0, np.inf])), np.array([0, 0]))
         >>> kept.pairs(2)
         ScorePairs(value=array([0.25, 0.5 ]), refine=array([inf, -1.]))
         """
-        order = np.lexsort((scores.refine, scores.value, group))
-        return cls(value=packed(_ordered(scores.value[order])), refine=packed(_ordered(scores.refine[order])))
+        own = np.zeros(len(group), dtype=np.int64) if labels is None else labels
+        order = np.lexsort((own, scores.refine, scores.value, group))
+        kept = None if labels is None or n_classes is None else labels[order].astype(_label_type(n_classes)).tobytes()
+        value, refine = (packed(_ordered(part[order])) for part in (scores.value, scores.refine))
+        return cls(value=value, refine=refine, labels=kept)
 
     def pairs(self, n_rows: int) -> ScorePairs:
         """The scores of so many rows."""
         value, refine = (_floats(unpacked(part, n_rows, MOST_KEPT, "scores")) for part in (self.value, self.refine))
         return ScorePairs(value, refine)
+
+    def own_labels(self, n_rows: int, n_classes: int) -> Ints | None:
+        """The label of each score, (n,); None where they are not kept.
+
+        >>> scores = ScorePairs(np.array([0.5, 0.25]), np.zeros(2))
+        >>> KeptScores.of(scores, np.zeros(2, np.int64), np.array([7, 3]), 10).own_labels(2, 10)
+        array([3, 7])
+        """
+        if self.labels is None:
+            return None
+        kind = _label_type(n_classes)
+        if len(self.labels) != n_rows * kind.itemsize:
+            raise FileFormatError(f"is no usable predictor: labels of scores must be those of {n_rows:,} rows.")
+        found = np.frombuffer(self.labels, kind).astype(np.int64)
+        if found.max(initial=0) >= n_classes:
+            raise FileFormatError("is no usable predictor: labels of scores must be columns.")
+        return found
+
+
+def _label_type(n_classes: int) -> np.dtype[Any]:
+    """The narrowest type that holds every label."""
+    return np.min_scalar_type(n_classes - 1).newbyteorder("<")
 
 
 def _ordered(values: Floats) -> NDArray[np.uint64]:

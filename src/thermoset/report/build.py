@@ -91,6 +91,11 @@ def build_report(
     if not hasattr(predictor, "artifact_"):
         raise InputError("a report is about a fitted predictor: call fit first.")
     made, steps = predictor.artifact_, _Steps(progress)
+    if made.shift is not None:
+        raise InputError(
+            "a report is about the class shares a predictor was fitted on, and this one was made for others by a label "
+            "shift. Report on the predictor it was made from; check shows what this one does on labelled target rows."
+        )
     data = predict_data(predictor, as_logits(logits, labels))  # other classes are refused before the work
     data.require_labels("a report")
     if len(data) < _LEAST_ROWS:
