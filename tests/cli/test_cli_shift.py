@@ -94,6 +94,18 @@ def test_as_json(call, files, tmp_path):
     assert said["mean_size_after"] > 0
 
 
+def test_shards_within_a_budget_of_memory_give_the_same_file(call, files, tmp_path):
+    rows, folder = ts.load(files / "target.npz"), tmp_path / "shards"
+    folder.mkdir()
+    for part, place in enumerate(np.split(np.arange(len(rows)), [100, 101, 700])):
+        ts.save(folder / f"part-{part}.npz", rows.take(place))
+    whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
+    asked = ("shift", files / "predictor.json", "--bootstrap", 5)
+    assert call(*asked, files / "target.npz", "--out", whole).returncode == 0
+    assert call(*asked, folder, "--out", parts, "--memory", "2MiB").returncode == 0
+    assert whole.read_bytes() == parts.read_bytes()
+
+
 def test_the_seed_draws_the_resamples(call, files, tmp_path):
     def error(seed):
         out = tmp_path / f"{seed}.json"

@@ -12,7 +12,8 @@ from conftest import real_file
 from law import generated
 from thermoset.calibration import probabilities
 from thermoset.core.responsibilities import UNIT
-from thermoset.errors import InputError
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.predictor import priors
 from thermoset.predictor.label_shift import shares_of
 from thermoset.predictor.priors import FEWEST_ROWS, Resampling, estimate_priors
 
@@ -147,6 +148,14 @@ def test_progress_ends_with_all_resamples():
     estimate_priors(ts.Logits(drawn(100, 3, [0.2, 0.3, 0.5], 0)), 1.0, np.array([9, 9, 9]), asked)
     assert told[-1] == (7, 7)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_shares_that_still_move_are_told(monkeypatch):
+    monkeypatch.setattr(priors, "_MOST_STEPS", 1)
+    rows = ts.Logits(drawn(200, 5, [0.7, 0.1, 0.1, 0.05, 0.05], 0))
+    with pytest.warns(CoverageWarning, match="still moved after 2 steps"):
+        found = estimate_priors(rows, 1.0, np.full(5, 9), NONE)
+    assert not found.converged
 
 
 @pytest.mark.parametrize(
