@@ -12,7 +12,7 @@ The mathematics is in docs/monitor-theory.md.
 """
 
 from thermoset.monitor.evidence.confidence import Change, change_point, confidence_sequence, coverage_since
-from thermoset.monitor.evidence.counts import closed, fixed_evidence, part_evidence
+from thermoset.monitor.evidence.counts import closed, fixed_evidence, joint_evidence, part_evidence
 from thermoset.monitor.evidence.coverage import CoverageTest, HitLaw
 from thermoset.monitor.evidence.ranks import RankTest
 from thermoset.monitor.evidence.sequential import Sequential
@@ -28,5 +28,6 @@ __all__ = [
     "confidence_sequence",
     "coverage_since",
     "fixed_evidence",
+    "joint_evidence",
     "part_evidence",
 ]

@@ -7,7 +7,7 @@ from scipy.special import gammaln, logsumexp
 from thermoset.core.exponentials import Floats
 from thermoset.monitor.evidence.coverage import ODDS
 
-__all__ = ["closed", "fixed_evidence", "part_evidence"]
+__all__ = ["closed", "fixed_evidence", "joint_evidence", "part_evidence"]
 
 _LARGEST = 600.0  # as a logarithm; sums of a million such values are still floats
 
@@ -27,6 +27,23 @@ def part_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: Array
     b = np.where(finite, n + 1 - k, 1.0)
     each = _log_rising(a * ODDS, b, h, m) - _log_rising(a, b, h, m)
     return _average(np.where(finite, each, 0.0))
+
+
+def joint_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLike) -> float:
+    """Evidence of too few hits in all parts together, as a logarithm, where each follows the law of `part_evidence`.
+
+    Given which part each row comes from, the laws are independent, and evidence for the same odds multiplies. So it
+    sees a loss that is too small to be seen in any one part.
+
+    >>> each = part_evidence([85] * 50, [100] * 50, rank=901, pool=1000)
+    >>> bool(each.max() < 3), joint_evidence([85] * 50, [100] * 50, rank=901, pool=1000) > 20
+    (True, True)
+    """
+    given = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in (hits, rows, rank, pool))
+    h, m, k, n = np.broadcast_arrays(*given)
+    h, m, k, n = (part[k <= n][:, None] for part in (h, m, k, n))
+    each = _log_rising(k * ODDS, n + 1 - k, h, m) - _log_rising(k, n + 1 - k, h, m)
+    return float(_average(each.sum(axis=0)))
 
 
 def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats:

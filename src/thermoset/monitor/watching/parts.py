@@ -21,7 +21,7 @@ from thermoset.monitor.checking.promise import NULL_GROUP, Promise
 from thermoset.monitor.evidence import closed, fixed_evidence, joint_evidence, part_evidence
 from thermoset.monitor.watching.standing import PartKind, PartStanding
 
-__all__ = ["PartCounts", "PartLaws", "counted", "laws_of"]
+__all__ = ["PartCounts", "PartLaws", "counted", "laws_of", "part_names", "part_standings"]
 
 NULL_NAME = "rare classes"
 """What the null cluster is called."""
@@ -64,11 +64,12 @@ class PartLaws:
         found[~own] = closed(fixed_evidence(hits[~own], rows[~own], self.level))
         return found
 
-    def joint(self, rows: Ints, hits: Ints) -> float:
+    def joint(self, counts: PartCounts) -> float:
         """Evidence that odds of a hit have fallen alike in all promised parts."""
-        laws = self.grown(len(rows))
+        laws = self.grown(len(counts.rows))
+        rows, hits = np.array(counts.rows, dtype=np.int64), np.array(counts.hits, dtype=np.int64)
         own = laws.promised
-        return float(joint_evidence(hits[own], rows[own], laws.rank[own], laws.pool[own]))
+        return joint_evidence(hits[own], rows[own], laws.rank[own], laws.pool[own])
 
 
 def laws_of(promise: Promise, n_classes: int, kind: PartKind) -> PartLaws:
