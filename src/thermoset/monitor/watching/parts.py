@@ -23,6 +23,7 @@ from thermoset.monitor.watching.standing import PartKind, PartStanding
 
 __all__ = ["PartCounts", "PartLaws", "counted", "laws_of", "part_names", "part_standings"]
 
+_LOWEST = -700.0  # of a logarithm: below it an e-value is no number
 NULL_NAME = "rare classes"
 """What the null cluster is called."""
 
@@ -123,7 +124,8 @@ def part_standings(counts: PartCounts, laws: PartLaws, names: tuple[str, ...], l
     """Each part that has labelled rows, those with most evidence first."""
     rows, hits = np.array(counts.rows, dtype=np.int64), np.array(counts.hits, dtype=np.int64)
     promised = laws.grown(len(rows)).promised
-    log_e = np.where(promised, np.array(counts.peaks), laws.evidence(rows, hits) if rows.any() else 0.0)
+    now = np.maximum(laws.evidence(rows, hits), _LOWEST) if rows.any() else np.zeros(len(rows))
+    log_e = np.where(promised, np.array(counts.peaks), now)
     order = np.argsort(-log_e, kind="stable")
     return [
         PartStanding(

@@ -53,9 +53,10 @@ def _overall(found: Standing) -> str:
         return f"{found.rows:,} rows in {batches}, none labelled so far."
     last = found.batches[-1]
     labelled = "all labelled" if found.labelled == found.rows else f"{found.labelled:,} of them labelled"
+    sure = f"with {100 * (1 - found.delta):g}% confidence at any time"
     return (
         f"{found.rows:,} rows in {batches}, {labelled}: coverage {found.hits / found.labelled:.4f} "
-        f"({last.coverage_low:.3f} to {last.coverage_high:.3f}, {1 - found.delta:.3g} sure at any time), "
+        f"({last.coverage_low:.3f} to {last.coverage_high:.3f} {sure}), "
         f"and {found.promised:g} was promised."
     )
 
@@ -71,7 +72,8 @@ def _of_test(found: Standing, test: TestStanding) -> str:
         "size": f"Set sizes have changed ({_sizes(found)})",
         "confidence": f"Confidence has changed (mean {found.batches[-1].mean_confidence:.3f} in the last batch)",
     }[test.name]
-    return f"{said}: alarm in {_called(batch)}{at}; odds against chance are at least {_odds(test.log_bar)} to 1."
+    chance = f"{math.exp(test.log_bar):,.0f}"
+    return f"{said}: alarm in {_called(batch)}{at} (a false alarm has a chance of at most 1 in {chance})."
 
 
 def _of_detector(found: Standing, test: TestStanding) -> str:
@@ -86,10 +88,10 @@ def _of_change(found: Standing, since: int) -> str:
     after, low, high = found.after or 0.0, found.after_low or 0.0, found.after_high or 0.0
     gap = 100 * (after - found.promised)
     side = "below" if gap < 0 else "above"
-    before = "" if found.before is None else f" after {found.before:.3f} before"
+    before = "" if found.before is None else f"; before that it was {found.before:.3f}"
     return (
         f"This most likely began with {_called(found.batches[since])}: coverage has been {after:.3f} since then "
-        f"({low:.3f} to {high:.3f}){before}, {abs(gap):.1f} points {side} the promise."
+        f"({low:.3f} to {high:.3f}), {abs(gap):.1f} points {side} the promise{before}."
     )
 
 
@@ -121,7 +123,3 @@ def _sizes(found: Standing) -> str:
 def _called(batch: BatchRecord) -> str:
     when = "" if batch.time is None else f" ({printable(batch.time, 40)})"
     return f"{printable(batch.name, 60)}{when}"
-
-
-def _odds(log_bar: float) -> str:
-    return f"{math.exp(log_bar):,.0f}"
