@@ -8,8 +8,9 @@ from scipy.special import xlogy
 
 from thermoset.core.exponentials import Floats
 from thermoset.metrics import Interval, Intervals
+from thermoset.monitor.evidence.sequential import checked_delta
 
-__all__ = ["Change", "change_point", "confidence_sequence", "coverage_since"]
+__all__ = ["Change", "change_point", "confidence_sequence", "coverage_since", "mean_evidence"]
 
 _SLOPES = 4.0 * 2.0 ** -np.arange(14.0)
 _SLOPES = np.concatenate([_SLOPES, -_SLOPES])
@@ -29,24 +30,30 @@ def confidence_sequence(hits: ArrayLike, rows: ArrayLike, delta: float) -> Inter
     """
     h, m = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(rows, dtype=np.float64))
     centre = np.divide(h, m, out=np.full(h.shape, 0.5), where=m > 0)
-    bar = -np.log(delta)
+    bar = -np.log(checked_delta(delta))
 
     def end(edge: float) -> Floats:
         inside, outside = centre.copy(), np.full(centre.shape, edge)
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
-            kept = _log_wealth(h, m, middle) < bar
+            kept = mean_evidence(h, m, middle) < bar
             inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
         # The edge itself may be inside, and the outer side of the last step is.
-        return np.where(_log_wealth(h, m, np.full(centre.shape, edge)) < bar, edge, outside)
+        return np.where(mean_evidence(h, m, np.full(centre.shape, edge)) < bar, edge, outside)
 
     return Intervals(end(0.0), end(1.0))
 
 
-def _log_wealth(hits: Floats, rows: Floats, q: Floats) -> Floats:
-    """Logarithm of the mean over slopes l of exp(l hits - rows log(1 - q + q e^l))."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = _SLOPES * hits[..., None] - rows[..., None] * np.log1p(q[..., None] * np.expm1(_SLOPES))
+def mean_evidence(hits: ArrayLike, rows: ArrayLike, mean: ArrayLike) -> Floats:
+    """Evidence that the mean coverage of the rows so far was not `mean`, as a logarithm.
+
+    The mean over slopes l of exp(l hits - rows log(1 - mean + mean e^l)).
+
+    >>> float(mean_evidence(0, 0, 0.9))
+    0.0
+    """
+    h, m, q = (np.asarray(part, dtype=np.float64)[..., None] for part in (hits, rows, mean))
+    each = _SLOPES * h - m * np.log1p(q * np.expm1(_SLOPES))
     largest = each.max(axis=-1)
     found: Floats = largest + np.log(np.mean(np.exp(each - largest[..., None]), axis=-1))
     return found

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
 from thermoset.core.exponentials import Floats
-from thermoset.monitor.evidence.coverage import ODDS
+from thermoset.monitor.evidence.coverage import lower_odds
 
 __all__ = ["closed", "fixed_evidence", "part_evidence"]
 
@@ -25,7 +25,7 @@ def part_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: Array
     finite = k <= n
     a = np.where(finite, k, 1.0)
     b = np.where(finite, n + 1 - k, 1.0)
-    each = _log_rising(a * ODDS, b, h, m) - _log_rising(a, b, h, m)
+    each = _log_rising(a * lower_odds(a[..., 0] / (a + b)[..., 0]), b, h, m) - _log_rising(a, b, h, m)
     return _average(np.where(finite, each, 0.0))
 
 
@@ -37,8 +37,9 @@ def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats
     (True, True)
     """
     h, m, p = (np.asarray(part, dtype=np.float64)[..., None] for part in (hits, rows, level))
+    odds = lower_odds(p[..., 0])
     # With odds r p / (1 - p): a hit is r / (1 - p + r p) times as likely, and a miss 1 / (1 - p + r p) times.
-    return _average(h * np.log(ODDS) - m * np.log1p(p * (ODDS - 1)))
+    return _average(h * np.log(odds) - m * np.log1p(p * (odds - 1)))
 
 
 def closed(log_e: ArrayLike) -> Floats:
