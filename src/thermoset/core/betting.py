@@ -21,6 +21,7 @@ from thermoset.core.compiling import leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
 
 __all__ = [
+    "LEAST",
     "START_ROWS",
     "CoverageBets",
     "Purse",
@@ -37,6 +38,9 @@ START_ROWS = 1000.0
 
 _MOST = 1e290  # of one bet; the sum over bets is still a float
 _STEP = 2.0**512
+
+LEAST = 1.0 / _STEP
+"""A value below this may be given as nothing."""
 
 
 class Purse(NamedTuple):
@@ -90,7 +94,7 @@ def left_to_start(rows: int) -> float:
 @part
 def _move_steady(purse: Purse, i: int, factor: float) -> None:
     value = purse.steady[i] * factor
-    if value < 1.0 / _STEP:
+    if value < LEAST:
         value *= _STEP
         purse.deep[i] += 1
     elif value >= 1.0 and purse.deep[i] > 0:
@@ -103,7 +107,7 @@ def _move_steady(purse: Purse, i: int, factor: float) -> None:
 def _move_fresh(purse: Purse, i: int, factor: float, start: float) -> None:
     share = 1.0 / purse.fresh.shape[0]
     purse.fresh[i] = min((purse.fresh[i] + purse.stake * start * share) * factor, _MOST)
-    purse.rising[i] = (purse.rising[i] + share) * factor
+    purse.rising[i] = min((purse.rising[i] + share) * factor, _MOST)
 
 
 @part
@@ -129,14 +133,14 @@ def bet_on_hits(hit: Bools, seen: Ints, bets: CoverageBets, purse: Purse, run_le
     for t in range(hit.shape[0]):
         rows, hits, yes = seen[0], seen[1], hit[t]
         p = (bets.above + hits) / (bets.above + bets.below + rows)
-        promised = p if yes else 1.0 - p
+        promised = p if yes else (bets.below + (rows - hits)) / (bets.above + bets.below + rows)
         for i in range(purse.steady.shape[0]):
             above, below = bets.steady_above[i] + hits, bets.steady_below[i] + (rows - hits)
             _move_steady(purse, i, (above if yes else below) / ((above + below) * promised))
         start, left = left, left_to_start(rows + 1)
         start -= left
         for i in range(purse.fresh.shape[0]):
-            # The next row is a hit with odds r p / (1 - p): a hit is so many times as likely as promised, or a miss.
+            # With odds r p / (1 - p) a hit is r / (1 - p + r p) times as likely, and a miss 1 / (1 - p + r p) times.
             _move_fresh(purse, i, (bets.odds[i] if yes else 1.0) / (1.0 - p + bets.odds[i] * p), start)
         seen[0], seen[1] = rows + 1, hits + yes
         _take_stock(purse, left, run_length, track, t)

@@ -24,6 +24,7 @@ SIZES: Floats = np.array([0.03, 0.06, 0.12, 0.24, 0.48])
 """Departures that are bet on: of the log-odds of a hit, times the standard deviation of one row. At a coverage of 0.9
 that is from 0.9 points to 26 points lower; at 0.99 from 0.3 to 55, and at 0.7 from 1.4 to 25."""
 
+_FARTHEST = 20.0  # in log-odds: at levels such as 1e-9 all sizes are there, and nothing underflows
 _FRESH = 4  # sizes with a bet at every row: the largest is for parts of few rows, which have no such bets
 
 
@@ -33,7 +34,7 @@ def lower_odds(coverage: Floats) -> Floats:
     >>> lower_odds(np.array(0.5)).round(3).tolist()  # exp(-2 * 0.03), and its square, and so on
     [0.942, 0.887, 0.787, 0.619, 0.383]
     """
-    found: Floats = np.exp(-SIZES / np.sqrt(coverage * (1 - coverage))[..., None])
+    found: Floats = np.exp(-np.minimum(SIZES / np.sqrt(coverage * (1 - coverage))[..., None], _FARTHEST))
     return found
 
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from thermoset.bounds import MOST_ROWS, real_number, whole_number
-from thermoset.core.betting import Purse, Track
+from thermoset.core.betting import LEAST, Purse, Track
 from thermoset.core.exponentials import Floats
 
 __all__ = ["MOST_CHANGES", "Count", "Sequential", "checked_delta"]
@@ -106,8 +106,8 @@ class Sequential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return msgspec.structs.replace(
             self,
             rows=self.rows + rows,
-            log_e=math.log(track.value[-1]),
-            peak=max(self.peak, math.log(track.value.max())),
+            log_e=math.log(max(track.value[-1], LEAST)),
+            peak=max(self.peak, math.log(max(track.value.max(), LEAST))),
             crossed=self.crossed or self._first_crossing(track.value),
             changes=(self.changes + tuple((self.rows + 1 + np.flatnonzero(track.alarm)).tolist()))[-MOST_CHANGES:],
             steady=tuple(purse.steady.tolist()),
