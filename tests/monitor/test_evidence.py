@@ -203,9 +203,7 @@ def test_ten_million_rows_and_then_a_drop():
     by_formula = part_evidence(test.hits + np.cumsum(bad), rows + 1 + np.arange(len(bad)), law.rank, law.pool)
     until = int(np.argmax(by_formula > 100)) + 1
     assert test.after(bad[:until]).under.log_e == pytest.approx(by_formula[until - 1], rel=1e-6)
-    assert (
-        math.log(1e290) <= test.after(bad).under.log_e < math.log(1e291)
-    )  # as much as a bet holds, times their number
+    assert math.log(1e290) <= test.after(bad).under.log_e < math.log(1e291)  # all that bets hold
     exact = started(law_of(10**7)).after(good)
     assert not exact.under.alarm
     assert exact.after(bad[:5000]).under.alarm
