@@ -5,7 +5,9 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
 from thermoset.core.exponentials import Floats
-from thermoset.monitor.evidence.coverage import ODDS
+from thermoset.errors import InputError
+from thermoset.metrics._checks import check_counts
+from thermoset.monitor.evidence.coverage import lower_odds
 
 __all__ = ["closed", "fixed_evidence", "joint_evidence", "part_evidence"]
 
@@ -21,11 +23,14 @@ def part_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: Array
     >>> bool(kept < 0), bool(broken > np.log(1000))
     (True, True)
     """
-    h, m, k, n = (np.asarray(part, dtype=np.float64)[..., None] for part in (hits, rows, rank, pool))
+    h, m = _counts(hits, rows)
+    k, n = (np.asarray(part, dtype=np.float64)[..., None] for part in (rank, pool))
+    if np.any(k < 1) or np.any(n < 0):
+        raise InputError("rank must be at least 1 and pool at least 0, for each part.")
     finite = k <= n
     a = np.where(finite, k, 1.0)
     b = np.where(finite, n + 1 - k, 1.0)
-    each = _log_rising(a * ODDS, b, h, m) - _log_rising(a, b, h, m)
+    each = _log_rising(a * lower_odds(a[..., 0] / (a + b)[..., 0]), b, h, m) - _log_rising(a, b, h, m)
     return _average(np.where(finite, each, 0.0))
 
 
@@ -53,9 +58,13 @@ def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats
     >>> bool(kept < 0), bool(broken > np.log(1000))
     (True, True)
     """
-    h, m, p = (np.asarray(part, dtype=np.float64)[..., None] for part in (hits, rows, level))
+    h, m = _counts(hits, rows)
+    p = np.asarray(level, dtype=np.float64)[..., None]
+    if not np.all((p > 0) & (p < 1)):
+        raise InputError("level must be above 0 and below 1, for each part. Try 0.9.")
+    odds = lower_odds(p[..., 0])
     # With odds r p / (1 - p): a hit is r / (1 - p + r p) times as likely, and a miss 1 / (1 - p + r p) times.
-    return _average(h * np.log(ODDS) - m * np.log1p(p * (ODDS - 1)))
+    return _average(h * np.log(odds) - m * np.log1p(p * (odds - 1)))
 
 
 def closed(log_e: ArrayLike) -> Floats:
@@ -77,6 +86,12 @@ def closed(log_e: ArrayLike) -> Floats:
     with np.errstate(divide="ignore"):
         found: Floats = np.minimum(np.log((values + below[joined]) / (joined + 1)), given)
     return found
+
+
+def _counts(hits: ArrayLike, rows: ArrayLike) -> tuple[Floats, Floats]:
+    """Hits and rows with a new last axis, for the bets."""
+    h, m = check_counts(hits, rows, names=("hits", "rows"))
+    return h[..., None].astype(np.float64), m[..., None].astype(np.float64)
 
 
 def _log_rising(a: Floats, b: Floats, hits: Floats, rows: Floats) -> Floats:
