@@ -1,0 +1,177 @@
+"""Where a watched predictor stands after each batch: what the command prints and the page draws.
+
+Evidence is a logarithm (base e) of an e-value throughout: 0 says nothing, and at `log_bar` a test alarms.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+__all__ = ["BatchRecord", "PartKind", "PartStanding", "Standing", "TestStanding"]
+
+PartKind = Literal["class", "cluster", "group"]
+"""What parts are: classes, clusters of classes, or groups of rows."""
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """One batch.
+
+    Attributes
+    ----------
+    name, time : str
+        What it is called, and the time that was given for it (None: none was).
+    rows, labelled, hits, correct : int
+        Its rows; how many have a label by now; how many sets of these hold the label; for how many the likeliest label
+        is right.
+    mean_size, empty, mean_confidence
+        Mean number of labels in a set, number of empty sets, and mean confidence of the likeliest label, over all rows.
+    log_under, log_over, log_size, log_confidence : float, or None where there is no such test
+        Evidence of each test while this was the latest batch.
+    coverage_low, coverage_high : float, or None without labels
+        Confidence sequence of the mean coverage of all labelled rows, while this was the latest batch.
+    """
+
+    name: str
+    time: str | None
+    rows: int
+    labelled: int
+    hits: int
+    mean_size: float
+    empty: int
+    mean_confidence: float
+    correct: int
+    log_under: float | None
+    log_over: float | None
+    log_size: float | None
+    log_confidence: float | None
+    coverage_low: float | None
+    coverage_high: float | None
+
+
+@dataclass(frozen=True)
+class TestStanding:
+    """One test: its evidence now, and when it alarmed.
+
+    Attributes
+    ----------
+    name : "under", "over", "parts", "size" or "confidence"
+        Which one.
+    title : str
+        What it looks for, for people.
+    log_e, log_bar : float
+        Evidence now, and where it alarms.
+    crossed_batch, crossed_row : int or None
+        Place of the batch (from 0) and number of the row (from 1) at which it first alarmed. Rows are labelled ones for
+        tests of coverage; tests of parts look after every batch, and have no row.
+    change_batches : tuple of int
+        Places of the batches in which its change detector alarmed.
+    """
+
+    name: str
+    title: str
+    log_e: float
+    log_bar: float
+    crossed_batch: int | None
+    crossed_row: int | None
+    change_batches: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PartStanding:
+    """Coverage of one class, cluster or group.
+
+    `log_e` is the largest evidence so far, adjusted for looking at all parts, or None where nothing was promised for
+    the part (`promised` is False): its coverage is shown, and it never alarms.
+    """
+
+    name: str
+    rows: int
+    hits: int
+    log_e: float | None
+    promised: bool
+    alarm: bool
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a watched predictor stands.
+
+    Attributes
+    ----------
+    promised, alpha, exact
+        1 - alpha, alpha as typed, and whether coverage follows an exact law or is at least that.
+    delta : float
+        Chance, at most, that a test ever alarms while the promise holds.
+    run_length : int or None
+        Rows, on average and at least, between false alarms of a change detector; None: there are none.
+    reference_rows, reference_size
+        Conformal rows, and the mean size of their sets (None where the predictor does not know).
+    batches, tests, parts : tuples
+        All batches in order; the tests that there are; coverage of each part that has labelled rows.
+    part_kind : "class", "cluster" or "group"
+        What parts are.
+    since : int or None
+        Place of the batch from which coverage most likely changed; None unless a test of coverage has alarmed.
+    before, after : float or None
+        Coverage before that batch and from it on (`before` is None if it is the first).
+    after_low, after_high : float or None
+        Confidence sequence of `after`, which allows for the start being chosen by the data.
+    alarm : bool
+        Whether a test has alarmed, or a change detector in the last call.
+    new_changes : bool
+        Whether a change detector alarmed in the last call.
+    sentences, advice : tuples of str
+        What was found, and what to do.
+    """
+
+    promised: float
+    alpha: str
+    exact: bool
+    delta: float
+    run_length: int | None
+    reference_rows: int
+    reference_size: float | None
+    batches: tuple[BatchRecord, ...]
+    tests: tuple[TestStanding, ...]
+    part_kind: PartKind
+    parts: tuple[PartStanding, ...]
+    since: int | None
+    before: float | None
+    after: float | None
+    after_low: float | None
+    after_high: float | None
+    alarm: bool
+    new_changes: bool
+    sentences: tuple[str, ...]
+    advice: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all batches."""
+        return sum(batch.rows for batch in self.batches)
+
+    @property
+    def labelled(self) -> int:
+        """Rows that have a label by now."""
+        return sum(batch.labelled for batch in self.batches)
+
+    @property
+    def hits(self) -> int:
+        """Labelled rows whose set holds the label."""
+        return sum(batch.hits for batch in self.batches)
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """The same as plain values for JSON.
+
+        >>> part = PartStanding("cat", rows=10, hits=9, log_e=None, promised=False, alarm=False)
+        >>> nothing = dict.fromkeys(("since", "before", "after", "after_low", "after_high"))
+        >>> standing = Standing(promised=0.9, alpha="0.1", exact=True, delta=0.01, run_length=None, reference_rows=500,
+        ...     reference_size=1.5, batches=(), tests=(), part_kind="class", parts=(part,), alarm=False,
+        ...     new_changes=False, sentences=("No batch so far.",), advice=(), **nothing)
+        >>> standing.to_json_dict()["parts"][0]["hits"], standing.to_json_dict()["rows"]
+        (9, 0)
+        """
+        return {"rows": self.rows, "labelled": self.labelled, "hits": self.hits} | asdict(self)
+
+    def __str__(self) -> str:
+        return " ".join((*self.sentences, *self.advice))
