@@ -22,7 +22,7 @@ from thermoset.quoting import printable
 from thermoset.report.guideline import guideline
 from thermoset.report.naming import shortened
 from thermoset.report.record import Examples, Report
-from thermoset.report.shell import filled, markup, write_html
+from thermoset.report.shell import along, bar_start, filled, markup, write_html
 from thermoset.report.who_pays import who_pays
 from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
@@ -69,14 +69,7 @@ def render_page(report: Report) -> str:
         panels=charts.TRADE_OFF,
         titles=_titles(),
         series=charts.series_names(report),
-        legend={
-            "names": list(dict.fromkeys([*charts.series_names(report), *charts.frontier_names(report)])),
-            "lines": charts.line_names(report),
-            "points": charts.series_names(report),
-            "frontier": charts.frontier_names(report),
-            "dashes": charts.DASHES,
-            "shapes": charts.SHAPES,
-        },
+        legend=charts.legend(report),
         instead=alternatives(report.artifact.choice),
         fronts=front_titles(report.artifact.choice),
         paid=who_pays(report.artifact.choice),
@@ -91,8 +84,8 @@ def render_page(report: Report) -> str:
         groups=_groups(report),
         kind=resolve_grouping(report.artifact.grouping),
         strip_from=charts.HEAT_STRIP_FROM,
-        bar_from=_bar_from(report.check.classes),
-        along=partial(_along, _bar_from(report.check.classes)),
+        bar_from=bar_start(report.check.classes.low),
+        along=partial(along, bar_start(report.check.classes.low)),
         flagged=set(report.check.classes.under_covered.tolist()),
         table=list(_sweep_rows(report)),
         slider=_slider(report),
@@ -123,16 +116,6 @@ def _promised_to(grouping: str | None) -> str:
     return "rows" if kind is None or not kind.exact else f"each {kind.unit.split()[0]}"
 
 
-def _bar_from(table: CoverageTable) -> float:
-    """Where the bars of a table begin: a tenth below all intervals."""
-    return math.floor(10 * float(np.nanmin(table.low))) / 10
-
-
-def _along(start: float, share: float) -> str:
-    """Place of a share on a bar from `start` to 1, as CSS."""
-    return f"{100 * (share - start) / (1 - start):.1f}%"
-
-
 class _Groups(NamedTuple):
     """Groups of rows in the order of their table, with what the template shows of them."""
 
@@ -148,8 +131,8 @@ def _groups(report: Report) -> _Groups | None:
     if table is None:
         return None
     order = [i for i in _least_covered(table) if table.rows[i]]
-    low, along = set(table.under_covered.tolist()), partial(_along, _bar_from(table))
-    return _Groups(table, order, low, report.group_name, along)
+    low, along_bar = set(table.under_covered.tolist()), partial(along, bar_start(table.low))
+    return _Groups(table, order, low, report.group_name, along_bar)
 
 
 def _least_covered(table: CoverageTable) -> list[int]:

@@ -1,7 +1,7 @@
 """What every page needs: the environment of the templates, numbers that programs can read, and the files in one.
 
-Pages extend `base.html`, which holds the head, the style, the libraries and the scripts. Every number stands in a <data>
-element with its exact value and a key, so that programs can read a page as well.
+Pages extend `base.html`, which holds the head, the style, the libraries and the scripts. Every number stands in a
+<data> element with its exact value and a key, so that programs can read a page as well.
 """
 
 import math
@@ -11,12 +11,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
 from thermoset._version import __version__
+from thermoset.core.exponentials import Floats
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
 from thermoset.quoting import printable
 
-__all__ = ["filled", "markup", "number", "signs", "symbols", "write_html"]
+__all__ = ["along", "bar_start", "coded", "filled", "markup", "number", "signs", "symbols", "write_html"]
 
 _PURPOSE = "an HTML report"
 
@@ -35,7 +38,7 @@ def filled(template: str, scripts: tuple[str, ...], **values: Any) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.globals |= {"num": number}
-    environment.filters |= {"symbols": symbols, "signs": signs}
+    environment.filters |= {"symbols": symbols, "signs": signs, "coded": coded}
     page: str = environment.get_template(template).render(
         version=__version__,
         style=_file("style.css"),
@@ -75,6 +78,24 @@ def signs(text: str) -> Any:
     """Names of temperatures as pages write them."""
     escape = need("markupsafe", "report", _PURPOSE).escape
     return markup(str(escape(text)).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>"))
+
+
+def coded(text: str) -> Any:
+    """Sentences of the library in which what stands between backticks is to be typed."""
+    parts = printable(text).split("`")
+    return markup("").join(
+        markup("<code>{}</code>").format(part) if i % 2 else signs(part) for i, part in enumerate(parts)
+    )
+
+
+def bar_start(lows: Floats) -> float:
+    """Where the bars of a table begin: a tenth below all intervals."""
+    return math.floor(10 * float(np.nanmin(lows))) / 10
+
+
+def along(start: float, share: float) -> str:
+    """Place of a share on a bar from `start` to 1, as CSS."""
+    return f"{100 * (share - start) / (1 - start):.1f}%"
 
 
 def markup(text: str) -> Any:

@@ -20,6 +20,7 @@
         pointer: { color: orange, strokeWidth: 1 }, count: { color: ink, fontSize: 9.5 }, limit: { color: ink, strokeWidth: 1.5 },
         floor: { color: ink, opacity: 0.13 }, floorline: { color: ink, strokeDash: [6, 4], opacity: 0.7 },
         chosen: { color: orange }, chosentext: { color: isDark ? orange : "#b84f00", fontSize: 15, fontWeight: "bold" }, chosenname: { color: isDark ? orange : "#b84f00", fontSize: 12, fontWeight: "bold" }, cell: { stroke: isDark ? "#1a2027" : "#ffffff" },
+        band: { color: blue, opacity: 0.2 }, running: { color: blue, strokeWidth: 2 }, halo: { color: isDark ? "#1a2027" : "#ffffff", stroke: isDark ? "#1a2027" : "#ffffff", strokeWidth: 4, fontSize: 11 },
       },
     };
   }
@@ -40,8 +41,8 @@
     const told = JSON.parse(document.getElementById("legend-data").textContent);
     const shapes = { circle: "M15 3a5 5 0 1 0 .01 0z", square: "M10 3h10v10h-10z", "triangle-up": "M15 2l6 11h-12z", diamond: "M15 2l5 6-5 6-5-6z", cross: "M13 2h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "triangle-down": "M15 14l6 -11h-12z", "triangle-right": "M21 8l-11 6v-12z" };
     for (const list of document.querySelectorAll(".legend")) {
-      const points = !list.dataset.kind.startsWith("lines"), held = new Set(told[list.dataset.kind]);
-      list.replaceChildren(...told.names.map((name, i) => [name, i]).filter(([name]) => held.has(name)).map(([name, i]) => {
+      const points = !list.dataset.kind.startsWith("lines"), { names, held: shown } = told.kinds[list.dataset.kind], held = new Set(shown);
+      list.replaceChildren(...names.map((name, i) => [name, i]).filter(([name]) => held.has(name)).map(([name, i]) => {
         const item = document.createElement("li"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
         const mark = document.createElementNS("http://www.w3.org/2000/svg", "path"), colour = colours(isDark)[i];
         for (const [key, value] of Object.entries({ width: 30, height: 16, "aria-hidden": "true" })) svg.setAttribute(key, value);
