@@ -23,6 +23,7 @@ from thermoset.core.stages import fill_rows
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
+from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
 from thermoset.predictor.members import Member, Thresholds
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
@@ -95,9 +96,10 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     other groups where there is a `fallback`; `rank_limits` are the last ranks of the labels of each class, where the
     grouping has such; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it (see
     `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s, and is empty where the level was
-    changed without them. The choice was made for a level of its own. Sets are unions over `members`, T-hat among them,
-    where all rows did both; without members they are those at T-hat. `scores` are the label scores of the conformal
-    rows, if they are kept.
+    changed without them; `confidence` is what a monitor compares the confidence of later rows with, None in documents
+    that older versions wrote and where rows hold only their largest logits. The choice was made for a level of its own.
+    Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
+    `scores` are the label scores of the conformal rows, if they are kept.
     """
 
     format: str = _FORMAT
@@ -125,6 +127,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     fallback: str | None = None
     fallback_threshold: Thresholds | None = None
     rank_limits: tuple[int, ...] | None = None
+    confidence: ConfidenceReference | None = None
     scores: KeptScores | None = None
     checksum: str = ""
 

@@ -24,6 +24,7 @@ from thermoset.data import Logits, split_indices
 from thermoset.errors import InputError
 from thermoset.predictor.any_level import with_scores
 from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds, fingerprint
+from thermoset.predictor.confidence import confidence_reference
 from thermoset.predictor.full import with_members
 from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
 from thermoset.tuning.choice import Choice, Setting
@@ -157,6 +158,7 @@ def _document(
         choice=choice,
         measures=(),
         provenance=_provenance(asked, recipe, rows, choice),
+        confidence=confidence_reference(calibration, conformal, float(scaler.temperature_)),
         **_of_sets(sets, conformal, ids),
     )
     behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
@@ -219,7 +221,8 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, ids: Any) -> Artif
     still = (measured for measured in old.measures if measured.name != UNDECIDED)
     kept = tuple(law[0] if measured.name == "coverage" else measured for measured in still)
     measures = (*kept, *_undecided(sets, conformal, ids))
-    new = msgspec.structs.replace(old, provenance=provenance, measures=measures, members=(), **fields)
+    seen = None if old.confidence is None or provenance.top_rows else old.confidence.counted(conformal, old.temperature)
+    new = msgspec.structs.replace(old, provenance=provenance, measures=measures, members=(), confidence=seen, **fields)
     return with_scores(new, sets)
 
 

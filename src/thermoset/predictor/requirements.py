@@ -17,6 +17,7 @@ from thermoset.conformal.row_groups import FALLBACKS, largest
 from thermoset.core.levels import conformal_rank, exact_level
 from thermoset.core.uniforms import SCHEMES
 from thermoset.errors import InputError
+from thermoset.predictor.confidence import broken_confidence
 from thermoset.predictor.kept_scores import broken_scores
 from thermoset.predictor.members import Thresholds, broken_members
 from thermoset.tuning.choice import Choice
@@ -43,6 +44,7 @@ def broken_requirements(artifact: "Artifact") -> Broken:
         _of_choice(artifact),
         _of_provenance(artifact),
         _of_scores(artifact),
+        _of_confidence(artifact),
     )
 
 
@@ -174,6 +176,11 @@ def _of_scores(artifact: "Artifact") -> Broken:
             whole = artifact.scores.pairs(n_rows).smallest(conformal_rank(n_rows, artifact.alpha))
             (value,), (refine,) = (part.tolist() for part in artifact.fallback_threshold.pairs().cuts)
             yield "fallback_threshold must be that of all scores", (value, refine) != whole
+
+
+def _of_confidence(artifact: "Artifact") -> Broken:
+    if artifact.confidence is not None:
+        yield from broken_confidence(artifact.confidence, artifact.provenance.conformal_rows)
 
 
 def _of_provenance(artifact: "Artifact") -> Broken:

@@ -1,0 +1,97 @@
+"""The confidence of conformal rows in the document: what the confidence of later rows is compared with.
+
+Confidence, the probability of the likeliest label at T*, is cut into bins. The cut points are quantiles of calibration
+rows, and the counts are those of conformal rows, so that conformal rows and later ones are alike: neither chose where
+the cuts are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from thermoset.bounds import MOST_HELD
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.memory import row_array
+from thermoset.core.softmax import confidences
+from thermoset.core.sources import Block, widened
+from thermoset.core.stages import fill_rows
+from thermoset.core.top_rows import tops_of
+from thermoset.data import Logits
+
+__all__ = ["MOST_CUTS", "ConfidenceReference", "broken_confidence", "confidence_reference", "row_confidences"]
+
+MOST_CUTS = 63
+"""Cut points, at most: 64 bins show any change of confidence that matters, and take a kilobyte in the document."""
+
+
+class ConfidenceReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rising cut points of confidence, and how many conformal rows are below the first, between two, and from the last.
+
+    >>> reference = ConfidenceReference((0.5, 0.9), (10, 30, 60))
+    >>> reference.bins(np.array([0.4, 0.5, 0.95])).tolist()
+    [0, 1, 2]
+    """
+
+    cuts: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def bins(self, confidence: Floats) -> Ints:
+        """The bin of each confidence."""
+        return np.searchsorted(np.array(self.cuts), confidence, side="right").astype(np.int64)
+
+    def counted(self, conformal: Logits, temperature: float) -> "ConfidenceReference":
+        """The same cut points with the counts of other conformal rows."""
+        bins = self.bins(row_confidences(conformal, temperature))
+        return ConfidenceReference(self.cuts, tuple(np.bincount(bins, minlength=len(self.cuts) + 1).tolist()))
+
+
+def confidence_reference(calibration: Logits, conformal: Logits, temperature: float) -> ConfidenceReference | None:
+    """Cut points from calibration rows and counts of conformal rows; None where rows hold only their largest logits.
+
+    The confidence of such rows is known within bounds that depend on how many logits they hold, and whole rows would
+    differ from them for that reason alone.
+    """
+    if tops_of(calibration) is not None or tops_of(conformal) is not None:
+        return None
+    found = row_confidences(calibration, temperature)
+    shares = np.arange(1, MOST_CUTS + 1) / (MOST_CUTS + 1)
+    cuts = np.unique(np.quantile(found, shares, method="inverted_cdf"))
+    return ConfidenceReference(tuple(cuts.tolist()), ()).counted(conformal, temperature)
+
+
+def row_confidences(data: Logits, temperature: float) -> Floats:
+    """The probability of the likeliest label of each whole row, (n,)."""
+    found: Floats = row_array((1, len(data)), np.float64)
+    fill_rows(data, _Confidence(temperature), [found])
+    return found[0]
+
+
+@dataclass(frozen=True)
+class _Confidence:
+    """The stage."""
+
+    temperature: float
+
+    def rows(self, _: slice) -> "_Confidence":
+        return self
+
+    def __call__(self, block: Block) -> tuple[Floats]:
+        return (confidences(widened(block), np.array([self.temperature])),)
+
+
+def broken_confidence(reference: ConfidenceReference, n_rows: int) -> Iterator[tuple[str, bool]]:
+    """What the reference must be, and whether it is not."""
+    cuts, counts = reference.cuts, reference.counts
+    yield f"confidence must have from 1 to {MOST_CUTS} cuts", not 1 <= len(cuts) <= MOST_CUTS
+    yield (
+        "cuts of confidence must be probabilities, and rise",
+        (not all(0 < cut <= 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts))),
+    )
+    yield "counts of confidence must be one more than its cuts", len(counts) != len(cuts) + 1
+    yield (
+        "counts of confidence must count the conformal rows",
+        (not all(0 <= count <= MOST_HELD for count in counts) or sum(counts) != n_rows),
+    )
