@@ -14,6 +14,7 @@ __all__ = [
     "Spec",
     "colour",
     "data",
+    "legend_data",
     "line_names",
     "method_name",
     "plain",
@@ -21,7 +22,7 @@ __all__ = [
     "tip",
 ]
 
-DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 4]]
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 4], [4, 2], [10, 4]]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 """Curves are told apart by dashes and shapes too, for readers and printers without colour."""
 
@@ -50,6 +51,16 @@ def data(rows: list[dict[str, Any]]) -> alt.Data:
 def tip(field: str, title: str) -> alt.Tooltip:
     """A line of a tooltip."""
     return alt.Tooltip(f"{field}:Q", title=title, format=".4~f")
+
+
+def legend_data(kinds: dict[str, tuple[list[str], list[str]]]) -> Spec:
+    """What legends are drawn from: for each, the names that have a place among the colours, and those that it lists.
+
+    >>> legend_data({"lines": (["LAC", "APS"], ["APS"])})["kinds"]
+    {'lines': {'names': ['LAC', 'APS'], 'held': ['APS']}}
+    """
+    told = {kind: {"names": names, "held": held} for kind, (names, held) in kinds.items()}
+    return {"kinds": told, "dashes": DASHES, "shapes": SHAPES}
 
 
 def colour(report: Report) -> alt.Color:
