@@ -8,7 +8,7 @@ from scipy.special import betaln
 
 import thermoset as ts
 from thermoset.monitor.checking.promise import Promise
-from thermoset.monitor.evidence.coverage import ODDS
+from thermoset.monitor.evidence.coverage import lower_odds
 from thermoset.monitor.watching import RowsSeen, told
 from thermoset.monitor.watching.rows import first_repeat, marks_of, row_keys
 from thermoset.monitor.watching.watch import sequential_tests, size_bins
@@ -209,15 +209,16 @@ def test_joint_evidence_is_the_product_over_classes_averaged_over_odds():
     m = np.array(state.parts.rows, dtype=float)
     h = np.array(state.parts.hits, dtype=float)
     k, n = np.array([90, 180, 270, 360.0]), np.array([99, 199, 299, 399.0])
+    odds = lower_odds(k / (n + 1))
     each = [
         sum(
-            betaln(r * k[i] + h[i], n[i] + 1 - k[i] + m[i] - h[i])
-            - betaln(r * k[i], n[i] + 1 - k[i])
+            betaln(r[i] * k[i] + h[i], n[i] + 1 - k[i] + m[i] - h[i])
+            - betaln(r[i] * k[i], n[i] + 1 - k[i])
             - betaln(k[i] + h[i], n[i] + 1 - k[i] + m[i] - h[i])
             + betaln(k[i], n[i] + 1 - k[i])
             for i in range(4)
         )
-        for r in ODDS
+        for r in odds.T
     ]
     assert state.joint == pytest.approx(math.log(np.mean(np.exp(each))), abs=1e-8)
 

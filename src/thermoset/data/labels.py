@@ -64,7 +64,8 @@ def partial_indices(labels: object, shape: tuple[int, int], classes: tuple[str, 
 def _missing_among(values: NDArray[Any], classes: tuple[str, ...] | None) -> NDArray[np.bool_]:
     """Which labels are missing."""
     if values.dtype.kind in "iuf":
-        return (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
+        found: NDArray[np.bool_] = (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
+        return found
     blank = {"", "-1"} - set(classes or ())
     gone = (is_missing(one) or (one.strip() in blank if isinstance(one, str) else one == -1) for one in values.tolist())
     return np.fromiter(gone, dtype=np.bool_, count=len(values))

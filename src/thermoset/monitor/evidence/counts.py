@@ -23,6 +23,24 @@ def part_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: Array
     >>> bool(kept < 0), bool(broken > np.log(1000))
     (True, True)
     """
+    return _average(_each_bet(hits, rows, rank, pool))
+
+
+def joint_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLike) -> float:
+    """Evidence of too few hits in all parts together, as a logarithm, where each follows the law of `part_evidence`.
+
+    Given which part each row comes from, the laws are independent, and evidence of the same bet multiplies. So it sees
+    a loss that is too small to be seen in any one part.
+
+    >>> each = part_evidence([85] * 50, [100] * 50, rank=901, pool=1000)
+    >>> bool(each.max() < 3), joint_evidence([85] * 50, [100] * 50, rank=901, pool=1000) > 20
+    (True, True)
+    """
+    return float(_average(_each_bet(hits, rows, rank, pool).sum(axis=0)))
+
+
+def _each_bet(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLike) -> Floats:
+    """Evidence of each bet in each part, as logarithms; bets are the last axis."""
     h, m = _counts(hits, rows)
     k, n = (np.asarray(part, dtype=np.float64)[..., None] for part in (rank, pool))
     if np.any(k < 1) or np.any(n < 0):
@@ -31,24 +49,8 @@ def part_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: Array
     a = np.where(finite, k, 1.0)
     b = np.where(finite, n + 1 - k, 1.0)
     each = _log_rising(a * lower_odds(a[..., 0] / (a + b)[..., 0]), b, h, m) - _log_rising(a, b, h, m)
-    return _average(np.where(finite, each, 0.0))
-
-
-def joint_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLike) -> float:
-    """Evidence of too few hits in all parts together, as a logarithm, where each follows the law of `part_evidence`.
-
-    Given which part each row comes from, the laws are independent, and evidence for the same odds multiplies. So it
-    sees a loss that is too small to be seen in any one part.
-
-    >>> each = part_evidence([85] * 50, [100] * 50, rank=901, pool=1000)
-    >>> bool(each.max() < 3), joint_evidence([85] * 50, [100] * 50, rank=901, pool=1000) > 20
-    (True, True)
-    """
-    given = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in (hits, rows, rank, pool))
-    h, m, k, n = np.broadcast_arrays(*given)
-    h, m, k, n = (part[k <= n][:, None] for part in (h, m, k, n))
-    each = _log_rising(k * ODDS, n + 1 - k, h, m) - _log_rising(k, n + 1 - k, h, m)
-    return float(_average(each.sum(axis=0)))
+    found: Floats = np.where(finite, each, 0.0)
+    return found
 
 
 def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats:
