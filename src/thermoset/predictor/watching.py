@@ -200,7 +200,8 @@ class Monitor:
         return rows.classes or self._watched.classes
 
     def _named(self, data: Logits, time: str | None, name: str | None) -> Named:
-        for what, said in (("time", time), ("name", name)):
+        asked: tuple[tuple[str, Any], ...] = ("time", time), ("name", name)
+        for what, said in asked:
             if said is not None and (not isinstance(said, str) or not 0 < len(said) <= _LONGEST_NAME):
                 raise InputError(f"{what} must be a text of 1 to {_LONGEST_NAME} characters; got {quoted(said)}.")
         kind = self._watched.part_kind(data.groups is not None)
