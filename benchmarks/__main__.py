@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import time
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -38,8 +39,23 @@ _NAMES = (
     "vocabulary",
     "larger",
     "costs",
+    "drop-500",
+    "drop-5000",
+    "drop-50000",
+    "slide",
 )
-_VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch", "onnx", "onnxruntime")
+_VERSIONS = (
+    "thermoset",
+    "numpy",
+    "scikit-learn",
+    "probmetrics",
+    "mapie",
+    "torchcp",
+    "crepes",
+    "torch",
+    "onnx",
+    "onnxruntime",
+)
 
 
 def _arguments() -> argparse.Namespace:
@@ -65,6 +81,7 @@ def _run(name: str, settings: Settings) -> Table:
         costs,
         latency,
         memory,
+        monitoring,
         page,
         parity,
         scale,
@@ -102,6 +119,10 @@ def _run(name: str, settings: Settings) -> Table:
         "vocabulary": scale.vocabulary,
         "larger": scale.larger,
         "costs": costs.costs,
+        "drop-500": partial(monitoring.drop, n=500),
+        "drop-5000": partial(monitoring.drop, n=5_000),
+        "drop-50000": partial(monitoring.drop, n=50_000),
+        "slide": monitoring.slide,
     }
     return benchmarks[name](settings)
 

@@ -12,6 +12,7 @@ install() {
 }
 
 install mapie
+install crepes
 install probmetrics
 # TorchCP asks for torchsort (compiled), torchvision, torch_geometric and transformers even to compute APS; they
 # cannot all be installed on a plain CPU machine. benchmarks/peers.py stands in for them; tqdm it does use.
