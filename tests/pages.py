@@ -61,6 +61,7 @@ CONTRAST = """() => {
         const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
         if (!own || !e.getClientRects().length || e.closest("script, style, .skip")) continue;
         const style = getComputedStyle(e), svg = e.closest("svg");
+        if (svg && style.stroke !== "none") continue; // the ground of a name, not the name
         const colour = read(svg ? style.fill : style.color);
         const shades = [luminance(colour), luminance(behind(e))].sort((a, b) => b - a);
         const ratio = (shades[0] + 0.05) / (shades[1] + 0.05);

@@ -160,7 +160,7 @@ def drift_by_batch(tests: Sequence[TestStanding], timeline: Timeline, names: Seq
     """By which factor each batch changed the evidence of a test: above 1 it speaks for a change."""
     spans, layers = timeline.spans(), []
     x, (colour, _) = across(timeline), colour_of(names)
-    curves = {}
+    curves: dict[str, list[dict[str, Any]]] = {}
     for test in tests:
         found = [(span, log_evidence(span.batches[-1], test.name)) for span in spans]
         known = [(span, _tens(log_e)) for span, log_e in found if log_e is not None]

@@ -154,7 +154,7 @@ def _running(timeline: Timeline) -> list[dict[str, Any]]:
 
 def sizes_over_time(standing: Standing, timeline: Timeline) -> dict[str, Any]:
     """Mean size of the sets beside that of the conformal rows, and the share of empty sets."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"x": span.x, "n": span.name, "s": span.mean_size, "e": span.empty_share, "r": span.rows}
         for span in timeline.spans()
     ]
