@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from thermoset.monitor.watching import Standing
+    from thermoset.predictor import TwoTemperaturePredictor
 
 __all__ = ["monitor"]
 
@@ -71,27 +72,18 @@ def monitor(
     from rich.console import Console
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.watching import Monitor
 
-    paths = batch or []
-    _check_targets(state, page, [predictor, *([] if labels is None else [labels]), *(files_in(paths) if paths else ())])
-    model = TwoTemperaturePredictor.load(predictor)
+    asked = _Batch(batch or [], labels, groups, probabilities, time, name or title_of(batch or [Path("batch")]), memory)
+    _check_targets(state, page, [predictor, *asked.files])
     settings: dict[str, Any] = {} if delta is None else {"delta": delta}
     settings |= {} if run_length is None else {"run_length": run_length or None}
-    if not paths:
-        if not state.exists():
-            raise InputError(f"{state}: there is no such file. Name a batch to begin a state.")
-        standing = Monitor.load(state, model).standing
-    else:
-        read = {"probabilities": probabilities, "groups": groups, "n_options": model.artifact_.n_classes}
-        with working(quiet, "Monitoring"), opened_logits(paths, labels=False, memory=memory, **read) as rows:
-            from thermoset.io.partial_labels import read_partial_labels
-
-            known = read_partial_labels(paths, rows, labels, probabilities=probabilities, groups=groups)
-            with Monitor.open(state, model, **settings) as watching:
-                standing = watching.add(rows, known, time=time, name=name or title_of(paths))
+    with working(quiet, "Monitoring"):
+        model = TwoTemperaturePredictor.load(predictor)
+        standing = _added(model, state, asked, settings) if asked.paths else _read(model, state)
     if page is not None:
-        _write_page(page, standing)
+        from thermoset.report.over_time import write_monitor_page
+
+        write_monitor_page(standing, page, predictor.name)
     if as_json:
         sys.stdout.write(json.dumps(standing.to_json_dict(), indent=1, allow_nan=False) + "\n")
     else:
@@ -100,19 +92,55 @@ def monitor(
         raise typer.Exit(1)
 
 
+class _Batch(NamedTuple):
+    """The rows to add, and what was said of them."""
+
+    paths: list[Path]
+    labels: Path | None
+    groups: str | None
+    probabilities: bool
+    time: str | None
+    name: str
+    memory: str | None
+
+    @property
+    def files(self) -> list[Path]:
+        """What is read."""
+        return [*(files_in(self.paths) if self.paths else ()), *([] if self.labels is None else [self.labels])]
+
+
+def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, settings: dict[str, Any]) -> "Standing":
+    """Where the monitor stands after the batch."""
+    from thermoset.io.partial_labels import read_partial_labels
+    from thermoset.predictor.watching import Monitor
+
+    read: dict[str, Any] = {"probabilities": asked.probabilities, "groups": asked.groups}
+    with opened_logits(
+        asked.paths, labels=False, memory=asked.memory, n_options=model.artifact_.n_classes, **read
+    ) as rows:
+        labels = read_partial_labels(asked.paths, rows, asked.labels, **read)
+        with Monitor.open(state, model, **settings) as monitor:
+            return monitor.add(rows, labels, time=asked.time, name=asked.name)
+
+
+def _read(model: "TwoTemperaturePredictor", state: Path) -> "Standing":
+    """Where the monitor stands as it is."""
+    from thermoset.predictor.watching import Monitor
+
+    if not state.exists():
+        raise InputError(f"{state}: there is no such file. Name a batch to begin a state.")
+    return Monitor.load(state, model).standing
+
+
 def _check_targets(state: Path, page: Path | None, reads: list[Path]) -> None:
-    """Refuse, before the work, files that must not be written."""
+    """Refuse, before the work, files that must not be written, and a page that cannot be drawn."""
     check_file(state, reads)
     if page is not None:
+        from thermoset.io.files import need
+
         check_file(page, [*reads, state])
-
-
-def _write_page(page: Path, standing: "Standing") -> None:
-    from thermoset.io.files import errors_about, write_whole
-    from thermoset.report.over_time import build_monitor_page
-
-    with errors_about(page, "written"), write_whole(page) as stream:
-        stream.write(build_monitor_page(standing).encode())
+        for module in ("altair", "vl_convert", "jinja2"):
+            need(module, "report", "--page")
 
 
 def _show(console: "Console", standing: "Standing", written: list[Path]) -> None:

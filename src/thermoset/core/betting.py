@@ -20,13 +20,27 @@ from typing import NamedTuple
 from thermoset.core.compiling import leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
 
-__all__ = ["START_ROWS", "CoverageBets", "Purse", "RankBets", "Track", "bet_on_hits", "bet_on_ranks", "left_to_start"]
+__all__ = [
+    "LEAST",
+    "START_ROWS",
+    "CoverageBets",
+    "Purse",
+    "RankBets",
+    "Track",
+    "bet_on_hits",
+    "bet_on_ranks",
+    "left_to_start",
+    "smoothed_rank",
+]
 
 START_ROWS = 1000.0
 """Rows after which the stakes left for later starts have fallen to 1/sqrt(2)."""
 
 _MOST = 1e290  # of one bet; the sum over bets is still a float
 _STEP = 2.0**512
+
+LEAST = 1.0 / _STEP
+"""A value below this may be given as nothing."""
 
 
 class Purse(NamedTuple):
@@ -47,15 +61,14 @@ class Purse(NamedTuple):
 class CoverageBets(NamedTuple):
     """Bets on hits, against Beta(above, below): alternatives of steady bets are Beta(steady_above, steady_below).
 
-    levels : coverage that each fresh bet expects; side : -1 for too few hits, 1 for too many.
+    odds : what a fresh bet expects: odds of a hit that are so many times those promised for the row.
     """
 
     above: float
     below: float
     steady_above: Floats
     steady_below: Floats
-    levels: Floats
-    side: float
+    odds: Floats
 
 
 class RankBets(NamedTuple):
@@ -81,7 +94,7 @@ def left_to_start(rows: int) -> float:
 @part
 def _move_steady(purse: Purse, i: int, factor: float) -> None:
     value = purse.steady[i] * factor
-    if value < 1.0 / _STEP:
+    if value < LEAST:
         value *= _STEP
         purse.deep[i] += 1
     elif value >= 1.0 and purse.deep[i] > 0:
@@ -94,13 +107,13 @@ def _move_steady(purse: Purse, i: int, factor: float) -> None:
 def _move_fresh(purse: Purse, i: int, factor: float, start: float) -> None:
     share = 1.0 / purse.fresh.shape[0]
     purse.fresh[i] = min((purse.fresh[i] + purse.stake * start * share) * factor, _MOST)
-    purse.rising[i] = (purse.rising[i] + share) * factor
+    purse.rising[i] = min((purse.rising[i] + share) * factor, _MOST)
 
 
 @part
-def _take_stock(purse: Purse, row: int, run_length: float, track: Track, at: int) -> None:
+def _take_stock(purse: Purse, left: float, run_length: float, track: Track, at: int) -> None:
     """Values after a row, all bets together; the detector starts again after an alarm."""
-    value, rising = purse.stake * left_to_start(row), 0.0
+    value, rising = purse.stake * left, 0.0
     for i in range(purse.steady.shape[0]):
         if purse.deep[i] == 0:
             value += purse.steady[i]
@@ -116,20 +129,30 @@ def _take_stock(purse: Purse, row: int, run_length: float, track: Track, at: int
 @leaf_kernel
 def bet_on_hits(hit: Bools, seen: Ints, bets: CoverageBets, purse: Purse, run_length: float, track: Track) -> None:
     """Bet on each row in turn; seen: rows and hits before the first of them, and after the last on return."""
+    left = left_to_start(seen[0])
     for t in range(hit.shape[0]):
         rows, hits, yes = seen[0], seen[1], hit[t]
         p = (bets.above + hits) / (bets.above + bets.below + rows)
-        promised = p if yes else 1.0 - p
+        promised = p if yes else (bets.below + (rows - hits)) / (bets.above + bets.below + rows)
         for i in range(purse.steady.shape[0]):
             above, below = bets.steady_above[i] + hits, bets.steady_below[i] + (rows - hits)
             _move_steady(purse, i, (above if yes else below) / ((above + below) * promised))
-        start = left_to_start(rows) - left_to_start(rows + 1)
+        start, left = left, left_to_start(rows + 1)
+        start -= left
         for i in range(purse.fresh.shape[0]):
-            level = bets.levels[i]
-            q = level if (level - p) * bets.side > 0.0 else p
-            _move_fresh(purse, i, (q if yes else 1.0 - q) / promised, start)
+            # With odds r p / (1 - p) a hit is r / (1 - p + r p) times as likely, and a miss 1 / (1 - p + r p) times.
+            _move_fresh(purse, i, (bets.odds[i] if yes else 1.0) / (1.0 - p + bets.odds[i] * p), start)
         seen[0], seen[1] = rows + 1, hits + yes
-        _take_stock(purse, rows + 1, run_length, track, t)
+        _take_stock(purse, left, run_length, track, t)
+
+
+@part
+def smoothed_rank(counts: Ints, total: int, place: int, v: float) -> float:
+    """Share of rows in higher bins than this one, and v of those in the same, the row itself among them."""
+    above = 0
+    for b in range(place + 1, counts.shape[1]):
+        above += counts[0, b] + counts[1, b]
+    return float((above + v * (1 + counts[0, place] + counts[1, place])) / (total + 1))
 
 
 @leaf_kernel
@@ -141,16 +164,14 @@ def bet_on_ranks(
     for b in range(counts.shape[1]):
         rows += counts[1, b]
         total += counts[0, b] + counts[1, b]
+    left = left_to_start(rows)
     for t in range(bins.shape[0]):
-        above = 0
-        for b in range(bins[t] + 1, counts.shape[1]):
-            above += counts[0, b] + counts[1, b]
-        equal = counts[0, bins[t]] + counts[1, bins[t]]
-        p = (above + v[t] * (1 + equal)) / (total + 1)
-        start = left_to_start(rows) - left_to_start(rows + 1)
+        p = smoothed_rank(counts, total, bins[t], v[t])
+        start, left = left, left_to_start(rows + 1)
+        start -= left
         for i in range(purse.fresh.shape[0]):
             factor = 1.0 + bets.line[i] * (2.0 * p - 1.0) + bets.bend[i] * (6.0 * p * (p - 1.0) + 1.0)
             _move_fresh(purse, i, factor, start)
         counts[1, bins[t]] += 1
         rows, total = rows + 1, total + 1
-        _take_stock(purse, rows, run_length, track, t)
+        _take_stock(purse, left, run_length, track, t)

@@ -53,8 +53,9 @@ def partial_indices(labels: object, shape: tuple[int, int], classes: tuple[str, 
     missing = _missing_among(values, classes)
     if missing.all():
         return np.full(len(values), -1, dtype=np.int64)
-    known = values.copy()
-    known[missing] = values[~missing][0]  # any label: it keeps the numbers of rows in messages right
+    known, first = values.copy(), values[~missing][0]
+    # Any label that is right: it keeps the numbers of rows in messages right.
+    known[missing] = (first if classes is None else classes[0]) if isinstance(first, str) else 0
     indices = label_indices(known.tolist() if known.dtype.kind == "O" else known, shape, classes)
     indices[missing] = -1
     return indices
@@ -63,7 +64,8 @@ def partial_indices(labels: object, shape: tuple[int, int], classes: tuple[str, 
 def _missing_among(values: NDArray[Any], classes: tuple[str, ...] | None) -> NDArray[np.bool_]:
     """Which labels are missing."""
     if values.dtype.kind in "iuf":
-        return (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
+        found: NDArray[np.bool_] = (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
+        return found
     blank = {"", "-1"} - set(classes or ())
     gone = (is_missing(one) or (one.strip() in blank if isinstance(one, str) else one == -1) for one in values.tolist())
     return np.fromiter(gone, dtype=np.bool_, count=len(values))

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from thermoset._version import __version__
-from thermoset.bounds import real_number, whole_number
+from thermoset.bounds import MOST_ROWS, whole_number
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import conformal_rank
 from thermoset.core.row_context import RowContext
@@ -28,6 +28,7 @@ from thermoset.errors import InputError
 from thermoset.io.files import as_path
 from thermoset.io.locks import locked_file
 from thermoset.monitor.evidence import HitLaw
+from thermoset.monitor.evidence.sequential import checked_delta
 from thermoset.monitor.watching import (
     MonitorState,
     Named,
@@ -97,12 +98,11 @@ class Monitor:
     def __init__(
         self, predictor: "TwoTemperaturePredictor", *, delta: float = DELTA, run_length: int | None = RUN_LENGTH
     ) -> None:
-        share = real_number(delta, "delta", 1e-9, 0.5, "a number from 1e-9 to 0.5", "0.01 is a good choice.")
         length = run_length
         if run_length is not None:
-            length = whole_number(run_length, "run_length", 100, 10**12, "Use None to switch change detectors off.")
+            length = whole_number(run_length, "run_length", 1, MOST_ROWS, "Use None to switch change detectors off.")
         self._of(predictor)
-        self.state: MonitorState = begun(self._watched, __version__, share, length)
+        self.state: MonitorState = begun(self._watched, __version__, checked_delta(delta), length)
 
     def _of(self, predictor: "TwoTemperaturePredictor") -> None:
         self.predictor = predictor

@@ -6,10 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from thermoset.core.exponentials import Floats
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.errors import InputError
 from thermoset.metrics import Interval, Intervals
+from thermoset.metrics._checks import check_counts
+from thermoset.monitor.evidence.sequential import checked_delta
 
-__all__ = ["Change", "change_point", "confidence_sequence", "coverage_since"]
+__all__ = ["Change", "change_point", "confidence_sequence", "coverage_since", "mean_evidence"]
 
 _SLOPES = 4.0 * 2.0 ** -np.arange(14.0)
 _SLOPES = np.concatenate([_SLOPES, -_SLOPES])
@@ -27,26 +30,32 @@ def confidence_sequence(hits: ArrayLike, rows: ArrayLike, delta: float) -> Inter
     >>> bool((found.high - found.low)[1] < 0.03)
     True
     """
-    h, m = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(rows, dtype=np.float64))
-    centre = np.divide(h, m, out=np.full(h.shape, 0.5), where=m > 0)
-    bar = -np.log(delta)
+    h, m = np.broadcast_arrays(*check_counts(hits, rows, names=("hits", "rows")))
+    centre: Floats = np.divide(h, m, out=np.full(h.shape, 0.5), where=m > 0)
+    bar = -np.log(checked_delta(delta))
 
     def end(edge: float) -> Floats:
         inside, outside = centre.copy(), np.full(centre.shape, edge)
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
-            kept = _log_wealth(h, m, middle) < bar
+            kept = mean_evidence(h, m, middle) < bar
             inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
         # The edge itself may be inside, and the outer side of the last step is.
-        return np.where(_log_wealth(h, m, np.full(centre.shape, edge)) < bar, edge, outside)
+        return np.where(mean_evidence(h, m, np.full(centre.shape, edge)) < bar, edge, outside)
 
     return Intervals(end(0.0), end(1.0))
 
 
-def _log_wealth(hits: Floats, rows: Floats, q: Floats) -> Floats:
-    """Logarithm of the mean over slopes l of exp(l hits - rows log(1 - q + q e^l))."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = _SLOPES * hits[..., None] - rows[..., None] * np.log1p(q[..., None] * np.expm1(_SLOPES))
+def mean_evidence(hits: ArrayLike, rows: ArrayLike, mean: ArrayLike) -> Floats:
+    """Evidence that the mean coverage of the rows so far was not `mean`, as a logarithm.
+
+    The mean over slopes l of exp(l hits - rows log(1 - mean + mean e^l)).
+
+    >>> float(mean_evidence(0, 0, 0.9))
+    0.0
+    """
+    h, m, q = (np.asarray(part, dtype=np.float64)[..., None] for part in (hits, rows, mean))
+    each = _SLOPES * h - m * np.log1p(q * np.expm1(_SLOPES))
     largest = each.max(axis=-1)
     found: Floats = largest + np.log(np.mean(np.exp(each - largest[..., None]), axis=-1))
     return found
@@ -66,7 +75,9 @@ def change_point(rows: ArrayLike, hits: ArrayLike, *, direction: Literal["lower"
     >>> change_point([100, 100, 100, 100], [90, 91, 80, 79])
     Change(batch=2, before=0.905, after=0.795)
     """
-    m, h = np.asarray(rows, dtype=np.float64), np.asarray(hits, dtype=np.float64)
+    h, m = check_counts(hits, rows, names=("hits", "rows"))
+    if h.ndim != 1 or h.shape != m.shape:
+        raise InputError(f"rows and hits must be one number for each batch; got shapes {m.shape} and {h.shape}.")
     m0, h0 = np.cumsum(m)[:-1], np.cumsum(h)[:-1]
     m1, h1 = m.sum() - m0, h.sum() - h0
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -79,8 +90,8 @@ def change_point(rows: ArrayLike, hits: ArrayLike, *, direction: Literal["lower"
     return Change(at + 1, float(before[at]), float(after[at]))
 
 
-def _log_likelihood(hits: Floats, rows: Floats) -> Floats:
-    share = np.divide(hits, rows, out=np.zeros_like(hits), where=rows > 0)
+def _log_likelihood(hits: Ints, rows: Ints) -> Floats:
+    share = np.divide(hits, rows, out=np.zeros(hits.shape), where=rows > 0)
     return np.asarray(xlogy(hits, share) + xlogy(rows - hits, 1 - share), dtype=np.float64)
 
 

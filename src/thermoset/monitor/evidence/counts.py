@@ -5,7 +5,9 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
 from thermoset.core.exponentials import Floats
-from thermoset.monitor.evidence.coverage import ODDS
+from thermoset.errors import InputError
+from thermoset.metrics._checks import check_counts
+from thermoset.monitor.evidence.coverage import lower_odds
 
 __all__ = ["closed", "fixed_evidence", "joint_evidence", "part_evidence"]
 
@@ -21,29 +23,34 @@ def part_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: Array
     >>> bool(kept < 0), bool(broken > np.log(1000))
     (True, True)
     """
-    h, m, k, n = (np.asarray(part, dtype=np.float64)[..., None] for part in (hits, rows, rank, pool))
-    finite = k <= n
-    a = np.where(finite, k, 1.0)
-    b = np.where(finite, n + 1 - k, 1.0)
-    each = _log_rising(a * ODDS, b, h, m) - _log_rising(a, b, h, m)
-    return _average(np.where(finite, each, 0.0))
+    return _average(_each_bet(hits, rows, rank, pool))
 
 
 def joint_evidence(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLike) -> float:
     """Evidence of too few hits in all parts together, as a logarithm, where each follows the law of `part_evidence`.
 
-    Given which part each row comes from, the laws are independent, and evidence for the same odds multiplies. So it
-    sees a loss that is too small to be seen in any one part.
+    Given which part each row comes from, the laws are independent, and evidence of the same bet multiplies. So it sees
+    a loss that is too small to be seen in any one part.
 
     >>> each = part_evidence([85] * 50, [100] * 50, rank=901, pool=1000)
     >>> bool(each.max() < 3), joint_evidence([85] * 50, [100] * 50, rank=901, pool=1000) > 20
     (True, True)
     """
-    given = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in (hits, rows, rank, pool))
-    h, m, k, n = np.broadcast_arrays(*given)
-    h, m, k, n = (part[k <= n][:, None] for part in (h, m, k, n))
-    each = _log_rising(k * ODDS, n + 1 - k, h, m) - _log_rising(k, n + 1 - k, h, m)
-    return float(_average(each.sum(axis=0)))
+    return float(_average(_each_bet(hits, rows, rank, pool).sum(axis=0)))
+
+
+def _each_bet(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLike) -> Floats:
+    """Evidence of each bet in each part, as logarithms; bets are the last axis."""
+    h, m = _counts(hits, rows)
+    k, n = (np.asarray(part, dtype=np.float64)[..., None] for part in (rank, pool))
+    if np.any(k < 1) or np.any(n < 0):
+        raise InputError("rank must be at least 1 and pool at least 0, for each part.")
+    finite = k <= n
+    a = np.where(finite, k, 1.0)
+    b = np.where(finite, n + 1 - k, 1.0)
+    each = _log_rising(a * lower_odds(a[..., 0] / (a + b)[..., 0]), b, h, m) - _log_rising(a, b, h, m)
+    found: Floats = np.where(finite, each, 0.0)
+    return found
 
 
 def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats:
@@ -53,9 +60,13 @@ def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats
     >>> bool(kept < 0), bool(broken > np.log(1000))
     (True, True)
     """
-    h, m, p = (np.asarray(part, dtype=np.float64)[..., None] for part in (hits, rows, level))
+    h, m = _counts(hits, rows)
+    p = np.asarray(level, dtype=np.float64)[..., None]
+    if not np.all((p > 0) & (p < 1)):
+        raise InputError("level must be above 0 and below 1, for each part. Try 0.9.")
+    odds = lower_odds(p[..., 0])
     # With odds r p / (1 - p): a hit is r / (1 - p + r p) times as likely, and a miss 1 / (1 - p + r p) times.
-    return _average(h * np.log(ODDS) - m * np.log1p(p * (ODDS - 1)))
+    return _average(h * np.log(odds) - m * np.log1p(p * (odds - 1)))
 
 
 def closed(log_e: ArrayLike) -> Floats:
@@ -77,6 +88,12 @@ def closed(log_e: ArrayLike) -> Floats:
     with np.errstate(divide="ignore"):
         found: Floats = np.minimum(np.log((values + below[joined]) / (joined + 1)), given)
     return found
+
+
+def _counts(hits: ArrayLike, rows: ArrayLike) -> tuple[Floats, Floats]:
+    """Hits and rows with a new last axis, for the bets."""
+    h, m = check_counts(hits, rows, names=("hits", "rows"))
+    return h[..., None].astype(np.float64), m[..., None].astype(np.float64)
 
 
 def _log_rising(a: Floats, b: Floats, hits: Floats, rows: Floats) -> Floats:

@@ -5,7 +5,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.core.betting import Purse, RankBets, Track, bet_on_ranks
-from thermoset.monitor.evidence.sequential import Sequential
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.errors import InputError
+from thermoset.monitor.evidence.sequential import Count, Sequential, checked_delta
 
 __all__ = ["RankTest"]
 
@@ -29,23 +31,31 @@ class RankTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     True
     """
 
-    reference: tuple[int, ...]
-    seen: tuple[int, ...]
+    reference: tuple[Count, ...]
+    seen: tuple[Count, ...]
     sequential: Sequential
+
+    def __post_init__(self) -> None:
+        bets = len(self.sequential.steady), len(self.sequential.fresh)
+        if len(self.seen) != len(self.reference) or bets != (0, len(_BETS.line)):
+            raise ValueError("a test of ranks must have as many bins seen as in its reference, and its own bets")
 
     @classmethod
     def start(cls, reference: ArrayLike, *, share_of_delta: float, run_length: int | None) -> "RankTest":
         """Before the first row; `share_of_delta` is the level of this test."""
-        counts = tuple(np.asarray(reference, dtype=np.int64).tolist())
-        begun = Sequential.start(
-            delta=share_of_delta, run_length=run_length, steady=0, fresh=len(_BETS.line), share=1.0
-        )
-        return cls(counts, (0,) * len(counts), begun)
+        counts = np.asarray(reference)
+        if counts.ndim != 1 or counts.dtype.kind not in "iu" or not len(counts) or counts.min() < 0:
+            raise InputError(
+                "reference must be the number of conformal rows in each bin, shape (bins,); "
+                f"got shape {counts.shape} of {counts.dtype}."
+            )
+        delta = checked_delta(share_of_delta, "share_of_delta")
+        begun = Sequential.start(delta=delta, run_length=run_length, steady=0, fresh=len(_BETS.line), share=1.0)
+        return cls(tuple(counts.tolist()), (0,) * len(counts), begun)
 
     def after(self, bins: ArrayLike, v: ArrayLike) -> "RankTest":
         """Where it stands after more rows: the bin of each, and a uniform number of its own that breaks ties."""
-        places = np.ascontiguousarray(bins, dtype=np.int64)
-        uniform = np.ascontiguousarray(v, dtype=np.float64)
+        places, uniform = self._checked(bins, v)
         counts = np.array([self.reference, self.seen], dtype=np.int64)
 
         def bet(purse: Purse, run_length: float, track: Track) -> None:
@@ -53,3 +63,12 @@ class RankTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         moved = self.sequential.after(len(places), bet)
         return RankTest(self.reference, tuple(counts[1].tolist()), moved)
+
+    def _checked(self, bins: ArrayLike, v: ArrayLike) -> tuple[Ints, Floats]:
+        places, uniform = np.asarray(bins), np.ascontiguousarray(v, dtype=np.float64)
+        whole = places.ndim == 1 and (places.dtype.kind in "iu" or not len(places))
+        if not whole or places.min(initial=0) < 0 or places.max(initial=0) >= len(self.reference):
+            raise InputError(f"bins must be whole numbers from 0 to {len(self.reference) - 1}, one for each row.")
+        if uniform.shape != places.shape or not np.all((uniform >= 0) & (uniform <= 1)):
+            raise InputError(f"v must be a number from 0 to 1 for each of the {len(places)} rows.")
+        return np.ascontiguousarray(places, dtype=np.int64), uniform

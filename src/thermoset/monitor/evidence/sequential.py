@@ -2,19 +2,33 @@
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from thermoset.core.betting import Purse, Track
+from thermoset.bounds import MOST_ROWS, real_number, whole_number
+from thermoset.core.betting import LEAST, Purse, Track
 from thermoset.core.exponentials import Floats
 
-__all__ = ["MOST_CHANGES", "Sequential"]
+__all__ = ["MOST_CHANGES", "Count", "Sequential", "checked_delta"]
 
 MOST_CHANGES = 1000
 """Alarms of a detector that a state keeps: the latest ones."""
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
+"""A number of rows in a state."""
+
+_Held = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
+_LEAST_DELTA = 1e-100
+_LOG_E = Annotated[float, msgspec.Meta(ge=-1e300, le=1e3)]
+
 Bet = Callable[[Purse, float, Track], None]
+
+
+def checked_delta(delta: float, name: str = "delta") -> float:
+    """Read a probability of a false alarm."""
+    return real_number(delta, name, _LEAST_DELTA, 0.5, f"a number from {_LEAST_DELTA:g} to 0.5", f"Try {name}=0.01.")
 
 
 class Sequential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -39,24 +53,31 @@ class Sequential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """
 
     log_bar: float
-    run_length: int | None = None
-    rows: int = 0
-    log_e: float = 0.0
-    peak: float = 0.0
-    crossed: int | None = None
-    changes: tuple[int, ...] = ()
-    stake: float = 0.0
-    steady: tuple[float, ...] = ()
-    deep: tuple[int, ...] = ()
-    fresh: tuple[float, ...] = ()
-    rising: tuple[float, ...] = ()
+    run_length: Count | None = None
+    rows: Count = 0
+    log_e: _LOG_E = 0.0
+    peak: _LOG_E = 0.0
+    crossed: Count | None = None
+    changes: tuple[Count, ...] = ()
+    stake: _Held = 0.0
+    steady: tuple[_Held, ...] = ()
+    deep: tuple[Count, ...] = ()
+    fresh: tuple[_Held, ...] = ()
+    rising: tuple[_Held, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.deep) != len(self.steady) or len(self.rising) != len(self.fresh):
+            raise ValueError("a test must hold two numbers for each of its bets")
 
     @classmethod
     def start(cls, *, delta: float, run_length: int | None, steady: int, fresh: int, share: float) -> "Sequential":
-        """A test at level delta with so many steady bets and so many fresh ones, which get this share of the stakes."""
+        """Begin a test at level delta with so many bets of both kinds; fresh ones get this share of the stakes."""
+        wanted = run_length
+        if run_length is not None:
+            wanted = whole_number(run_length, "run_length", 1, MOST_ROWS, "Try 1_000_000, or None for no detector.")
         return cls(
             log_bar=-math.log(delta),
-            run_length=run_length if fresh else None,
+            run_length=wanted if fresh else None,
             stake=share if fresh else 0.0,
             steady=((1.0 - share) / steady,) * steady if steady else (),
             deep=(0,) * steady,
@@ -85,8 +106,8 @@ class Sequential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return msgspec.structs.replace(
             self,
             rows=self.rows + rows,
-            log_e=math.log(track.value[-1]),
-            peak=max(self.peak, math.log(track.value.max())),
+            log_e=math.log(max(track.value[-1], LEAST)),
+            peak=max(self.peak, math.log(max(track.value.max(), LEAST))),
             crossed=self.crossed or self._first_crossing(track.value),
             changes=(self.changes + tuple((self.rows + 1 + np.flatnonzero(track.alarm)).tolist()))[-MOST_CHANGES:],
             steady=tuple(purse.steady.tolist()),

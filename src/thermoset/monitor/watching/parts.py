@@ -10,7 +10,7 @@ of each other. So there are two questions, each with a share of delta of its own
 There is no single law of all rows together: how many hits are expected depends on which parts the rows come from.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -54,8 +54,9 @@ class PartLaws:
     def grown(self, n_parts: int) -> "PartLaws":
         """The same with further parts, which nothing was promised for: groups that are new."""
         more = (0, max(n_parts - len(self.rank), 0))
-        arrays = (np.pad(array, more) for array in (self.rank, self.pool, self.promised))
-        return PartLaws(self.kind, *arrays, self.level)
+        return replace(
+            self, rank=np.pad(self.rank, more), pool=np.pad(self.pool, more), promised=np.pad(self.promised, more)
+        )
 
     def evidence(self, rows: Ints, hits: Ints) -> Floats:
         """Adjusted evidence of too few hits, as logarithms: of promised parts among themselves, and of the others."""

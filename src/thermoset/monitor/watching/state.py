@@ -79,9 +79,8 @@ class _Head(msgspec.Struct):
 def write_state(path: FilePath, state: MonitorState) -> None:
     """Write the document, whole or not at all."""
     target = as_path(path)
-    sealed = msgspec.structs.replace(state, checksum=_checksum(state))
     with errors_about(target, "written"), write_whole(target) as stream:
-        stream.write(msgspec.json.encode(sealed) + b"\n")
+        stream.write(_sealed(state))
 
 
 def read_state(path: FilePath, predictor: str) -> MonitorState:
@@ -114,7 +113,7 @@ def _decoded(content: bytes) -> MonitorState:
         )
     try:
         state = msgspec.json.decode(content, type=MonitorState)
-        fits = _checksum(state) == state.checksum
+        fits = _sealed(state) == content  # to the byte: a digit more of a number may leave it what it is
     except _DAMAGE as error:
         raise FileFormatError(f"is damaged, or was edited: {reason(error)}. {_ELSE}") from None
     if not fits:
@@ -122,6 +121,7 @@ def _decoded(content: bytes) -> MonitorState:
     return state
 
 
-def _checksum(state: MonitorState) -> str:
-    """SHA-256 of everything in the document but the checksum itself."""
-    return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(state, checksum=""))).hexdigest()
+def _sealed(state: MonitorState) -> bytes:
+    """The document, with the SHA-256 of everything in it but the checksum itself."""
+    bare = msgspec.json.encode(msgspec.structs.replace(state, checksum=""))
+    return msgspec.json.encode(msgspec.structs.replace(state, checksum=hashlib.sha256(bare).hexdigest())) + b"\n"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 from thermoset.core.exponentials import Bools, Ints
 from thermoset.errors import InputError
@@ -88,8 +89,10 @@ def begun(watched: Watched, version: str, delta: float, run_length: int | None) 
     by_size = np.bincount(
         size_bins(np.arange(len(watched.sizes))), weights=np.array(watched.sizes, dtype=np.float64), minlength=n_bins
     )
-    size = RankTest.start(by_size.astype(np.int64), share_of_delta=share, run_length=run_length)
-    sure = RankTest.start(watched.confidence, share_of_delta=share, run_length=run_length)
+
+    def ranks(reference: ArrayLike) -> RankTest:
+        return RankTest.start(reference, share_of_delta=share, run_length=run_length)
+
     return MonitorState(
         version=version,
         predictor=watched.predictor,
@@ -97,8 +100,8 @@ def begun(watched: Watched, version: str, delta: float, run_length: int | None) 
         run_length=run_length,
         coverage=None if watched.law is None else CoverageTest.start(watched.law, delta=delta, run_length=run_length),
         joint=0.0 if watched.own_laws else None,
-        size=size if watched.sizes else None,
-        confidence=sure if watched.confidence else None,
+        size=ranks(by_size.astype(np.int64)) if watched.sizes else None,
+        confidence=ranks(watched.confidence) if watched.confidence else None,
     )
 
 
