@@ -29,22 +29,16 @@ def filled(template: str, scripts: tuple[str, ...], **values: Any) -> str:
 
     `scripts` are those of this page alone; `charts` among the values are drawn by the one that all pages share.
     """
-    jinja2 = need("jinja2", "report", _PURPOSE)
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.globals |= {"num": number}
-    environment.filters |= {"symbols": symbols, "signs": signs, "coded": coded}
-    page: str = environment.get_template(template).render(
-        version=__version__,
-        style=_file("style.css"),
-        library=_library(),
-        scripts=[_file(name) for name in ("script.js", *scripts)],
-        **values,
+    page: str = (
+        _environment()
+        .get_template(template)
+        .render(
+            version=__version__,
+            style=_file("style.css"),
+            library=_library(),
+            scripts=[_file(name) for name in ("script.js", *scripts)],
+            **values,
+        )
     )
     return page
 
@@ -101,6 +95,22 @@ def along(start: float, share: float) -> str:
 def markup(text: str) -> Any:
     """Text that is HTML already."""
     return need("markupsafe", "report", _PURPOSE).Markup(text)
+
+
+@cache
+def _environment() -> Any:
+    """Kept, so that templates are compiled once."""
+    jinja2 = need("jinja2", "report", _PURPOSE)
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_file),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.globals |= {"num": number}
+    environment.filters |= {"symbols": symbols, "signs": signs, "coded": coded}
+    return environment
 
 
 @cache

@@ -128,7 +128,7 @@ class Timeline:
     @property
     def together(self) -> int:
         """How many batches share a point of a chart."""
-        return -(-len(self.batches) // _MOST_SPANS)
+        return max(1, -(-len(self.batches) // _MOST_SPANS))
 
     def spans(self) -> list[Span]:
         """Batches as points of charts; neighbours are put together where there are too many to be told apart."""

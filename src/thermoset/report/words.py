@@ -20,12 +20,12 @@ SCORE_WORDS = {
 _COVERAGE = ("coverage", "the share of rows whose set holds the true label; the aim is 1 \u2212 \u03b1")
 
 _E_VALUE = (
-    "evidence against the promise, as the winnings of a bet against it: whoever starts with 1 and bets while the promise "
-    "holds has 1 on average, and ever reaches 100 with a chance of at most 1 in 100"
+    "evidence against the promise, as the winnings of a bet against it: whoever starts with 1 and bets while the "
+    "promise holds has 1 on average, and ever reaches 100 with a chance of at most 1 in 100"
 )
 _SEQUENCE = (
-    "an interval that may be looked at after every row: with the stated probability it is right at all times at once. It "
-    "is wider than an interval for a single look"
+    "an interval that may be looked at after every row: with the stated probability it is right at all times at once. "
+    "It is wider than an interval for a single look"
 )
 _DETECTOR = (
     "a test that starts anew with every row, and again after each alarm. A long good time does not outweigh a change "

@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 
 from thermoset.monitor.watching import BatchRecord, TestStanding
-from thermoset.report.charts.over_batches import across, colour_of, level
-from thermoset.report.charts.parts import data
+from thermoset.report.charts.over_batches import ON_CLEAR, across, colour_of, level
+from thermoset.report.charts.parts import data, shared
 from thermoset.report.timeline import Timeline
 
 __all__ = ["LABELLED", "UNLABELLED", "drift_by_batch", "evidence_over_time", "is_cut", "log_evidence"]
@@ -45,9 +45,10 @@ def evidence_over_time(tests: Sequence[TestStanding], timeline: Timeline, names:
     x, (colour, dash) = across(timeline), colour_of(names)
     size = 22 if len(timeline.steps()) <= 80 else 6
     layers: list[Any] = []
-    for title, rows in curves.items():
+    charts, datasets = shared(curves)
+    for title, chart in charts.items():
         # The name of the test is said once, not with every point: the page would grow with it.
-        base = alt.Chart(data(rows)).transform_calculate(m=_literal(title), e=_TOLD)
+        base = chart.transform_calculate(m=_literal(title), e=_TOLD)
         layers += [
             base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash),
             base.mark_point(filled=True, size=size).encode(x=x, y=y, color=colour, tooltip=_tips("evidence")),
@@ -60,6 +61,7 @@ def evidence_over_time(tests: Sequence[TestStanding], timeline: Timeline, names:
         *bar_names,
         width="container",
         height=_HEIGHT,
+        datasets=datasets,
         description=_told(tests),
     )
 
@@ -89,7 +91,7 @@ def _curve(test: TestStanding, timeline: Timeline) -> list[dict[str, Any]]:
 
 
 def _literal(text: str) -> str:
-    """A text as a literal of an expression."""
+    """A text as Vega's expressions write it."""
     return json.dumps(text)
 
 
@@ -110,9 +112,13 @@ def _bars(tests: Sequence[TestStanding], y: alt.Y) -> tuple[list[Any], list[Any]
     rules, names = [], []
     for i, log_bar in enumerate(sorted(together)):
         who = "" if len(together) == 1 else f": {', '.join(together[log_bar])}"
-        row = {"v": log_bar / _TEN, "n": f"alarm at {math.exp(log_bar):,.4g}{who}"}
-        rule, name = level(row, y, below=i + 1 < len(together))
-        rules, names = [*rules, *rule], [*names, *name]
+        base = alt.Chart(data([{"v": log_bar / _TEN, "n": f"alarm at {math.exp(log_bar):,.4g}{who}"}])).encode(y=y)
+        below = i + 1 < len(together)
+        place: dict[str, Any] = {"dy": 3, "baseline": "top"} if below else {"dy": -2, "baseline": "bottom"}
+        rules.append(level(log_bar / _TEN, y))
+        for style in ON_CLEAR:
+            text = base.mark_text(style=style, align="left", dx=3, **place)
+            names.append(text.encode(x=alt.value(0), text="n:N"))
     return rules, names
 
 
@@ -154,7 +160,7 @@ def drift_by_batch(tests: Sequence[TestStanding], timeline: Timeline, names: Seq
     """By which factor each batch changed the evidence of a test: above 1 it speaks for a change."""
     spans, layers = timeline.spans(), []
     x, (colour, _) = across(timeline), colour_of(names)
-    curves = {}
+    curves: dict[str, list[dict[str, Any]]] = {}
     for test in tests:
         found = [(span, log_evidence(span.batches[-1], test.name)) for span in spans]
         known = [(span, _tens(log_e)) for span, log_e in found if log_e is not None]
@@ -167,8 +173,9 @@ def drift_by_batch(tests: Sequence[TestStanding], timeline: Timeline, names: Seq
     y = _decades("v:Q", "evidence times", (-top, top))
     width = 3.0 if len(spans) <= 40 else 1.5
     zero = alt.Chart(data([{"v": 0.0}])).mark_rule(style="mark").encode(y=y)
-    for i, (title, rows) in enumerate(curves.items()):
-        base = alt.Chart(data(rows)).transform_calculate(m=_literal(title), e=_TOLD)
+    charts, datasets = shared(curves)
+    for i, (title, chart) in enumerate(charts.items()):
+        base = chart.transform_calculate(m=_literal(title), e=_TOLD)
         shift = width * (i - (len(curves) - 1) / 2)  # bars of one batch stand side by side
         bars = base.mark_bar(width=width, xOffset=shift)
         layers.append(bars.encode(x=x, y=y, y2=alt.datum(0), color=colour, tooltip=_tips("evidence times")))
@@ -177,5 +184,6 @@ def drift_by_batch(tests: Sequence[TestStanding], timeline: Timeline, names: Seq
         *layers,
         width="container",
         height=_HEIGHT,
+        datasets=datasets,
         description="By which factor each batch changed the evidence of the tests that need no labels.",
     )

@@ -49,7 +49,9 @@ def _with_curve(standing: Standing, timeline: Timeline, kind: tuple[str, ...]) -
 
 
 def _marked(standing: Standing) -> list[Mark]:
-    """Batches that the chart of coverage marks: where coverage most likely changed, and where a test first alarmed."""
-    first = [test.crossed_batch for test in standing.tests if test.name in LABELLED and test.crossed_batch is not None]
+    """Batches that the chart of coverage marks: where it most likely changed, and where it first gave an alarm."""
+    tests = [test for test in standing.tests if test.name in LABELLED]
+    first = [test.crossed_batch for test in tests if test.crossed_batch is not None]
+    first += [place for test in tests for place in test.change_batches[:1]]
     found = [] if standing.since is None else [Mark(standing.since, "most likely change")]
     return [*found, *([Mark(min(first), "first alarm")] if first else [])]

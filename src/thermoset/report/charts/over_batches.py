@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from thermoset.monitor.watching import Standing
-from thermoset.report.charts.parts import DASHES, data, tip
+from thermoset.report.charts.parts import DASHES, data, shared, tip
 from thermoset.report.timeline import Span, Timeline, exact_intervals
 
 __all__ = [
     "AGREEMENT",
+    "ON_CLEAR",
     "Mark",
     "across",
     "colour_of",
@@ -24,8 +25,10 @@ __all__ = [
 AGREEMENT = ("mean confidence at T*", "accuracy")
 """Curves of the chart that compares what the model claims with what is true."""
 
+ON_CLEAR = ("halo", "markname")
+"""Styles of a name that lines may run through: it is drawn twice, the first time as a clear ground."""
+
 _HEIGHT = 230
-_ON_CLEAR = ("halo", "markname")  # names are drawn twice: the first time as a clear ground
 _TICKS = 12  # numbers below an axis
 _LINE = 14  # pixels of a line of names above a panel
 
@@ -69,23 +72,14 @@ def _marked(found: Iterable[Mark], timeline: Timeline, x: alt.X) -> tuple[list[A
         rules.append(base.mark_rule(style="at", strokeDash=[2, 3], y=-_LINE * line, y2="height"))
         names += [
             base.mark_text(style=style, y=-_LINE * line, baseline="top", **place).encode(text="n:N")
-            for style in _ON_CLEAR
+            for style in ON_CLEAR
         ]
     return rules, names
 
 
-def level(row: dict[str, Any], y: alt.Y, *, below: bool) -> tuple[list[Any], list[Any]]:
-    """A dashed line across the panel, to be drawn first, and its name at the left, to be drawn last, on a clear ground.
-
-    `row` has the value `v` and the name `n`.
-    """
-    base = alt.Chart(data([row])).encode(y=y)
-    place: dict[str, Any] = {"dy": 3, "baseline": "top"} if below else {"dy": -2, "baseline": "bottom"}
-    names = [
-        base.mark_text(style=style, align="left", dx=3, **place).encode(x=alt.value(0), text="n:N")
-        for style in _ON_CLEAR
-    ]
-    return [base.mark_rule(style="mark", strokeDash=[4, 4])], names
+def level(value: float, y: alt.Y) -> Any:
+    """A dashed line across the panel."""
+    return alt.Chart(data([{"v": value}])).mark_rule(style="mark", strokeDash=[4, 4]).encode(y=y)
 
 
 def _tips(*more: alt.Tooltip) -> list[alt.Tooltip]:
@@ -111,10 +105,9 @@ def coverage_over_time(standing: Standing, timeline: Timeline, found: Iterable[M
         alt.Tooltip("r:Q", title="labelled rows", format=","),
     )
     so_far = _tips(tip("c", "coverage so far"), tip("lo", "at any time from"), tip("hi", "to"))
-    base, mean = alt.Chart(data(points)), alt.Chart(data(running))
+    charts, datasets = shared({"batches": points, "so far": running})
+    base, mean = charts["batches"], charts["so far"]
     lines, above = _marked(found, timeline, x)
-    row = {"v": standing.promised, "n": f"promised {standing.promised:g}"}
-    promised, names = level(row, alt.Y("v:Q", title="coverage", scale=scale), below=True)
     # A band of one batch has no width: its ends are drawn as a bar, beside the interval of the batch.
     band = (
         mean.mark_area(style="band", clip=True)
@@ -123,15 +116,15 @@ def coverage_over_time(standing: Standing, timeline: Timeline, found: Iterable[M
     )
     return alt.layer(
         band.encode(x=x, y=low, y2="hi:Q"),
-        *promised,
+        level(standing.promised, alt.Y("v:Q", title="coverage", scale=scale)),
         base.mark_rule(style="soft", clip=True).encode(x=x, y=low, y2="hi:Q", tooltip=tips),
         base.mark_point(style="limit", filled=True, size=26, opacity=1).encode(x=x, y=y, tooltip=tips),
         mean.mark_line(style="running", clip=True).encode(x=x, y=y, tooltip=so_far),
         *lines,
-        *names,
         *above,
         width="container",
         height=280,
+        datasets=datasets,
         description=f"Coverage of {len(points)} points in time with exact 95% intervals, the mean so far, "
         f"{running[-1]['c']:.3f} at the end, and the promised {standing.promised:g}. The numbers are in the table.",
     )
@@ -161,44 +154,43 @@ def _running(timeline: Timeline) -> list[dict[str, Any]]:
 
 def sizes_over_time(standing: Standing, timeline: Timeline) -> dict[str, Any]:
     """Mean size of the sets beside that of the conformal rows, and the share of empty sets."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"x": span.x, "n": span.name, "s": span.mean_size, "e": span.empty_share, "r": span.rows}
         for span in timeline.spans()
     ]
     known = standing.reference_size
-    levels = [] if known is None else [{"v": known, "n": f"conformal rows {known:.2f}"}]
     told = "" if known is None else f", beside {known:.2f} on the conformal rows"
     sizes, shares = [row["s"] for row in rows], [row["e"] for row in rows]
-    ends = [min([*sizes, *(row["v"] for row in levels)]), max([*sizes, *(row["v"] for row in levels)])]
-    room = max(0.1, 0.1 * (ends[1] - ends[0]))
-    size_scale = alt.Scale(domain=[max(0.0, ends[0] - room), ends[1] + room], nice=False, zero=False)
+    shown = sizes if known is None else [*sizes, known]
+    room = max(0.1, 0.1 * (max(shown) - min(shown)))
+    size_scale = alt.Scale(domain=[max(0.0, min(shown) - room), max(shown) + room], nice=False, zero=False)
     share_scale = alt.Scale(domain=[0.0, max(0.05, 1.1 * max(shares))], nice=False)
     return {
         "sizes": _curve(
-            rows, timeline, alt.Y("s:Q", title="labels in a set", scale=size_scale), levels,
+            rows, timeline, alt.Y("s:Q", title="labels in a set", scale=size_scale), known,
             f"Mean size of the sets, from {min(sizes):.2f} to {max(sizes):.2f}{told}.",
         ),
         "empty": _curve(
-            rows, timeline, alt.Y("e:Q", title="empty sets", scale=share_scale, axis=alt.Axis(format="~%")), [],
+            rows, timeline, alt.Y("e:Q", title="empty sets", scale=share_scale, axis=alt.Axis(format="~%")), None,
             f"Share of empty sets, from {min(shares):.1%} to {max(shares):.1%}.",
         ),
     }  # fmt: skip
 
 
-def _curve(rows: list[dict[str, Any]], timeline: Timeline, y: alt.Y, levels: list[dict[str, Any]], told: str) -> Any:
-    x, base = across(timeline), alt.Chart(data(rows))
+def _curve(rows: list[dict[str, Any]], timeline: Timeline, y: alt.Y, known: float | None, told: str) -> Any:
+    x, (charts, datasets) = across(timeline), shared({"batches": rows})
+    base = charts["batches"]
     share = alt.Tooltip("e:Q", title="empty sets", format=".1%")
     tips = _tips(tip("s", "labels in a set"), share, alt.Tooltip("r:Q", title="rows", format=","))
     at_level = y.copy()
     at_level.shorthand = "v:Q"
-    drawn = [level(row, at_level, below=True) for row in levels]
     return alt.layer(
-        *(rule for rules, _ in drawn for rule in rules),
+        *([] if known is None else [level(known, at_level)]),
         base.mark_line(style="running", strokeWidth=1.5).encode(x=x, y=y),
         base.mark_point(style="point", filled=True, size=30, opacity=1).encode(x=x, y=y, tooltip=tips),
-        *(name for _, names in drawn for name in names),
         width="container",
         height=_HEIGHT,
+        datasets=datasets,
         description=f"{told} The numbers are in the table.",
     )
 
@@ -218,16 +210,18 @@ def trust_over_time(timeline: Timeline, names: Sequence[str]) -> Any:
     scale = alt.Scale(zero=False)
     y = alt.Y("v:Q", title="share", scale=scale)
     tips = _tips(alt.Tooltip("m:N", title="shown"), tip("v", "value"), alt.Tooltip("r:Q", title="rows", format=","))
-    base = alt.Chart(data([*rows, *judged]))
+    charts, datasets = shared({"batches": [*rows, *judged], "judged": judged})
+    base = charts["batches"]
     low = alt.Y("lo:Q", title="share", scale=scale)
     # An empty layer has no extent, and Vega warns of that.
-    intervals = alt.Chart(data(judged)).mark_rule(opacity=0.45).encode(x=x, y=low, y2="hi:Q", color=colour)
+    intervals = charts["judged"].mark_rule(opacity=0.45).encode(x=x, y=low, y2="hi:Q", color=colour)
     return alt.layer(
         *([intervals] if judged else []),
         base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, strokeDash=dash),
         base.mark_point(filled=True, size=30, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
         width="container",
         height=_HEIGHT,
+        datasets=datasets,
         description="Mean confidence at T* of each batch, and the share of its labelled rows whose likeliest label is "
         "right, with exact 95% intervals. The numbers are in the table.",
     )

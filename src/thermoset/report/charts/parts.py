@@ -1,6 +1,7 @@
 """What several charts need: data without what JSON cannot hold, tooltips, colours, and the names of the curves."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -19,6 +20,7 @@ __all__ = [
     "method_name",
     "plain",
     "series_names",
+    "shared",
     "tip",
 ]
 
@@ -46,6 +48,14 @@ def _rounded(value: float) -> float | None:
 def data(rows: list[dict[str, Any]]) -> alt.Data:
     """Rows as the data of a chart."""
     return alt.Data(values=plain(rows))
+
+
+def shared(rows: Mapping[str, list[dict[str, Any]]]) -> tuple[dict[str, Any], Spec]:
+    """Charts of rows by name, and the rows to be given to the layers of them as `datasets`: they are written once.
+
+    Rows of a chart of its own are copied for every layer, and validated, which takes longer than all the rest.
+    """
+    return {name: alt.Chart(alt.NamedData(name=name)) for name in rows}, {name: plain(rows[name]) for name in rows}
 
 
 def tip(field: str, title: str) -> alt.Tooltip:
