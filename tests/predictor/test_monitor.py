@@ -99,7 +99,7 @@ def test_rows_with_other_ids_are_other_rows(predictor, fresh):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"delta": 0}, {"delta": 0.9}, {"delta": "x"}, {"run_length": 5}, {"run_length": 1.5}]
+    "settings", [{"delta": 0}, {"delta": 0.9}, {"delta": "x"}, {"run_length": 0}, {"run_length": 1.5}]
 )
 def test_settings_are_checked(predictor, settings):
     with pytest.raises(ts.InputError, match=next(iter(settings))):

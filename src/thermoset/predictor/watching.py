@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from thermoset._version import __version__
-from thermoset.bounds import MOST_ROWS, whole_number
+from thermoset.bounds import MOST_ROWS, real_number, whole_number
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import conformal_rank
 from thermoset.core.row_context import RowContext
@@ -28,7 +28,6 @@ from thermoset.errors import InputError
 from thermoset.io.files import as_path
 from thermoset.io.locks import locked_file
 from thermoset.monitor.evidence import HitLaw
-from thermoset.monitor.evidence.sequential import checked_delta
 from thermoset.monitor.watching import (
     MonitorState,
     Named,
@@ -55,6 +54,7 @@ __all__ = ["DELTA", "RUN_LENGTH", "Monitor"]
 
 DELTA = 0.01
 RUN_LENGTH = 1_000_000
+_LEAST_DELTA = 1e-90
 _LONGEST_NAME = 200
 _PATIENCE = 60.0  # seconds to wait for another process that holds the same state
 
@@ -98,11 +98,12 @@ class Monitor:
     def __init__(
         self, predictor: "TwoTemperaturePredictor", *, delta: float = DELTA, run_length: int | None = RUN_LENGTH
     ) -> None:
+        share = real_number(delta, "delta", _LEAST_DELTA, 0.5, f"a number from {_LEAST_DELTA:g} to 0.5", "Try 0.01.")
         length = run_length
         if run_length is not None:
             length = whole_number(run_length, "run_length", 1, MOST_ROWS, "Use None to switch change detectors off.")
         self._of(predictor)
-        self.state: MonitorState = begun(self._watched, __version__, checked_delta(delta), length)
+        self.state: MonitorState = begun(self._watched, __version__, share, length)
 
     def _of(self, predictor: "TwoTemperaturePredictor") -> None:
         self.predictor = predictor
