@@ -132,7 +132,7 @@ def test_a_page_is_written(call, tuned, batches, tmp_path):
     for module in ("altair", "vl_convert", "jinja2"):
         require(module, "report")
     common = ("monitor", tuned.path, "--state", tmp_path / "s.json", "--quiet")
-    call(*common, batches / "day-0.npz", "--page", tmp_path / "s.json").assert_refused("is the file to read from")
+    call(*common, batches / "day-0.npz", "--page", tmp_path / "s.json").assert_refused("Name two files")
     assert list(tmp_path.iterdir()) == []
     done = call(*common, batches / "day-0.npz", "--page", tmp_path / "over-time.html")
     assert done.returncode == 0, done
