@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import time
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -37,8 +38,12 @@ _NAMES = (
     "vocabulary",
     "larger",
     "costs",
+    "drop-500",
+    "drop-5000",
+    "drop-50000",
+    "slide",
 )
-_VERSIONS = ("thermoset", "numpy", "scikit-learn", "torch", "onnx", "onnxruntime")
+_VERSIONS = ("thermoset", "numpy", "scikit-learn", "mapie", "crepes", "torch", "onnx", "onnxruntime")
 
 
 def _arguments() -> argparse.Namespace:
@@ -64,6 +69,7 @@ def _run(name: str, settings: Settings) -> Table:
         costs,
         latency,
         memory,
+        monitoring,
         page,
         parity,
         scale,
@@ -100,6 +106,10 @@ def _run(name: str, settings: Settings) -> Table:
         "vocabulary": scale.vocabulary,
         "larger": scale.larger,
         "costs": costs.costs,
+        "drop-500": partial(monitoring.drop, n=500),
+        "drop-5000": partial(monitoring.drop, n=5_000),
+        "drop-50000": partial(monitoring.drop, n=50_000),
+        "slide": monitoring.slide,
     }
     return benchmarks[name](settings)
 
