@@ -6,6 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from thermoset.monitor.evidence import confidence_sequence
 from thermoset.monitor.watching import BatchRecord, PartStanding, Standing, TestStanding
 
 _TITLES = {
@@ -20,13 +21,12 @@ _TITLES = {
 def standing_of(n=26, drop_from=None, seed=0, rows=200, labelled=True, **changes):
     """Weekly batches whose coverage is 0.9, and 0.8 from one batch on; evidence is that of a plain likelihood ratio."""
     rng = np.random.default_rng(seed)
-    log_e, total, hits, batches = dict.fromkeys(_TITLES, 0.0), 0, 0, []
+    log_e, batches = dict.fromkeys(_TITLES, 0.0), []
     crossed = dict.fromkeys(_TITLES)
     bars = {name: math.log(200 if name == "under" else 800) for name in _TITLES}
     for i in range(n):
         late = drop_from is not None and i >= drop_from
         hit = int(rng.binomial(rows, 0.8 if late else 0.9)) if labelled else 0
-        total, hits = total + rows * labelled, hits + hit
         if labelled:
             miss = rows - hit
             log_e["under"] += hit * math.log(0.85 / 0.9) + miss * math.log(0.15 / 0.1)
@@ -36,7 +36,6 @@ def standing_of(n=26, drop_from=None, seed=0, rows=200, labelled=True, **changes
         for name, value in log_e.items():
             if crossed[name] is None and value >= bars[name]:
                 crossed[name] = i
-        width = 0 if not labelled else 2.2 / math.sqrt(total)
         tested = {f"log_{name}": log_e[name] if labelled else None for name in ("under", "over")}
         batches.append(
             BatchRecord(
@@ -45,11 +44,19 @@ def standing_of(n=26, drop_from=None, seed=0, rows=200, labelled=True, **changes
                 empty=int(rng.binomial(rows, 0.03)), mean_confidence=float(rng.normal(0.78 if late else 0.84, 0.01)),
                 correct=int(rng.binomial(rows, 0.7 if late else 0.83)) if labelled else 0, **tested,
                 log_size=log_e["size"], log_confidence=log_e["confidence"],
-                coverage_low=max(0.0, hits / total - width) if labelled else None,
-                coverage_high=min(1.0, hits / total + width) if labelled else None,
+                coverage_low=None, coverage_high=None,
             )
         )  # fmt: skip
-    return replace(_standing(tuple(batches), log_e, crossed, bars, drop_from, labelled), **changes)
+    return replace(_standing(_with_ends(batches, labelled), log_e, crossed, bars, drop_from, labelled), **changes)
+
+
+def _with_ends(batches, labelled):
+    """Batches with the confidence sequence of the mean so far."""
+    if not labelled or not batches:
+        return tuple(batches)
+    hits, rows = (np.cumsum([getattr(batch, key) for batch in batches]) for key in ("hits", "labelled"))
+    ends = zip(batches, *(end.tolist() for end in confidence_sequence(hits, rows, 0.01)), strict=True)
+    return tuple(replace(batch, coverage_low=low, coverage_high=high) for batch, low, high in ends)
 
 
 def _standing(batches, log_e, crossed, bars, drop_from, labelled):

@@ -281,6 +281,14 @@ def test_evidence_is_drawn_as_powers_of_ten_with_alarms_where_they_were():
     assert [row["v"] for row in values(charts["drift"], gained)] == pytest.approx(wanted, abs=1e-5)
 
 
+def test_labels_that_came_late_are_part_of_the_line_and_of_its_band():
+    """Batches recorded no interval, since no label was known while they were the latest; the band has one for each."""
+    late = tuple(replace(batch, coverage_low=None, coverage_high=None) for batch in ALARM.batches[:-1])
+    drawn = charts_of(replace(ALARM, batches=(*late, ALARM.batches[-1])))["coverage"]["datasets"]["so far"]
+    assert drawn == charts_of(ALARM)["coverage"]["datasets"]["so far"]
+    assert all(row["lo"] < row["c"] < row["hi"] for row in drawn)
+
+
 # --- any number of batches ------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -48,10 +47,9 @@ def build_monitor_page(standing: Standing, title: str | None = None) -> str:
     from thermoset.report.charts.monitoring import monitor_charts  # noqa: PLC0415 (needs altair)
 
     timeline = Timeline(standing.batches)
-    whole = Span(0.0, "", timeline.batches)
     charts, legend = monitor_charts(standing, timeline)
     named = printable(title) if title is not None else "predictor"
-    parts = _parts(standing)
+    curves = [test for test in standing.tests if test.name != "parts"]
     return filled(
         "monitor.html",
         (),
@@ -61,34 +59,53 @@ def build_monitor_page(standing: Standing, title: str | None = None) -> str:
         timeline=timeline,
         charts=charts,
         legend=legend,
-        last=timeline.batches[-1] if timeline.batches else None,
-        since=standing.since is not None and standing.after is not None,
-        coverage=whole.coverage,
-        mean_size=whole.mean_size if whole.rows else None,
-        empty_share=whole.empty_share if whole.rows else None,
-        alarms=[test for test in standing.tests if test.crossed_batch is not None],
-        covered_badly=any(test.crossed_batch is not None for test in standing.tests if test.name in ("under", "over")),
-        alarms_drawn=any(test.crossed_batch is not None for test in standing.tests if test.name != "parts"),
-        cut=is_cut([test for test in standing.tests if test.name != "parts"], timeline.batches),
-        n_changes=sum(len(test.change_batches) for test in standing.tests),
-        kind=_Kind(standing.part_kind, PLURALS[standing.part_kind]),
-        parts=parts,
-        part_alarms=sum(part.alarm for part in standing.parts),
-        promised_parts=sum(part.promised for part in standing.parts),
-        bar_from=_bar_from(parts, standing.promised),
-        along=partial(along, _bar_from(parts, standing.promised)),
-        rows=_batches(timeline),
-        timed=any(batch.time is not None for batch in timeline.batches),
-        columns={test.name: f"e: {test.title}" for test in standing.tests if test.name != "parts"},
+        cut=is_cut(curves, timeline.batches),
+        columns={test.name: f"e: {test.title}" for test in curves},
         evidence=_evidence,
         log_evidence=log_evidence,
         words=monitor_words(standing),
+        **_totals(standing, timeline),
+        **_tables(standing, timeline),
     )
 
 
 def write_monitor_page(standing: Standing, path: str | os.PathLike[str], title: str | None = None) -> None:
     """Write the page over time to a file, whole or not at all."""
     write_html(path, "the page over time", lambda: build_monitor_page(standing, title))
+
+
+def _totals(standing: Standing, timeline: Timeline) -> dict[str, Any]:
+    """What the tiles show."""
+    whole = Span(0.0, "", timeline.batches)
+    alarms = [test.name for test in standing.tests if test.crossed_batch is not None]
+    return {
+        "last": timeline.batches[-1] if timeline.batches else None,
+        "since": standing.since is not None and standing.after is not None,
+        "coverage": whole.coverage,
+        "mean_size": whole.mean_size if whole.rows else None,
+        "empty_share": whole.empty_share if whole.rows else None,
+        "alarms": alarms,
+        "covered_badly": bool({"under", "over"} & {*alarms}),
+        "alarms_drawn": bool({*alarms} - {"parts"}),
+        "n_changes": sum(len(test.change_batches) for test in standing.tests),
+    }
+
+
+def _tables(standing: Standing, timeline: Timeline) -> dict[str, Any]:
+    """What the tables of parts and of batches show."""
+    parts = _parts(standing)
+    lows = [part.ends[0] for part in parts if part.ends[0] is not None]
+    start = bar_start(np.array([standing.promised, *lows]))
+    return {
+        "kind": _Kind(standing.part_kind, PLURALS[standing.part_kind]),
+        "parts": parts,
+        "part_alarms": sum(part.alarm for part in standing.parts),
+        "promised_parts": sum(part.promised for part in standing.parts),
+        "bar_from": start,
+        "along": partial(along, start),
+        "rows": _batches(timeline),
+        "timed": any(batch.time is not None for batch in timeline.batches),
+    }
 
 
 class _Kind(NamedTuple):
@@ -127,12 +144,6 @@ def _parts(standing: Standing) -> list[_Line]:
 
 def _urgency(line: _Line) -> tuple[bool, float, int]:
     return not line.of.alarm, 2.0 if line.coverage is None else line.coverage, -line.of.rows
-
-
-def _bar_from(parts: Sequence[_Line], promised: float) -> float:
-    """Where the bars of the table begin."""
-    lows = [part.ends[0] for part in parts if part.ends[0] is not None]
-    return bar_start(np.array([promised, *lows]))
 
 
 def _batches(timeline: Timeline) -> list[_Line]:

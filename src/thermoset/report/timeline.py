@@ -145,10 +145,10 @@ class Timeline:
         step = -(-len(self.batches) // _MOST_STEPS)
         return list(range(len(self.batches) - 1, -1, -step))[::-1] if self.batches else []
 
-    def running_coverage(self) -> list[float | None]:
-        """Coverage of all labelled rows up to each batch, with the labels that are known now."""
-        rows, hits = (list(accumulate(getattr(b, key) for b in self.batches)) for key in ("labelled", "hits"))
-        return [h / n if n else None for h, n in zip(hits, rows, strict=True)]
+    def so_far(self) -> list[tuple[int, int]]:
+        """Hits and labelled rows up to each batch, with the labels that are known now."""
+        hits, rows = (accumulate(getattr(batch, key) for batch in self.batches) for key in ("hits", "labelled"))
+        return list(zip(hits, rows, strict=True))
 
 
 def _times(batches: Sequence[BatchRecord]) -> list[int] | None:

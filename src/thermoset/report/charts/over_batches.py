@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
+from thermoset.monitor.evidence import confidence_sequence
 from thermoset.monitor.watching import Standing
 from thermoset.report.charts.parts import DASHES, data, shared, tip
 from thermoset.report.timeline import Span, Timeline, exact_intervals
@@ -93,7 +94,7 @@ def coverage_over_time(standing: Standing, timeline: Timeline, found: Iterable[M
     """Coverage of each batch with its exact interval; the mean so far with its confidence sequence; the promise."""
     x = across(timeline)
     points = _covered([span for span in timeline.spans() if span.labelled])
-    running = _running(timeline)
+    running = _running(standing, timeline)
     lowest = min(standing.promised, *(row["c"] for row in points), *(row["c"] for row in running)) - 0.04
     scale = alt.Scale(domain=[max(0.0, math.floor(20 * lowest) / 20), 1.0], nice=False, zero=False)
     y = alt.Y("c:Q", title="coverage", scale=scale)
@@ -138,15 +139,20 @@ def _covered(spans: Sequence[Span]) -> list[dict[str, Any]]:
     ]
 
 
-def _running(timeline: Timeline) -> list[dict[str, Any]]:
-    """The mean so far; a confidence sequence as it was when each batch was the latest."""
-    means, rows = timeline.running_coverage(), []
-    for i in timeline.steps():
-        batch, mean = timeline.batches[i], means[i]
-        if mean is not None:
-            ends = {"lo": batch.coverage_low, "hi": batch.coverage_high}
-            rows.append({"x": timeline.places[i], "n": timeline.name(i), "c": mean} | ends)
-    return rows
+def _running(standing: Standing, timeline: Timeline) -> list[dict[str, Any]]:
+    """The mean so far with its confidence sequence.
+
+    Both are of the labels that are known now. What a batch holds was found while it was the latest, perhaps without
+    labels that came later.
+    """
+    counts = timeline.so_far()
+    known = [i for i in timeline.steps() if counts[i][1]]
+    hits, rows = ([counts[i][j] for i in known] for j in (0, 1))
+    low, high = confidence_sequence(hits, rows, standing.delta)
+    return [
+        {"x": timeline.places[i], "n": timeline.name(i), "c": h / n, "lo": lo, "hi": hi}
+        for i, h, n, lo, hi in zip(known, hits, rows, low.tolist(), high.tolist(), strict=True)
+    ]
 
 
 # --- sets and confidence --------------------------------------------------------------------------------------------
