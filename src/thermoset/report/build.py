@@ -96,6 +96,11 @@ def build_report(
             "a report is about the class shares a predictor was fitted on, and this one was made for others by a label "
             "shift. Report on the predictor it was made from; check shows what this one does on labelled target rows."
         )
+    if made.weights is not None:
+        raise InputError(
+            "a report is about rows that count alike, and this predictor's conformal rows have weights. Report on the "
+            "predictor before weights were given; check shows what this one does on labelled target rows."
+        )
     data = predict_data(predictor, as_logits(logits, labels))  # other classes are refused before the work
     data.require_labels("a report")
     if len(data) < _LEAST_ROWS:
