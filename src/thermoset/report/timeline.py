@@ -147,8 +147,8 @@ class Timeline:
 
     def so_far(self) -> list[tuple[int, int]]:
         """Hits and labelled rows up to each batch, with the labels that are known now."""
-        hits, rows = (accumulate(getattr(batch, key) for batch in self.batches) for key in ("hits", "labelled"))
-        return list(zip(hits, rows, strict=True))
+        hits = accumulate(batch.hits for batch in self.batches)
+        return list(zip(hits, accumulate(batch.labelled for batch in self.batches), strict=True))
 
 
 def _times(batches: Sequence[BatchRecord]) -> list[int] | None:
