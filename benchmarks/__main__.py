@@ -21,7 +21,6 @@ _NAMES = (
     "temperature",
     "ece",
     "raps",
-    "aps",
     "mondrian",
     "sweep",
     "rows",
@@ -44,18 +43,7 @@ _NAMES = (
     "drop-50000",
     "slide",
 )
-_VERSIONS = (
-    "thermoset",
-    "numpy",
-    "scikit-learn",
-    "probmetrics",
-    "mapie",
-    "torchcp",
-    "crepes",
-    "torch",
-    "onnx",
-    "onnxruntime",
-)
+_VERSIONS = ("thermoset", "numpy", "scikit-learn", "mapie", "crepes", "torch", "onnx", "onnxruntime")
 
 
 def _arguments() -> argparse.Namespace:
@@ -101,7 +89,6 @@ def _run(name: str, settings: Settings) -> Table:
         "temperature": calibration.temperature,
         "ece": calibration.ece,
         "raps": sets.raps,
-        "aps": sets.aps,
         "mondrian": sets.mondrian,
         "sweep": sweeps.sweep,
         "rows": stages.rows,
