@@ -87,13 +87,17 @@ def _untested(state: MonitorState, watched: Watched) -> tuple[str, ...]:
             "Coverage is shown and not tested: what is proven of interpolated thresholds is an average of at least "
             "1 - 2 alpha, which says nothing of the rows of one stream."
         )
+    elif kind is None and watched.law is None:
+        found.append(
+            "Coverage is shown and not tested: thresholds for other class shares have no law that a test could use."
+        )
     elif watched.law is not None and not watched.law.finite:
         found.append("Coverage is not tested: with so few conformal rows the threshold is infinite, and no set misses.")
     off = [name for name, test in (("set sizes", state.size), ("confidence", state.confidence)) if test is None]
     if off:
         found.append(
-            f"Rows without labels are not tested by {' and '.join(off)}: the predictor holds no reference for that. "
-            "Fit it again on whole rows to get one."
+            f"Rows without labels are not tested by {' and '.join(off)}: the predictor has no conformal rows that they "
+            "could be compared with."
         )
     return tuple(found)
 
