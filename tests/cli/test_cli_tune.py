@@ -434,7 +434,7 @@ def test_a_report_of_all_rows_for_both_needs_other_rows(tuned, call, tmp_path):
     ts.TwoTemperaturePredictor(selection="full").fit(ts.load(tuned.val)).save(tmp_path / "p.json")
     refused = call("report", tmp_path / "p.json", tuned.val, "--out", tmp_path / "report.html")
     assert refused.returncode == 2
-    assert "these are the rows that set the threshold" in refused.stderr
+    assert "coverage on rows that set the threshold shows nothing" in refused.stderr
     judged = call("check", tmp_path / "p.json", tuned.fresh)
     assert judged.returncode == 0
 

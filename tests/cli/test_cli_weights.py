@@ -10,6 +10,7 @@ from law import generated
 from thermoset.errors import InputError
 from thermoset.integrations.batches import Predictor
 from thermoset.predictor.shards import predict_shards
+from thermoset.report import build_report
 
 LOGITS, LABELS = generated(900, 4, signal=0.5)
 WEIGHTS = np.exp(-LOGITS.max(axis=1) / 10)
@@ -95,3 +96,5 @@ def test_exports_refuse(call, folder, tmp_path):
         Predictor(model)
     done = call("export", folder / "weighted.json", "--to", "onnx", "--out", tmp_path / "w.onnx")
     done.assert_refused("cannot be exported")
+    with pytest.raises(InputError, match="conformal rows have weights"):
+        build_report(model, ts.Logits(LOGITS, LABELS))

@@ -39,7 +39,7 @@ NASTY = [
 
 @pytest.fixture(scope="module")
 def documents():
-    """A document for one threshold, for one of each class, for deterministic scores, and for a label shift."""
+    """For one threshold, for one of each class, for deterministic scores, for a label shift, and for weights."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = [
@@ -49,6 +49,7 @@ def documents():
         ]
         fitted = [one.fit(ROWS) for one in made]
         fitted.append(fitted[0].shifted(FRESH.logits.repeat(2, axis=0)))
+        fitted.append(ts.TwoTemperaturePredictor("aps").fit(ROWS, weights=1.0 + np.arange(len(ROWS)) % 7))
         return [json.loads(msgspec.json.encode(one.artifact_)) for one in fitted]
 
 
@@ -113,22 +114,23 @@ def judged(path):
         return True
     probs = predictor.predict_proba(FRESH)
     np.testing.assert_allclose(probs.sum(axis=1), 1)
-    sets = predictor.predict_set(FRESH)
-    np.testing.assert_array_equal(predictor.set_sizes(FRESH), sets.sum(axis=1))
-    assert [len(record.set) for record in predictor.predict_records(FRESH)] == sets.sum(axis=1).tolist()
+    own = {} if predictor.artifact_.weights is None else {"weights": np.arange(len(FRESH)) / 5}
+    sets = predictor.predict_set(FRESH, **own)
+    np.testing.assert_array_equal(predictor.set_sizes(FRESH, **own), sets.sum(axis=1))
+    assert [len(record.set) for record in predictor.predict_records(FRESH, **own)] == sets.sum(axis=1).tolist()
     assert predictor.choice_.why
     assert predictor._repr_html_()
-    assert 0 <= predictor.check(FRESH).marginal.p_value <= 1
+    assert 0 <= predictor.check(FRESH, **own).marginal.p_value <= 1
     if predictor.artifact_.sizes:
         drift = ts.monitor.drift.size_drift(np.array(predictor.artifact_.sizes), np.bincount(sets.sum(axis=1)))
         assert drift.message
     if predictor.artifact_.scores is not None:
         if predictor.artifact_.shift is None:
-            np.testing.assert_array_equal(predictor.predict_p(FRESH) > float(predictor.artifact_.alpha), sets)
-        assert predictor.at(0.5).predict_set(FRESH).shape == sets.shape
+            np.testing.assert_array_equal(predictor.predict_p(FRESH, **own) > float(predictor.artifact_.alpha), sets)
+        assert predictor.at(0.5).predict_set(FRESH, **own).shape == sets.shape
     predictor.save(path)
     again = ts.TwoTemperaturePredictor.load(path)
-    np.testing.assert_array_equal(again.predict_set(FRESH), sets)
+    np.testing.assert_array_equal(again.predict_set(FRESH, **own), sets)
     again.recalibrate(FRESH)
     return True
 

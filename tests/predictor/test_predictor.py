@@ -201,7 +201,7 @@ def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh
     """Also after recalibration: the top label is below everything once, and the threshold knows of it."""
     arguments = {"method": method, "alpha": 0.02, "allow_empty": False}
     predictor = ts.TwoTemperaturePredictor(**arguments, prefer="size").fit(data)
-    for rows in (fresh, data):
+    for rows in (fresh, ts.Logits(*generated(1200, 6, signal=0.0, seed=4), data.classes)):
         predictor.recalibrate(rows)
         alone = ts.ConformalClassifier(**arguments, temperature=predictor.temperature_sets_).fit(rows)
         assert predictor.threshold_ == alone.threshold_
@@ -227,7 +227,7 @@ def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):
     before = predictor.predict_set(fresh)
     predictor.set_params(method="lac", alpha=0.5, allow_empty=False, randomized=False, random_state=9)
     np.testing.assert_array_equal(predictor.predict_set(fresh), before)
-    again = predictor.recalibrate(data.take(np.arange(600)))
+    again = predictor.recalibrate(fresh)
     assert again.artifact_.method.name == "raps"
     assert again.artifact_.seed == 0
 

@@ -507,7 +507,7 @@ def test_what_else_is_refused(predictor, shards, tmp_path):
 
 def test_more_classes_than_multiple_choice_has_options(predictor, tmp_path):
     """A vocabulary: predictors may have many more classes than questions have answers."""
-    wide = msgspec.structs.replace(predictor.artifact_, n_classes=110_000, classes=None)
+    wide = msgspec.structs.replace(predictor.artifact_, n_classes=110_000, classes=None, scores=None)
     write_artifact(tmp_path / "wide.json", wide)
     np.save(tmp_path / "x.npy", 4 * np.random.default_rng(0).normal(size=(3, 110_000)))
     wide = ts.TwoTemperaturePredictor.load(tmp_path / "wide.json")

@@ -18,6 +18,7 @@ from thermoset.cli.options import (
     Weights,
     opened_logits,
     parts,
+    told_warnings,
     weights_of,
 )
 from thermoset.cli.output import undecided_line
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 _WORST = 5  # classes shown
+_REPEATED = (
+    "Repeated checks are not independent, and each has its own false alarm rate of 1 in 1,000. "
+    "To watch a predictor over time, use thermoset monitor."
+)
 _KINDS = {"size": "set size", "confidence": "confidence"}
 
 
@@ -66,7 +71,7 @@ def check(
         memory=memory,
         scheduler=scheduler,
     )
-    with working(quiet, "Checking"), rows as data:
+    with working(quiet, "Checking"), told_warnings(), rows as data:
         own = weights_of(logits, weights, groups, probabilities, len(data))
         report = model.check(data, weights=own, fail_on=parts(fail_on))
     if as_json:
@@ -120,6 +125,7 @@ def _show(console: "Console", report: "CheckReport") -> None:
         console.print(Text.assemble(("Broken", "bold red"), f" {sentence}"))
     if report.ok:
         console.print("[bold green]Kept[/] Nothing that was promised is broken.", highlight=False)
+    console.print(f"[dim]{_REPEATED}[/]", highlight=False)
 
 
 def _show_table(

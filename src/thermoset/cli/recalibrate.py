@@ -58,6 +58,7 @@ def recalibrate(
     from rich.console import Console
 
     from thermoset.predictor import TwoTemperaturePredictor
+    from thermoset.predictor.used_rows import used_rows
 
     # PREDICTOR may be written to: it is read whole before, and replaced whole or not at all.
     check_files(out.parent, [out.name], [*files_in(logits), *([labels] if labels else [])])
@@ -75,10 +76,18 @@ def recalibrate(
     )
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
         model.recalibrate(data, weights=weights_of(logits, weights, groups, probabilities, len(data)))
+        used = used_rows(before, data)
     with made_folder(out.parent):
         model.save(out, scores=scores)
     console = Console(emoji=False)
     _show(console, before, model)
+    if used.set_threshold:
+        about = "about " if used.estimated else ""
+        console.print(
+            f"[bold yellow]Note[/] {about}{used.conformal:,} of the {used.rows:,} rows had set the old threshold too: "
+            "the promise holds if all of them are like the rows to come.",
+            highlight=False,
+        )
     name_files(console, [out])
 
 

@@ -185,8 +185,9 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "TwoTemperaturePredictor":
         """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
 
-        With grouping="group", thresholds are for the groups of the new rows from then on. With `weights`, thresholds
-        are by weight from then on, and rows to be predicted need weights too; see `ConformalClassifier.fit`.
+        With grouping="group", thresholds are for the groups of the new rows from then on. Rows that chose the
+        temperatures are refused; those of the old threshold may be among the new. With `weights`, thresholds are by
+        weight from then on, and rows to be predicted need weights too; see `ConformalClassifier.fit`.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
         choose it. A predictor that was `shifted` is an ordinary one again, for rows like the new ones.
@@ -355,11 +356,13 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "CheckReport":
         """Whether fresh labelled rows show what was promised; see `checking.check`.
 
-        Rows with groups show the coverage of each group as well, whatever the thresholds are for. Where conformal rows
-        have weights, so must these, which then come from where the weights point to; the law is an approximation.
+        Rows with groups show the coverage of each group as well, whatever the thresholds are for. Rows that chose the
+        temperatures or set the threshold are refused: see `predictor.used_rows`. Where conformal rows have weights, so
+        must these, which then come from the target that the weights are for; the law is an approximation.
         """
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
+        rooms.used_rows.refuse_used(self.artifact_, data)
         return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on, weights)
 
     @property

@@ -19,17 +19,20 @@ from thermoset.conformal.row_weights import check_weightable
 from thermoset.core.exponentials import Ints
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.rank_limits import RankLimited
+from thermoset.core.row_keys import row_keys
 from thermoset.core.scores import Score
 from thermoset.core.top_rows import tops_of
-from thermoset.core.uniforms import checked_ids
+from thermoset.core.uniforms import Keys, checked_ids
 from thermoset.data import Logits, split_indices
 from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
 from thermoset.predictor.any_level import with_scores
-from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds, fingerprint
+from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds
 from thermoset.predictor.confidence import confidence_reference
+from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.full import with_members
 from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
+from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.choosing import choose
 from thermoset.tuning.full import choose_full
@@ -188,6 +191,7 @@ def _document(
         choice=choice,
         measures=(),
         provenance=_provenance(asked, recipe, rows, choice),
+        used=_used(calibration, conformal),
         **_of_sets(sets, conformal, beside),
     )
     behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
@@ -221,6 +225,13 @@ def _provenance(
     )
 
 
+def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
+    """What both kinds of rows will be recognised by."""
+    threshold = PartKeys.of(row_keys(conformal))
+    first = threshold if calibration is conformal else PartKeys.of(row_keys(calibration))
+    return UsedKeys(calibration=first, conformal=threshold)
+
+
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
     """The fields of an artifact that the conformal rows decide; with weights, their sizes say nothing of later rows."""
     calibration = fitted.calibration_
@@ -243,6 +254,8 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> 
 def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) -> Artifact:
     """The same document with a threshold from new labelled rows; both temperatures stay."""
     conformal.require_labels("recalibrate")
+    keys = row_keys(conformal)
+    _refuse_choosers(old, conformal, keys)
     sets = ConformalClassifier.of(recipe, old.temperature_sets).fit(conformal, **beside._asdict())
     provenance = msgspec.structs.replace(
         old.provenance,
@@ -256,7 +269,8 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) ->
     measures = (*kept, *_undecided(sets, conformal, beside))
     unseen = old.confidence is None or provenance.top_rows or weighted
     seen = None if unseen or old.confidence is None else old.confidence.counted(conformal, old.temperature)
-    fields |= {"provenance": provenance, "measures": measures, "confidence": seen}
+    known = UsedKeys(calibration=None if old.used is None else old.used.calibration, conformal=PartKeys.of(keys))
+    fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "used": known}
     new = msgspec.structs.replace(old, members=(), shift=None, **fields)
     return with_scores(new, sets)
 
@@ -268,6 +282,17 @@ def _still_true(old: Artifact, law: list[Measure], weighted: bool) -> list[Measu
     still = [law[0] if one.name == "coverage" else one for one in old.measures if one.name != UNDECIDED]
     told = old.grouping is not None or any(one.name == "coverage" for one in still)
     return still if told else [*still, *law]
+
+
+def _refuse_choosers(old: Artifact, conformal: Logits, keys: Keys) -> None:
+    """Refuse rows that chose the temperatures: a threshold from them would promise too much."""
+    used, came = used_rows(old, conformal, keys), old.provenance
+    both = came.selection == "paper" and not came.recalibrated  # the conformal rows chose T-hat too
+    if used.chose or (both and used.set_threshold):
+        raise InputError(
+            f"{used.sentence}, and a threshold from rows that chose a temperature does not keep its promise. "
+            "Recalibrate on rows that did not."
+        )
 
 
 def moved(made: Artifact, at: ConformalClassifier, alpha: Alpha) -> Artifact:

@@ -1,11 +1,9 @@
 """The label scores of the conformal rows in a predictor's file: for p-values, and for other levels without the rows.
 
 Scores are sorted within their pools, so neighbours are close. A float64 is read as a whole number in the same order,
-and what is stored is its distance from the one before: half a byte that says how many bytes it takes, and those bytes.
-That is 12 to 14 bytes a row instead of 16, a third more as the base64 of JSON. zlib would save another tenth, but gives
-other bytes in other versions, where the same rows should give the same file; and nothing here can inflate a small file
-to more than 32 times its size. Where one threshold serves all classes, the label of each score is kept too, in as few
-bytes as the number of classes needs: thresholds for other class shares weigh scores by their labels.
+and those are packed (`packing`): 12 to 14 bytes a row instead of 16, a third more as the base64 of JSON. Where one
+threshold serves all classes, the label of each score is kept too, in as few bytes as the number of classes needs:
+thresholds for other class shares weigh scores by their labels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,17 +17,9 @@ from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.errors import FileFormatError
+from thermoset.predictor.packing import packed, unpacked
 
-__all__ = [
-    "KEPT_BY_DEFAULT",
-    "MOST_KEPT",
-    "GroupRows",
-    "KeptScores",
-    "broken_scores",
-    "group_rows",
-    "packed_numbers",
-    "unpacked_numbers",
-]
+__all__ = ["KEPT_BY_DEFAULT", "MOST_KEPT", "GroupRows", "KeptScores", "broken_scores", "group_rows"]
 
 KEPT_BY_DEFAULT = 1_000_000
 """Conformal rows up to which `save` writes scores unless it is told."""
@@ -37,9 +27,7 @@ KEPT_BY_DEFAULT = 1_000_000
 MOST_KEPT = 10_000_000
 """Conformal rows up to which scores can be kept at all: some 170 MB of JSON."""
 
-_BYTES = 8
 _SIGN = np.uint64(1 << 63)
-_ONE = np.uint64(1)
 
 
 class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -62,11 +50,13 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         own = np.zeros(len(group), dtype=np.int64) if labels is None else labels
         order = np.lexsort((own, scores.refine, scores.value, group))
         kept = None if labels is None or n_classes is None else labels[order].astype(_label_type(n_classes)).tobytes()
-        return cls(value=_packed(scores.value[order]), refine=_packed(scores.refine[order]), labels=kept)
+        value, refine = (packed(_ordered(part[order])) for part in (scores.value, scores.refine))
+        return cls(value=value, refine=refine, labels=kept)
 
     def pairs(self, n_rows: int) -> ScorePairs:
         """The scores of so many rows."""
-        return ScorePairs(_unpacked(self.value, n_rows), _unpacked(self.refine, n_rows))
+        value, refine = (_floats(unpacked(part, n_rows, MOST_KEPT, "scores")) for part in (self.value, self.refine))
+        return ScorePairs(value, refine)
 
     def own_labels(self, n_rows: int, n_classes: int) -> Ints | None:
         """The label of each score, (n,); None where they are not kept.
@@ -89,40 +79,6 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 def _label_type(n_classes: int) -> np.dtype[Any]:
     """The narrowest type that holds every label."""
     return np.min_scalar_type(n_classes - 1).newbyteorder("<")
-
-
-def _packed(values: Floats) -> bytes:
-    return packed_numbers(_ordered(values))
-
-
-def packed_numbers(numbers: NDArray[np.uint64]) -> bytes:
-    """Whole numbers as their distances, each in as few bytes as it needs."""
-    steps = np.diff(numbers, prepend=np.uint64(0)).view(np.int64)
-    folded = ((steps << 1) ^ (steps >> 63)).astype("<i8")  # small steps in either direction have small numbers
-    digits = folded.view(np.uint8).reshape(-1, _BYTES)
-    n_digits = np.where(digits.any(axis=1), _BYTES - (digits[:, ::-1] != 0).argmax(axis=1), 0).astype(np.uint8)
-    even = np.append(n_digits, np.uint8(0)) if len(numbers) % 2 else n_digits
-    return (even[0::2] | (even[1::2] << 4)).tobytes() + digits[np.arange(_BYTES) < n_digits[:, None]].tobytes()
-
-
-def _unpacked(content: bytes, n_rows: int) -> Floats:
-    return _floats(unpacked_numbers(content, n_rows))
-
-
-def unpacked_numbers(content: bytes, n_rows: int) -> NDArray[np.uint64]:
-    """So many whole numbers as they were packed."""
-    n_heads = (n_rows + 1) // 2
-    if n_rows > MOST_KEPT or len(content) < n_heads:
-        raise FileFormatError(f"is no usable predictor: scores must be those of {n_rows:,} rows, up to {MOST_KEPT:,}.")
-    heads, rest = (np.frombuffer(part, np.uint8) for part in (content[:n_heads], content[n_heads:]))
-    n_digits = np.stack([heads & 15, heads >> 4], axis=1).ravel()
-    if n_digits.max(initial=0) > _BYTES or n_digits[n_rows:].any() or n_digits.sum(dtype=np.int64) != len(rest):
-        raise FileFormatError(f"is no usable predictor: scores must be those of {n_rows:,} rows.")
-    digits = np.zeros((n_rows, _BYTES), np.uint8)
-    digits[np.arange(_BYTES) < n_digits[:n_rows, None]] = rest
-    folded = digits.view("<u8").ravel().astype(np.uint64)
-    steps = (folded >> _ONE) ^ (np.uint64(0) - (folded & _ONE))
-    return np.cumsum(steps, dtype=np.uint64)
 
 
 def _ordered(values: Floats) -> NDArray[np.uint64]:

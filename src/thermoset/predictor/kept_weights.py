@@ -14,8 +14,9 @@ import numpy as np
 from thermoset.core.levels import Alpha
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.weighted import WeightedScores, WeightGrid
-from thermoset.predictor.kept_scores import KeptScores, packed_numbers, unpacked_numbers
+from thermoset.predictor.kept_scores import MOST_KEPT, KeptScores
 from thermoset.predictor.members import Thresholds
+from thermoset.predictor.packing import packed, unpacked
 
 if TYPE_CHECKING:
     from thermoset.predictor.artifact import Artifact
@@ -42,12 +43,12 @@ class KeptWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         >>> (kept.weighted(found.scores).weights / 2**40).tolist(), kept.largest
         ([1.0, 0.25], 4.0)
         """
-        steps = packed_numbers(scores.weights.astype(np.uint64))
+        steps = packed(scores.weights.astype(np.uint64))
         return cls(largest=scores.grid.largest, effective_rows=scores.effective_rows, steps=steps)
 
     def weighted(self, scores: ScorePairs) -> WeightedScores:
         """The scores that the weights are for, with these."""
-        steps = unpacked_numbers(self.steps, len(scores.value)).astype(np.int64)
+        steps = unpacked(self.steps, len(scores.value), MOST_KEPT, "weights").astype(np.int64)
         return WeightedScores(scores, steps, WeightGrid(self.largest, len(steps)))
 
 
@@ -65,7 +66,7 @@ def broken_weights(
     yield "weights must have scores", scores is None
     yield "largest of weights must be finite and > 0", not 0 < kept.largest < math.inf
     grid = WeightGrid(kept.largest, n_rows)
-    steps = unpacked_numbers(kept.steps, n_rows)
+    steps = unpacked(kept.steps, n_rows, MOST_KEPT, "weights")
     yield "steps of weights must reach the largest", not steps.size or int(steps.max()) != 2**grid.bits
     if scores is not None:
         found = kept.weighted(scores.pairs(n_rows))

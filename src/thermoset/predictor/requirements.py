@@ -22,6 +22,7 @@ from thermoset.predictor.kept_scores import broken_scores
 from thermoset.predictor.kept_weights import broken_weights
 from thermoset.predictor.label_shift import broken_shift, plain_thresholds, shares_of, shifted_thresholds
 from thermoset.predictor.members import Thresholds, broken_members
+from thermoset.predictor.used_rows import broken_keys
 from thermoset.tuning.choice import Choice
 from thermoset.tuning.preferences import read_preference
 
@@ -49,6 +50,7 @@ def broken_requirements(artifact: "Artifact") -> Broken:
         _of_weights(artifact),
         _of_scores(artifact),
         _of_confidence(artifact),
+        _of_used(artifact),
     )
 
 
@@ -228,6 +230,15 @@ def _of_weighted_scores(artifact: "Artifact") -> Broken:
         yield "target must weigh some of the scores", not weighs
         found = shifted_thresholds(kept.pairs(n_rows), labels, shift, artifact.alpha)
         yield "thresholds must be those of the scores", Thresholds.of(found) != artifact.thresholds
+
+
+def _of_used(artifact: "Artifact") -> Broken:
+    if artifact.used is not None:
+        came, known = artifact.provenance, artifact.used
+        yield "used must name the calibration rows", known.calibration is None and not came.recalibrated
+        if known.calibration is not None:
+            yield from broken_keys(known.calibration, came.calibration_rows)
+        yield from broken_keys(known.conformal, came.conformal_rows)
 
 
 def _of_provenance(artifact: "Artifact") -> Broken:
