@@ -31,6 +31,46 @@ METRICS = ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_ga
 LABELS_SHOWN = 8
 """Labels of a set that are shown; the true one is shown besides, the others are counted."""
 
+CLIPPED = """all => all.filter(svg => {
+    const held = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll('text')].some(text => {
+        const box = text.getBoundingClientRect();
+        return box.width && (box.left < held.left - 1 || box.right > held.right + 1 || box.top < held.top - 1);
+    });
+}).map(svg => svg.closest('.chart').id)"""
+"""Charts with text that is cut off at an edge."""
+
+MARK_NAMES = """svg => [...svg.querySelectorAll('.mark-text.role-mark text')].map(text => {
+    const box = text.getBoundingClientRect();
+    return [text.textContent, box.left, box.right, box.top, box.bottom];
+})"""
+"""Names within a chart, and their boxes."""
+
+CONTRAST = """() => {
+    const light = c => { const v = c / 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+    const luminance = ([r, g, b]) => 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b);
+    const read = colour => colour.match(/[\\d.]+/g).map(Number);
+    const behind = e => {
+        for (; e; e = e.parentElement) {
+            const colour = read(getComputedStyle(e).backgroundColor);
+            if (colour.length === 3 || colour[3] === 1) return colour;
+        }
+    };
+    const poor = [];
+    for (const e of document.querySelectorAll("body *")) {
+        const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+        if (!own || !e.getClientRects().length || e.closest("script, style, .skip")) continue;
+        const style = getComputedStyle(e), svg = e.closest("svg");
+        if (svg && style.stroke !== "none") continue; // the ground of a name, not the name
+        const colour = read(svg ? style.fill : style.color);
+        const shades = [luminance(colour), luminance(behind(e))].sort((a, b) => b - a);
+        const ratio = (shades[0] + 0.05) / (shades[1] + 0.05);
+        if (ratio < 4.5) poor.push([e.textContent.trim().slice(0, 30), e.className.baseVal ?? e.className, ratio]);
+    }
+    return poor;
+}"""
+"""Texts with a contrast below 4.5 (WCAG 2, level AA)."""
+
 _SHOTS = Path(__file__).parents[1] / "build" / "screenshots"
 _READ_DATA = "all => all.map(e => [e.dataset.key, e.getAttribute('value'), e.textContent])"
 
@@ -106,3 +146,11 @@ def is_rounded(shown: str, value: float) -> bool:
     percent = plain.endswith("%")
     digits = len(plain.rstrip("%").partition(".")[2]) + 2 * percent
     return abs(float(plain.rstrip("%")) / (100 if percent else 1) - value) <= 0.5000001 * 10.0**-digits
+
+
+def assert_apart(found):
+    """No text covers another."""
+    for i, (_, left, right, top, bottom) in enumerate(found):
+        for _, other_left, other_right, other_top, other_bottom in found[:i]:
+            apart = right <= other_left or other_right <= left or bottom <= other_top + 2 or other_bottom <= top + 2
+            assert apart, found

@@ -56,6 +56,7 @@ __getattr__, __dir__, __all__ = _attach(
         "metrics": ["plan"],
         "paper": ["study", "theory"],
         "predictor": ["TwoTemperaturePredictor"],
+        "predictor.watching": ["Monitor"],
         "core.scores": ["APS", "LAC", "PAS", "RAPS", "SAPS", "SCORES", "Margin", "OwnScore", "PlainScore", "TopK"],
         "sweeping": ["Sweep", "sweep"],
         "warming": ["warmup"],

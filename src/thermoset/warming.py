@@ -119,7 +119,8 @@ def _predict() -> None:
 
 
 def _tune() -> None:
-    """What fitting, choosing and checking need, for sets with one threshold and by class."""
+    """What fitting, choosing, checking and monitoring need, for sets with one threshold and by class."""
+    from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest  # noqa: PLC0415 - servers do without
     from thermoset.predictor.estimator import TwoTemperaturePredictor  # noqa: PLC0415 - servers do without
 
     rows = _few()
@@ -132,6 +133,8 @@ def _tune() -> None:
         predictor.fit(rows)
     predictor.check(_few(seed=1))
     TwoTemperaturePredictor("aps", alpha=0.2, prefer="small").fit(rows).estimate_priors(rows, bootstrap=2)
+    CoverageTest.start(HitLaw(9, 10), delta=0.01, run_length=None).after([True])
+    RankTest.start([5, 5], share_of_delta=0.01, run_length=None).after([1], [0.5])
 
 
 def _measure() -> None:

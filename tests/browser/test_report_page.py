@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from pages import HOSTILE, HOSTILE_FILE_SHOWN, LABELS_SHOWN, METRICS, is_rounded
+from pages import (
+    CLIPPED,
+    CONTRAST,
+    HOSTILE,
+    HOSTILE_FILE_SHOWN,
+    LABELS_SHOWN,
+    MARK_NAMES,
+    METRICS,
+    assert_apart,
+    is_rounded,
+)
 from thermoset.metrics import class_coverage
 from thermoset.tuning.alternatives import alternatives
 
@@ -38,19 +48,6 @@ def test_it_is_small_and_names_no_other_host(request, name):
     assert 'src="http' not in text
 
 
-CLIPPED = """all => all.filter(svg => {
-    const held = svg.getBoundingClientRect();
-    return [...svg.querySelectorAll('text')].some(text => {
-        const box = text.getBoundingClientRect();
-        return box.width && (box.left < held.left - 1 || box.right > held.right + 1 || box.top < held.top - 1);
-    });
-}).map(svg => svg.closest('.chart').id)"""
-MARK_NAMES = """svg => [...svg.querySelectorAll('.mark-text.role-mark text')].map(text => {
-    const box = text.getBoundingClientRect();
-    return [text.textContent, box.left, box.right, box.top, box.bottom];
-})"""
-
-
 @windows
 def test_nothing_overflows_is_cut_or_covers_another(opened, request, name, width, scheme):
     page = request.getfixturevalue(name)
@@ -65,14 +62,6 @@ def test_nothing_overflows_is_cut_or_covers_another(opened, request, name, width
         assert sum(len(text.split(", ")) for text, *_ in found) == len(inside)
         assert_apart(found)
     seen.shot(f"{name}-{width}-{scheme}", full_page=True)
-
-
-def assert_apart(found):
-    """No text covers another."""
-    for i, (_, left, right, top, bottom) in enumerate(found):
-        for _, other_left, other_right, other_top, other_bottom in found[:i]:
-            apart = right <= other_left or other_right <= left or bottom <= other_top + 2 or other_bottom <= top + 2
-            assert apart, found
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280, 1920])
@@ -122,30 +111,6 @@ def test_dark_is_dark_and_follows_the_system(opened, glyphs_page):
     seen.page.emulate_media(color_scheme="light")
     seen.page.wait_for_selector("html[data-drawn=light]")
     assert seen.page.evaluate(shade) > 3 * 200
-
-
-CONTRAST = """() => {
-    const light = c => { const v = c / 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
-    const luminance = ([r, g, b]) => 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b);
-    const read = colour => colour.match(/[\\d.]+/g).map(Number);
-    const behind = e => {
-        for (; e; e = e.parentElement) {
-            const colour = read(getComputedStyle(e).backgroundColor);
-            if (colour.length === 3 || colour[3] === 1) return colour;
-        }
-    };
-    const poor = [];
-    for (const e of document.querySelectorAll("body *")) {
-        const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-        if (!own || !e.getClientRects().length || e.closest("script, style, .skip")) continue;
-        const style = getComputedStyle(e), svg = e.closest("svg");
-        const colour = read(svg ? style.fill : style.color);
-        const shades = [luminance(colour), luminance(behind(e))].sort((a, b) => b - a);
-        const ratio = (shades[0] + 0.05) / (shades[1] + 0.05);
-        if (ratio < 4.5) poor.push([e.textContent.trim().slice(0, 30), e.className.baseVal ?? e.className, ratio]);
-    }
-    return poor;
-}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -69,6 +69,13 @@ def test_any_file_of_the_rows_is_recognised(predictor, tmp_path, suffix):
         assert found(predictor, rows)[2:] == (500, True)
 
 
+def test_few_rows_that_are_all_used_are_recognised():
+    few = USED.take(slice(0, 60))
+    made = fitted(alpha=0.2).fit(few)
+    assert found(made, few.take(np.random.default_rng(0).permutation(60)))[2:] == (60, True)
+    assert found(made, ts.Logits(np.tile(few.logits[:1], (60, 1))))[2:] == (60, False)  # one row is no evidence
+
+
 def test_rows_of_largest_logits_are_recognised_and_recognise(predictor):
     cut = ts.compact(USED, 5)
     assert found(predictor, cut)[2:] == (1200, True)

@@ -22,6 +22,7 @@ from thermoset.cli.collect import collect
 from thermoset.cli.compact import compact
 from thermoset.cli.demo import demo
 from thermoset.cli.export import export
+from thermoset.cli.monitor import monitor
 from thermoset.cli.output import tell
 from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
@@ -58,6 +59,7 @@ for command in (
     check,
     recalibrate,
     shift,
+    monitor,
     export,
     report,
     sweep,
@@ -96,8 +98,8 @@ class _AskedToEnd(SystemExit):
 def main() -> None:
     """Run the command line; bad input ends in one line on standard error and exit code 2.
 
-    Exit code 1 is left to `check`: whatever else goes wrong, and whoever has stopped listening, it does not look like
-    a broken promise.
+    Exit code 1 is left to `check` and `monitor`: whatever else goes wrong, and whoever has stopped listening, it does
+    not look like a broken promise.
     """
     _prepare_streams()
     try:

@@ -142,7 +142,7 @@ def files_in(paths: Sequence[Path], sidecars: Sequence[str] = ()) -> list[Path]:
 def opened_logits(
     paths: Sequence[Path],
     *,
-    labels: Path | None = None,
+    labels: Path | Literal[False] | None = None,
     probabilities: bool = False,
     groups: str | None = None,
     split_by: str | None = None,

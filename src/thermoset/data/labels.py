@@ -11,7 +11,7 @@ from thermoset.data.arrays import foreign_array, is_instance
 from thermoset.errors import InputError
 from thermoset.quoting import printable, quoted
 
-__all__ = ["is_missing", "label_indices", "one_column"]
+__all__ = ["is_missing", "label_indices", "one_column", "partial_indices"]
 
 
 def label_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ...] | None) -> NDArray[np.int64]:
@@ -38,6 +38,37 @@ def label_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ..
         _check_whole(values)
     _check_range(values, shape)
     return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def partial_indices(labels: object, shape: tuple[int, int], classes: tuple[str, ...] | None) -> NDArray[np.int64]:
+    """The same where labels may be missing: -1, NaN, None, pandas' NA or a blank text; such rows get -1.
+
+    >>> partial_indices(["dog", ""], (2, 2), ("cat", "dog"))
+    array([ 1, -1])
+    >>> partial_indices([1.0, np.nan, -1], (3, 2), None)
+    array([ 1, -1, -1])
+    """
+    values = one_column(labels, "labels")
+    _check_length(values.shape, shape)
+    missing = _missing_among(values, classes)
+    if missing.all():
+        return np.full(len(values), -1, dtype=np.int64)
+    known, first = values.copy(), values[~missing][0]
+    # Any label that is right: it keeps the numbers of rows in messages right.
+    known[missing] = (first if classes is None else classes[0]) if isinstance(first, str) else 0
+    indices = label_indices(known.tolist() if known.dtype.kind == "O" else known, shape, classes)
+    indices[missing] = -1
+    return indices
+
+
+def _missing_among(values: NDArray[Any], classes: tuple[str, ...] | None) -> NDArray[np.bool_]:
+    """Which labels are missing."""
+    if values.dtype.kind in "iuf":
+        found: NDArray[np.bool_] = (values == -1) | (np.isnan(values) if values.dtype.kind == "f" else False)
+        return found
+    blank = {"", "-1"} - set(classes or ())
+    gone = (is_missing(one) or (one.strip() in blank if isinstance(one, str) else one == -1) for one in values.tolist())
+    return np.fromiter(gone, dtype=np.bool_, count=len(values))
 
 
 def _check_length(got: tuple[int, ...], shape: tuple[int, int]) -> None:

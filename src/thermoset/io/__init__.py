@@ -7,7 +7,7 @@ predictions) in blocks of rows; `thermoset.open` takes many files as one set of 
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from thermoset.data import Logits, as_logits
 from thermoset.data.choices import checked_options
@@ -107,7 +107,7 @@ def files_of(path: FilePath) -> tuple[Path, ...]:
 def load(
     path: FilePath,
     *,
-    labels: FilePath | None = None,
+    labels: FilePath | Literal[False] | None = None,
     probabilities: bool = False,
     groups: FilePath | None = None,
     ignore: Sequence[str] = (),
@@ -142,7 +142,7 @@ def load(
           hold only their largest logits, which become `TopLogits`; see `thermoset.io.compact`.
     labels : path, optional
         A file with the labels, for a file that has none or whose labels are not wanted: `.npy`, or `.txt` with one
-        label in each line.
+        label in each line. False leaves labels out.
     probabilities : bool
         The file holds probabilities, which may be called `probs` or `probabilities` (in tables also `prob`); see
         `Logits.from_probabilities`.
@@ -178,12 +178,12 @@ def load(
     """
     limit = byte_limit(max_bytes)
     source, suffix = existing(path, READABLE)
-    label_file = None if labels is None else existing(labels, LABEL_SUFFIXES)[0]
+    label_file = None if labels is None or labels is False else existing(labels, LABEL_SUFFIXES)[0]
     group_file = existing(groups, LABEL_SUFFIXES)[0] if groups is not None and is_label_file(groups) else None
     request = Request(
         probabilities,
         limit,
-        find_labels=label_file is None,
+        find_labels=labels is None,
         n_options=checked_options(n_options),
         groups=None if groups is None or group_file is not None else str(groups),
         find_groups=group_file is None,

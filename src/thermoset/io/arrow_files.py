@@ -203,7 +203,7 @@ def _read_labels(path: Path, request: Request) -> object:
     with arrow_errors(arrow, "Arrow"):
         file = OpenArrow.of(path, request.max_bytes)
         layout = read_layout(arrow, file.schema, request)
-        return labels_of(arrow, _columns(file, [layout.label or ""]), layout)
+        return labels_of(arrow, _columns(file, [layout.label or ""]), layout, request.partial_labels)
 
 
 def read_arrow_column(path: Path, name: str, request: Request) -> object:

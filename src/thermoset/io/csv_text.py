@@ -84,14 +84,20 @@ def csv_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, cells
 
 
-def csv_column(path: Path, name: str, max_bytes: int, wanted: str = "a value") -> Iterator[str]:
-    """A column, line by line; whoever reads it reads the scores as well, and hears there of lines that do not fit."""
+def csv_column(path: Path, name: str, max_bytes: int, wanted: str | None = "a value") -> Iterator[str]:
+    """A column, line by line; whoever reads it reads the scores as well, and hears there of lines that do not fit.
+
+    An empty cell is an error that says what was wanted; with None it is an empty text.
+    """
     with text_errors():
         header = next((cells for _, cells in csv_lines(path, max_bytes)), [])
         if name not in header:
             raise no_column(name, header)
         place = header.index(name)
         for number, cells in islice(csv_lines(path, max_bytes), 1, None):
+            if wanted is None:
+                yield "".join(cells[place : place + 1])
+                continue
             if not cells[place : place + 1] or not cells[place].strip():
                 raise FileFormatError(f"line {number}, column {quoted(name)} is empty; wanted {wanted}.")
             yield cells[place]

@@ -161,7 +161,7 @@ def read_header(columns: list[str], request: Request) -> CsvHeader:
     scores = [name for name in others if name != label]
     if FILES in scores and column_classes(name for name in scores if name != FILES) is None:
         scores.remove(FILES)  # beside columns that are only numbered it can be no class
-    return CsvHeader(columns, scores, label, column_classes(scores), groups)
+    return CsvHeader(columns, scores, label if request.find_labels else None, column_classes(scores), groups)
 
 
 def label_column(found: Iterable[str]) -> str | None:

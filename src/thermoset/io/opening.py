@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import Literal
 
 from thermoset.data.choices import checked_options
 from thermoset.data.groups import Groups, joined_groups, read_groups
@@ -24,7 +25,7 @@ __all__ = ["open"]
 def open(  # noqa: A001  # users write ts.open; nothing in this module opens a file by itself
     where: Where,
     *,
-    labels: Where | None = None,
+    labels: Where | Literal[False] | None = None,
     probabilities: bool = False,
     groups: FilePath | None = None,
     ignore: Sequence[str] = (),
@@ -41,7 +42,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         See `thermoset.io.found_shards`. Each file is of a kind that `load` reads. csv, json and pt files are read whole
         when they are opened, and must fit into memory one at a time.
     labels : path, or a list of paths, optional
-        Files of labels as for `load`: one for all rows in order, or one for each shard.
+        Files of labels as for `load`: one for all rows in order, or one for each shard. False leaves labels out.
     probabilities : bool
         The files hold probabilities; see `load`.
     groups : str or path, optional
@@ -90,7 +91,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     sidecars = (*request.ignored, *([] if column is None else [column]))
     paths = found_shards(where, sidecars=sidecars)
     shards = checked_shards([open_shard(path, request) for path in paths], allow_duplicates)
-    if labels is not None:
+    if labels is not None and labels is not False:
         shards = _with_labels(shards, labels, request.max_bytes)
     if groups is not None and column is None:
         return StoredLogits.of(shards, _group_file(shards, groups, request.max_bytes))

@@ -73,7 +73,8 @@ def read_parquet(path: Path, request: Request) -> Logits:
         layout = source.layout
         beside = [name for name in (layout.label, layout.groups) if name is not None]
         table = _read(arrow, source, [*layout.read, *beside], layout.row_bytes)
-        labels, groups = labels_of(arrow, table, layout), groups_of(arrow, table, layout)
+        labels = labels_of(arrow, table, layout) if request.find_labels else None
+        groups = groups_of(arrow, table, layout)
         return build(request, scores_of(arrow, table, layout), labels, layout.classes, groups)
 
 
@@ -83,7 +84,7 @@ def read_labels(path: Path, request: Request) -> object:
     with arrow_errors(arrow, "parquet"), ExitStack() as stack:
         source = _open_with_text(path, request, stack)
         names = [] if source.layout.label is None else [source.layout.label]
-        return labels_of(arrow, _read(arrow, source, names, VALUE_BYTES), source.layout)
+        return labels_of(arrow, _read(arrow, source, names, VALUE_BYTES), source.layout, request.partial_labels)
 
 
 def read_column(path: Path, name: str, request: Request) -> object:

@@ -20,7 +20,7 @@ from thermoset.io.rows import FILES, ORDER, Row, RowList, class_number, naming, 
 from thermoset.io.samples import RESPONSES, gold_option, option_scores
 from thermoset.quoting import quoted
 
-__all__ = ["json_column", "open_json", "read_json"]
+__all__ = ["json_column", "json_keys", "open_json", "read_json"]
 
 Fields = dict[str, Any]
 
@@ -47,6 +47,12 @@ def json_column(path: Path, name: str, request: Request) -> Iterator[object]:
         if row == 0 and name not in fields:
             raise no_column(name, fields)
         yield fields.get(name)
+
+
+def json_keys(path: Path, request: Request) -> tuple[str, ...]:
+    """The keys of the first record."""
+    first = next(_items(path, request), None)
+    return () if first is None else tuple(_with_key(first))
 
 
 def _row_list(path: Path, request: Request) -> RowList:

@@ -88,13 +88,14 @@ def groups_of(arrow: ModuleType, table: Any, layout: Layout) -> Any:
     return None if layout.groups is None else values_of(arrow, table.column(layout.groups), layout.groups)
 
 
-def labels_of(arrow: ModuleType, table: Any, layout: Layout) -> Any:
-    """The labels of a table as numbers or names; None if it has none."""
+def labels_of(arrow: ModuleType, table: Any, layout: Layout, partial: bool = False) -> Any:
+    """The labels of a table as numbers or names, None where they are missing if they may be; None if it has none."""
     if layout.label is None:
         return None
-    values = values_of(arrow, table.column(layout.label), layout.label)
-    if isinstance(values, np.ndarray) and any(map(is_whole, layout.names)):
-        return [str(number) for number in values.tolist()]  # columns called 1, 2, 3: then 1 is a name (see text.py)
+    column = table.column(layout.label)
+    values = column.to_pylist() if partial and column.null_count else values_of(arrow, column, layout.label)
+    if not isinstance(next((one for one in values if one is not None), ""), str) and any(map(is_whole, layout.names)):
+        return [None if one is None else str(one) for one in list(values)]  # columns called 1, 2, 3: then 1 is a name
     return values
 
 

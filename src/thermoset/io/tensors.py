@@ -38,7 +38,7 @@ from thermoset.io.numpy_files import BAD_ARCHIVE, ArrayHeader, check_member, cut
 from thermoset.io.pickles import StoredTensor, check_pickle, read_pickle
 from thermoset.quoting import quoted, reason
 
-__all__ = ["load_pt", "open_pt", "read_pt", "read_pt_values", "write_pt"]
+__all__ = ["load_pt", "open_pt", "pt_names", "read_pt", "read_pt_values", "write_pt"]
 
 _WANTED = "Save a dict of tensors: logits, labels."
 
@@ -72,6 +72,13 @@ def read_pt(path: Path, request: Request) -> Logits:
             file.classes,
             None if groups is None else file.tensor_or_list(groups, request.max_bytes),
         )
+
+
+def pt_names(path: Path, request: Request) -> tuple[str, ...]:
+    """What a file holds, by name."""
+    torch = need("torch", "torch", "reading .pt")
+    with _pt_errors(), zipfile.ZipFile(path) as archive:
+        return tuple(TorchFile.of(torch, archive, request.max_bytes).held)
 
 
 def read_pt_values(path: Path, name: str, request: Request) -> Any:

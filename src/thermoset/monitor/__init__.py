@@ -1,5 +1,9 @@
-"""What watches a predictor after it was fitted: `checking` on labelled rows, `drift` on rows without labels."""
+"""What watches a predictor after it was fitted.
+
+`checking` tests labelled rows once, `drift` rows without labels, and `evidence` both, row by row, at all times;
+`watching` keeps such tests for a predictor, batch after batch (`thermoset.Monitor`).
+"""
 
 from lazy_loader import attach as _attach
 
-__getattr__, __dir__, __all__ = _attach(__name__, submodules=["checking", "drift"])
+__getattr__, __dir__, __all__ = _attach(__name__, submodules=["checking", "drift", "evidence", "watching"])

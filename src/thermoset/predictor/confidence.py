@@ -64,9 +64,10 @@ def confidence_reference(calibration: Logits, conformal: Logits, temperature: fl
 
 def row_confidences(data: Logits, temperature: float) -> Floats:
     """The probability of the likeliest label of each whole row, (n,)."""
-    found: Floats = row_array((1, len(data)), np.float64)
+    found = row_array((1, len(data)), np.float64)
     fill_rows(data, _Confidence(temperature), [found])
-    return found[0]
+    only: Floats = found[0]
+    return only
 
 
 @dataclass(frozen=True)

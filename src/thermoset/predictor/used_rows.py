@@ -51,14 +51,16 @@ _STEP = 1 << 20  # keys at a time
 _FEWEST = 5  # rows, and
 _LEAST_SHARE = 0.01  # of the rows, from which on they count as used
 _CHANCE = 1e-4  # how probable it may be, at most, that fresh rows meet so many
+_MOSTLY, _ENOUGH = 0.9, 20  # so many rows and keys are never chance: kinds of rows are seen once with at most 1 / e
 
 
 class PartUse(NamedTuple):
-    """How many of some rows are those of one part, and whether they are too many for chance."""
+    """How many of some rows are those of one part, whether they are too many for chance, and how many keys they met."""
 
     rows: int = 0
     reused: bool = False
     estimated: bool = False
+    met: int = 0
 
 
 class PartKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -89,9 +91,8 @@ class PartKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         found = [some[some < bound] for some in _pieces(keys)]
         each, times = np.unique(np.concatenate([np.empty(0, np.uint64), *found]), return_counts=True)
         alone = each[times == 1]
-        below = (
-            bound if len(alone) <= most else int(alone[most])
-        )  # the first that is not kept, as the estimate needs it
+        # The first key that is not kept, itself no part of the sample: so the estimate has no bias.
+        below = bound if len(alone) <= most else int(alone[most])
         pairs = int((each[times == 2] < below).sum())
         return cls(rows=len(keys), below=below, once=min(len(alone), most), pairs=pairs, keys=packed(alone[:most]))
 
@@ -122,7 +123,8 @@ class PartKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         seen, met = self.matched(keys)
         rows = min(round(seen / self.share), len(keys))
         many = seen >= _FEWEST and rows >= _LEAST_SHARE * len(keys)
-        return PartUse(rows, many and self._p_value(met, len(keys)) < _CHANCE, estimated=self.share < 1)
+        reused = many and self._p_value(met, len(keys)) < _CHANCE
+        return PartUse(rows, reused, estimated=self.share < 1, met=met)
 
     def _p_value(self, met: int, n_fresh: int) -> float:
         """The probability that fresh rows meet as many of the keys.
@@ -214,6 +216,8 @@ def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedR
     first = known.calibration
     calibration = PartUse() if first is None else first.use(keys)
     total = conformal.rows if first == known.conformal else min(calibration.rows + conformal.rows, len(data))
+    if total >= _MOSTLY * len(data) and calibration.met + conformal.met >= _ENOUGH:
+        calibration, conformal = (part._replace(reused=part.rows > 0) for part in (calibration, conformal))
     return _summed(data, calibration, conformal, total)
 
 
@@ -266,7 +270,7 @@ def refuse_used(made: "Artifact", data: Logits) -> None:
     if used.total:
         message = (
             f"{used.total:,} of {used.rows:,} rows have the same logits as rows that were used to fit this predictor. "
-            "So few may be chance; if they are the same rows, leave them out."
+            "If they are the same rows, leave them out."
         )
         warnings.warn(message, ReusedRowsWarning, stacklevel=3)
 

@@ -1,7 +1,4 @@
-"""The page: a template filled with a report's numbers, and everything it needs to be viewed, in one file.
-
-Every number stands in a <data> element with its exact value and a key, so that programs can read the page as well.
-"""
+"""The page: a template filled with a report's numbers."""
 
 import base64
 import math
@@ -9,25 +6,23 @@ import os
 import struct
 import zlib
 from collections.abc import Callable
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset._version import __version__
 from thermoset.conformal.groupings import resolve_grouping
 from thermoset.core.exponentials import Bools
 from thermoset.core.levels import exact_level
-from thermoset.errors import InputError
-from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
+from thermoset.io.files import need
 from thermoset.metrics import METRICS
 from thermoset.monitor.checking import CoverageTable
 from thermoset.quoting import printable
 from thermoset.report.guideline import guideline
 from thermoset.report.naming import shortened
 from thermoset.report.record import Examples, Report
+from thermoset.report.shell import along, bar_start, filled, markup, write_html
 from thermoset.report.who_pays import who_pays
 from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
@@ -49,31 +44,19 @@ _SWEEP_METRICS = (
 
 def write_page(report: Report, path: str | os.PathLike[str]) -> None:
     """Write the page to a file, whole or not at all."""
-    target = as_path(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{target}: a report is an HTML page; name a file that ends in .html.")
-    check_targets([target], ())
-    content = render_page(report).encode()
-    with errors_about(target, "written"), write_whole(target) as stream:
-        stream.write(content)
+    write_html(path, "a report", lambda: render_page(report))
 
 
 def render_page(report: Report) -> str:
     """The page as HTML: self-contained, it asks for nothing over a network."""
-    jinja2 = need("jinja2", "report", "an HTML report")
     need("altair", "report", "an HTML report")
-    need("vl_convert", "report", "an HTML report")
     from thermoset.report import charts  # noqa: PLC0415 (needs altair)
 
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.globals |= {"num": _number, "picture": _picture}
-    environment.filters |= {"symbols": _symbols, "signs": _signs}
-    filled: str = environment.from_string(_file("template.html")).render(
+    return filled(
+        "report.html",
+        ("slider.js",),
         report=report,
         title=shortened(printable(report.name), f"{len(report.name):,} letters"),
-        version=__version__,
         made=report.artifact,
         came=report.artifact.provenance,
         choice=report.artifact.choice,
@@ -82,21 +65,11 @@ def render_page(report: Report) -> str:
         drawing=_drawing(report),
         words=words(report),
         measures={measure.name: measure for measure in report.artifact.measures},
-        style=_file("style.css"),
-        script=_file("script.js"),
-        library=_library(),
         charts=charts.all_charts(report),
         panels=charts.TRADE_OFF,
         titles=_titles(),
         series=charts.series_names(report),
-        legend={
-            "names": list(dict.fromkeys([*charts.series_names(report), *charts.frontier_names(report)])),
-            "lines": charts.line_names(report),
-            "points": charts.series_names(report),
-            "frontier": charts.frontier_names(report),
-            "dashes": charts.DASHES,
-            "shapes": charts.SHAPES,
-        },
+        legend=charts.legend(report),
         instead=alternatives(report.artifact.choice),
         fronts=front_titles(report.artifact.choice),
         paid=who_pays(report.artifact.choice),
@@ -111,46 +84,14 @@ def render_page(report: Report) -> str:
         groups=_groups(report),
         kind=resolve_grouping(report.artifact.grouping),
         strip_from=charts.HEAT_STRIP_FROM,
-        bar_from=_bar_from(report.check.classes),
-        along=partial(_along, _bar_from(report.check.classes)),
+        bar_from=bar_start(report.check.classes.low),
+        along=partial(along, bar_start(report.check.classes.low)),
         flagged=set(report.check.classes.under_covered.tolist()),
         table=list(_sweep_rows(report)),
         slider=_slider(report),
         examples=list(_examples(report)),
+        picture=_picture,
     )
-    return filled
-
-
-def _file(name: str) -> str:
-    return files("thermoset.report").joinpath(f"files/{name}").read_text(encoding="utf-8")
-
-
-@cache
-def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed; nothing in them may close the script they stand in."""
-    bundle: str = need("vl_convert", "report", "an HTML report").javascript_bundle()
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _number(key: str, value: float | None, spec: str = ".3f") -> Any:
-    """A number to read, with its exact value and name to be checked by."""
-    markup = need("markupsafe", "report", "an HTML report").Markup
-    if value is None or math.isnan(value):
-        return markup("<data value='' data-key='{}'>–</data>").format(key)
-    text = ("∞" if value > 0 else "-∞") if math.isinf(value) else format(value, spec)
-    return markup("<data value='{}' data-key='{}'>{}</data>").format(str(value), key, text)
-
-
-def _symbols(text: str) -> Any:
-    """A sentence of the library with the symbols that plain text lacks."""
-    plain = ". ".join(sentence for sentence in printable(text).split(". ") if "`" not in sentence)  # no names of code
-    return _signs(plain if plain.endswith(".") else plain + ".")
-
-
-def _signs(text: str) -> Any:
-    """Names of temperatures as the page writes them."""
-    markup = need("markupsafe", "report", "an HTML report")
-    return markup.Markup(str(markup.escape(text)).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>"))
 
 
 def _reach(error: float) -> float:
@@ -167,22 +108,12 @@ def _drawing(report: Report) -> Any:
         f"{name.upper()} score" if name in SCORE_WORDS else "score",
         f"{1 - report.alpha:.4g} of {_promised_to(made.grouping)}",
     )
-    return need("markupsafe", "report", "an HTML report").Markup(drawn)
+    return markup(drawn)
 
 
 def _promised_to(grouping: str | None) -> str:
     kind = resolve_grouping(grouping)
     return "rows" if kind is None or not kind.exact else f"each {kind.unit.split()[0]}"
-
-
-def _bar_from(table: CoverageTable) -> float:
-    """Where the bars of a table begin: a tenth below all intervals."""
-    return math.floor(10 * float(np.nanmin(table.low))) / 10
-
-
-def _along(start: float, share: float) -> str:
-    """Place of a share on a bar from `start` to 1, as CSS."""
-    return f"{100 * (share - start) / (1 - start):.1f}%"
 
 
 class _Groups(NamedTuple):
@@ -200,8 +131,8 @@ def _groups(report: Report) -> _Groups | None:
     if table is None:
         return None
     order = [i for i in _least_covered(table) if table.rows[i]]
-    low, along = set(table.under_covered.tolist()), partial(_along, _bar_from(table))
-    return _Groups(table, order, low, report.group_name, along)
+    low, along_bar = set(table.under_covered.tolist()), partial(along, bar_start(table.low))
+    return _Groups(table, order, low, report.group_name, along_bar)
 
 
 def _least_covered(table: CoverageTable) -> list[int]:

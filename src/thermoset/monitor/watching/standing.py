@@ -80,14 +80,14 @@ class TestStanding:
 class PartStanding:
     """Coverage of one class, cluster or group.
 
-    `log_e` is the largest evidence so far, adjusted for looking at all parts, or None where nothing was promised for
-    the part (`promised` is False): its coverage is shown, and it never alarms.
+    `log_e` is evidence of too few hits, adjusted for looking at all parts: where something was promised for the part
+    (`promised`) the largest so far, and otherwise what there is now against coverage 1 - alpha, which never alarms.
     """
 
     name: str
     rows: int
     hits: int
-    log_e: float | None
+    log_e: float
     promised: bool
     alarm: bool
 
@@ -163,7 +163,7 @@ class Standing:
     def to_json_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON.
 
-        >>> part = PartStanding("cat", rows=10, hits=9, log_e=None, promised=False, alarm=False)
+        >>> part = PartStanding("cat", rows=10, hits=9, log_e=0.0, promised=False, alarm=False)
         >>> nothing = dict.fromkeys(("since", "before", "after", "after_low", "after_high"))
         >>> standing = Standing(promised=0.9, alpha="0.1", exact=True, delta=0.01, run_length=None, reference_rows=500,
         ...     reference_size=1.5, batches=(), tests=(), part_kind="class", parts=(part,), alarm=False,

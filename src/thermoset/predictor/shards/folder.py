@@ -9,7 +9,6 @@ Whoever works on a folder holds a lock on its journal. Names begin with an under
 of tables (pyarrow, Spark, dask) take as a sign that a file is none.
 """
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,13 +20,9 @@ import msgspec
 
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import FilePath, as_path, errors_about, read_at_most, write_whole
+from thermoset.io.locks import lock
 from thermoset.predictor.shards.jobs import ShardDone, ShardJob, sha256_of, source_of
 from thermoset.quoting import quoted, reason
-
-try:
-    import fcntl
-except ImportError:  # there are no such locks on Windows
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["JOURNAL", "MANIFEST", "Folder", "Manifest", "Run", "check_target", "locked", "read_manifest", "standing"]
 
@@ -40,7 +35,6 @@ JOURNAL = "_unfinished.journal"
 _FORMAT = "thermoset predictions"
 _SCHEMA = 1
 _MOST_BYTES = 2**32
-_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SPOKEN = {
     "schema": "schema of the manifest",
@@ -169,7 +163,7 @@ def locked(folder: Path) -> Iterator[FileIO]:
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     with errors_about(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-        stream = _lock(path)
+        stream = lock(path, "another process is predicting into this folder. Wait until it has ended.")
     with stream:
         try:
             yield stream
@@ -179,26 +173,6 @@ def locked(folder: Path) -> Iterator[FileIO]:
                 with suppress(OSError):  # it is not empty: there is something to keep
                     for place in made:
                         place.rmdir()
-
-
-def _lock(path: Path) -> FileIO:
-    """Open a file that only one process can have open so. Where the file system has no locks, nobody is kept out."""
-    while True:
-        stream = path.open("a+b", buffering=0)
-        try:
-            if fcntl is not None:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            stream.close()
-            raise InputError("another process is predicting into this folder. Wait until it has ended.") from None
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                stream.close()
-                raise
-        with suppress(FileNotFoundError):  # whoever held the lock may have finished and removed the file meanwhile
-            if os.path.samestat(path.stat(), os.fstat(stream.fileno())):
-                return stream
-        stream.close()
 
 
 class Folder:

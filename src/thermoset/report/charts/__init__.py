@@ -1,4 +1,4 @@
-"""Vega-Lite charts of the page, as specifications in plain Python. Colours come from the page, which is light or dark.
+"""Vega-Lite charts of the pages, as specifications in plain Python. Colours come from the page, which is light or dark.
 
 =================== =====================================================================================
 `parts`             what several charts need: data, axes, names of the curves
@@ -7,6 +7,9 @@
 `reliability`       reliability diagrams and histograms of confidence
 `set_sizes`         the strip of classes or groups, sizes of sets, labels that share sets
 `coverage_of_parts` coverage of parts of the rows, with intervals
+`over_batches`      coverage, sizes, confidence and accuracy of batches over time
+`evidence`          evidence of sequential tests over time, and what each batch added to it
+`monitoring`        all charts of the page over time
 =================== =====================================================================================
 """
 
@@ -18,7 +21,7 @@ from thermoset.monitor.checking import CoverageTable
 from thermoset.report.charts.coverage_of_parts import coverage_of_parts
 from thermoset.report.charts.frontier import FIFTHS, frontier, frontier_names, payers
 from thermoset.report.charts.over_temperature import TRADE_OFF, size_gap, trade_off
-from thermoset.report.charts.parts import DASHES, SHAPES, Spec, line_names, series_names
+from thermoset.report.charts.parts import Spec, legend_data, line_names, series_names
 from thermoset.report.charts.reliability import confidence, reliability
 from thermoset.report.charts.set_sizes import HEAT_STRIP_FROM, label_pairs, set_sizes, strip
 from thermoset.report.record import Report
@@ -26,15 +29,12 @@ from thermoset.report.who_pays import who_pays
 from thermoset.tuning.alternatives import FRONTS, drawable
 
 __all__ = [
-    "DASHES",
     "FIFTHS",
     "HEAT_STRIP_FROM",
     "PART_TITLES",
-    "SHAPES",
     "TRADE_OFF",
     "all_charts",
-    "frontier_names",
-    "line_names",
+    "legend",
     "series_names",
 ]
 
@@ -64,6 +64,13 @@ def all_charts(report: Report) -> dict[str, Spec]:
         charts["pairs"] = label_pairs(report)
     # Validation against the schema takes as long as all the rest of the page; the tests do it.
     return {name: chart.to_dict(validate=False) for name, chart in charts.items()}
+
+
+def legend(report: Report) -> Spec:
+    """What the legends of the page are drawn from: a name has the same colour in all of them."""
+    points, front = series_names(report), frontier_names(report)
+    names = list(dict.fromkeys([*points, *front]))
+    return legend_data({"lines": (names, line_names(report)), "points": (names, points), "frontier": (names, front)})
 
 
 def _groups(report: Report, table: CoverageTable) -> Any:

@@ -1,6 +1,7 @@
 """What several charts need: data without what JSON cannot hold, tooltips, colours, and the names of the curves."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -14,14 +15,16 @@ __all__ = [
     "Spec",
     "colour",
     "data",
+    "legend_data",
     "line_names",
     "method_name",
     "plain",
     "series_names",
+    "shared",
     "tip",
 ]
 
-DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 4]]
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 4], [4, 2], [10, 4]]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 """Curves are told apart by dashes and shapes too, for readers and printers without colour."""
 
@@ -47,9 +50,27 @@ def data(rows: list[dict[str, Any]]) -> alt.Data:
     return alt.Data(values=plain(rows))
 
 
+def shared(rows: Mapping[str, list[dict[str, Any]]]) -> tuple[dict[str, Any], Spec]:
+    """Charts of rows by name, and the rows to be given to the layers of them as `datasets`: they are written once.
+
+    Rows of a chart of its own are copied for every layer, and validated, which takes longer than all the rest.
+    """
+    return {name: alt.Chart(alt.NamedData(name=name)) for name in rows}, {name: plain(rows[name]) for name in rows}
+
+
 def tip(field: str, title: str) -> alt.Tooltip:
     """A line of a tooltip."""
     return alt.Tooltip(f"{field}:Q", title=title, format=".4~f")
+
+
+def legend_data(kinds: dict[str, tuple[list[str], list[str]]]) -> Spec:
+    """What legends are drawn from: for each, the names that have a place among the colours, and those that it lists.
+
+    >>> legend_data({"lines": (["LAC", "APS"], ["APS"])})["kinds"]
+    {'lines': {'names': ['LAC', 'APS'], 'held': ['APS']}}
+    """
+    told = {kind: {"names": names, "held": held} for kind, (names, held) in kinds.items()}
+    return {"kinds": told, "dashes": DASHES, "shapes": SHAPES}
 
 
 def colour(report: Report) -> alt.Color:

@@ -1,0 +1,185 @@
+"""`thermoset monitor`: whether a promise is still kept, batch after batch."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from thermoset.cli.options import (
+    KINDS,
+    Groups,
+    Memory,
+    Predictor,
+    Probabilities,
+    Quiet,
+    files_in,
+    opened_logits,
+    title_of,
+)
+from thermoset.cli.output import check_file, name_files
+from thermoset.cli.progress import working
+from thermoset.errors import InputError
+from thermoset.quoting import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from thermoset.monitor.watching import Standing
+    from thermoset.predictor import TwoTemperaturePredictor
+
+__all__ = ["monitor"]
+
+_LATEST = 10  # batches shown
+
+
+def monitor(
+    predictor: Predictor,
+    batch: Annotated[
+        list[Path] | None,
+        typer.Argument(help=f"New rows, with labels or without ({KINDS}); none: show where the monitor stands."),
+    ] = None,
+    state: Annotated[Path, typer.Option(metavar="FILE", help="What the monitor knows; a new file begins anew.")] = ...,  # type: ignore[assignment]
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Labels in a file of their own: npy, or txt with one in each line; missing: -1, NaN or a blank line.",
+        ),
+    ] = None,
+    groups: Groups = None,
+    probabilities: Probabilities = False,
+    time: Annotated[str | None, typer.Option(help="When the rows came, in any words.")] = None,
+    name: Annotated[str | None, typer.Option(help="What to call the batch; its file name if left out.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Chance that a test ever gives a false alarm; 0.01 if left out.")
+    ] = None,
+    run_length: Annotated[
+        int | None,
+        typer.Option(
+            help="Rows between false alarms of a change detector, on average at least; 1,000,000 if left out, "
+            "0 switches detectors off."
+        ),
+    ] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page over time (html).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Where it stands as JSON.")] = False,
+    memory: Memory = None,
+    quiet: Quiet = False,
+) -> None:
+    """Add a batch and say whether coverage and rows are still what they were; exit code 1 on an alarm."""
+    from rich.console import Console
+
+    from thermoset.predictor import TwoTemperaturePredictor
+
+    asked = _Batch(batch or [], labels, groups, probabilities, time, name or title_of(batch or [Path("batch")]), memory)
+    _check_targets(state, page, [predictor, *asked.files])
+    settings: dict[str, Any] = {} if delta is None else {"delta": delta}
+    settings |= {} if run_length is None else {"run_length": run_length or None}
+    with working(quiet, "Monitoring"):
+        model = TwoTemperaturePredictor.load(predictor)
+        standing = _added(model, state, asked, settings) if asked.paths else _read(model, state)
+    if page is not None:
+        from thermoset.report.over_time import write_monitor_page
+
+        write_monitor_page(standing, page, predictor.name)
+    if as_json:
+        sys.stdout.write(json.dumps(standing.to_json_dict(), indent=1, allow_nan=False) + "\n")
+    else:
+        _show(Console(emoji=False), standing, [] if page is None else [page])
+    if standing.alarm:
+        raise typer.Exit(1)
+
+
+class _Batch(NamedTuple):
+    """The rows to add, and what was said of them."""
+
+    paths: list[Path]
+    labels: Path | None
+    groups: str | None
+    probabilities: bool
+    time: str | None
+    name: str
+    memory: str | None
+
+    @property
+    def files(self) -> list[Path]:
+        """What is read."""
+        return [*(files_in(self.paths) if self.paths else ()), *([] if self.labels is None else [self.labels])]
+
+
+def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, settings: dict[str, Any]) -> "Standing":
+    """Where the monitor stands after the batch."""
+    from thermoset.io.partial_labels import read_partial_labels
+    from thermoset.predictor.watching import Monitor
+
+    read: dict[str, Any] = {"probabilities": asked.probabilities, "groups": asked.groups}
+    with opened_logits(
+        asked.paths, labels=False, memory=asked.memory, n_options=model.artifact_.n_classes, **read
+    ) as rows:
+        labels = read_partial_labels(asked.paths, rows, asked.labels, **read)
+        with Monitor.open(state, model, **settings) as monitor:
+            return monitor.add(rows, labels, time=asked.time, name=asked.name)
+
+
+def _read(model: "TwoTemperaturePredictor", state: Path) -> "Standing":
+    """Where the monitor stands as it is."""
+    from thermoset.predictor.watching import Monitor
+
+    if not state.exists():
+        raise InputError(f"{state}: there is no such file. Name a batch to begin a state.")
+    return Monitor.load(state, model).standing
+
+
+def _check_targets(state: Path, page: Path | None, reads: list[Path]) -> None:
+    """Refuse, before the work, files that must not be written, and a page that cannot be drawn."""
+    check_file(state, reads)
+    if page is not None:
+        from thermoset.io.files import need
+
+        check_file(page, reads)
+        if page.resolve() == state.resolve():
+            raise InputError(f"{page}: is named for the state and for the page. Name two files.")
+        for module in ("altair", "vl_convert", "jinja2"):
+            need(module, "report", "--page")
+
+
+def _show(console: "Console", standing: "Standing", written: list[Path]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("batch")
+    for column in ("rows", "labelled", "coverage", "all so far", "set size"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for batch in standing.batches[-_LATEST:]:
+        coverage = f"{batch.hits / batch.labelled:.3f}" if batch.labelled else ""
+        seen = "" if batch.coverage_low is None else f"{batch.coverage_low:.3f} to {batch.coverage_high:.3f}"
+        called = printable(batch.name, 40) + ("" if batch.time is None else f", {printable(batch.time, 40)}")
+        table.add_row(Text(called), f"{batch.rows:,}", f"{batch.labelled:,}", coverage, seen, f"{batch.mean_size:.2f}")
+    console.print(table)
+    tests = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("test", "evidence", "alarm from"):
+        tests.add_column(column, justify="left" if column == "test" else "right", no_wrap=True)
+    for test in standing.tests:
+        tests.add_row(test.title, _odds(test.log_e), _odds(test.log_bar))
+    console.print(tests)
+    for sentence in standing.sentences:
+        console.print(Text(sentence))
+    for sentence in standing.advice:
+        console.print(Text.assemble(("To do", "bold yellow"), f" {sentence}"))
+    if standing.alarm:
+        console.print("[bold red]Alarm[/]", highlight=False)
+    name_files(console, written)
+
+
+def _odds(log_e: float) -> str:
+    """Evidence as odds; very large and very small ones as powers of ten.
+
+    >>> _odds(math.log(200)), _odds(-1.0), _odds(100.0)
+    ('200', '0.37', '1e+43')
+    """
+    power = log_e / math.log(10)
+    return f"{math.exp(log_e):,.3g}" if -6 < power < 6 else f"1e{power:+.0f}"

@@ -1,0 +1,33 @@
+"""Evidence against a promise that may be looked at after every row.
+
+================  =====================================================================================
+`sequential`      the state of one test and of the detector beside it
+`coverage`        hits of labelled rows against their exact law
+`ranks`           rows without labels against the conformal rows
+`counts`          evidence from counts alone, for classes and groups, and what many of them come to
+`confidence`      intervals of the coverage for all times; since when it has changed
+================  =====================================================================================
+
+The mathematics is in docs/monitor-theory.md.
+"""
+
+from thermoset.monitor.evidence.confidence import Change, change_point, confidence_sequence, coverage_since
+from thermoset.monitor.evidence.counts import closed, fixed_evidence, joint_evidence, part_evidence
+from thermoset.monitor.evidence.coverage import CoverageTest, HitLaw
+from thermoset.monitor.evidence.ranks import RankTest
+from thermoset.monitor.evidence.sequential import Sequential
+
+__all__ = [
+    "Change",
+    "CoverageTest",
+    "HitLaw",
+    "RankTest",
+    "Sequential",
+    "change_point",
+    "closed",
+    "confidence_sequence",
+    "coverage_since",
+    "fixed_evidence",
+    "joint_evidence",
+    "part_evidence",
+]

@@ -1,0 +1,170 @@
+"""The page over time: where a watched predictor stands, batch after batch, in one file that opens offline."""
+
+import math
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thermoset.io.files import need
+from thermoset.monitor.watching import Standing
+from thermoset.quoting import printable
+from thermoset.report.headline import PLURALS, headline
+from thermoset.report.naming import shortened
+from thermoset.report.shell import along, bar_start, filled, markup, write_html
+from thermoset.report.timeline import Span, Timeline, exact_intervals
+from thermoset.report.words import monitor_words
+
+__all__ = ["build_monitor_page", "write_monitor_page"]
+
+_MOST_PARTS, _MOST_BATCHES = 1000, 500  # lines of the tables; more would make the page too large to be sent
+_TIMES_TEN = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+
+
+def build_monitor_page(standing: Standing, title: str | None = None) -> str:
+    """The page over time as HTML: self-contained, it asks for nothing over a network. Needs the `report` extra.
+
+    Parameters
+    ----------
+    standing : Standing
+        Where a monitor stands.
+    title : str, optional
+        What is watched; shown on top.
+
+    Examples
+    --------
+    >>> nothing = dict.fromkeys(("since", "before", "after", "after_low", "after_high"))
+    >>> standing = Standing(promised=0.9, alpha="0.1", exact=True, delta=0.01, run_length=None, reference_rows=500,
+    ...     reference_size=1.5, batches=(), tests=(), part_kind="class", parts=(), alarm=False,
+    ...     new_changes=False, sentences=(), advice=(), **nothing)
+    >>> page = build_monitor_page(standing, title="the shop")
+    >>> "the shop: no alarm" in page
+    True
+    """
+    need("altair", "report", "an HTML report")
+    from thermoset.report.charts.evidence import is_cut, log_evidence  # noqa: PLC0415 (needs altair)
+    from thermoset.report.charts.monitoring import monitor_charts  # noqa: PLC0415 (needs altair)
+
+    timeline = Timeline(standing.batches)
+    whole = Span(0.0, "", timeline.batches)
+    charts, legend = monitor_charts(standing, timeline)
+    named = printable(title) if title is not None else "predictor"
+    parts = _parts(standing)
+    return filled(
+        "monitor.html",
+        (),
+        standing=standing,
+        title=shortened(named, f"{len(named):,} letters"),
+        headline=headline(standing, timeline),
+        timeline=timeline,
+        charts=charts,
+        legend=legend,
+        last=timeline.batches[-1] if timeline.batches else None,
+        since=standing.since is not None and standing.after is not None,
+        coverage=whole.coverage,
+        mean_size=whole.mean_size if whole.rows else None,
+        empty_share=whole.empty_share if whole.rows else None,
+        alarms=[test for test in standing.tests if test.crossed_batch is not None],
+        covered_badly=any(test.crossed_batch is not None for test in standing.tests if test.name in ("under", "over")),
+        alarms_drawn=any(test.crossed_batch is not None for test in standing.tests if test.name != "parts"),
+        cut=is_cut([test for test in standing.tests if test.name != "parts"], timeline.batches),
+        n_changes=sum(len(test.change_batches) for test in standing.tests),
+        kind=_Kind(standing.part_kind, PLURALS[standing.part_kind]),
+        parts=parts,
+        part_alarms=sum(part.alarm for part in standing.parts),
+        promised_parts=sum(part.promised for part in standing.parts),
+        bar_from=_bar_from(parts, standing.promised),
+        along=partial(along, _bar_from(parts, standing.promised)),
+        rows=_batches(timeline),
+        timed=any(batch.time is not None for batch in timeline.batches),
+        columns={test.name: f"e: {test.title}" for test in standing.tests if test.name != "parts"},
+        evidence=_evidence,
+        log_evidence=log_evidence,
+        words=monitor_words(standing),
+    )
+
+
+def write_monitor_page(standing: Standing, path: str | os.PathLike[str], title: str | None = None) -> None:
+    """Write the page over time to a file, whole or not at all."""
+    write_html(path, "the page over time", lambda: build_monitor_page(standing, title))
+
+
+class _Kind(NamedTuple):
+    """What parts are called."""
+
+    one: str
+    many: str
+
+
+class _Line(NamedTuple):
+    """A line of a table: a class, cluster or group with its place, or a batch; `ends` are of its coverage."""
+
+    place: int
+    name: str
+    of: Any
+    coverage: float | None
+    ends: tuple[float | None, float | None]
+
+
+def _parts(standing: Standing) -> list[_Line]:
+    """Those with an alarm first, then the least covered."""
+    parts = standing.parts
+    ends = exact_intervals([part.hits for part in parts], [part.rows for part in parts])
+    lines = [
+        _Line(
+            place=i,
+            name=shortened(printable(part.name), f"{standing.part_kind} {i + 1}"),
+            of=part,
+            coverage=part.hits / part.rows if part.rows else None,
+            ends=ends[i] or (None, None),
+        )
+        for i, part in enumerate(parts)
+    ]
+    return sorted(lines, key=_urgency)[:_MOST_PARTS]
+
+
+def _urgency(line: _Line) -> tuple[bool, float, int]:
+    return not line.of.alarm, 2.0 if line.coverage is None else line.coverage, -line.of.rows
+
+
+def _bar_from(parts: Sequence[_Line], promised: float) -> float:
+    """Where the bars of the table begin."""
+    lows = [part.ends[0] for part in parts if part.ends[0] is not None]
+    return bar_start(np.array([promised, *lows]))
+
+
+def _batches(timeline: Timeline) -> list[_Line]:
+    """The latest batches, the latest first, each as a span of its own."""
+    batches = timeline.batches
+    latest = range(len(batches) - 1, -1, -1)[:_MOST_BATCHES]
+    ends = exact_intervals([batches[i].hits for i in latest], [batches[i].labelled for i in latest])
+    spans = [Span(0.0, timeline.name(i), batches[i : i + 1]) for i in latest]
+    return [
+        _Line(i, span.name, span, span.coverage, of or (None, None))
+        for i, span, of in zip(latest, spans, ends, strict=True)
+    ]
+
+
+def _evidence(key: str, log_e: float | None) -> Any:
+    """An e-value to read; the exact value beside it is its logarithm, which never overflows."""
+    if log_e is None or math.isnan(log_e):
+        return markup("<data value='' data-key='{}'>\u2013</data>").format(key)
+    return markup("<data value='{}' data-key='{}'>{}</data>").format(str(log_e), key, _e_value(log_e))
+
+
+def _e_value(log_e: float) -> str:
+    """An e-value of a few digits.
+
+    >>> [_e_value(math.log(e)) for e in (1e-9, 0.25, 1, 12.34, 12345, 2.5e7)], _e_value(2302.6)
+    (['< 0.001', '0.25', '1', '12', '12,345', '2.5 \u00d7 10\u2077'], '1.0 \u00d7 10\u00b9\u2070\u2070\u2070')
+    """
+    if log_e < math.log(0.001):
+        return "< 0.001"
+    if log_e < math.log(10):
+        return f"{math.exp(log_e):.2g}"
+    if log_e < math.log(1e6):
+        return f"{math.exp(log_e):,.0f}"
+    power = math.floor(log_e / math.log(10))
+    return f"{10 ** (log_e / math.log(10) - power):.1f} \u00d7 10{str(power).translate(_TIMES_TEN)}"

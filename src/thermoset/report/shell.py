@@ -1,0 +1,125 @@
+"""What every page needs: the environment of the templates, numbers that programs can read, and the files in one.
+
+Pages extend `base.html`, which holds the head, the style, the libraries and the scripts. Every number stands in a
+<data> element with its exact value and a key, so that programs can read a page as well.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from thermoset._version import __version__
+from thermoset.core.exponentials import Floats
+from thermoset.errors import InputError
+from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
+from thermoset.quoting import printable
+
+__all__ = ["along", "bar_start", "coded", "filled", "markup", "number", "signs", "symbols", "write_html"]
+
+_PURPOSE = "an HTML report"
+
+
+def filled(template: str, scripts: tuple[str, ...], **values: Any) -> str:
+    """A page as HTML: self-contained, it asks for nothing over a network.
+
+    `scripts` are those of this page alone; `charts` among the values are drawn by the one that all pages share.
+    """
+    page: str = (
+        _environment()
+        .get_template(template)
+        .render(
+            version=__version__,
+            style=_file("style.css"),
+            library=_library(),
+            scripts=[_file(name) for name in ("script.js", *scripts)],
+            **values,
+        )
+    )
+    return page
+
+
+def write_html(path: str | os.PathLike[str], what: str, render: Callable[[], str]) -> None:
+    """Write a page to a file, whole or not at all; the name is checked before the page is made."""
+    target = as_path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{target}: {what} is an HTML page; name a file that ends in .html.")
+    check_targets([target], ())
+    content = render().encode()
+    with errors_about(target, "written"), write_whole(target) as stream:
+        stream.write(content)
+
+
+def number(key: str, value: float | None, spec: str = ".3f") -> Any:
+    """A number to read, with its exact value and name to be checked by."""
+    if value is None or math.isnan(value):
+        return markup("<data value='' data-key='{}'>–</data>").format(key)
+    text = ("∞" if value > 0 else "-∞") if math.isinf(value) else format(value, spec)
+    return markup("<data value='{}' data-key='{}'>{}</data>").format(str(value), key, text)
+
+
+def symbols(text: str) -> Any:
+    """A sentence of the library with the symbols that plain text lacks."""
+    plain = ". ".join(sentence for sentence in printable(text).split(". ") if "`" not in sentence)  # no names of code
+    return signs(plain if plain.endswith(".") else plain + ".")
+
+
+def signs(text: str) -> Any:
+    """Names of temperatures as pages write them."""
+    escape = need("markupsafe", "report", _PURPOSE).escape
+    return markup(str(escape(text)).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>"))
+
+
+def coded(text: str) -> Any:
+    """Sentences of the library in which what stands between backticks is to be typed."""
+    parts = printable(text).split("`")
+    return markup("").join(
+        markup("<code>{}</code>").format(part) if i % 2 else signs(part) for i, part in enumerate(parts)
+    )
+
+
+def bar_start(lows: Floats) -> float:
+    """Where the bars of a table begin: a tenth below all intervals."""
+    return math.floor(10 * float(np.nanmin(lows))) / 10
+
+
+def along(start: float, share: float) -> str:
+    """Place of a share on a bar from `start` to 1, as CSS."""
+    return f"{100 * (share - start) / (1 - start):.1f}%"
+
+
+def markup(text: str) -> Any:
+    """Text that is HTML already."""
+    return need("markupsafe", "report", _PURPOSE).Markup(text)
+
+
+@cache
+def _environment() -> Any:
+    """Kept, so that templates are compiled once."""
+    jinja2 = need("jinja2", "report", _PURPOSE)
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_file),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.globals |= {"num": number}
+    environment.filters |= {"symbols": symbols, "signs": signs, "coded": coded}
+    return environment
+
+
+@cache
+def _file(name: str) -> str:
+    return files("thermoset.report").joinpath(f"files/{name}").read_text(encoding="utf-8")
+
+
+@cache
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed; nothing in them may close the script they stand in."""
+    bundle: str = need("vl_convert", "report", _PURPOSE).javascript_bundle()
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
