@@ -73,6 +73,7 @@ def shift(
     model = TwoTemperaturePredictor.load(predictor)
     given: Any = None if priors is None else read_shares(priors)
     sizes: tuple[float, float] | None = None
+    labelled = False
     with told_warnings():
         if target is None:
             new = model.shifted(priors=given)
@@ -89,9 +90,10 @@ def shift(
                     given = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=bar.tell)
                 new = model.shifted(priors=given)
                 sizes = _sizes(model, new, data)
-                if data.labels is not None:
-                    tell(f"the labels of the target rows were not used: class shares come from {_whence(priors)}")
+                labelled = data.labels is not None
     new.save(out, scores=True)
+    if labelled:
+        tell(f"the labels of the target rows were not used: class shares come from {_whence(priors)}")
     _report(Console(emoji=False), new, sizes, out, as_json)
 
 
