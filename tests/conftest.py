@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,6 @@ settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("same")
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a core: threads of their own would only get in each other's way
-    os.environ.setdefault("THERMOSET_NUM_THREADS", "1")
 REAL = (
     "cifar10_resnet50",
     "cifar100_resnet50",
@@ -48,6 +47,13 @@ def expected():
     if not path.exists():
         missing("no expected.json beside the real logits")
     return json.loads(path.read_text())
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are made and written but not drawn, which takes most of a command's time: for tests of something else."""
+    if find_spec("matplotlib"):
+        monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, stream, **__: stream.write(b"drawn"))
 
 
 @pytest.fixture

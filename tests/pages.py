@@ -1,5 +1,6 @@
 """Pages to look at in a browser, and how to read them."""
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ METRICS = ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_ga
 LABELS_SHOWN = 8
 """Labels of a set that are shown; the true one is shown besides, the others are counted."""
 
-_SHOTS = Path(__file__).parents[1] / "build" / "screenshots"
+_SHOTS = os.environ.get("THERMOSET_SCREENSHOTS")
 _READ_DATA = "all => all.map(e => [e.dataset.key, e.getAttribute('value'), e.textContent])"
 
 
@@ -60,9 +61,9 @@ class Opened(NamedTuple):
     requests: list[str]
 
     def shot(self, name: str, **options) -> None:
-        """Keep a picture for people to look at."""
-        _SHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=_SHOTS / f"{name}.png", **options)
+        """Keep a picture for people to look at, if they name a folder for it: pictures of whole pages take seconds."""
+        if _SHOTS:
+            self.page.screenshot(path=Path(_SHOTS) / f"{name}.png", **options)
 
     def texts(self, selector):
         """Text of everything that a selector finds."""
