@@ -48,10 +48,20 @@ NOT_QUICK = {
     "tests/paper": "studies and theory",
     "tests/report": "drawing",
     "tests/statistical": "hundreds of splits",
+    "tests/conformal/test_conformal.py::test_sets_are_the_oracles_sets": "thousands of digits",
     "tests/core/test_compiling.py": "processes that compile",
     "tests/data/test_choices.py": "a language model",
     "tests/data/test_outputs.py": "a language model",
+    "tests/io/test_io_blocks.py::test_memory_of_csv_without_pyarrow_is_bounded": "a process whose memory is measured",
+    "tests/io/test_io_blocks.py::test_memory_of_pyarrow_is_bounded": "processes whose memory is measured",
+    "tests/io/test_io_blocks.py::test_memory_of_torch_is_bounded": "a process whose memory is measured",
+    "tests/io/test_io_hostile.py": "processes that run out of memory",
+    "tests/io/test_json_files.py::test_memory_is_bounded_whatever_the_file_says": "a process whose memory is measured",
     "tests/io/test_shards.py": "processes whose memory is measured",
+    "tests/monitor/test_checking.py": "hundreds of draws",
+    "tests/predictor/test_any_level.py": "drawing",
+    "tests/predictor/test_shard_groups.py": "whole jobs",
+    "tests/predictor/test_shards.py": "whole jobs",
     "tests/test_frontier_figures.py": "drawing",
     "tests/test_imports.py": "processes",
     "tests/test_notebook.py": "whole jobs",
@@ -60,7 +70,7 @@ NOT_QUICK = {
     "tests/test_published_numbers.py": "whole files",
     "tests/test_warming.py": "processes that compile",
 }
-"""What `--quick` leaves out, and why it takes long."""
+"""Folders, files and tests that `--quick` leaves out, and why they take long."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -99,7 +109,7 @@ def _take_few(config: pytest.Config, items: list[pytest.Item]) -> None:
     cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)
-    taken = {item.nodeid for several in cases.values() for item in (several[0], several[-1])}
+    taken = {one.nodeid for name, each in cases.items() if name not in NOT_QUICK for one in (each[0], each[-1])}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in taken])
     items[:] = [item for item in items if item.nodeid in taken]
     for item in items:

@@ -2,7 +2,6 @@
 
 import json
 import os
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 
-from parts import missing
+from parts import missing, undraw
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,9 +50,8 @@ def expected():
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Figures are made and written but not drawn, which takes most of a command's time: for tests of something else."""
-    if find_spec("matplotlib"):
-        monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, stream, **__: stream.write(b"drawn"))
+    """For tests that do not look at figures."""
+    undraw(monkeypatch)
 
 
 @pytest.fixture

@@ -140,7 +140,6 @@ def made_by(call, name, tuned, logits, out, *options):
             return (out / {"tune": "predictor.json", "sweep": "sweep.csv", "report": "page.html"}[name]).read_bytes()
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("name", ["tune", "sweep", "check", "report", "theory"])
 def test_commands_give_the_same_for_shards_as_for_one_file(call, tuned, shards, tmp_path, name):
     if name in ("sweep", "theory"):
@@ -166,7 +165,6 @@ def scheduler():
         yield cluster.scheduler_address
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("name", ["tune", "sweep", "check"])
 def test_commands_give_the_same_on_a_cluster(call, tuned, shards, tmp_path, name, scheduler):
     require("matplotlib", "plot")
