@@ -11,12 +11,14 @@ FUZZ   ?= 50
 export THERMOSET_STRICT := $(STRICT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
+# Tests start hundreds of processes, and pytest rewrites every test file: without bytecode each of them compiles it all again.
+export PYTHONDONTWRITEBYTECODE :=
 
 comma := ,
 HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-frameworks $(VENV)/.boosting $(VENV)/.engines $(VENV)/.with-chromium)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest fuzz check bench bench-peers docs clean format
+.PHONY: help demo test quick test-oldest fuzz check bench bench-peers docs clean format
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +60,10 @@ demo: $(VENV)/.plot $(VENV)/.report ## run the main job on real data and write f
 
 test: $(VENV)/.test $(HEAVY) ## run every test and doctest
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
+
+# Kernels are kept from run to run: their names tell what they were compiled from, so that none is older than its source.
+quick: $(VENV)/.test ## run the tests of the core in under a minute: two cases of each, and no whole jobs
+	NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels $(BIN)/python -m pytest -n auto --dist worksteal -q --quick
 
 fuzz: $(VENV)/.test $(HEAVY) ## attack readers, numbers, writers and environments FUZZ times as long as `make test` does
 	THERMOSET_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal -q --hypothesis-profile=explore tests/fuzz tests/attacks

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 
-from parts import missing
+from parts import missing, undraw
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,8 +18,6 @@ settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("same")
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a core: threads of their own would only get in each other's way
-    os.environ.setdefault("THERMOSET_NUM_THREADS", "1")
 REAL = (
     "cifar10_resnet50",
     "cifar100_resnet50",
@@ -48,6 +46,12 @@ def expected():
     if not path.exists():
         missing("no expected.json beside the real logits")
     return json.loads(path.read_text())
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """For tests that do not look at figures."""
+    undraw(monkeypatch)
 
 
 @pytest.fixture

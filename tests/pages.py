@@ -1,5 +1,6 @@
 """Pages to look at in a browser, and how to read them."""
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +72,7 @@ CONTRAST = """() => {
 }"""
 """Texts with a contrast below 4.5 (WCAG 2, level AA)."""
 
-_SHOTS = Path(__file__).parents[1] / "build" / "screenshots"
+_SHOTS = os.environ.get("THERMOSET_SCREENSHOTS")
 _READ_DATA = "all => all.map(e => [e.dataset.key, e.getAttribute('value'), e.textContent])"
 
 
@@ -100,9 +101,9 @@ class Opened(NamedTuple):
     requests: list[str]
 
     def shot(self, name: str, **options) -> None:
-        """Keep a picture for people to look at."""
-        _SHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=_SHOTS / f"{name}.png", **options)
+        """Keep a picture for people to look at, if they name a folder for it: pictures of whole pages take seconds."""
+        if _SHOTS:
+            self.page.screenshot(path=Path(_SHOTS) / f"{name}.png", **options)
 
     def texts(self, selector):
         """Text of everything that a selector finds."""

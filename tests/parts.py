@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from importlib.util import find_spec
 from types import ModuleType
 from typing import NoReturn
 
@@ -24,6 +25,12 @@ def require(module: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError:
         missing(f"{module} is not installed (pip install 'thermoset[{extra}]')")
+
+
+def undraw(patched: pytest.MonkeyPatch) -> None:
+    """Let figures be made and written but not drawn, which takes most of a command's time."""
+    if find_spec("matplotlib"):
+        patched.setattr("matplotlib.figure.Figure.savefig", lambda _, stream, **__: stream.write(b"not drawn"))
 
 
 def missing(what: str) -> NoReturn:

@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Rational, Real
 
 import numpy as np
@@ -66,6 +67,11 @@ def exact_number(value: object) -> Fraction | None:
     text = str(single)
     if not text.isprintable() or max(map(len, text.split("/"))) > MOST_DIGITS:
         return None
+    return _number_typed(text)
+
+
+@lru_cache(maxsize=1024)  # a search asks for the same few levels thousands of times
+def _number_typed(text: str) -> Fraction | None:
     exponent = text.lower().partition("e")[2]
     try:
         if exponent and abs(int(exponent)) > _LARGEST_EXPONENT:

@@ -29,6 +29,7 @@ import thermoset.paper.study
 import thermoset.paper.study.folder
 import thermoset.plots
 import thermoset.predictor.shards.running
+from attacks.written import Files, writing
 from law import generated
 from thermoset.cli import main
 
@@ -53,9 +54,26 @@ def warmed() -> None:
     for module in ("pyarrow.parquet", *sys.modules["thermoset.cli.report"]._NEEDED):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
-    sys.argv = ["thermoset", "plan", "--alpha", "0.1"]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        main()
+    run_once(data, predictor)
+
+
+def run_once(data: ts.Logits, predictor: ts.TwoTemperaturePredictor) -> None:
+    """Every command that writes: its imports and its compiled code are then there in every process that is forked."""
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(made)
+        files = Files(place / "val.npz", place / "predictor.json", place / "in")
+        files.folder.mkdir()
+        for path in (files.val, files.folder / "val.npz"):
+            ts.save(path, data)
+        predictor.save(files.predictor)
+        out = place / "out"
+        out.mkdir()
+        shards = ("predict", files.predictor, files.folder, "--out", place / "shards", "--format", "csv")
+        for arguments in (("plan", "--alpha", "0.1"), shards, *writing(files, out).values()):
+            sys.argv = ["thermoset", *map(str, arguments)]
+            said = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+            with said[0], said[1], contextlib.suppress(SystemExit):
+                main()
 
 
 def dying(at: dict, number: int) -> None:
@@ -111,6 +129,7 @@ def redirect(number: int, place: str) -> None:
 def become(asked: dict, places: list[str]) -> None:
     """Be the command, in a process that was just forked."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which is ignored below nohup
     for number, place in enumerate(("/dev/null", *places)):
         redirect(number, place)
     if "most_bytes" in asked:  # of a file: the disk is full, as far as this process can see

@@ -11,6 +11,7 @@ import pytest
 import thermoset as ts
 from commands import COMMAND, Done
 from law import generated
+from parts import undraw
 from thermoset.cli import main
 
 COMPILING = "thermoset: compiling, once for this machine ...\n"  # said by whichever test comes first, or by none
@@ -54,13 +55,16 @@ def command():
 
 @pytest.fixture
 def call(monkeypatch, capsys):
-    """The command in this process, which saves the second that starting each costs."""
+    """The command in this process, which saves the second that starting each costs; figures are drawn if asked for."""
 
-    def run(*arguments, columns=100):
+    def run(*arguments, columns=100, drawn=False):
         monkeypatch.setattr(sys, "argv", ["thermoset", *map(str, arguments)])
         monkeypatch.setenv("COLUMNS", str(columns))
-        with pytest.raises(SystemExit) as ended:
-            main()
+        with monkeypatch.context() as patched:
+            if not drawn:
+                undraw(patched)
+            with pytest.raises(SystemExit) as ended:
+                main()
         out, err = capsys.readouterr()
         return Done(ended.value.code or 0, out, err.replace(COMPILING, ""))
 

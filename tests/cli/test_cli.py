@@ -44,10 +44,15 @@ def test_plan_prints_what_the_library_says():
 
 
 @pytest.mark.parametrize("alpha", ["0", "1", "1.5", "-0.1", "nan", "x", ""])
-def test_bad_alpha_is_one_line_and_exit_code_2(alpha):
-    done = run("plan", f"--alpha={alpha}")
-    assert done.returncode == 2
-    assert done.stdout == ""
+def test_bad_alpha_is_one_line_and_exit_code_2(call, alpha):
+    call("plan", f"--alpha={alpha}").assert_refused(
+        "thermoset: alpha must be a number strictly between 0 and 1, at least"
+    )
+
+
+def test_bad_alpha_in_a_process_of_its_own():
+    done = run("plan", "--alpha=nan")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("thermoset: alpha must be a number strictly between 0 and 1, at least 1e-09 ")
     assert done.stderr.count("\n") == 1
 

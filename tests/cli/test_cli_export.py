@@ -51,19 +51,19 @@ def test_a_torch_program(command, fitted, tmp_path):
         (["--to", "coreml"], "coreml"),
     ],
 )
-def test_bad_input(command, fitted, tmp_path, arguments, because):
+def test_bad_input(call, fitted, tmp_path, arguments, because):
     out = tmp_path / "out.onnx"
-    command("export", fitted[0], "--out", out, *arguments).assert_refused(because)
+    call("export", fitted[0], "--out", out, *arguments).assert_refused(because)
     assert not out.exists()
 
 
-def test_a_damaged_predictor(command, fitted, tmp_path):
+def test_a_damaged_predictor(call, fitted, tmp_path):
     path = tmp_path / "predictor.json"
     path.write_text(fitted[0].read_text().replace('"alpha": "0.1"', '"alpha": "0.2"', 1))
-    command("export", path, "--out", tmp_path / "out.onnx").assert_refused("checksum does not match")
+    call("export", path, "--out", tmp_path / "out.onnx").assert_refused("checksum does not match")
 
 
-def test_the_predictor_is_not_overwritten(command, fitted):
+def test_the_predictor_is_not_overwritten(call, fitted):
     before = fitted[0].read_bytes()
-    command("export", fitted[0], "--out", fitted[0]).assert_refused("is the file to read from")
+    call("export", fitted[0], "--out", fitted[0]).assert_refused("is the file to read from")
     assert fitted[0].read_bytes() == before

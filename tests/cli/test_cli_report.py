@@ -25,20 +25,20 @@ def test_tune_writes_it_beside_the_predictor(tuned):
     assert f"{tuned.predictor.temperature_sets_:.3f}" in text
 
 
-def test_tune_leaves_it_out_if_asked_to(tuned, command, tmp_path):
-    done = command("tune", tuned.val, "--out", tmp_path, "--no-report", "--quiet")
+def test_tune_leaves_it_out_if_asked_to(tuned, call, tmp_path):
+    done = call("tune", tuned.val, "--out", tmp_path, "--no-report", "--quiet")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "report.html").exists()
 
 
 @pytest.mark.parametrize(("out", "because"), [("page.txt", "must be an HTML file"), (".", "must be an HTML file")])
-def test_other_files_are_refused_before_the_work(tuned, command, tmp_path, out, because):
-    command("report", tuned.path, tuned.fresh, "--out", tmp_path / out).assert_refused(because)
+def test_other_files_are_refused_before_the_work(tuned, call, tmp_path, out, because):
+    call("report", tuned.path, tuned.fresh, "--out", tmp_path / out).assert_refused(because)
 
 
-def test_the_rows_that_set_the_threshold_are_refused(tuned, command, tmp_path):
+def test_the_rows_that_set_the_threshold_are_refused(tuned, call, tmp_path):
     _, conformal = ts.load(tuned.val).split("0.5", random_state=tuned.seed)
     ts.save(tmp_path / "conformal.npz", conformal)
-    done = command("report", tuned.path, tmp_path / "conformal.npz", "--out", tmp_path / "r.html", "--quiet")
+    done = call("report", tuned.path, tmp_path / "conformal.npz", "--out", tmp_path / "r.html", "--quiet")
     done.assert_refused("rows that set the threshold")
     assert not (tmp_path / "r.html").exists()

@@ -21,7 +21,7 @@ require("matplotlib", "plot")
 
 @pytest.fixture
 def run(call):
-    return lambda *arguments: call("sweep", *arguments)
+    return lambda *arguments, **options: call("sweep", *arguments, **options)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def val(tmp_path_factory):
 
 def test_writes_the_table_of_the_library_and_a_figure_and_names_them(run, val, tmp_path):
     out = tmp_path / "new" / "made"
-    done = run(val, "--out", out, "--temperatures", "0.5:2:0.5", "--trials", "7", "--seed", "3")
+    done = run(val, "--out", out, "--temperatures", "0.5:2:0.5", "--trials", "7", "--seed", "3", drawn=True)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in out.iterdir()) == ["sweep.csv", "sweep.png"]
     assert (out / "sweep.png").read_bytes().startswith(b"\x89PNG")

@@ -16,7 +16,7 @@ PICTURES = ["bound.png", "critical.png", "last-index.png", "margins.png", "share
 def run(call, monkeypatch, tmp_path):
     """The command in this process, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: call("theory", *arguments, columns=200)
+    return lambda *arguments, **options: call("theory", *arguments, columns=200, **options)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_without_a_file_it_tells_the_bound(run, tmp_path):
 
 def test_on_labelled_logits_it_tells_what_the_library_finds_and_draws_it(run, val, tmp_path):
     asked = ["--temperatures", "0.5:5:0.5", "--trials", 4, "--seed", 3, "--out", tmp_path / "new" / "made", "--quiet"]
-    done = run(val, *asked)
+    done = run(val, *asked, drawn=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     made = tmp_path / "new" / "made"

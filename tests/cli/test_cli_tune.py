@@ -68,7 +68,7 @@ def test_the_seed_decides_every_byte_and_threads_none(command, tmp_path):
     # 100 classes: blocks of 655 rows, so that there is work for two threads
     ts.save(tmp_path / "wide.npz", ts.Logits(*generated(3000, 100, signal=0.5)))
     for threads in (1, 2):
-        asked = ("tune", tmp_path / "wide.npz", "--out", tmp_path / str(threads), "--seed", 8)
+        asked = ("tune", tmp_path / "wide.npz", "--out", tmp_path / str(threads), "--seed", 8, "--no-report")
         done = command(*asked, THERMOSET_NUM_THREADS=str(threads))
         assert done.returncode == 0, done
     one, two = ((tmp_path / str(threads) / "predictor.json").read_bytes() for threads in (1, 2))
@@ -77,7 +77,7 @@ def test_the_seed_decides_every_byte_and_threads_none(command, tmp_path):
 
 
 def test_another_seed_draws_another_split(call, tuned, tmp_path):
-    assert call("tune", tuned.val, "--out", tmp_path, "--seed", 4).returncode == 0
+    assert call("tune", tuned.val, "--out", tmp_path, "--seed", 4, "--no-report").returncode == 0
     other = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").artifact_
     assert other.provenance.calibration_sha256 != tuned.predictor.artifact_.provenance.calibration_sha256
 
@@ -276,7 +276,7 @@ def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
 def test_probabilities_by_name(call, tmp_path):
     logits, labels = generated(600, 4, signal=0.2)
     np.savez(tmp_path / "probs.npz", probs=probabilities(logits / 5), labels=labels)
-    asked = ("tune", tmp_path / "probs.npz", "--out", tmp_path / "made")
+    asked = ("tune", tmp_path / "probs.npz", "--out", tmp_path / "made", "--no-report")
     call(*asked).assert_refused("no array called 'logits'")
     assert not (tmp_path / "made").exists()
     assert call(*asked, "--probabilities").returncode == 0
@@ -286,7 +286,7 @@ def test_probabilities_by_name(call, tmp_path):
 
 @pytest.mark.parametrize("budget", ["size<=0.5", "gap<=0"])
 def test_a_budget_that_cannot_be_met_is_a_warning(call, tuned, tmp_path, budget):
-    done = call("tune", tuned.val, "--out", tmp_path, "--prefer", budget)
+    done = call("tune", tuned.val, "--out", tmp_path, "--prefer", budget, "--no-report")
     assert done.returncode == 0, done
     made = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
     assert not made.choice_.met
@@ -384,7 +384,7 @@ def test_bad_input_leaves_an_older_predictor_alone(call, tuned, tmp_path):
 def test_brackets_in_names_of_files_are_no_markup(call, tuned, tmp_path):
     odd = tmp_path / "val[old].npz"
     odd.write_bytes(tuned.val.read_bytes())
-    done = call("tune", odd, "--out", tmp_path / "[bold]made")
+    done = call("tune", odd, "--out", tmp_path / "[bold]made", "--no-report")
     assert done.returncode == 0, done
     assert "Data val[old].npz: " in done.words
     assert f"Wrote {tmp_path / '[bold]made' / 'predictor.json'}" in done.stdout

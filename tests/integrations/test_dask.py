@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -24,13 +25,27 @@ FRESH, FRESH_LABELS = generated(1000, 8, seed=12)
 SWEEP = {"temperatures": [0.5, 1.0, 2.0], "methods": ["lac", "raps"], "trials": 5}
 
 
-@pytest.fixture(scope="module", params=["threads", 1, 2, 4])
+@pytest.fixture(scope="module", params=["threads", 4, 2, 1])
 def client(request):
     """Threads of this process, or so many worker processes."""
-    processes = request.param != "threads"
-    kind = {"n_workers": request.param, "threads_per_worker": 1} if processes else {"threads_per_worker": 3}
-    with cluster(processes=processes, **kind) as made, distributed.Client(made) as found:
-        yield found
+    if request.param == "threads":
+        with cluster(processes=False, threads_per_worker=3) as made, distributed.Client(made) as found:
+            yield found
+        return
+    made, found = request.getfixturevalue("four_workers")
+    made.scale(request.param)
+    until = time.monotonic() + 60
+    while len(found.ncores()) != request.param:
+        assert time.monotonic() < until, found.ncores()
+        time.sleep(0.05)
+    yield found
+
+
+@pytest.fixture(scope="module")
+def four_workers():
+    """Processes that have loaded everything once; of them, two and then three leave."""
+    with cluster(n_workers=4, threads_per_worker=1) as made, distributed.Client(made) as found:
+        yield made, found
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +67,7 @@ def here():
 @pytest.fixture(autouse=True)
 def many_tasks(monkeypatch):
     """Pieces so small that there is something to do for every worker, more than once."""
-    monkeypatch.setattr("thermoset.integrations.dask.engine._PIECE_BYTES", 2**13)
+    monkeypatch.setattr("thermoset.integrations.dask.engine._PIECE_BYTES", 2**14)
     monkeypatch.setattr("thermoset.integrations.dask.running._SENT_BYTES", 2**14)
 
 

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import betabinom
 
 import thermoset as ts
 from law import generated, law, z_over_splits
@@ -115,3 +116,10 @@ def test_the_law_is_what_it_says():
     mean, variance = law(N_CONFORMAL, N_EVALUATION, ALPHA)
     assert mean / N_EVALUATION == pytest.approx(91 / 101)
     assert variance > 0
+
+
+@pytest.mark.parametrize("n_evaluation", [1, 17, 1500])
+@pytest.mark.parametrize(("n_conformal", "k"), [(9, 9), (100, 91), (149, 135), (2000, 1801)])
+def test_the_law_is_that_of_scipy(n_conformal, k, n_evaluation):
+    known = betabinom(n_evaluation, k, n_conformal + 1 - k)
+    assert law(n_conformal, n_evaluation, "0.1") == pytest.approx((known.mean(), known.var()), rel=1e-12)

@@ -21,6 +21,8 @@ Alpha = float | str | Decimal | Fraction
 SMALLEST_LEVEL = Fraction(1, 10**9)
 """Levels keep this distance from 0 and 1: one billionth takes a billion rows for a finite threshold."""
 
+_LARGEST_LEVEL = 1 - SMALLEST_LEVEL
+
 
 def exact_level(alpha: Alpha, name: str = "alpha", example: str = "0.1") -> Fraction:
     """Read a level as the decimal the user typed: at least 1e-9 from 0 and from 1, and at most 100 digits.
@@ -31,7 +33,7 @@ def exact_level(alpha: Alpha, name: str = "alpha", example: str = "0.1") -> Frac
     Fraction(1, 20)
     """
     level = exact_number(alpha)
-    if level is None or not SMALLEST_LEVEL <= level <= 1 - SMALLEST_LEVEL:
+    if level is None or not SMALLEST_LEVEL <= level <= _LARGEST_LEVEL:
         raise InputError(
             f"{name} must be a number strictly between 0 and 1, at least {float(SMALLEST_LEVEL):g} from both, of at "
             f"most {MOST_DIGITS} digits; got {quoted(alpha)}. Try {name}={example}."

@@ -95,19 +95,27 @@ class _Plain:
     def trials(self) -> Trials:
         return self.measured.trials
 
+    @property
+    def _alike(self) -> list[list[int]]:
+        """Places of levels at which rows have the same scores: all where nothing is learned, or each for itself."""
+        places = list(range(len(self.plan.alphas)))
+        learns = self.grouping is not None or self.plan.scores[0].learns
+        return [[place] for place in places] if learns else [places]
+
     def fitted(self, t: int, u: Floats) -> list[list[_Fitted]]:
         """What one trial finds, by temperature and level."""
         rows = self.trials.conformal[t]
         data, at = self.data.take(rows), self.plan.temperatures.tolist()
         found: list[list[_Fitted]] = [[] for _ in at]
-        for alpha in self.plan.alphas:
-            asked = Recipe(self.plan.scores[0], alpha, grouping=self.grouping, random_state=self.seed)
+        for alphas in ([self.plan.alphas[a] for a in places] for places in self._alike):
+            asked = Recipe(self.plan.scores[0], alphas[0], grouping=self.grouping, random_state=self.seed)
             learned = learned_from_some(asked, data)
             recipe, score = learned.recipe, self._kept(learned.recipe.score, of_thresholds=True)
             pairs = label_scores(data, self.labels[rows], score, at, Randomness(given=u[rows]))
             for of_temperature, scores, temperature in zip(found, pairs, at, strict=True):
                 fitted = pooled(scores, data, recipe, Scoring(score, temperature, None), learned.rows)
-                of_temperature.append(_Fitted(self._kept(recipe.score), fitted.thresholds(alpha)[None]))
+                kept = self._kept(recipe.score)
+                of_temperature += [_Fitted(kept, fitted.thresholds(alpha)[None]) for alpha in alphas]
         return found
 
     def _kept(self, score: Score, *, of_thresholds: bool = False) -> Score:
@@ -122,27 +130,36 @@ class _Plain:
         rows, own, fitted = self.data.take(fresh), self.labels[fresh], self.fitted(t, u)
         by_row, codes = self.groups is not None, None if self.groups is None else self.groups.codes[fresh]
         fillers = [
-            [any_filler(one.score, float(at), one.thresholds, by_row=by_row) for one in levels]
+            [
+                (places, any_filler(levels[places[0]].score, float(at), _stacked(levels, places), by_row=by_row))
+                for places in self._alike
+            ]
             for at, levels in zip(self.plan.temperatures, fitted, strict=True)
         ]
         context = RowContext(Randomness(given=u[fresh]), codes)
         threshold[:, :, t] = [[mean_finite(one.thresholds.value[0]) for one in levels] for levels in fitted]
         asked, hits = self.measured.questions.asked, np.zeros((*threshold.shape[:2], len(self.data)), dtype=np.bool_)
         for place, block in rows.blocks(block_rows(rows.n_classes)):
-            here, sets = context.rows(place), np.empty((1, *block.shape), np.bool_)
-            for j, levels in enumerate(fillers):
-                for a, fill in enumerate(levels):
+            here, sets = context.rows(place), np.empty((len(self._alike[0]), *block.shape), np.bool_)
+            for j, shared in enumerate(fillers):
+                for places, fill in shared:
                     fill(block, here, sets)
-                    (one,) = sets
-                    size, hit = np.count_nonzero(one, axis=1), one[np.arange(len(block)), own[place]]
-                    counted.size[0, j, a, t] += size.sum()
-                    counted.empty[0, j, a, t] += np.count_nonzero(size == 0)
-                    counted.missed[0, j, a, :, t] += asked.noes(size, hit, fresh[place]).astype(np.int32)
-                    hits[j, a, fresh[place]] = hit
+                    for a, one in zip(places, sets, strict=True):
+                        size, hit = np.count_nonzero(one, axis=1), one[np.arange(len(block)), own[place]]
+                        counted.size[0, j, a, t] += size.sum()
+                        counted.empty[0, j, a, t] += np.count_nonzero(size == 0)
+                        counted.missed[0, j, a, :, t] += asked.noes(size, hit, fresh[place]).astype(np.int32)
+                        hits[j, a, fresh[place]] = hit
         if slabs is not None and self.measured.slabs is not None:
             parts = self.measured.slabs.halves(t)
             for j, a in np.ndindex(threshold.shape[:2]):
                 slabs[:, 0, j, a, t] = judged_slab(*parts, hits[j, a], SLAB_SHARE)
+
+
+def _stacked(levels: list[_Fitted], places: list[int]) -> ScorePairs:
+    """The thresholds of some levels, one below the other."""
+    some = [levels[place].thresholds for place in places]
+    return ScorePairs(np.concatenate([one.value for one in some]), np.concatenate([one.refine for one in some]))
 
 
 def _run_plain(

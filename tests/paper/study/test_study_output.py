@@ -321,6 +321,7 @@ def test_a_file_with_too_few_rows_is_refused_in_words(rows):
         study_logits(ts.Logits(*generated(rows, 3, signal=0.5)), "small", SETTINGS)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_says_what_it_found_and_where_it_is(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         sys, "argv",
