@@ -82,7 +82,7 @@ def test_answers_form_no_probabilities(predictor, fresh, monkeypatch):
     def refused(*_):
         raise AssertionError("a whole softmax")
 
-    monkeypatch.setattr("thermoset.predictor.estimator.probabilities", refused)
+    monkeypatch.setattr("thermoset.predictor.calibrated.softmax", refused)
     monkeypatch.setattr("thermoset.calibration.softmax", refused)
     assert len(predictor.answers(fresh).confidence) == len(fresh)
 
