@@ -203,7 +203,7 @@ def test_from_the_files_to_sets_on_the_command_line(tmp_path, fmt):
     assert run("predict", out / "predictor.json", path, *asked).exit_code == 0
     rows = [json.loads(line) for line in sets.read_text().splitlines()]
     assert [row["id"] for row in rows] == names
-    assert [row["label"] for row in rows] == logits.argmax(axis=1).tolist()
+    assert [row["label"] for row in rows] == logits[:600].argmax(axis=1).tolist()
 
 
 def test_json_record_of_timm_is_csv_by_another_name(tmp_path):

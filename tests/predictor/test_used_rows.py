@@ -70,7 +70,7 @@ def test_any_file_of_the_rows_is_recognised(predictor, tmp_path, suffix):
 
 
 def test_few_rows_that_are_all_used_are_recognised():
-    few = USED.take(slice(0, 60))
+    few = ts.Logits(*generated(60, 6, signal=-0.5, seed=9))
     made = fitted(alpha=0.2).fit(few)
     assert found(made, few.take(np.random.default_rng(0).permutation(60)))[2:] == (60, True)
     assert found(made, ts.Logits(np.tile(few.logits[:1], (60, 1))))[2:] == (60, False)  # one row is no evidence
