@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OLDEST := .venv-oldest
+PEERS  := .venv-peers
 FUZZ   ?= 50
 export THERMOSET_STRICT := $(STRICT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -15,7 +16,7 @@ comma := ,
 HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-frameworks $(VENV)/.boosting $(VENV)/.engines $(VENV)/.with-chromium)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest fuzz check bench docs clean format
+.PHONY: help demo test test-oldest fuzz check bench bench-peers docs clean format
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,14 +80,22 @@ format: $(VENV)/.check ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench $(VENV)/.with-torch ## measure speed and memory against peers
-	bash benchmarks/peers.sh $(BIN)/python
+bench: $(VENV)/.bench $(VENV)/.with-torch ## measure speed and memory against yardsticks
 	$(BIN)/python -m benchmarks
+
+$(PEERS)/.installed: pyproject.toml $(wildcard benchmarks/peers/*.txt)
+	$(PYTHON) -m venv --clear $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --requirement benchmarks/peers/requirements.txt --editable '.[plot]'
+	$(PEERS)/bin/python -m pip install --quiet --no-deps --requirement benchmarks/peers/bare.txt
+	@touch $@
+
+bench-peers: $(PEERS)/.installed ## measure thermoset beside other libraries and write docs/peers.md
+	$(PEERS)/bin/python -m benchmarks.peers
 
 docs: $(VENV)/.docs ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "wrote site/index.html"
 
 clean: ## remove everything that can be made again
-	rm -rf $(VENV) $(OLDEST) build dist site demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(PEERS) build dist site demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

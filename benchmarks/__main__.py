@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import time
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -20,7 +21,6 @@ _NAMES = (
     "temperature",
     "ece",
     "raps",
-    "aps",
     "mondrian",
     "sweep",
     "rows",
@@ -38,8 +38,12 @@ _NAMES = (
     "vocabulary",
     "larger",
     "costs",
+    "drop-500",
+    "drop-5000",
+    "drop-50000",
+    "slide",
 )
-_VERSIONS = ("thermoset", "numpy", "scikit-learn", "probmetrics", "mapie", "torchcp", "torch", "onnx", "onnxruntime")
+_VERSIONS = ("thermoset", "numpy", "scikit-learn", "mapie", "crepes", "torch", "onnx", "onnxruntime")
 
 
 def _arguments() -> argparse.Namespace:
@@ -65,6 +69,7 @@ def _run(name: str, settings: Settings) -> Table:
         costs,
         latency,
         memory,
+        monitoring,
         page,
         parity,
         scale,
@@ -84,7 +89,6 @@ def _run(name: str, settings: Settings) -> Table:
         "temperature": calibration.temperature,
         "ece": calibration.ece,
         "raps": sets.raps,
-        "aps": sets.aps,
         "mondrian": sets.mondrian,
         "sweep": sweeps.sweep,
         "rows": stages.rows,
@@ -102,6 +106,10 @@ def _run(name: str, settings: Settings) -> Table:
         "vocabulary": scale.vocabulary,
         "larger": scale.larger,
         "costs": costs.costs,
+        "drop-500": partial(monitoring.drop, n=500),
+        "drop-5000": partial(monitoring.drop, n=5_000),
+        "drop-50000": partial(monitoring.drop, n=50_000),
+        "slide": monitoring.slide,
     }
     return benchmarks[name](settings)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.data import network_logits
-from benchmarks.peers import probmetrics_temperature, sklearn_temperature
+from benchmarks.peers.temperatures import TEMPERATURES
 from benchmarks.report import Settings, Table, Target, timed
 from benchmarks.timing import best_of
 from thermoset import TemperatureScaler
@@ -21,15 +21,12 @@ def temperature(settings: Settings) -> Table:
     contenders = {
         "numpy.exp(logits)": lambda: np.exp(logits),
         "thermoset": lambda: TemperatureScaler().fit(logits, labels),
-        "scikit-learn": sklearn_temperature((logits, labels)),
-        "probmetrics": probmetrics_temperature((logits, labels), settings.threads),
+        "scikit-learn": TEMPERATURES["scikit-learn"]((logits, labels)),
     }
     timings = best_of(contenders, settings.repeats)
     ours = timings["thermoset"].result
     notes = {"thermoset": f"T = {ours.temperature_:.12f} in {ours.n_iter_} steps"}
-    for peer in ("scikit-learn", "probmetrics"):
-        if timings[peer].result is not None:
-            notes[peer] = f"|T - T thermoset| = {abs(timings[peer].result - ours.temperature_):.1e}"
+    notes["scikit-learn"] = f"|T - T thermoset| = {abs(timings['scikit-learn'].result - ours.temperature_):.1e}"
     targets = {"scikit-learn": Target(">=", 15, "thermoset")}
     return Table(
         f"Temperature by NLL, {settings.rows:,} × {settings.classes:,} float32",

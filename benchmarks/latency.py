@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data import network_logits
-from benchmarks.peers import Rows, mapie_aps, torchcp_aps
 from benchmarks.report import Line, Settings, Table, Target
 from benchmarks.timing import Contender, best_of
 from thermoset import TwoTemperaturePredictor
@@ -23,11 +22,10 @@ _PATIENT = 0.5  # seconds that the calls of one measurement may take, or there a
 
 
 class Request(NamedTuple):
-    """Rows to answer, and what contenders may prepare with: a fitted predictor, labelled rows, threads."""
+    """Rows to answer, and what contenders may prepare with: a fitted predictor, threads."""
 
     logits: NDArray[np.float32]
     predictor: TwoTemperaturePredictor
-    conformal: Rows
     threads: int
 
 
@@ -84,20 +82,18 @@ _CONTENDERS: dict[str, Callable[[Request], Contender | ImportError]] = {
     "thermoset, with all probabilities": _everything,
     "ONNX Runtime on our graph": _onnx,
     "torch on our module, with all probabilities": _torch,
-    "TorchCP (sets alone)": lambda asked: torchcp_aps(asked.conformal, asked.logits, _ALPHA, asked.threads),
-    "MAPIE (sets alone)": lambda asked: mapie_aps(asked.conformal, asked.logits, _ALPHA),
 }
 """Each prepares for a request, and gives what answers it; a further one is a line here."""
 
 
 def latency(settings: Settings) -> Table:
     """Randomised APS for 1, 32 and 1,024 rows at a time."""
-    conformal = network_logits(_FITTED_ROWS, settings.classes, seed=1)
-    predictor = TwoTemperaturePredictor("aps", alpha=_ALPHA, prefer="small").fit(*conformal)
+    fitted = network_logits(_FITTED_ROWS, settings.classes, seed=1)
+    predictor = TwoTemperaturePredictor("aps", alpha=_ALPHA, prefer="small").fit(*fitted)
     rows, _ = network_logits(max(_CALLS), settings.classes, seed=0)
     lines: list[Line] = []
     for n in _CALLS:
-        asked = Request(np.array(rows[:n]), predictor, conformal, settings.threads)
+        asked = Request(np.array(rows[:n]), predictor, settings.threads)
         lines += _measured(n, {name: build(asked) for name, build in _CONTENDERS.items()}, settings.repeats)
     return Table(f"Latency, randomised APS, {settings.classes:,} classes, float32", lines, unit="µs")
 

@@ -8,11 +8,12 @@ process alone and is set back to the present size just before the call.
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.report import Line, Settings, Table, Target
 
-__all__ = ["memory", "peak_memory"]
+__all__ = ["memory", "peak_above", "peak_memory"]
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _MB = 1e6
@@ -82,6 +83,16 @@ def peak_memory() -> float:
     return _status("VmHWM") if _STATUS.exists() else float("nan")
 
 
+def peak_above(job: Callable[[], object]) -> int:
+    """How far a job lifts the peak of this process above what it holds before, in bytes."""
+    _CLEAR.write_text("5")  # peak := now
+    before = _status("VmRSS")
+    result = job()
+    peak = _status("VmHWM")
+    del result  # kept until the peak was read
+    return peak - before
+
+
 def _peak(task: str, rows: int, classes: int) -> int:
     import numpy as np
 
@@ -93,13 +104,8 @@ def _peak(task: str, rows: int, classes: int) -> int:
     model = fitted("raps", classes, rows=1_000)
     ts.sweep(np.zeros((100, 2), dtype=np.float32), np.arange(100) % 2, [1.0], trials=1)
     logits, labels = network_logits(rows, classes, seed=0)
-    _CLEAR.write_text("5")  # peak := now
-    before = _status("VmRSS")
     grid = ts.sweeping.temperature_grid(ts.sweeping.PAPER_GRID)
-    result = model.predict_set(logits) if task == "predict_set" else ts.sweep(logits, labels, grid)
-    peak = _status("VmHWM")
-    del result  # kept until the peak was read
-    return peak - before
+    return peak_above(lambda: model.predict_set(logits) if task == "predict_set" else ts.sweep(logits, labels, grid))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Prediction sets: time against a sort, against peers, and with a threshold for each class."""
+"""Prediction sets: time against a sort, and with a threshold for each class."""
 
 from typing import Any
 
@@ -6,16 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data import network_logits
-from benchmarks.peers import mapie_aps, torchcp_aps
 from benchmarks.report import Settings, Table, Target, timed
 from benchmarks.timing import best_of
 from thermoset import ConformalClassifier
 
-__all__ = ["aps", "fitted", "mondrian", "raps"]
+__all__ = ["fitted", "mondrian", "raps"]
 
 ALPHA = 0.1
 _CONFORMAL_ROWS = 10_000
-_PEER_ROWS = 20_000
 
 
 def fitted(method: str, classes: int, rows: int = _CONFORMAL_ROWS, **options: Any) -> ConformalClassifier:
@@ -42,32 +40,6 @@ def raps(settings: Settings) -> Table:
             timed("numpy.sort(logits, axis=1)", timings["numpy.sort(logits, axis=1)"]),
             timed("predict_set, RAPS", ours, Target("<=", 3, "yardstick"), _quality(ours.result, labels)),
         ],
-    )
-
-
-def aps(settings: Settings) -> Table:
-    """Randomised APS beside MAPIE and TorchCP: the same conformal rows, test rows and threads."""
-    rows = min(_PEER_ROWS, settings.rows)
-    logits, labels = (array[:rows] for array in network_logits(settings.rows, settings.classes, seed=0))
-    conformal = network_logits(_CONFORMAL_ROWS, settings.classes, seed=1)
-    model = fitted("aps", settings.classes)
-    contenders = {
-        "numpy.sort(logits, axis=1)": lambda: np.sort(logits, axis=1),
-        "thermoset": lambda: model.predict_set(logits),
-        "MAPIE": mapie_aps(conformal, logits, ALPHA),
-        "TorchCP": torchcp_aps(conformal, logits, ALPHA, settings.threads),
-    }
-    timings = best_of(contenders, settings.repeats)
-    notes = {
-        name: _quality(timing.result, labels)
-        for name, timing in timings.items()
-        if name in ("thermoset", "MAPIE", "TorchCP") and timing.result is not None
-    }
-    targets = {peer: Target(">=", 10, "thermoset") for peer in ("MAPIE", "TorchCP")}
-    return Table(
-        f"Randomised APS, {rows:,} × {settings.classes:,} float32",
-        [timed(name, timings[name], targets.get(name), notes.get(name, "")) for name in contenders],
-        thermoset="thermoset",
     )
 
 

@@ -1,4 +1,4 @@
-"""The exact law of coverage (conventions: hits ~ Beta-Binomial(m; k, n + 1 - k)), for sums over random splits."""
+"""The exact law of coverage, hits ~ Beta-Binomial(m; k, n + 1 - k) (docs/definitions.md, 2), for sums over splits."""
 
 import math
 from collections.abc import Callable

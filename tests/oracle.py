@@ -1,4 +1,4 @@
-"""The oracle: every definition of conventions.md once more, in the plainest way and in exact or very long arithmetic.
+"""The oracle: each of docs/definitions.md once more, in the plainest way and in exact or very long arithmetic.
 
 Nothing here knows how the library computes. A row is a list of logits; weights are exp(z / T) up to a common factor,
 as mpmath numbers with enough digits for the smallest of them, or as fractions when a test starts from probabilities.

@@ -8,6 +8,7 @@ from forms import FORMS, stored
 from law import generated
 from parts import require
 from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.used_rows import used_rows
 
 LOGITS, LABELS = generated(3000, 7, seed=21)
 LOGITS = LOGITS.astype(np.float32)
@@ -30,14 +31,22 @@ def predictor():
     return ts.TwoTemperaturePredictor().fit(ROWS)
 
 
-def test_one_answer(rows, predictor):
+@pytest.fixture(scope="module")
+def other():
+    """A predictor that these rows are new to."""
+    return ts.TwoTemperaturePredictor(prefer="small").fit(*generated(600, 7, seed=22))
+
+
+def test_one_answer(rows, predictor, other):
     assert rows == ROWS
     there, here = ts.sweep(rows, **SWEEP, memory="1MiB"), ts.sweep(ROWS, **SWEEP)
     assert there.trial_values.tobytes() == here.trial_values.tobytes()
     fitted = ts.TwoTemperaturePredictor().fit(rows, memory="1MiB")
     assert checksum_of(fitted.artifact_) == checksum_of(predictor.artifact_)
     assert fitted.predict_set(rows).tobytes() == predictor.predict_set(ROWS).tobytes()
-    assert predictor.check(rows).to_json_dict() == predictor.check(ROWS).to_json_dict()
+    assert other.check(rows).to_json_dict() == other.check(ROWS).to_json_dict()
+    assert used_rows(predictor.artifact_, rows) == used_rows(predictor.artifact_, ROWS)
+    assert used_rows(predictor.artifact_, rows.take(slice(5, 905))).total == 900
 
 
 def test_the_order_of_shards_is_that_of_the_rows(tmp_path, predictor):

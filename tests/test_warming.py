@@ -90,7 +90,8 @@ for dtype in (np.float32, np.float64):
     ts.ConformalClassifier(alpha=0.2, grouping="class").fit(rows).predict_sets(rows, [0.05, 0.2])
 for more in ({}, {"method": "auto"}, {"selection": "paper"}, {"grouping": "cluster", "prefer": "small"}):
     predictor = ts.TwoTemperaturePredictor(alpha=0.2, **more).fit(rows)
-    predictor.recalibrate(rows).check(rows), predictor.answers(rows.logits, ids=range(600))
+    new, later = (ts.Logits(rows.logits * scale, labels) for scale in (1.5, 2.5))
+    predictor.recalibrate(new).check(later), predictor.answers(rows.logits, ids=range(600))
 for more in ({}, {"methods": ["margin"]}, {"evaluation": "integrated"}, {"grouping": "class"}):
     ts.sweep(rows, temperatures=[1, 2], alphas=[0.1, 0.2], trials=3, cp_fraction=0.4, **more)
 ts.theory.explain(rows)

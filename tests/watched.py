@@ -35,7 +35,7 @@ def drawn(n_rows, seed, *, coverage=0.9, labelled=1.0, part=None):
         size=rng.choice(4, n_rows, p=(0, 0.6, 0.3, 0.1)),
         confidence=rng.random(n_rows),
         bins=rng.integers(0, 4, n_rows),
-        key=rng.integers(0, 2**64, n_rows, dtype=np.uint64),
+        key=rng.integers(0, 2**48, n_rows, dtype=np.uint64),
         label=label,
         hit=has & (rng.random(n_rows) < coverage),
         correct=has & (rng.random(n_rows) < 0.7),

@@ -37,5 +37,9 @@ class ZeroProbabilityWarning(UserWarning):
     """A classifier gives probability zero to the true label of so many rows that sets must hold such labels."""
 
 
+class ReusedRowsWarning(UserWarning):
+    """A few rows that were thought to be fresh have the logits of rows that a predictor was made from."""
+
+
 class CacheWarning(UserWarning):
     """Compiled code was damaged or cannot be kept; it is compiled again, which costs time and nothing else."""

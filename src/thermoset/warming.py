@@ -93,10 +93,10 @@ def _require_kept() -> None:
             raise InputError(one.unkept)
 
 
-def _few() -> Logits:
+def _few(seed: int = 0) -> Logits:
     """Rows enough for a threshold of each class."""
     labels = np.arange(240) % 3
-    noise = np.random.default_rng(0).normal(size=(240, 3))
+    noise = np.random.default_rng(seed).normal(size=(240, 3))
     return Logits(noise + 2 * np.eye(3)[labels], labels)
 
 
@@ -119,7 +119,8 @@ def _predict() -> None:
 
 
 def _tune() -> None:
-    """What fitting, choosing and checking need, for sets with one threshold and by class."""
+    """What fitting, choosing, checking and monitoring need, for sets with one threshold and by class."""
+    from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest  # noqa: PLC0415 - servers do without
     from thermoset.predictor.estimator import TwoTemperaturePredictor  # noqa: PLC0415 - servers do without
 
     rows = _few()
@@ -130,7 +131,10 @@ def _tune() -> None:
         TwoTemperaturePredictor("aps", alpha=0.2, prefer="small", objective="ece", selection="full"),
     ):
         predictor.fit(rows)
-    predictor.check(rows)
+    predictor.check(_few(seed=1))
+    TwoTemperaturePredictor("aps", alpha=0.2, prefer="small").fit(rows).estimate_priors(rows, bootstrap=2)
+    CoverageTest.start(HitLaw(9, 10), delta=0.01, run_length=None).after([True])
+    RankTest.start([5, 5], share_of_delta=0.01, run_length=None).after([1], [0.5])
 
 
 def _measure() -> None:

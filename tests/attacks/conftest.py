@@ -52,12 +52,14 @@ def zygote():
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
-    data = ts.Logits(*generated(400, 4, signal=0.5))
+    rows = ts.Logits(*generated(600, 4, signal=0.5))
+    data = rows.take(slice(0, 400))
     ts.save(folder / "val.npz", data)
+    ts.save(folder / "fresh.npz", rows.take(slice(400, None)))
     ts.TwoTemperaturePredictor().fit(data).save(folder / "predictor.json")
     (folder / "in").mkdir()
     ts.save(folder / "in" / "val.npz", data)
-    return Files(folder / "val.npz", folder / "predictor.json", folder / "in")
+    return Files(folder / "val.npz", folder / "fresh.npz", folder / "predictor.json", folder / "in")
 
 
 @pytest.fixture(scope="session")

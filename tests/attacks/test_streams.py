@@ -15,12 +15,12 @@ HEARD = ("open", "closed")  # a stream that was closed on purpose is like /dev/n
 def runs(files, tmp_path_factory):
     """Arguments, and the exit code when everything can be written."""
     folder = tmp_path_factory.mktemp("streams")
-    data = ts.load(files.val)
+    data = ts.load(files.fresh)
     ts.save(folder / "wrong.npz", ts.Logits(data.logits, np.roll(data.labels, 1)))
     ts.save(folder / "few.npz", data.take(slice(0, 60)))
     few = ("--temperatures", "1", "--trials", "2", "--out", folder / "made")
     return {
-        "kept": (("check", files.predictor, files.val), 0),
+        "kept": (("check", files.predictor, files.fresh), 0),
         "broken promise": (("check", files.predictor, folder / "wrong.npz"), 1),
         "broken promise, json": (("check", files.predictor, folder / "wrong.npz", "--json"), 1),
         "bad input": (("plan", "--alpha", "2"), 2),

@@ -155,7 +155,7 @@ def test_no_command_replaces_its_input(zygote, files, whole, tmp_path, name, how
         else:
             given.write_bytes(files.val.read_bytes())
             LINKS[how](given, out / path)
-        asked = writing(files._replace(val=given), out)[name]
+        asked = writing(files._replace(val=given, fresh=given), out)[name]
         zygote.run(*asked).assert_refused("is the file to read from")
         assert given.read_bytes() == files.val.read_bytes()
 

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 
 class Files(NamedTuple):
-    """Logits, a predictor made of them, and a folder of logits."""
+    """Logits, others that were drawn alike, a predictor made of the first, and a folder of logits."""
 
     val: Path
+    fresh: Path
     predictor: Path
     folder: Path
 
@@ -19,6 +20,8 @@ def writing(files, out):
         "tune": ("tune", files.val, "--out", out),
         "predict": ("predict", files.predictor, files.val, "--out", out / "sets.csv"),
         "predict npz": ("predict", files.predictor, files.val, "--out", out / "sets.npz"),
+        "recalibrate": ("recalibrate", files.predictor, files.fresh, "--out", out / "renewed.json"),
+        "shift": ("shift", files.predictor, files.val, "--out", out / "shifted.json", "--bootstrap", "5"),
         "report": ("report", files.predictor, files.val, "--out", out / "page.html"),
         "sweep": ("sweep", files.val, "--out", out, *few),
         "theory": ("theory", files.val, "--out", out, *few),
@@ -26,7 +29,7 @@ def writing(files, out):
     }
 
 
-WRITING = ("tune", "predict", "predict npz", "report", "sweep", "theory", "study")
+WRITING = ("tune", "predict", "predict npz", "recalibrate", "shift", "report", "sweep", "theory", "study")
 
 
 def content(folder):

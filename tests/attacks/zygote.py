@@ -37,7 +37,9 @@ def warmed() -> None:
     """Load what commands load when they run, and stand in for what takes long and writes nothing."""
     data = ts.Logits(*generated(400, 4, signal=0.5))
     predictor = ts.TwoTemperaturePredictor().fit(data)
-    predictor.check(data)
+    fresh = ts.Logits(*generated(200, 4, signal=0.5, seed=1))
+    predictor.check(fresh)
+    predictor.recalibrate(fresh)
     ts.sweep(data, temperatures=[1.0, 2.0], trials=2)
     few = thermoset.paper.study.Settings(trials=2, cp_percents=(10,), temperatures="0.5,1,2")
     found = thermoset.paper.study.study_logits(data, "val", few)

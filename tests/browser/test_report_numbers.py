@@ -27,6 +27,7 @@ from thermoset.metrics import (
 )
 from thermoset.monitor.checking import holm
 from thermoset.paper.theory import critical_temperature
+from thermoset.predictor.judging import judged as promise_kept
 from thermoset.sweeping import standard_error
 from thermoset.sweeping.slabs import logit_directions
 from thermoset.tuning import comparing
@@ -42,7 +43,7 @@ def expected(page):
     """The numbers of the page, from the library's functions; not from the record behind the page."""
     predictor, judged = page.predictor, page.judged
     labels, sets = judged.labels, predictor.predict_set(judged)
-    check = predictor.check(judged)
+    check = promise_kept(judged, labels, predictor.artifact_, predictor.recipe, ())
     return {
         **of_head(page, sets, check),
         **of_choice(predictor.choice_),

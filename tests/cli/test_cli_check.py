@@ -39,6 +39,35 @@ def with_one_poor_class(predictor, data):
     return data.take(np.sort(np.concatenate([np.flatnonzero(rows)[:count] for rows, count in kinds])))
 
 
+# --- rows that were used --------------------------------------------------------------------------------------------
+
+
+def test_the_file_that_the_predictor_was_tuned_on_is_refused(call, tuned):
+    said = (
+        "2,000 of 2,000 rows were used to fit this predictor (1,000 chose the temperatures, 1,000 set the threshold), "
+    )
+    call("check", tuned.path, tuned.val).assert_refused(said)
+    call("check", tuned.path, tuned.val, "--json").assert_refused("Check rows that were not used.")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_so_is_a_part_of_it_in_another_order_and_form(call, tuned, tmp_path, suffix):
+    some = ts.load(tuned.val).take(np.random.default_rng(0).permutation(2000)[:300])
+    kind = np.float16 if suffix == "npz" else np.float32
+    ts.save(tmp_path / f"some.{suffix}", ts.Logits(some.logits.astype(kind), some.labels, some.classes))
+    done = call("check", tuned.path, tmp_path / f"some.{suffix}")
+    done.assert_refused("of 300 rows were used to fit this predictor")
+
+
+def test_a_few_used_rows_are_counted_in_a_warning(call, tuned, tmp_path):
+    used, fresh = ts.load(tuned.val).take(slice(0, 4)), ts.load(tuned.fresh)
+    ts.save(tmp_path / "mixed.npz", fresh.joined(used))
+    done = call("check", tuned.path, tmp_path / "mixed.npz")
+    assert done.returncode == 0
+    assert done.stderr.startswith("thermoset: warning: 4 of 2,004 rows have the same logits as rows that were used")
+    assert done.stderr.count("\n") == 1
+
+
 # --- exit codes -----------------------------------------------------------------------------------------------------
 
 
@@ -53,7 +82,8 @@ def test_rows_like_those_of_tuning_are_covered_as_promised(command, tuned):
     assert f"TopCovGap {report.top_gap:.4f} chance: {report.floor.top_mean:.4f}" in done.words
     assert f"ECE {sure.ece:.4f} chance: {sure.ece_mean:.4f}, 95%: {sure.ece_95:.4f} {sure.p_value:.2g}" in done.words
     assert "0 of 6 classes are covered significantly less than 0.9 (not promised for any)" in done.words
-    assert done.stdout.splitlines()[-1] == "Kept Nothing that was promised is broken."
+    assert "Kept Nothing that was promised is broken." in done.stdout.splitlines()
+    assert done.words.endswith("To watch a predictor over time, use thermoset monitor.")
     assert "Broken" not in done.stdout
     assert "\x1b" not in done.stdout
 

@@ -65,13 +65,14 @@ def test_report_recomputes_the_split(call, val, tmp_path):
     page = tmp_path / "page.html"
     done = call("report", tmp_path / "made" / "predictor.json", val, *by, "--out", page, "--trials", 3)
     assert done.returncode == 0, done
-    conformal = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").artifact_.provenance
-    assert f"{conformal.calibration_rows:,}" in page.read_text(encoding="utf-8")
+    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").artifact_
+    assert f"{made.provenance.calibration_rows:,}" in page.read_text(encoding="utf-8")
     from thermoset.report.roles import roles_of
 
     rows = ts.load(val, groups="site", ignore=["patient"])
-    assert roles_of(rows, conformal, PATIENTS).origin == "calibration"
-    assert roles_of(rows, conformal).origin == "fresh"  # without the column the split cannot be found again
+    assert roles_of(rows, made, PATIENTS).origin == "calibration"
+    with pytest.raises(ts.InputError, match="with the split_by of then"):  # or else the split cannot be found again
+        roles_of(rows, made)
 
 
 def test_sweep_splits_by_whole_values(call, val, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from parts import require
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +126,19 @@ def test_groups_are_read_from_a_column(call, tuned, batches, tmp_path):
     found = json.loads(done.stdout)
     assert found["part_kind"] == "group"
     assert sorted(part["name"] for part in found["parts"]) == ["north", "south"]
+
+
+def test_a_page_is_written(call, tuned, batches, tmp_path):
+    for module in ("altair", "vl_convert", "jinja2"):
+        require(module, "report")
+    common = ("monitor", tuned.path, "--state", tmp_path / "s.json", "--quiet")
+    call(*common, batches / "day-0.npz", "--page", tmp_path / "s.json").assert_refused("Name two files")
+    assert list(tmp_path.iterdir()) == []
+    done = call(*common, batches / "day-0.npz", "--page", tmp_path / "over-time.html")
+    assert done.returncode == 0, done
+    assert "over-time.html" in done.words
+    assert "day-0.npz" in (tmp_path / "over-time.html").read_text(encoding="utf-8")
+    before = (tmp_path / "s.json").read_bytes()
+    assert call(*common, "--page", tmp_path / "again.html").returncode == 0, "a page without a batch"
+    assert (tmp_path / "s.json").read_bytes() == before
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "over-time.html").read_bytes()

@@ -21,7 +21,7 @@ from thermoset.calibration import probabilities
 from thermoset.cli.tune import show_predictor, write_predictor
 from thermoset.metrics import expected_calibration_error, negative_log_likelihood
 
-COMMANDS = ("tune", "predict", "check", "sweep", "plan", "demo")
+COMMANDS = ("tune", "predict", "check", "recalibrate", "sweep", "plan", "demo")
 
 
 def saved(predictor, path):
@@ -397,6 +397,7 @@ OF_HELP = {
     ("tune",): ("--alpha", "--method", "--prefer", "--out", "--grouping", "--selection", "--probabilities"),
     ("predict",): ("--out", "--probabilities", "--quiet"),
     ("check",): ("--fail-on", "--json", "--probabilities"),
+    ("recalibrate",): ("--out", "--scores", "--labels", "--quiet"),
 }
 
 
@@ -433,7 +434,7 @@ def test_a_report_of_all_rows_for_both_needs_other_rows(tuned, call, tmp_path):
     ts.TwoTemperaturePredictor(selection="full").fit(ts.load(tuned.val)).save(tmp_path / "p.json")
     refused = call("report", tmp_path / "p.json", tuned.val, "--out", tmp_path / "report.html")
     assert refused.returncode == 2
-    assert "these are the rows that set the threshold" in refused.stderr
+    assert "coverage on rows that set the threshold shows nothing" in refused.stderr
     judged = call("check", tmp_path / "p.json", tuned.fresh)
     assert judged.returncode == 0
 

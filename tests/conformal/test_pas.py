@@ -76,7 +76,7 @@ def test_the_prior_comes_from_the_calibration_rows():
     assert predictor.artifact_.pool_sizes == (1500,), "every conformal row sets the threshold"
     model = ts.ConformalClassifier(ts.PAS(counts), 0.1, predictor.temperature_sets_).fit(conformal)
     assert predictor.threshold_ == model.threshold_
-    again = predictor.recalibrate(calibration)
+    again = predictor.recalibrate(ts.Logits(*long_tailed(1500, seed=2)))
     assert again.recipe.score == ts.PAS(counts), "the prior stays"
 
 

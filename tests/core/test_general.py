@@ -271,7 +271,7 @@ def test_a_predictor_with_a_score_of_ones_own(prefer, tmp_path):
         plain.fit(data.split(0.5)[1]).predict_set(fresh), sets, err_msg="the threshold is not that of the score"
     )
     assert fitted.check(fresh, labels[1000:]) is not None
-    fitted.recalibrate(data)
+    fitted.recalibrate(fresh, labels[1000:])
     assert fitted.predict_set(fresh).shape == sets.shape
     path = tmp_path / "predictor.json"
     with pytest.raises(InputError, match=r"a score of your own \('raps_again'\) cannot be saved"):

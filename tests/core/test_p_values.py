@@ -12,11 +12,12 @@ from law import generated
 from on_arrays import score_matrix
 from thermoset.core import sources
 from thermoset.core.p_summaries import p_summary
-from thermoset.core.p_values import Pools, SortedPools, class_pools, group_pools, one_pool, p_values
+from thermoset.core.p_values import Pools, SortedPools, class_pools, group_pools, one_pool, p_values, weighted_pool
 from thermoset.core.scores import SCORES, NeverEmpty
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.core.uniforms import Randomness
+from thermoset.core.weighted import WeightedScores
 from thermoset.errors import InputError
 from tops import cut_down
 
@@ -83,6 +84,32 @@ def test_p_values_are_what_counting_gives(name, kept, temperature):
     assert (found[theirs == 3] == 1.0).all()
 
 
+@pytest.mark.parametrize("name", ["lac", "aps", "margin"])
+def test_weights_are_summed_where_rows_are_counted(name):
+    """A conformal row of weight 3 is three rows; a point of weight 2 counts as two."""
+    score = SCORES[name]
+    pairs, _ = conformal(score, 1.0)
+    weights, own = np.arange(60) % 4, 1 + np.arange(len(LOGITS)) % 2
+    weighted = WeightedScores.of(pairs, weights.astype(float))  # the largest is 3 and thirds are on no grid
+    pools = replace(weighted_pool(weighted), weight_of_row=weighted.grid.rounded(own.astype(float)))
+    repeated = listed(pairs[np.repeat(np.arange(60), weights)])
+    matrix = listed_matrix(score_matrix(LOGITS, score, 1.0, RANDOM))
+    for smoothing, v in ((None, np.ones(len(LOGITS))), (RANDOM, RANDOM.block(np.sort(LOGITS, axis=1)))):
+        found = p_values(ArrayRows(LOGITS), score, 1.0, RANDOM, pools, smoothing)
+        by_hand = [
+            [
+                (sum(one > s for one in repeated) + v[i] * (own[i] + repeated.count(s))) / (len(repeated) + own[i])
+                for s in row
+            ]
+            for i, row in enumerate(matrix)
+        ]
+        np.testing.assert_allclose(found, by_hand, rtol=1e-11)
+
+
+def listed_matrix(matrix):
+    return [listed(ScorePairs(*row)) for row in zip(matrix.value, matrix.refine, strict=True)]
+
+
 def test_by_hand():
     """APS at u = 1 of p = (.5, .3, .2) is .5, .8, 1. Two conformal scores are .5 too, one with its refinement."""
     row, aps, half = np.log([[0.5, 0.3, 0.2]]), SCORES["aps"], Randomness(given=np.array([0.5]))
@@ -107,9 +134,10 @@ def test_ties_of_any_kind(pool, wanted):
 
     value, refine = (np.array([one[i] for one in pool], dtype=np.float64) for i in (0, 1))
     scores = one_pool(ScorePairs(value, refine)).scores
-    asked, out, zero = Cuts(*(np.array([[number]]) for number in wanted)), np.empty((1, 1)), np.zeros(1, dtype=np.int64)
+    asked, out = Cuts(*(np.array([[number]]) for number in wanted)), np.empty((1, 1))
+    zero, one = (np.full(1, number, dtype=np.int64) for number in (0, 1))
     for v in (1.0, 0.25):
-        _fill_p_values(asked, scores, PoolOf(zero, zero), np.array([v]), out)
+        _fill_p_values(asked, scores, PoolOf(zero, zero, one, one), np.array([v]), out)
         assert out[0, 0] == counted(wanted, pool, v)
 
 

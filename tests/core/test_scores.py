@@ -215,8 +215,8 @@ def test_penalised_scores_stay_in_order():
     assert np.all(np.diff(pairs.refine) > 0)
 
 
-# Limits of the temperature (conventions.md, "Limits"). Logits are whole numbers, so that limiting keys differ by at
-# least one and 1 / T of 1000 leaves no doubt about order; rows of equal keys may come in any order.
+# Limits of the temperature (docs/definitions.md, section 7). Logits are whole numbers, so that limiting keys differ by
+# at least one and 1 / T of 1000 leaves no doubt about order; rows of equal keys may come in any order.
 
 
 def _whole_rows(n, n_classes, seed):

@@ -191,10 +191,11 @@ def test_a_sweep_is_the_same_to_the_bit(options, memory):
 )
 def test_a_predictor_and_its_check_are_the_same_to_the_bit(parameters):
     parameters = {"alpha": 0.2, **parameters}
-    here = ts.TwoTemperaturePredictor(**parameters).fit(IN_MEMORY)
-    there = ts.TwoTemperaturePredictor(**parameters).fit(stored(), memory="1MiB")
+    here = ts.TwoTemperaturePredictor(**parameters).fit(IN_MEMORY.take(slice(0, 900)))
+    there = ts.TwoTemperaturePredictor(**parameters).fit(stored().take(slice(0, 900)), memory="1MiB")
     assert checksum_of(here.artifact_) == checksum_of(there.artifact_)
-    assert here.check(IN_MEMORY).to_json_dict() == there.check(stored()).to_json_dict()
+    fresh = slice(900, None)
+    assert here.check(IN_MEMORY.take(fresh)).to_json_dict() == there.check(stored().take(fresh)).to_json_dict()
     assert here.predict_set(IN_MEMORY).tobytes() == there.predict_set(stored()).tobytes()
     assert here.predict_records(IN_MEMORY) == there.predict_records(stored())
 

@@ -115,8 +115,11 @@ def test_a_sweep_is_the_same_to_the_bit(client):
 def test_fit_and_check_are_the_same_to_the_bit(client, here):
     there = on_dask.fit(ts.TwoTemperaturePredictor(), LOGITS, LABELS, client=client)
     assert checksum_of(there.artifact_) == checksum_of(here.artifact_)
-    seen = on_dask.check(there, *rows_of("dask array"), client=client)
-    assert seen.to_json_dict() == here.check(LOGITS, LABELS).to_json_dict()
+    fresh = array.from_array(FRESH, chunks=(170, 3)), array.from_array(FRESH_LABELS, chunks=130)
+    seen = on_dask.check(there, *fresh, client=client)
+    assert seen.to_json_dict() == here.check(FRESH, FRESH_LABELS).to_json_dict()
+    with pytest.raises(ts.InputError, match=r"^4,000 of 4,000 rows were used to fit this predictor"):
+        on_dask.check(there, *rows_of("dask array"), client=client)
 
 
 def test_predictions_of_a_dask_array(client, here):
@@ -221,7 +224,7 @@ def test_without_a_client(monkeypatch):
 
 def test_the_active_client_is_taken(two_workers, here):
     with two_workers.as_current():
-        assert on_dask.check(here, LOGITS, LABELS).rows == 4000
+        assert on_dask.check(here, FRESH, FRESH_LABELS).rows == 1000
 
 
 def test_thresholds_by_group_answer_dask_arrays():

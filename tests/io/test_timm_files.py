@@ -183,15 +183,21 @@ def test_a_thousand_classes_on_many_lines_of_a_cell(tmp_path):
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_from_the_files_to_sets_on_the_command_line(tmp_path, fmt):
     rng = np.random.default_rng(1)
-    logits = (rng.normal(size=(600, 4)) * 3).astype(np.float32)
+    logits = (rng.normal(size=(1200, 4)) * 3).astype(np.float32)
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    np.save(tmp_path / "labels.npy", labels)
+    np.save(tmp_path / "labels.npy", labels[:600])
+    np.save(tmp_path / "fresh-labels.npy", labels[600:])
     names = [f"{i}.jpg" for i in range(600)]
-    path = write(pandas.DataFrame({"filename": names, "logit": list(logits)}), tmp_path / "results", fmt)
+    path, fresh = (
+        write(pandas.DataFrame({"filename": names, "logit": list(part)}), tmp_path / name, fmt)
+        for part, name in ((logits[:600], "results"), (logits[600:], "fresh"))
+    )
     out, sets = tmp_path / "out", tmp_path / "sets.jsonl"
     given = ["--labels", tmp_path / "labels.npy"]
     assert run("tune", path, *given, "--out", out, "--no-report", "--quiet").exit_code == 0
-    assert run("check", out / "predictor.json", path, *given, "--quiet").exit_code == 0
+    assert run("check", out / "predictor.json", path, *given, "--quiet").exit_code == 2
+    given = ["--labels", tmp_path / "fresh-labels.npy"]
+    assert run("check", out / "predictor.json", fresh, *given, "--quiet").exit_code == 0
     asked = ["--id-column", "filename", "--out", sets, "--quiet"]
     assert run("predict", out / "predictor.json", path, *asked).exit_code == 0
     rows = [json.loads(line) for line in sets.read_text().splitlines()]

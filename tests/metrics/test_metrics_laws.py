@@ -156,7 +156,7 @@ def exact_mean_top_gap(n_classes, rows, alpha):
 
 
 def test_noise_floor_of_cifar100():
-    # 8,000 rows of CIFAR-100: conventions.md gives mean .0765 and 95% point .090 for TopCovGap at alpha = 0.1.
+    # 8,000 rows of CIFAR-100: docs/definitions.md gives mean .0765 and 95% point .090 for TopCovGap at alpha = 0.1.
     labels = np.repeat(np.arange(100), 80)
     floor = metrics.coverage_gap_noise_floor(labels, 100, 0.1)
     assert floor.top_mean == pytest.approx(exact_mean_top_gap(100, 80, 0.1), abs=5 * 0.01 / math.sqrt(2000))

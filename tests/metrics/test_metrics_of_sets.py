@@ -104,7 +104,7 @@ def test_sscv_reaches_every_stratum():
 
 
 @pytest.mark.parametrize(("size", "neighbour"), [(1, 0), (3, 2), (10, 4), (100, 11), (140, 101)])
-def test_sscv_strata_end_where_the_conventions_say(size, neighbour):
+def test_sscv_strata_end_where_the_definition_says(size, neighbour):
     # Two sizes of one stratum, one row covered and one not: coverage 1/2, and alpha = 1/2 gives gap 0.
     # One label more (or one fewer at the top) would split them: coverages 0 and 1, gap 1/2.
     sets = np.arange(150) < np.array([size, neighbour])[:, None]

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 from scipy.special import betaln
+from scipy.stats import kstest
 
 import thermoset as ts
 from thermoset.monitor.checking.promise import Promise
 from thermoset.monitor.evidence.coverage import lower_odds
 from thermoset.monitor.watching import RowsSeen, told
-from thermoset.monitor.watching.rows import first_repeat, marks_of, row_keys
+from thermoset.monitor.watching.rows import first_repeat, identified, marks_of, tie_breakers
 from thermoset.monitor.watching.watch import sequential_tests, size_bins
 from watched import after, cut, drawn, started, unlabelled, watched
 
@@ -100,12 +101,14 @@ def test_repeats_are_found_with_the_probability_that_a_sample_of_eight_gives():
     assert 0.89 < found / 300 < 0.99  # P(Binomial(8, 0.7) >= 4) = 0.942
 
 
-def test_keys_tell_rows_and_ids_apart():
-    rows = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])
-    keys = row_keys(rows)
-    assert keys[0] == keys[1] != keys[2]
-    ids = np.array([7, 8, 7], dtype=np.uint64)
-    assert len(set(row_keys(rows, ids).tolist())) == 3
+def test_ids_tell_rows_apart_and_ties_are_broken_evenly():
+    keys = np.repeat(np.arange(4, dtype=np.uint64), 1000)
+    ids = np.random.default_rng(0).integers(0, 2**64, 4000, dtype=np.uint64)
+    found = identified(keys, ids)
+    assert len(set(found.tolist())) == 4000
+    assert found.max() < 2**48
+    assert kstest(tie_breakers(found), "uniform").pvalue > 0.001
+    assert np.array_equal(identified(keys, None), keys)
 
 
 @pytest.mark.parametrize("n_classes", [2, 47, 48, 1000, 10**7])

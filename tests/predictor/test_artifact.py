@@ -21,10 +21,10 @@ from thermoset.predictor.artifact import (
     SCHEMA,
     Thresholds,
     checksum_of,
-    fingerprint,
     read_artifact,
     write_artifact,
 )
+from thermoset.predictor.fingerprints import fingerprint
 from thermoset.tuning import Curve
 from thermoset.tuning.aims import Blend, Even, Small
 from thermoset.tuning.budgets import GapBudget, SizeBudget

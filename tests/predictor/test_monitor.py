@@ -99,7 +99,7 @@ def test_rows_with_other_ids_are_other_rows(predictor, fresh):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"delta": 0}, {"delta": 0.9}, {"delta": "x"}, {"run_length": 5}, {"run_length": 1.5}]
+    "settings", [{"delta": 0}, {"delta": 0.9}, {"delta": "x"}, {"run_length": 0}, {"run_length": 1.5}]
 )
 def test_settings_are_checked(predictor, settings):
     with pytest.raises(ts.InputError, match=next(iter(settings))):
@@ -312,3 +312,29 @@ def test_a_reference_that_makes_no_sense_is_refused(predictor, cuts, counts, sai
     wrong = ConfidenceReference(cuts, (counts[0] + scale, *counts[1:]))
     artifact = msgspec.structs.replace(predictor.artifact_, confidence=wrong)
     assert said in next(text for text, broken in broken_requirements(artifact) if broken)
+
+
+def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):
+    monitor = ts.Monitor(predictor)
+    with pytest.raises(
+        ts.InputError, match=r"were used to fit this predictor .* a monitor watches rows that came later"
+    ):
+        monitor.add(rows_of(1500).logits)
+    assert monitor.add(fresh).rows == 2000
+
+
+def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, fresh):
+    shifted = predictor.shifted(priors=[0.4, 0.2, 0.2, 0.2])
+    standing = ts.Monitor(shifted).add(fresh.logits, np.roll(fresh.labels, 1))
+    assert (standing.tests, standing.alarm) == ((), False)
+    assert "thresholds for other class shares have no law" in str(standing)
+    hit = shifted.predict_set(fresh)[np.arange(2000), np.roll(fresh.labels, 1)]
+    assert standing.hits == hit.sum()
+    assert standing.batches[0].correct == (shifted.predict(fresh) == np.roll(fresh.labels, 1)).sum()
+
+
+def test_a_predictor_with_weighted_rows_is_refused():
+    rows = rows_of(600)
+    made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="size").fit(rows, weights=np.linspace(1, 2, 600))
+    with pytest.raises(ts.InputError, match="whose conformal rows have weights cannot be watched"):
+        ts.Monitor(made)

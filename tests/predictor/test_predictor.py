@@ -201,7 +201,7 @@ def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh
     """Also after recalibration: the top label is below everything once, and the threshold knows of it."""
     arguments = {"method": method, "alpha": 0.02, "allow_empty": False}
     predictor = ts.TwoTemperaturePredictor(**arguments, prefer="size").fit(data)
-    for rows in (fresh, data):
+    for rows in (fresh, ts.Logits(*generated(1200, 6, signal=0.0, seed=4), data.classes)):
         predictor.recalibrate(rows)
         alone = ts.ConformalClassifier(**arguments, temperature=predictor.temperature_sets_).fit(rows)
         assert predictor.threshold_ == alone.threshold_
@@ -227,7 +227,7 @@ def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):
     before = predictor.predict_set(fresh)
     predictor.set_params(method="lac", alpha=0.5, allow_empty=False, randomized=False, random_state=9)
     np.testing.assert_array_equal(predictor.predict_set(fresh), before)
-    again = predictor.recalibrate(data.take(np.arange(600)))
+    again = predictor.recalibrate(fresh)
     assert again.artifact_.method.name == "raps"
     assert again.artifact_.seed == 0
 
@@ -289,12 +289,33 @@ def test_bad_parameters(data, arguments, said):
         ts.TwoTemperaturePredictor(**arguments).fit(data)
 
 
+def test_arrays_serve_as_logits_do(predictor, data, fresh, tmp_path):
+    """Also with groups of their own, which arrays have beside them."""
+    predictor.save(tmp_path / "p.json")
+    one, other = (ts.TwoTemperaturePredictor.load(tmp_path / "p.json") for _ in range(2))
+    one.recalibrate(ts.Logits(fresh.logits, fresh.labels))
+    assert one.artifact_ == other.recalibrate(fresh.logits, fresh.labels).artifact_
+    assert one.artifact_ == other.recalibrate(fresh.logits.tolist(), labels=fresh.labels.tolist()).artifact_
+    with pytest.raises(InputError, match="recalibrate needs labels"):
+        other.recalibrate(fresh.logits)
+    with pytest.raises(InputError, match="labels were given beside Logits"):
+        other.recalibrate(fresh, (fresh.labels + 1) % 6)
+    calibration, conformal = ts.Logits(data.logits, data.labels).split(0.5)
+    pairs = [(part.logits, part.labels) for part in (calibration, conformal)]
+    made = [ts.TwoTemperaturePredictor(prefer="small").fit_split(*parts) for parts in (pairs, (calibration, conformal))]
+    assert made[0].artifact_ == made[1].artifact_
+
+
 def test_bad_splits(data):
     predictor = ts.TwoTemperaturePredictor()
-    with pytest.raises(InputError, match="calibration must be Logits; got ndarray"):
+    with pytest.raises(InputError, match=r"calibration must be Logits or a pair \(logits, labels\); got ndarray"):
         predictor.fit_split(data.logits, data)
+    with pytest.raises(InputError, match=r"conformal must be Logits or a pair \(logits, labels\); got tuple"):
+        predictor.fit_split(data, (data.logits, data.labels, data.labels))
     with pytest.raises(InputError, match="labels"):
         predictor.fit_split(data, ts.Logits(data.logits))
+    with pytest.raises(InputError, match="labels"):
+        predictor.fit_split(data, (data.logits, None))
     with pytest.raises(InputError, match="same classes in the same order"):
         predictor.fit_split(data, ts.Logits(data.logits[:, :5], data.labels % 5))
     with pytest.raises(InputError, match="needs at least 18 calibration rows; got 10"):

@@ -13,6 +13,7 @@ from law import generated
 from pages import rows_of
 from thermoset.errors import InputError
 from thermoset.metrics import size_stratified_coverage, size_stratified_coverage_violation
+from thermoset.predictor.judging import judged
 from thermoset.report import build_report, render_page
 from thermoset.report.set_facts import label_pairs, pick_examples, set_facts
 
@@ -46,7 +47,10 @@ def test_fresh_rows_all_judge_and_are_halved_for_the_comparison(fresh):
 def test_rows_it_was_made_from_are_recognised_and_the_conformal_ones_never_judge(known, predictor, parts):
     calibration, _ = parts[0].split(0.5, random_state=5)
     assert (known.origin, known.rows, known.reference_rows) == ("calibration", 800, 800)
-    assert known.check.to_json_dict() == predictor.check(calibration).to_json_dict()
+    kept = judged(calibration, calibration.labels, predictor.artifact_, predictor.recipe, ())
+    assert known.check.to_json_dict() == kept.to_json_dict()
+    with pytest.raises(InputError, match="800 chose the temperatures"):  # fresh rows alone show more than the page can
+        predictor.check(calibration)
 
 
 def test_thresholds_of_the_comparison_are_the_predictors_own_where_it_was_made_from_these_rows(known, predictor, parts):
@@ -76,6 +80,11 @@ def test_the_rows_that_set_the_threshold_are_refused(predictor, parts):
     _, conformal = parts[0].split(0.5, random_state=5)
     with pytest.raises(InputError, match="rows that set the threshold"):
         build_report(predictor, conformal)
+    shuffled = parts[0].take(np.random.default_rng(0).permutation(1600)[:1000])
+    with pytest.raises(
+        InputError, match=r"^1,000 of 1,000 rows were used .* rows that set the threshold shows nothing"
+    ):
+        build_report(predictor, shuffled)
 
 
 def test_rows_of_a_grouped_split_are_recognised_with_their_groups(parts):
@@ -214,5 +223,5 @@ def test_a_predictor_with_all_rows_for_both_is_judged_by_other_rows(parts):
     united = f"sets are unions of those at T = {', '.join(others)} and {last}"
     assert f"all rows for the temperatures and the threshold; {united}" in page
     assert "with probability at least" in page
-    with pytest.raises(InputError, match="these are the rows that set the threshold"):
+    with pytest.raises(InputError, match="rows that set the threshold shows nothing"):
         build_report(made, parts[0].take(slice(0, 300)), trials=TRIALS)

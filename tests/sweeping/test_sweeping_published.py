@@ -1,4 +1,4 @@
-"""Curves on the published CIFAR logits: shapes and values measured by other code (conventions, section 3)."""
+"""Curves on the published CIFAR logits: shapes and values measured by other code (docs/definitions.md, section 13)."""
 
 import math
 

@@ -78,7 +78,7 @@ def test_one_trial_has_no_standard_error():
     assert math.isnan(table["standard_error"][0])
 
 
-def test_the_frame_has_the_columns_of_the_conventions(result):
+def test_the_frame_has_the_documented_columns(result):
     pd = require("pandas", "test")
     frame = result.to_pandas()
     assert list(frame.columns) == COLUMNS

@@ -1,4 +1,4 @@
-"""What T-hat achieves on published logits (conventions 3.8 and the issue's targets); 50 splits, RAPS, alpha 0.1."""
+"""What T-hat achieves on published logits (docs/definitions.md, section 13); 50 splits, RAPS, alpha 0.1."""
 
 import warnings
 
@@ -60,7 +60,7 @@ def test_even_coverage_is_nearly_as_good_as_the_best_fixed_temperature(name, exc
     gap, _, coverage, _ = tuned(data, "coverage")
     assert gap.mean() - gaps.mean(axis=1).min() <= excess
     assert (gap < gaps[GRID.tolist().index(1.0)]).mean() >= better
-    if name == "cifar100_resnet50":  # 0.124 at T = 1, 0.184 for valid Mondrian (the issue; conventions 3.1)
+    if name == "cifar100_resnet50":  # 0.124 at T = 1, 0.184 for valid Mondrian (docs/definitions.md, section 13)
         assert gap.mean() < 0.124
     _coverage_is_nominal(data, coverage)
 

@@ -26,7 +26,9 @@ from thermoset.cli.monitor import monitor
 from thermoset.cli.output import tell
 from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
+from thermoset.cli.recalibrate import recalibrate
 from thermoset.cli.report import report
+from thermoset.cli.shift import shift
 from thermoset.cli.study import study
 from thermoset.cli.sweep import sweep
 from thermoset.cli.theory import theory
@@ -55,6 +57,8 @@ for command in (
     tune,
     predict,
     check,
+    recalibrate,
+    shift,
     monitor,
     export,
     report,

@@ -15,8 +15,11 @@ from thermoset.cli.options import (
     Probabilities,
     Quiet,
     Scheduler,
+    Weights,
     opened_logits,
     parts,
+    told_warnings,
+    weights_of,
 )
 from thermoset.cli.output import undecided_line
 from thermoset.cli.progress import working
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 _WORST = 5  # classes shown
+_REPEATED = (
+    "Repeated checks are not independent, and each has its own false alarm rate of 1 in 1,000. "
+    "To watch a predictor over time, use thermoset monitor."
+)
 _KINDS = {"size": "set size", "confidence": "confidence"}
 
 
@@ -42,6 +49,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
     labels: Labels = None,
     groups: Groups = None,
+    weights: Weights = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
     scheduler: Scheduler = None,
@@ -58,12 +66,14 @@ def check(
         labels=labels,
         probabilities=probabilities,
         groups=groups,
+        weights=weights,
         n_options=model.artifact_.n_classes,
         memory=memory,
         scheduler=scheduler,
     )
-    with working(quiet, "Checking"), rows as data:
-        report = model.check(data, fail_on=parts(fail_on))
+    with working(quiet, "Checking"), told_warnings(), rows as data:
+        own = weights_of(logits, weights, groups, probabilities, len(data))
+        report = model.check(data, weights=own, fail_on=parts(fail_on))
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")
     else:
@@ -115,6 +125,7 @@ def _show(console: "Console", report: "CheckReport") -> None:
         console.print(Text.assemble(("Broken", "bold red"), f" {sentence}"))
     if report.ok:
         console.print("[bold green]Kept[/] Nothing that was promised is broken.", highlight=False)
+    console.print(f"[dim]{_REPEATED}[/]", highlight=False)
 
 
 def _show_table(

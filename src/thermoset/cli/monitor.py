@@ -138,7 +138,9 @@ def _check_targets(state: Path, page: Path | None, reads: list[Path]) -> None:
     if page is not None:
         from thermoset.io.files import need
 
-        check_file(page, [*reads, state])
+        check_file(page, reads)
+        if page.resolve() == state.resolve():
+            raise InputError(f"{page}: is named for the state and for the page. Name two files.")
         for module in ("altair", "vl_convert", "jinja2"):
             need(module, "report", "--page")
 

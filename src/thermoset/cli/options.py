@@ -15,6 +15,7 @@ from thermoset.quoting import reason
 
 if TYPE_CHECKING:
     from thermoset.data import Logits
+    from thermoset.predictor.artifact import Artifact
 
 __all__ = [
     "KINDS",
@@ -27,8 +28,10 @@ __all__ = [
     "Probabilities",
     "Quiet",
     "Scheduler",
+    "Scores",
     "Seed",
     "SplitBy",
+    "Weights",
     "files_in",
     "is_one_file",
     "kept_together",
@@ -37,6 +40,8 @@ __all__ = [
     "parts",
     "title_of",
     "told_warnings",
+    "weighed",
+    "weights_of",
 ]
 
 KINDS = "npz, npy, csv, parquet, arrow, json, safetensors, zarr, h5 or pt"
@@ -91,12 +96,27 @@ Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Work on a dask cluster, such as tcp://10.0.0.1:8786; it must see the files."),
 ]
+Scores = Annotated[
+    bool | None,
+    typer.Option(
+        "--scores/--no-scores",
+        help="Whether the predictor holds what p-values and other levels need; by default up to a million rows.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the splits and of u.")]
 SplitBy = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
         help="Column or array whose values stay on one side of a split, such as the patient or the camera of each row.",
+    ),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column or array with the weight of each row, for a known shift of the rows: how much likelier a row is "
+        "where sets are predicted than where the conformal rows come from.",
     ),
 ]
 
@@ -126,6 +146,7 @@ def opened_logits(
     probabilities: bool = False,
     groups: str | None = None,
     split_by: str | None = None,
+    weights: str | None = None,
     n_options: int | None = None,
     memory: str | None = None,
     scheduler: str | None = None,
@@ -133,8 +154,8 @@ def opened_logits(
     """The rows of LOGITS, for work within a budget of memory, on a cluster if one is named.
 
     One file that fits is loaded whole. Several files, a file larger than half of the memory, and every file where the
-    memory is bounded or a cluster works on it, are rows that stay where they are. `split_by` names a column that is no
-    class; `kept_together` reads it.
+    memory is bounded or a cluster works on it, are rows that stay where they are. `split_by` and `weights` name columns
+    that are no class; `kept_together` and `weights_of` read them.
     """
     from thermoset.core.memory import memory_budget, physical_memory
 
@@ -142,7 +163,7 @@ def opened_logits(
         "labels": labels,
         "probabilities": probabilities,
         "groups": groups,
-        "ignore": [] if split_by is None else [split_by],
+        "ignore": [name for name in (split_by, weights) if name is not None],
         "n_options": n_options,
     }
     with memory_budget(memory), on_cluster(scheduler) as client:
@@ -167,15 +188,38 @@ def kept_together(
     paths: Sequence[Path], split_by: str | None, groups: str | None, probabilities: bool, n_rows: int
 ) -> Any:
     """The values that a split keeps on one side, one for each row of LOGITS; None if no column was named."""
-    if split_by is None:
+    return _values_of(paths, ("--split-by", split_by), groups, probabilities, n_rows)
+
+
+def weights_of(paths: Sequence[Path], weights: str | None, groups: str | None, probabilities: bool, n_rows: int) -> Any:
+    """The weights of the rows of LOGITS; None if no column was named."""
+    return _values_of(paths, ("--weights", weights), groups, probabilities, n_rows)
+
+
+def _values_of(
+    paths: Sequence[Path], named: tuple[str, str | None], groups: str | None, probabilities: bool, n_rows: int
+) -> Any:
+    """The values of the column that an option names, one for each row of LOGITS; None if it names none."""
+    option, column = named
+    if column is None:
         return None
     from thermoset.io import read_values
 
     ignore = [] if groups is None else [groups]
-    found = read_values(list(paths), split_by, probabilities=probabilities, ignore=ignore)
+    found = read_values(list(paths), column, probabilities=probabilities, ignore=ignore)
     if len(found) != n_rows:
-        raise InputError(f"--split-by {split_by} has {len(found):,} values for {n_rows:,} rows. Give one for each row.")
+        raise InputError(f"{option} {column} has {len(found):,} values for {n_rows:,} rows. Give one for each row.")
     return found
+
+
+def weighed(made: "Artifact") -> str | None:
+    """A line about the weights of a predictor's conformal rows; None where they have none."""
+    if made.weights is None:
+        return None
+    return (
+        f"Conformal rows have weights: {made.provenance.conformal_rows:,} rows count as "
+        f"{made.weights.effective_rows:,.1f} rows of equal weight (effective sample size)."
+    )
 
 
 @contextmanager

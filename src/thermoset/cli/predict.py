@@ -15,9 +15,11 @@ from thermoset.cli.options import (
     Probabilities,
     Quiet,
     Scheduler,
+    Weights,
     files_in,
     is_one_file,
     on_cluster,
+    weighed,
 )
 from thermoset.cli.output import check_file, tell, undecided_line
 from thermoset.cli.progress import ProgressBar
@@ -66,6 +68,7 @@ def predict(
         ),
     ] = None,
     groups: Groups = None,
+    weights: Weights = None,
     memory: Memory = None,
     scheduler: Scheduler = None,
     quiet: Quiet = False,
@@ -75,7 +78,8 @@ def predict(
     from thermoset.predictor.shards import ShardJob, predict_shard, predict_shards
     from thermoset.predictor.shards.jobs import Reading
 
-    source = _only_file(logits, out, resume, file_format, groups)
+    reading = Reading(probabilities, id_column, groups, p_values=p_values, weights=weights)
+    source = _only_file(logits, out, resume, file_format, reading.sidecars)
     if source is not None:
         check_file(out, [predictor, source])
         if scheduler is not None:
@@ -86,8 +90,8 @@ def predict(
     shards: Sequence[ShardDone]
     with ProgressBar(quiet, "Predicting") as bar:
         if source is not None:
-            reading = Reading(probabilities, id_column, groups, p_values=p_values).within(memory)
-            shards = [predict_shard(model, ShardJob(source, out, source.name, out.name, reading), bar.tell)]
+            job = ShardJob(source, out, source.name, out.name, reading.within(memory))
+            shards = [predict_shard(model, job, bar.tell)]
             done = f"Wrote {printable(str(out))}:"
         else:
             with _told_how_to_resume(out), on_cluster(scheduler) as client:
@@ -101,6 +105,7 @@ def predict(
                     id_column=id_column,
                     p_values=p_values,
                     groups=groups,
+                    weights=weights,
                     memory=memory,
                     run=None if client is None else _on(client),
                     progress=bar.tell,
@@ -115,14 +120,16 @@ def _on(client: Any) -> "RunShards":
     return run_shards(client)
 
 
-def _only_file(logits: list[Path], out: Path, resume: bool, file_format: str | None, groups: str | None) -> Path | None:
+def _only_file(
+    logits: list[Path], out: Path, resume: bool, file_format: str | None, sidecars: "Sequence[str]"
+) -> Path | None:
     """The file of logits, if --out names a file for its predictions; None if --out names a folder."""
     from thermoset.io import PREDICTION_SUFFIXES
 
     named_file = out.suffix and not out.is_dir() and is_one_file(logits)  # with a suffix that is perhaps a slip
     if not named_file and out.suffix.lower() not in PREDICTION_SUFFIXES:
         return None
-    files = files_in(logits, sidecars=[] if groups is None else [groups])
+    files = files_in(logits, sidecars=sidecars)
     if len(files) > 1:
         raise InputError(f"--out {out} is one file, but there are {len(files):,} files of logits. Name a folder.")
     if resume or file_format:
@@ -167,6 +174,8 @@ def _sum_up(model: "TwoTemperaturePredictor", shards: "Sequence[ShardDone]", don
     mean = float(sizes @ np.arange(len(sizes))) / rows
     sets = f"{mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty"
     sys.stdout.write(f"{done} {rows:,} rows, {sets}\n")
+    if (told := weighed(model.artifact_)) is not None:
+        sys.stdout.write(f"{told}\n")
     undecided = sum(one.undecided for one in shards)
     if undecided:
         sys.stdout.write(f"{undecided_line(rows, undecided)}\n")

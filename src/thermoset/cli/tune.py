@@ -15,6 +15,7 @@ from thermoset.cli.options import (
     Probabilities,
     Quiet,
     Scheduler,
+    Scores,
     Seed,
     SplitBy,
     files_in,
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.artifact import Artifact, Measure
+    from thermoset.predictor.artifact import Artifact
     from thermoset.predictor.members import Member
     from thermoset.tuning import Choice, Outlook
 
-__all__ = ["PREDICTOR_FILES", "show_predictor", "tune", "write_predictor"]
+__all__ = ["PREDICTOR_FILES", "promised_coverage", "show_predictor", "tune", "write_predictor"]
 
 PREDICTOR_FILES = ("predictor.json", "temperature.png", "frontier.png", "report.html")
 """What may be written."""
@@ -74,13 +75,7 @@ def tune(
         Literal["calibration", "paper", "full"],
         typer.Option(help="full: all rows for everything; paper: appendix C, without the exact guarantee."),
     ] = "calibration",
-    scores: Annotated[
-        bool | None,
-        typer.Option(
-            "--scores/--no-scores",
-            help="Whether predictor.json holds what p-values and other levels need; by default up to a million rows.",
-        ),
-    ] = None,
+    scores: Scores = None,
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
     labels: Labels = None,
@@ -187,7 +182,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     console.print(table)
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
     promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
-    console.print(f"  coverage {_coverage(predictor, measures.get('coverage'))}{promised}", highlight=False)
+    console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
     if (undecided := measures.get("undecided_share")) is not None:
         open_rows = round(undecided.value * came.conformal_rows)
         console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
@@ -291,13 +286,17 @@ def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
     return f"{value:.3f}" + ("" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})")
 
 
-def _coverage(predictor: "TwoTemperaturePredictor", law: "Measure | None") -> str:
+def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
     """What is promised: by class, exactly and between which ends, at least, or about (paper, a stricter level)."""
     made, promise = predictor.artifact_, predictor.promise
+    law = next((measured for measured in made.measures if measured.name == "coverage"), None)
+    if made.is_weighted:
+        return f"at least {promise.promised:.3g} on average, where the weights are right"
     if law is None:
         exact = promise.kind is None or promise.kind.exact
         return "by class" if exact else f"at least {max(2 * promise.promised - 1, 0):.3g} (interpolated)"
-    if made.provenance.selection == "paper" or made.alpha_sets != made.alpha:
+    came = made.provenance
+    if (came.selection == "paper" and not came.recalibrated) or made.alpha_sets != made.alpha:
         return f"about {law.value:.3f}"
     if not promise.exact:
         return f"at least {law.value:.3f}"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.conformal.groupings import GroupingLike
-from thermoset.conformal.learning import learned_from_some, some_named
+from thermoset.conformal.groupings import GroupingLike, text_of
+from thermoset.conformal.learning import learned_from_some
 from thermoset.conformal.pooling import PooledScores, pooled
 from thermoset.conformal.recipes import Recipe
 from thermoset.conformal.row_groups import (
@@ -17,17 +17,19 @@ from thermoset.conformal.row_groups import (
     RowThresholds,
     fitted_groups,
     stacked,
-    too_few_rows,
 )
+from thermoset.conformal.row_weights import by_weight, check_weightable, own_weights
 from thermoset.conformal.scoring import Scoring, sets_under, sizes_under, undecided_under
+from thermoset.conformal.shortages import shortage
 from thermoset.core.general import label_scores
-from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
+from thermoset.core.levels import Alpha, conformal_rank, exact_level
 from thermoset.core.scores import ScoreLike
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
+from thermoset.data.weights import conformal_weights
 from thermoset.errors import CoverageWarning, InputError
 
 __all__ = ["ConformalClassifier", "fitted_at"]
@@ -71,7 +73,8 @@ class ConformalClassifier(Estimator):
     Attributes
     ----------
     threshold_ : float or ndarray of shape (C,) or (G,)
-        The threshold(s) as the score's value, for reading. `thresholds_` is the exact form that decides.
+        The threshold(s) as the score's value, for reading. `thresholds_` is the exact form that decides. With weights,
+        that of a row of average weight.
     group_names_ : tuple of str, or None
         The groups that the thresholds are for, with grouping="group".
     fallback_threshold_ : ScorePairs or None
@@ -129,11 +132,23 @@ class ConformalClassifier(Estimator):
         return Recipe.of(self)
 
     def fit(
-        self, logits: Any, labels: Any = None, *, groups: Any = None, u: Any = None, ids: Any = None
+        self,
+        logits: Any,
+        labels: Any = None,
+        *,
+        groups: Any = None,
+        u: Any = None,
+        ids: Any = None,
+        weights: Any = None,
     ) -> "ConformalClassifier":
         """Find the threshold from labelled rows that nothing else was chosen on.
 
         `groups`: the group of each row, as in `Logits`, which grouping="group" needs.
+
+        `weights` (n,): how much likelier each row is where sets will be predicted than where these rows come from,
+        up to a factor. Rows to be predicted then need weights too, and have thresholds by their weight: coverage is at
+        least 1 - alpha there, on average, as long as labels depend on the logits as they do here (covariate shift).
+        `threshold_` is that of a row of average weight. Equal weights are as good as none, to the last bit.
 
         `u` (n,) replaces the seeded randomisation by given numbers in [0, 1]. With `ids`, one whole number or text for
         each row, u comes from the seed and the id alone: a row keeps its set whatever the last bits of its logits.
@@ -144,24 +159,29 @@ class ConformalClassifier(Estimator):
         recipe, rows = learned_from_some(self.recipe, data).told(data)
         if recipe.by_row:
             fitted_groups(data, _BY_GROUP)
+        if weights is not None:
+            check_weightable(text_of(recipe.grouping))
+            weights = conformal_weights(weights, len(data))
         scoring = Scoring.of(recipe, self.temperature)
         randomness = scoring.randomness(u, len(data), ids)
         (pairs,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
-        self._learn(data, pairs, recipe, scoring, rows)
+        self.adopt(pooled(pairs, data, recipe, scoring, rows, weights), data.n_classes, data.classes)
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
-    def predict_set(self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+    def predict_set(
+        self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
+    ) -> NDArray[np.bool_]:
         """Sets as booleans, (n, C): entry [i, y] says whether label y is in the set of row i.
 
-        `groups`, `u` and `ids`: as in `fit`.
+        `groups`, `u`, `ids` and `weights`: as in `fit`.
         """
         data = predict_data(self, logits, groups)
-        sets: NDArray[np.bool_] = self._sets(data, self._fitted(data), u, ids)[0]
+        sets: NDArray[np.bool_] = self._sets(data, self._fitted(data, weights), u, ids)[0]
         return sets
 
     def predict_sets(
-        self, logits: Any, alphas: Any, *, groups: Any = None, u: Any = None, ids: Any = None
+        self, logits: Any, alphas: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.bool_]:
         """Sets for several levels at once, (n_alpha, n, C), nested: a smaller alpha never drops a label."""
         data = predict_data(self, logits, groups)
@@ -169,12 +189,21 @@ class ConformalClassifier(Estimator):
         if not levels:
             raise InputError("alphas must name at least one level; got none. Try alphas=[0.05, 0.1].")
         q = [self.calibration_.thresholds(alpha) for alpha in levels]
+        others = [self.calibration_.other(alpha) for alpha in levels]
+        applied = self._weighted(data, weights, levels) or self._applied(data, q, others)
         for alpha, thresholds in zip(levels, q, strict=True):
             self._warn_where_infinite(thresholds, alpha)
-        return self._sets(data, self._applied(data, q, [self.calibration_.other(alpha) for alpha in levels]), u, ids)
+        return self._sets(data, applied, u, ids)
 
     def predict_p(
-        self, logits: Any, *, smoothed: bool = False, groups: Any = None, u: Any = None, ids: Any = None
+        self,
+        logits: Any,
+        *,
+        smoothed: bool = False,
+        groups: Any = None,
+        u: Any = None,
+        ids: Any = None,
+        weights: Any = None,
     ) -> NDArray[np.float64]:
         """p-values, (n, C): how many of the conformal rows have a label that fits no better than label y fits row i.
 
@@ -183,8 +212,8 @@ class ConformalClassifier(Estimator):
         for every alpha; the p-value of the true label is at most alpha with probability at most alpha. `smoothed=True`
         breaks ties at random, (#{s_i > s_y} + v (1 + #{s_i = s_y})) / (n + 1) with a v in (0, 1) from the seed and the
         row (or its id): uniform on [0, 1] for true labels, whatever ties, and made for tests rather than for sets.
-        `groups`, `u` and `ids`: as in `fit`. Of `TopLogits`, the p-values are upper bounds, and give the sets of such
-        rows.
+        With weights, p = (w + sum of w_i with s_i >= s_y) / (w + sum of all w_i), w being the row's own. `groups`, `u`,
+        `ids` and `weights`: as in `fit`. Of `TopLogits`, the p-values are upper bounds, and give the sets of such rows.
 
         >>> import numpy as np
         >>> model = ConformalClassifier("lac", alpha=0.4).fit(np.log([[0.9, 0.1], [0.7, 0.3], [0.4, 0.6]]), [0, 0, 0])
@@ -197,7 +226,7 @@ class ConformalClassifier(Estimator):
         data = predict_data(self, logits, groups)
         self._require_ranks("p-values")
         calibration, seed = self.calibration_, self.recipe.random_state if smoothed else None
-        return calibration.p_values(data, seed, u=u, ids=ids)
+        return calibration.p_values(data, seed, u=u, ids=ids, weights=weights)
 
     def at(self, alpha: Alpha) -> "ConformalClassifier":
         """The classifier of another level, fitted on the same rows without looking at them again.
@@ -228,20 +257,24 @@ class ConformalClassifier(Estimator):
         remember_classes(self, n_classes, classes)
         return self
 
-    def set_sizes(self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None) -> NDArray[np.int64]:
+    def set_sizes(
+        self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
+    ) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,), without forming the sets where a threshold is for all classes."""
         data = predict_data(self, logits, groups)
-        applied = self._fitted(data)
+        applied = self._fitted(data, weights)
         return sizes_under(data, self.calibration_.scoring, applied.table[0], u=u, ids=ids, codes=applied.codes)
 
-    def undecided(self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+    def undecided(
+        self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
+    ) -> NDArray[np.bool_]:
         """Which rows, (n,), have labels in their set that whole rows might keep out; see `TopLogits`.
 
         Where rows hold only their largest logits, bounds decide, and a label that they cannot decide is let in.
-        `groups`, `u` and `ids`: as in `fit`.
+        `groups`, `u`, `ids` and `weights`: as in `fit`.
         """
         data = predict_data(self, logits, groups)
-        applied = self._fitted(data)
+        applied = self._fitted(data, weights)
         return undecided_under(data, self.calibration_.scoring, applied.table[0], u=u, ids=ids, codes=applied.codes)
 
     def tighten(self, alpha: Alpha, more: Logits) -> "ConformalClassifier":
@@ -252,6 +285,11 @@ class ConformalClassifier(Estimator):
         """
         if self.calibration_.grouping is not None:
             raise InputError("tighten needs one threshold for all classes; this classifier has one for each group.")
+        if self.calibration_.weighted is not None:
+            raise InputError(
+                "a stricter level that protects classes is not known for rows with weights. Prefer 'even' or 'small', "
+                "or leave weights out."
+            )
         y, scoring = more.require_labels("tighten"), self.calibration_.scoring
         (found,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(None, len(more)))
         own, level = self.calibration_.scores, exact_level(alpha)
@@ -275,12 +313,6 @@ class ConformalClassifier(Estimator):
                 f"this classifier has no {what}: its threshold was tightened with more rows. Fit it again."
             )
 
-    def _learn(
-        self, data: Logits, pairs: ScorePairs, recipe: Recipe, scoring: Scoring, rows: NDArray[np.int64] | None
-    ) -> None:
-        """Find the threshold from the label scores of the rows: all, or those that nothing was learned from."""
-        self.adopt(pooled(pairs, data, recipe, scoring, rows), data.n_classes, data.classes)
-
     def _set_thresholds(self, thresholds: ScorePairs) -> None:
         """Take thresholds, in the form that decides and in the one for reading."""
         self.thresholds_: ScorePairs = thresholds
@@ -299,57 +331,21 @@ class ConformalClassifier(Estimator):
         known = [one for one in others if one is not None]
         return RowThresholds.of(groups.names, table, stacked(known) if known else None).applied(data, _BY_GROUP)
 
-    def _fitted(self, data: Logits) -> Applied:
+    def _fitted(self, data: Logits, weights: Any) -> Applied:
         """The same at the level that was fitted."""
-        return self._applied(data, [self.thresholds_], [self.fallback_threshold_])
+        found = self._weighted(data, weights, [self.recipe.alpha])
+        return found or self._applied(data, [self.thresholds_], [self.fallback_threshold_])
+
+    def _weighted(self, data: Logits, weights: Any, alphas: Sequence[Alpha]) -> Applied | None:
+        """The same where rows have weights; None where they have none."""
+        scores = self.calibration_.weighted
+        own = own_weights(scores, weights, len(data))
+        return None if scores is None or own is None else by_weight(scores, own, alphas)
 
     def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
-        infinite = np.isposinf(thresholds.value)
-        if infinite.any():
-            pools, needed = self.calibration_.pool_sizes(), rows_needed(alpha)
-            few = np.flatnonzero(infinite & (pools < needed))
-            message = self._too_few(few, pools, alpha, needed) if few.size else self._masked()
+        message = shortage(self.calibration_, thresholds, alpha, self.n_features_in_, self.class_names_)
+        if message is not None:
             warnings.warn(message, CoverageWarning, stacklevel=3)
-        elif self.calibration_.grouping is not None and not self.calibration_.grouping.exact:
-            pools = self.calibration_.pool_sizes()
-            few = np.flatnonzero(pools < rows_needed(alpha))
-            if few.size:
-                warnings.warn(self._stood_in(few, pools, alpha), CoverageWarning, stacklevel=3)
-
-    def _too_few(self, few: NDArray[np.int64], pools: NDArray[np.int64], alpha: Alpha, needed: int) -> str:
-        grouping, groups = self.calibration_.grouping, self.calibration_.groups
-        if groups is not None:
-            return too_few_rows(groups.names, pools, alpha)
-        if grouping is None:
-            return (
-                f"alpha={alpha} needs at least {needed} rows for a finite threshold; got {pools[0]}. "
-                f"Every set will hold all {self.n_features_in_} classes: add rows or raise alpha."
-            )
-        return (
-            f"alpha={alpha} needs at least {needed} rows of each {grouping.unit} for a finite threshold; too few for "
-            f"{self._fewest(few, pools)}. Those labels enter every set: "
-            "add rows, raise alpha, or pool more classes (grouping='cluster', 'interpolated' or None)."
-        )
-
-    def _stood_in(self, few: NDArray[np.int64], pools: NDArray[np.int64], alpha: Alpha) -> str:
-        return (
-            f"alpha={alpha} needs at least {rows_needed(alpha)} rows of a class for a threshold of its own; too few "
-            f"for {self._fewest(few, pools)}. The largest possible score stands for it in the mixture."
-        )
-
-    def _fewest(self, few: NDArray[np.int64], pools: NDArray[np.int64]) -> str:
-        """How many classes have too few rows, and the names of those with the fewest."""
-        rising = few[np.argsort(pools[few], kind="stable")]
-        return f"{len(few)} of {self.n_features_in_} classes: {some_named(rising, self.class_names_, pools)}"
-
-    def _masked(self) -> str:
-        masked = np.count_nonzero(np.isposinf(self.calibration_.scores.value))
-        return (
-            "a threshold is infinite. Some classes have no finite score, because they are masked (logit -inf) or not "
-            f"among the logits a row keeps, and {masked} of {len(self.calibration_.labels)} rows have their label on "
-            "one. Labels with this threshold enter every set: unmask the classes, keep more logits of each row, or "
-            "drop the rows."
-        )
 
 
 def fitted_at(
@@ -373,6 +369,6 @@ def fitted_at(
     randomness = Randomness(recipe.seed)
     found = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
     for copy, pairs, scoring in zip(copies, found, at, strict=True):
-        copy._learn(data, pairs, recipe, scoring, rows)
+        copy.adopt(pooled(pairs, data, recipe, scoring, rows), data.n_classes, data.classes)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
     return copies

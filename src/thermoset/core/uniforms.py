@@ -28,6 +28,7 @@ __all__ = [
     "FillSets",
     "Keys",
     "Randomness",
+    "chained",
     "checked_ids",
     "id_keys",
     "trial_keys",
@@ -62,7 +63,7 @@ def _mix(x: np.uint64) -> np.uint64:
 
 
 @part
-def _chained(state: np.uint64, key: np.uint64) -> np.uint64:
+def chained(state: np.uint64, key: np.uint64) -> np.uint64:
     """The next state of a chain that takes in one key after the other."""
     return _mix((state ^ key) + GOLDEN)
 
@@ -87,9 +88,9 @@ def _gap_key(ranked: Floats, place: int) -> np.uint64:
 def _row_uniforms(ranked: Floats, start: np.uint64, seed: np.uint64, out: Floats) -> None:
     """Scheme 2: u of each ranked row from the seed and the row's three largest gaps."""
     for i in range(ranked.shape[0]):
-        state = _chained(start, seed)
+        state = chained(start, seed)
         for place in range(1, N_KEYS + 1):
-            state = _chained(state, _gap_key(ranked[i], place))
+            state = chained(state, _gap_key(ranked[i], place))
         out[i] = _unit(state)
 
 
@@ -112,19 +113,19 @@ def _bit_uniforms(ranked: Floats, seed: np.uint64, out: Floats) -> None:
 @leaf_kernel
 def _id_uniforms(keys: Keys, start: np.uint64, seed: np.uint64, out: Floats) -> None:
     for i in range(keys.shape[0]):
-        out[i] = _unit(_chained(_chained(start, seed), keys[i]))
+        out[i] = _unit(chained(chained(start, seed), keys[i]))
 
 
 @leaf_kernel
 def _trial_keys(numbers: Ints, seed: np.uint64, out: Keys) -> None:
     for t in range(numbers.shape[0]):
-        out[t] = _chained(_chained(OF_TRIALS, seed), np.uint64(numbers[t]))
+        out[t] = chained(chained(OF_TRIALS, seed), np.uint64(numbers[t]))
 
 
 @part
 def trial_uniform(key: np.uint64, row: int) -> float:
     """U of a row in the trial that has this key."""
-    return _unit(_chained(key, np.uint64(row)))
+    return _unit(chained(key, np.uint64(row)))
 
 
 @leaf_kernel

@@ -10,6 +10,7 @@ __all__ = [
     "predict_data",
     "remember_classes",
     "require_fitted",
+    "split_data",
 ]
 
 
@@ -17,6 +18,22 @@ def fit_data(estimator: Any, logits: Any, labels: Any, groups: Any = None) -> Lo
     """Read labelled rows for `estimator.fit`."""
     data = as_logits(logits, labels, groups)
     data.require_labels(f"{type(estimator).__name__}.fit")
+    return data
+
+
+def split_data(part: Any, name: str) -> Logits:
+    """Read one part of a split: labelled `Logits`, or a pair of arrays (logits, labels).
+
+    >>> split_data(([[0.0, 1.0], [2.0, 0.0]], [1, 0]), "calibration")
+    Logits(2 rows x 2 classes, float64, labelled)
+    """
+    if not isinstance(part, Logits | tuple) or (isinstance(part, tuple) and len(part) != 2):
+        raise InputError(
+            f"{name} must be Logits or a pair (logits, labels); got {type(part).__name__}. "
+            "Use ts.Logits(logits, labels)."
+        )
+    data = as_logits(*part) if isinstance(part, tuple) else part
+    data.require_labels(f"fit_split ({name} rows)")
     return data
 
 
@@ -34,13 +51,13 @@ def require_fitted(estimator: Any) -> None:
         check_is_fitted(estimator, "n_features_in_")
 
 
-def predict_data(estimator: Any, logits: Any, groups: Any = None) -> Logits:
+def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = None) -> Logits:
     """Read rows for a fitted estimator; other classes than it was fitted on are refused."""
     require_fitted(estimator)
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before the door, which would only say that one column is too few
         _check_width(estimator, shape[1])
-    data = as_logits(logits, groups=groups)
+    data = as_logits(logits, labels, groups)
     _check_width(estimator, data.n_classes)
     if data.classes is not None and estimator.class_names_ is not None:
         _check_names(estimator, data.classes)

@@ -1,6 +1,6 @@
 """Files of any length, in blocks of rows: memory is bounded by a block, not by the file."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +34,7 @@ from thermoset.io.group_folders import group_folder
 from thermoset.io.hdf5_files import open_hdf5
 from thermoset.io.label_files import is_label_file
 from thermoset.io.listed import open_csv_file
+from thermoset.io.names import checked_columns
 from thermoset.io.numpy_rows import open_npy, open_npz
 from thermoset.io.parquet import open_parquet
 from thermoset.io.records import open_json
@@ -130,6 +131,7 @@ def open_blocks(
     id_column: str | None = None,
     groups: str | None = None,
     n_options: int | None = None,
+    ignore: Sequence[str] = (),
     block_bytes: int = BLOCK_BYTES,
     max_bytes: int | None = None,
 ) -> Iterator[LogitBlocks]:
@@ -154,6 +156,8 @@ def open_blocks(
         called `key=value`; see `load`. Those of csv, parquet and json files are read with the blocks, others whole.
     n_options : int, optional
         How many columns the options of multiple choice get; see `load`. Without it the file is read twice.
+    ignore : sequence of str
+        Other columns that are no classes; see `load`.
     block_bytes : int
         A block has at most as many rows as fit, as float64, into so many bytes, and at least one.
     max_bytes : int, optional
@@ -179,7 +183,13 @@ def open_blocks(
         raise InputError(f"{source}: ids can be read from {', '.join(WITH_IDS)}; got {suffix}. Leave out id_column.")
     options = checked_options(n_options)
     request = Request(
-        probabilities, limit, find_labels=False, id_column=id_column, n_options=options, groups=_column(groups)
+        probabilities,
+        limit,
+        find_labels=False,
+        id_column=id_column,
+        n_options=options,
+        groups=_column(groups),
+        ignored=checked_columns(ignore),
     )
     size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
     with ExitStack() as stack:  # not inside errors_about: the caller's own errors are not about this file

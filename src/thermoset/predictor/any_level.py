@@ -14,6 +14,7 @@ from thermoset.data.groups import Groups
 from thermoset.errors import InputError
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.kept_scores import KEPT_BY_DEFAULT, MOST_KEPT, KeptScores
+from thermoset.predictor.kept_weights import KeptWeights
 
 __all__ = ["as_saved", "classifier_of", "pooled_scores", "with_scores"]
 
@@ -22,8 +23,27 @@ def with_scores(artifact: Artifact, fitted: ConformalClassifier) -> Artifact:
     """The document with the scores that set its threshold, where they alone did and are not too many."""
     found = fitted.calibration_
     if not artifact.is_plain or not _has_ranks(found.grouping) or len(found.labels) > MOST_KEPT:
-        return msgspec.structs.replace(artifact, scores=None)
-    return msgspec.structs.replace(artifact, scores=KeptScores.of(found.scores, _pool_of(found)))
+        if found.weighted is not None:
+            raise InputError(_not_weighable(artifact, len(found.labels)))
+        return msgspec.structs.replace(artifact, scores=None, weights=None)
+    if found.weighted is not None:
+        kept, weights = KeptScores.of(found.scores, _pool_of(found)), KeptWeights.of(found.weighted)
+        return msgspec.structs.replace(artifact, scores=kept, weights=weights)
+    labels = found.labels if found.grouping is None else None
+    kept = KeptScores.of(found.scores, _pool_of(found), labels, artifact.n_classes)
+    return msgspec.structs.replace(artifact, scores=kept, weights=None)
+
+
+def _not_weighable(artifact: Artifact, n_rows: int) -> str:
+    if n_rows > MOST_KEPT:
+        return (
+            f"a predictor keeps the scores of conformal rows with weights, up to {MOST_KEPT:,}; got {n_rows:,}. Use "
+            "fewer conformal rows, those with larger weights among them."
+        )
+    return (
+        f"weights go with a threshold of the promised level; this predictor's was raised to that of alpha = "
+        f"{artifact.alpha_sets} to protect classes. Fit one with prefer='even' or 'small', or leave weights out."
+    )
 
 
 def _pool_of(found: PooledScores) -> Ints:
@@ -41,6 +61,12 @@ def _has_ranks(grouping: Grouping | None) -> bool:
 
 def as_saved(made: Artifact, scores: bool | None) -> Artifact:
     """The document as it is written: with its scores, without, or with those of up to a million rows if None."""
+    if made.weights is not None:
+        if scores is False:
+            raise InputError(
+                "the scores of conformal rows with weights cannot be left out: thresholds of rows follow from them."
+            )
+        return made
     if scores:
         _required_scores(made)
     few = made.provenance.conformal_rows <= KEPT_BY_DEFAULT
@@ -50,6 +76,11 @@ def as_saved(made: Artifact, scores: bool | None) -> Artifact:
 
 def pooled_scores(made: Artifact, score: Score) -> PooledScores:
     """The scores that set the threshold of a predictor, from its document; `score` may be one that it cannot name."""
+    if made.shift is not None:
+        raise InputError(
+            "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor that "
+            "it was made from."
+        )
     kept = _required_scores(made)
     of_class = None if made.group_of_class is None else np.array(made.group_of_class)
     rows, names = made.rows_behind, made.group_names
@@ -57,7 +88,9 @@ def pooled_scores(made: Artifact, score: Score) -> PooledScores:
     groups, labels = (None, place) if names is None else (Groups(names, place), np.zeros_like(place))
     scoring = Scoring(score, made.temperature_sets, made.seed, made.scheme)
     grouping = resolve_grouping(made.grouping)
-    return PooledScores(kept.pairs(len(labels)), labels, grouping, of_class, scoring, groups, made.fallback)
+    pairs, weights = kept.pairs(len(labels)), made.weights
+    weighted = None if weights is None else weights.weighted(pairs)
+    return PooledScores(pairs, labels, grouping, of_class, scoring, groups, made.fallback, weighted)
 
 
 def classifier_of(made: Artifact, recipe: Recipe, scores: PooledScores) -> ConformalClassifier:

@@ -5,29 +5,25 @@ tells an edited or damaged file from a good one. There is no time stamp: the sam
 """
 
 import hashlib
-import json
 import os
 from pathlib import Path
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.memory import row_array
 from thermoset.core.rank_limits import RankLimited
 from thermoset.core.scores import Score
-from thermoset.core.sources import Block, block_rows
-from thermoset.core.stages import fill_rows
-from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
+from thermoset.predictor.kept_weights import KeptWeights
+from thermoset.predictor.label_shift import LabelShift
 from thermoset.predictor.members import Member, Thresholds
 from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
 from thermoset.predictor.requirements import SELECTIONS, broken_requirements
+from thermoset.predictor.used_rows import UsedKeys
 from thermoset.quoting import quoted, reason
 from thermoset.tuning.choice import Choice, Setting
 
@@ -42,7 +38,6 @@ __all__ = [
     "Provenance",
     "Thresholds",
     "checksum_of",
-    "fingerprint",
     "read_artifact",
     "write_artifact",
 ]
@@ -99,7 +94,11 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     changed without them; `confidence` is what a monitor compares the confidence of later rows with, None in documents
     that older versions wrote and where rows hold only their largest logits. The choice was made for a level of its own.
     Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
-    `scores` are the label scores of the conformal rows, if they are kept.
+    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these
+    rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
+    those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
+    `thresholds` is that of a row of average weight. `used` recognises the rows that made it; older versions wrote
+    none.
     """
 
     format: str = _FORMAT
@@ -129,12 +128,20 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rank_limits: tuple[int, ...] | None = None
     confidence: ConfidenceReference | None = None
     scores: KeptScores | None = None
+    shift: LabelShift | None = None
+    weights: KeptWeights | None = None
+    used: UsedKeys | None = None
     checksum: str = ""
 
     @property
     def is_plain(self) -> bool:
         """Whether the threshold is that of the promised level, from rows that nothing was chosen on."""
         return self.alpha_sets == self.alpha and (self.provenance.selection != "full" or self.provenance.recalibrated)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether conformal rows count by weights, for other class shares or as they were given."""
+        return self.shift is not None or self.weights is not None
 
     @property
     def rows_behind(self) -> GroupRows:
@@ -215,43 +222,6 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     except InputError as error:  # a score's own complaint too: whatever is in the file is the file's fault
         raise FileFormatError(f"{path}: {error}") from None
     return artifact
-
-
-_BY_ROW = "rows:"  # what a fingerprint begins with that is made row by row
-
-
-def fingerprint(data: Logits, known: str = _BY_ROW) -> str:
-    """SHA-256 of rows, by way of those of each, and of labels and class names.
-
-    `known` is what it will be compared with: older versions took the rows at once.
-
-    >>> fingerprint(Logits([[1.0, 2.0]], [1])) == fingerprint(Logits([[1.0, 2.0]], [1]))
-    True
-    """
-    parts, by_row = hashlib.sha256(), known.startswith(_BY_ROW)
-    parts.update(json.dumps([data.dtype.str, data.n_rows, data.n_classes, data.classes]).encode())
-    if by_row:
-        digests = row_array((4, len(data)), np.uint64)
-        fill_rows(data, _Digests(), [digests])
-        for of_rows in digests:
-            parts.update(of_rows.astype("<u8").data)
-    else:
-        for _, block in data.blocks(block_rows(data.n_classes)):
-            parts.update(np.ascontiguousarray(block).data)
-    parts.update(data.require_labels("a fingerprint").astype("<i8").data)
-    return (_BY_ROW if by_row else "") + parts.hexdigest()
-
-
-class _Digests:
-    """The stage: SHA-256 of each row, as four numbers, (4, n): rows may be anywhere."""
-
-    def rows(self, _: slice) -> "_Digests":
-        return self
-
-    def __call__(self, block: Block) -> tuple[NDArray[np.uint64]]:
-        rows = np.ascontiguousarray(block).astype(block.dtype.newbyteorder("<"), copy=False)
-        digests = b"".join(hashlib.sha256(row.data).digest() for row in rows)
-        return (np.frombuffer(digests, dtype="<u8").reshape(-1, 4).T.astype(np.uint64),)
 
 
 def checksum_of(artifact: Artifact) -> str:

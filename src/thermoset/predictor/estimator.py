@@ -9,30 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
-from thermoset.calibration import probabilities
 from thermoset.conformal.groupings import GroupingLike
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import Alpha
 from thermoset.core.memory import memory_budget
 from thermoset.core.pool import for_blocks
 from thermoset.core.scores import Score, ScoreLike
-from thermoset.core.softmax import confidences
-from thermoset.core.sources import Block, widened
+from thermoset.core.sources import Block
 from thermoset.core.top_rows import tops_of
-from thermoset.core.top_stages import wide_confidences
-from thermoset.data import Logits, as_logits
 from thermoset.data.estimator import Estimator
-from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
+from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
 from thermoset.errors import InputError
 from thermoset.predictor.answers import Answers, Prediction, as_records
 from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
+from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.rule import SetRule
 
 if TYPE_CHECKING:
     from thermoset.conformal.pooling import PooledScores
     from thermoset.monitor.checking import CheckReport, Promise
     from thermoset.predictor.fitting import Progress
+    from thermoset.predictor.label_shift import LabelShift
+    from thermoset.predictor.priors import PriorEstimate
 
 __all__ = ["TwoTemperaturePredictor"]
 
@@ -145,6 +143,7 @@ class TwoTemperaturePredictor(Estimator):
         groups: Any = None,
         split_by: Any = None,
         ids: Any = None,
+        weights: Any = None,
         memory: str | int | None = None,
         progress: "Progress | None" = None,
     ) -> "TwoTemperaturePredictor":
@@ -152,61 +151,82 @@ class TwoTemperaturePredictor(Estimator):
 
         `groups`: the group of each row, as in `Logits`. `split_by` (one value for each row) keeps rows together that
         are not independent, such as those of one patient, font or camera: all rows with the same value go to the same
-        side. `ids`: as in `ConformalClassifier.fit`; those of the conformal rows are used. With selection="full"
-        nothing is split. `memory`: as in `thermoset.sweep`.
+        side. `ids` and `weights`: as in `ConformalClassifier.fit`; those of the conformal rows are used, both
+        temperatures are those of the rows as they are. With selection="full" nothing is split. `memory`: as in
+        `thermoset.sweep`.
         """
-        data = fit_data(self, logits, labels, groups)
+        data, beside = fit_data(self, logits, labels, groups), rooms.fitting.Beside(ids, weights)
         with memory_budget(memory):
-            self._adopt(*rooms.fitting.made(self, data, split_by, ids, progress))
+            self._adopt(*rooms.fitting.made(self, data, split_by, beside, progress))
         return self
 
     def fit_split(
         self,
-        calibration: Logits,
-        conformal: Logits,
+        calibration: Any,
+        conformal: Any,
         *,
         ids: Any = None,
+        weights: Any = None,
         memory: str | int | None = None,
         progress: "Progress | None" = None,
     ) -> "TwoTemperaturePredictor":
         """Fit on the user's own split: temperatures from `calibration`, the threshold from `conformal`.
 
-        The two must not share rows. `ids` are those of the conformal rows.
+        Each part is labelled `Logits` or a pair of arrays (logits, labels). The two must not share rows. `ids` and
+        `weights` (see `ConformalClassifier.fit`) are those of the conformal rows.
         """
+        parts = split_data(calibration, "calibration"), split_data(conformal, "conformal")
         with memory_budget(memory):
-            self._adopt(*rooms.fitting.made_of_split(self, calibration, conformal, ids, progress))
+            self._adopt(*rooms.fitting.made_of_split(self, *parts, rooms.fitting.Beside(ids, weights), progress))
         return self
 
-    def recalibrate(self, conformal: Logits, *, groups: Any = None, ids: Any = None) -> "TwoTemperaturePredictor":
+    def recalibrate(
+        self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> "TwoTemperaturePredictor":
         """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
 
-        With grouping="group", thresholds are for the groups of the new rows from then on.
+        With grouping="group", thresholds are for the groups of the new rows from then on. Rows that chose the
+        temperatures are refused; those of the old threshold may be among the new. With `weights`, thresholds are by
+        weight from then on, and rows to be predicted need weights too; see `ConformalClassifier.fit`.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
-        choose it.
+        choose it. A predictor that was `shifted` is an ordinary one again, for rows like the new ones.
+
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 5, size=3000)
+        >>> logits = rng.normal(size=(3000, 5)) + 2 * np.eye(5)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor().fit(logits[:2000], labels[:2000])
+        >>> before = predictor.threshold_
+        >>> harder = rng.normal(size=(500, 5)) + np.eye(5)[labels[:500]]
+        >>> predictor.recalibrate(harder, labels[:500]).threshold_ > before
+        True
         """
-        data = predict_data(self, conformal, groups)
-        self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, ids), self._recipe.score)
+        data = predict_data(self, logits, groups, labels)
+        beside = rooms.fitting.Beside(ids, weights)
+        self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, beside), self._recipe.score)
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
         """The most likely label of each row, as its column number."""
-        return _likeliest(predict_data(self, logits))
+        return self._calibrated.labels(predict_data(self, logits))
 
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities: softmax at T*, (n, C)."""
-        return probabilities(predict_data(self, logits), self.artifact_.temperature)
+        """Calibrated probabilities: softmax at T*, (n, C), times target share / source share under a label shift."""
+        return self._calibrated.probabilities(predict_data(self, logits))
 
-    def predict_set(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.bool_]:
-        """Sets at T-hat as booleans, (n, C); `groups` and `ids` as in `ConformalClassifier.fit`."""
-        return self._rule.sets(predict_data(self, logits, groups), ids)
+    def predict_set(
+        self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> NDArray[np.bool_]:
+        """Sets at T-hat as booleans, (n, C); `groups`, `ids` and `weights` as in `ConformalClassifier.fit`."""
+        return self._rule.sets(predict_data(self, logits, groups), ids, weights)
 
-    def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.int64]:
+    def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
-        return self._rule.sizes(predict_data(self, logits, groups), ids)
+        return self._rule.sizes(predict_data(self, logits, groups), ids, weights)
 
     def predict_p(
-        self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None
+        self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.float64]:
         """p-values at T-hat, (n, C); the labels with p > alpha are exactly `predict_set`, also `at` any other alpha.
 
@@ -215,7 +235,8 @@ class TwoTemperaturePredictor(Estimator):
         stricter level.
         """
         data = predict_data(self, logits, groups)
-        return self._pooled().p_values(data, self._recipe.random_state if smoothed else None, ids=ids)
+        seed = self._recipe.random_state if smoothed else None
+        return self._pooled().p_values(data, seed, ids=ids, weights=weights)
 
     def require_p(self) -> None:
         """Refuse, in one line, if `predict_p` and `at` would."""
@@ -240,52 +261,109 @@ class TwoTemperaturePredictor(Estimator):
         True
         """
         require_fitted(self)
+        if (shift := self.artifact_.shift) is not None:
+            plain = copy(self)
+            plain._adopt(rooms.shifting.unshifted(self.artifact_), self._recipe.score)
+            return plain.at(alpha)._under(shift)
         sets, other = rooms.any_level.classifier_of(self.artifact_, self._recipe, self._pooled()), copy(self)
         other.alpha = alpha
         other._adopt(rooms.fitting.moved(self.artifact_, sets.at(alpha), alpha), self._recipe.score)
         return other
 
-    def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None) -> NDArray[np.bool_]:
+    def estimate_priors(
+        self, target: Any, *, bootstrap: int = 200, random_state: int = 0, progress: "Progress | None" = None
+    ) -> "PriorEstimate":
+        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`."""
+        data, asked = predict_data(self, target), rooms.priors.Resampling(bootstrap, random_state, progress)
+        counts = rooms.shifting.source_counts(self.artifact_)
+        return rooms.priors.estimate_priors(data, self.artifact_.temperature, counts, asked)
+
+    def shifted(self, target: Any = None, *, priors: Any = None) -> "TwoTemperaturePredictor":
+        """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
+
+        Conformal rows are weighted by target share / source share of their class, and so are probabilities at T*.
+        Coverage of target rows is at least 1 - alpha on average, where the shares are right and rows of a class look as
+        before. Needs one threshold for all classes, and what `predict_p` needs. New shares replace earlier ones.
+
+        Parameters
+        ----------
+        target : array-like or Logits
+            Unlabelled rows, whose class shares are estimated.
+        priors : mapping, array-like or PriorEstimate
+            The shares instead: by class name or column number, in the order of columns, or as `estimate_priors` gave.
+
+        Examples
+        --------
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 3, size=3000)
+        >>> logits = rng.normal(size=(3000, 3)) + 2 * np.eye(3)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor(alpha=0.1).fit(logits, labels)
+        >>> fewer = predictor.shifted(priors={0: 0.8, 1: 0.1, 2: 0.1})
+        >>> bool((fewer.predict_proba(logits)[:, 0] >= predictor.predict_proba(logits)[:, 0]).all())
+        True
+        """
+        require_fitted(self)
+        if (target is None) == (priors is None):
+            raise InputError("give either target rows, or their class shares (priors=).")
+        rooms.shifting.require_shiftable(self.artifact_)  # before the work
+        given = self.estimate_priors(target) if priors is None else priors
+        return self._under(rooms.shifting.shift_of(self.artifact_, given))
+
+    def _under(self, shift: "LabelShift") -> "TwoTemperaturePredictor":
+        other = copy(self)
+        other._adopt(rooms.shifting.shifted(self.artifact_, shift), self._recipe.score)
+        return other
+
+    def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.bool_]:
         """Which rows, (n,), have labels in their set that whole rows might keep out; see `TopLogits`.
 
         Where rows hold only their largest logits, bounds decide, and a label that they cannot decide is let in.
         """
-        return self._rule.undecided(predict_data(self, logits, groups), ids)
+        return self._rule.undecided(predict_data(self, logits, groups), ids, weights)
 
-    def answers(self, logits: Any, *, groups: Any = None, ids: Any = None) -> Answers:
+    def answers(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
         data = predict_data(self, logits, groups)
-        if (tops := tops_of(data)) is not None:
-            sure = wide_confidences(tops, self.artifact_.temperature)
-            return Answers(_likeliest(data), sure, self._rule.sets(data, ids))
-        context = self._rule.context(data, ids)
-        labels, confidence = np.empty(len(data), dtype=np.int64), np.empty((1, len(data)))
+        if tops_of(data) is not None:
+            return Answers(*self._calibrated.answers(data), self._rule.sets(data, ids, weights))
+        context = self._rule.context(data, ids, weights)
+        labels, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
         sets = np.empty((len(data), data.n_classes), dtype=np.bool_)
 
         def work(block: Block, place: slice) -> None:
-            labels[place] = block.argmax(axis=1)
-            confidence[:, place] = confidences(widened(block), self._temperatures)
+            labels[place], confidence[place] = self._calibrated.tops(block)
             self._rule.fill(block, context.rows(place), sets[place])
 
         for_blocks(data, work)
-        return Answers(labels, confidence[0], sets)
+        return Answers(labels, confidence, sets)
 
-    def predict_records(self, logits: Any, *, groups: Any = None, ids: Any = None) -> list[Prediction]:
+    def predict_records(
+        self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> list[Prediction]:
         """Label, confidence and set of each row, for people and JSON."""
-        found = self.answers(logits, groups=groups, ids=ids)
+        found = self.answers(logits, groups=groups, ids=ids, weights=weights)
         return as_records(found, self.artifact_.classes or range(self.artifact_.n_classes))
 
     def check(
-        self, logits: Any, labels: Any = None, *, groups: Any = None, fail_on: str | Iterable[str] = ()
+        self,
+        logits: Any,
+        labels: Any = None,
+        *,
+        groups: Any = None,
+        weights: Any = None,
+        fail_on: str | Iterable[str] = (),
     ) -> "CheckReport":
         """Whether fresh labelled rows show what was promised; see `checking.check`.
 
-        Rows with groups show the coverage of each group as well, whatever the thresholds are for.
+        Rows with groups show the coverage of each group as well, whatever the thresholds are for. Rows that chose the
+        temperatures or set the threshold are refused: see `predictor.used_rows`. Where conformal rows have weights, so
+        must these, which then come from the target that the weights are for; the law is an approximation.
         """
-        fresh = as_logits(logits, labels, groups)
-        y = fresh.require_labels("check")
-        data = predict_data(self, fresh)
-        return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on)
+        data = predict_data(self, logits, groups, labels)
+        y = data.require_labels("check")
+        rooms.used_rows.refuse_used(self.artifact_, data)
+        return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on, weights)
 
     @property
     def promise(self) -> "Promise":
@@ -344,16 +422,10 @@ class TwoTemperaturePredictor(Estimator):
         self.temperature_ = artifact.temperature
         self.temperature_sets_ = artifact.temperature_sets
         self.choice_ = artifact.choice
-        self._temperatures = np.array([artifact.temperature])
+        self._calibrated = Calibrated.of(artifact)
         self._recipe = artifact.recipe_with(score)
         self._rule = SetRule(artifact, self._recipe.set_score)
         value = artifact.thresholds.pairs().value
-        self.threshold_ = float(value[0]) if artifact.grouping is None else value
+        self.threshold_ = float(value[0]) if artifact.grouping is None and artifact.shift is None else value
         self.group_names_ = artifact.group_names
         remember_classes(self, artifact.n_classes, artifact.classes)
-
-
-def _likeliest(data: Logits) -> NDArray[np.int64]:
-    """The column number of each row's largest logit."""
-    tops = tops_of(data)
-    return top_labels(data) if tops is None else tops.indices[:, 0].astype(np.int64)

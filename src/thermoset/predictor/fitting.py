@@ -15,18 +15,24 @@ from thermoset.conformal.learning import learned_from
 from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
 from thermoset.conformal.row_groups import fitted_groups
+from thermoset.conformal.row_weights import check_weightable
+from thermoset.core.exponentials import Ints
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.rank_limits import RankLimited
+from thermoset.core.row_keys import row_keys
 from thermoset.core.scores import Score
 from thermoset.core.top_rows import tops_of
-from thermoset.core.uniforms import checked_ids
+from thermoset.core.uniforms import Keys, checked_ids
 from thermoset.data import Logits, split_indices
+from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
 from thermoset.predictor.any_level import with_scores
-from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds, fingerprint
+from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds
 from thermoset.predictor.confidence import confidence_reference
+from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.full import with_members
 from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
+from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.choosing import choose
 from thermoset.tuning.full import choose_full
@@ -37,7 +43,7 @@ from thermoset.tuning.preferences import read_preference
 if TYPE_CHECKING:
     from thermoset.predictor.estimator import TwoTemperaturePredictor
 
-__all__ = ["Made", "Progress", "kinds_of_sets", "made", "made_of_split", "moved", "renewed"]
+__all__ = ["Beside", "Made", "Progress", "kinds_of_sets", "made", "made_of_split", "moved", "renewed"]
 
 Progress = Callable[[int, int], None]
 
@@ -49,21 +55,42 @@ class Made(NamedTuple):
     score: Score
 
 
-def made(asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, ids: Any, progress: Progress | None) -> Made:
+class Beside(NamedTuple):
+    """What conformal rows bring beside their logits: ids and weights."""
+
+    ids: Any = None
+    weights: Any = None
+
+    def take(self, rows: Ints, n_rows: int) -> "Beside":
+        """Those of some of the rows."""
+        if self.ids is not None:
+            checked_ids(self.ids, n_rows)
+        return Beside(
+            None if self.ids is None else np.array(self.ids, dtype=object)[rows],
+            None if self.weights is None else checked_weights(self.weights, n_rows)[rows],
+        )
+
+    def check(self, grouping: str | None, n_rows: int) -> None:
+        """Refuse weights that cannot be used, before the work."""
+        if self.weights is not None:
+            check_weightable(grouping)
+            conformal_weights(self.weights, n_rows)
+
+
+def made(
+    asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, beside: Beside, progress: Progress | None
+) -> Made:
     """Fit what the parameters of an estimator ask for on labelled rows."""
     if asked.selection == "full":
-        return _made_of_all(asked, data, split_by, ids, progress)
+        return _made_of_all(asked, data, split_by, beside, progress)
     part = asked.calibration_fraction
     exact_level(part, "calibration_fraction")
     some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
-    if ids is not None:
-        checked_ids(ids, len(data))
-        ids = np.array(ids, dtype=object)[rest]
-    return made_of_split(asked, data.take(some), data.take(rest), ids, progress)
+    return made_of_split(asked, data.take(some), data.take(rest), beside.take(rest, len(data)), progress)
 
 
 def made_of_split(
-    asked: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, ids: Any, progress: Progress | None
+    asked: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, beside: Beside, progress: Progress | None
 ) -> Made:
     """Fit temperatures on calibration rows, and the threshold on conformal rows."""
     if asked.selection == "full":
@@ -71,6 +98,7 @@ def made_of_split(
     _check_split(calibration, conformal)
     _, recipes, even = read_preference(asked.prefer), kinds_of_sets(asked), checked_even(asked.even)
     parts_of(calibration, even)  # what can be refused is refused before the work
+    beside.check(text_of(recipes[0].grouping), len(conformal))
     if recipes[0].by_row:
         fitted_groups(conformal, "grouping='group'")
         calibration.require_groups("grouping='group'")
@@ -88,15 +116,20 @@ def made_of_split(
         progress=progress,
     )
     recipe = _chosen(recipes, choice.setting)
-    return Made(_document(asked, recipe, (calibration, conformal), ids, scaler, choice), recipe.score)
+    return Made(_document(asked, recipe, (calibration, conformal), beside, scaler, choice), recipe.score)
 
 
 def _made_of_all(
-    asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, ids: Any, progress: Progress | None
+    asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, beside: Beside, progress: Progress | None
 ) -> Made:
     """Fit both temperatures and the threshold on all rows."""
     if split_by is not None:
         raise InputError("split_by= keeps rows together in a split, and selection='full' splits nothing. Leave it out.")
+    if beside.weights is not None:
+        raise InputError(
+            "weights go with rows that set a threshold and choose nothing, and with selection='full' all rows do both. "
+            "Use selection='calibration', or leave weights out."
+        )
     if asked.method == "auto":
         raise InputError("selection='full' chooses a temperature for one method. Name a method.")
     if checked_even(asked.even) == "group":
@@ -104,8 +137,8 @@ def _made_of_all(
     recipe, preference = Recipe.of(asked), read_preference(asked.prefer)
     scaler = TemperatureScaler(asked.objective).fit(data)
     choice, found = choose_full(data, recipe, preference, calibrated=scaler.temperature_, progress=progress)
-    artifact = _document(asked, recipe, (data, data), ids, scaler, choice)
-    return Made(with_members(artifact, found, recipe, data, ids), recipe.score)
+    artifact = _document(asked, recipe, (data, data), beside, scaler, choice)
+    return Made(with_members(artifact, found, recipe, data, beside.ids), recipe.score)
 
 
 def kinds_of_sets(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
@@ -136,13 +169,13 @@ def _document(
     asked: "TwoTemperaturePredictor",
     recipe: Recipe,
     rows: tuple[Logits, Logits],
-    ids: Any,
+    beside: Beside,
     scaler: TemperatureScaler,
     choice: Choice,
 ) -> Artifact:
     """The document: sets at T-hat with their threshold, what they are measured to do, and where it came from."""
     calibration, conformal = rows
-    sets = ConformalClassifier.of(recipe, choice.temperature).fit(conformal, ids=ids)
+    sets = ConformalClassifier.of(recipe, choice.temperature).fit(conformal, **beside._asdict())
     if choice.setting.alpha != choice.alpha:
         sets.tighten(choice.setting.alpha, calibration)
     artifact = Artifact(
@@ -158,12 +191,17 @@ def _document(
         choice=choice,
         measures=(),
         provenance=_provenance(asked, recipe, rows, choice),
-        confidence=confidence_reference(calibration, conformal, float(scaler.temperature_)),
-        **_of_sets(sets, conformal, ids),
+        used=_used(calibration, conformal),
+        **_of_sets(sets, conformal, beside),
     )
     behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
     measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
-    artifact = msgspec.structs.replace(artifact, measures=(*measures, *_undecided(sets, conformal, ids)))
+    if sets.calibration_.weighted is None:
+        seen = confidence_reference(calibration, conformal, artifact.temperature)
+        artifact = msgspec.structs.replace(artifact, confidence=seen)
+    else:  # the rest was measured where rows of small weight come from
+        measures = tuple(one for one in measures if one.name in OF_CONFIDENCE)
+    artifact = msgspec.structs.replace(artifact, measures=(*measures, *_undecided(sets, conformal, beside)))
     return with_scores(artifact, sets)
 
 
@@ -187,9 +225,17 @@ def _provenance(
     )
 
 
-def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[str, Any]:
-    """The fields of an artifact that the conformal rows decide."""
+def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
+    """What both kinds of rows will be recognised by."""
+    threshold = PartKeys.of(row_keys(conformal))
+    first = threshold if calibration is conformal else PartKeys.of(row_keys(calibration))
+    return UsedKeys(calibration=first, conformal=threshold)
+
+
+def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
+    """The fields of an artifact that the conformal rows decide; with weights, their sizes say nothing of later rows."""
     calibration = fitted.calibration_
+    sizes = None if calibration.weighted is not None else fitted.set_sizes(conformal, ids=beside.ids)
     groups, other, score = calibration.group_of_class, fitted.fallback_threshold_, fitted.recipe.score
     return {
         "thresholds": Thresholds.of(fitted.thresholds_),
@@ -201,14 +247,16 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> dict[s
         "rank_limits": score.limits if isinstance(score, RankLimited) else None,
         "seed": calibration.scoring.seed,
         "scheme": calibration.scoring.scheme,
-        "sizes": tuple(np.bincount(fitted.set_sizes(conformal, ids=ids)).tolist()),
+        "sizes": () if sizes is None else tuple(np.bincount(sizes).tolist()),
     }
 
 
-def renewed(old: Artifact, recipe: Recipe, conformal: Logits, ids: Any) -> Artifact:
+def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) -> Artifact:
     """The same document with a threshold from new labelled rows; both temperatures stay."""
     conformal.require_labels("recalibrate")
-    sets = ConformalClassifier.of(recipe, old.temperature_sets).fit(conformal, ids=ids)
+    keys = row_keys(conformal)
+    _refuse_choosers(old, conformal, keys)
+    sets = ConformalClassifier.of(recipe, old.temperature_sets).fit(conformal, **beside._asdict())
     provenance = msgspec.structs.replace(
         old.provenance,
         conformal_rows=len(conformal),
@@ -216,14 +264,35 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, ids: Any) -> Artif
         recalibrated=True,
         top_rows=tops_of(conformal) is not None,
     )
-    fields = _of_sets(sets, conformal, ids)
-    law = coverage_measures(fields["pool_sizes"], old.alpha_sets)
-    still = (measured for measured in old.measures if measured.name != UNDECIDED)
-    kept = tuple(law[0] if measured.name == "coverage" else measured for measured in still)
-    measures = (*kept, *_undecided(sets, conformal, ids))
-    seen = None if old.confidence is None or provenance.top_rows else old.confidence.counted(conformal, old.temperature)
-    new = msgspec.structs.replace(old, provenance=provenance, measures=measures, members=(), confidence=seen, **fields)
+    fields, weighted = _of_sets(sets, conformal, beside), sets.calibration_.weighted is not None
+    kept = _still_true(old, coverage_measures(fields["pool_sizes"], old.alpha_sets), weighted)
+    measures = (*kept, *_undecided(sets, conformal, beside))
+    unseen = old.confidence is None or provenance.top_rows or weighted
+    seen = None if unseen or old.confidence is None else old.confidence.counted(conformal, old.temperature)
+    known = UsedKeys(calibration=None if old.used is None else old.used.calibration, conformal=PartKeys.of(keys))
+    fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "used": known}
+    new = msgspec.structs.replace(old, members=(), shift=None, **fields)
     return with_scores(new, sets)
+
+
+def _still_true(old: Artifact, law: list[Measure], weighted: bool) -> list[Measure]:
+    """Measures that a new threshold leaves true, with the law of its coverage; rows with weights have no such law."""
+    if weighted:
+        return [one for one in old.measures if one.name in OF_CONFIDENCE]
+    still = [law[0] if one.name == "coverage" else one for one in old.measures if one.name != UNDECIDED]
+    told = old.grouping is not None or any(one.name == "coverage" for one in still)
+    return still if told else [*still, *law]
+
+
+def _refuse_choosers(old: Artifact, conformal: Logits, keys: Keys) -> None:
+    """Refuse rows that chose the temperatures: a threshold from them would promise too much."""
+    used, came = used_rows(old, conformal, keys), old.provenance
+    both = came.selection == "paper" and not came.recalibrated  # the conformal rows chose T-hat too
+    if used.chose or (both and used.set_threshold):
+        raise InputError(
+            f"{used.sentence}, and a threshold from rows that chose a temperature does not keep its promise. "
+            "Recalibrate on rows that did not."
+        )
 
 
 def moved(made: Artifact, at: ConformalClassifier, alpha: Alpha) -> Artifact:
@@ -242,23 +311,19 @@ def moved(made: Artifact, at: ConformalClassifier, alpha: Alpha) -> Artifact:
         thresholds=Thresholds.of(at.thresholds_),
         fallback_threshold=None if at.fallback_threshold_ is None else Thresholds.of(at.fallback_threshold_),
         sizes=(),
-        measures=(*measures, *coverage_measures(made.pool_sizes, alpha)),
+        measures=(*measures, *(coverage_measures(made.pool_sizes, alpha) if made.weights is None else ())),
     )
 
 
-def _undecided(fitted: ConformalClassifier, conformal: Logits, ids: Any) -> tuple[Measure, ...]:
+def _undecided(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> tuple[Measure, ...]:
     """Share of conformal rows whose set holds labels only because rows that are not whole do not tell."""
     if tops_of(conformal) is None:
         return ()
-    share = float(fitted.undecided(conformal, ids=ids).mean())
+    share = float(fitted.undecided(conformal, **beside._asdict()).mean())
     return (Measure(name=UNDECIDED, value=share, low=None, high=None),)
 
 
-def _check_split(calibration: Any, conformal: Any) -> None:
-    for name, part in (("calibration", calibration), ("conformal", conformal)):
-        if not isinstance(part, Logits):
-            raise InputError(f"{name} must be Logits; got {type(part).__name__}. Use ts.Logits(logits, labels).")
-        part.require_labels(f"fit_split ({name} rows)")
+def _check_split(calibration: Logits, conformal: Logits) -> None:
     if calibration.n_classes != conformal.n_classes or calibration.classes != conformal.classes:
         raise InputError(
             f"calibration and conformal rows must have the same classes in the same order; got "

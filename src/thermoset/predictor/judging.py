@@ -2,45 +2,60 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from thermoset.calibration import probabilities
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.binning import BinCounts, add_bins, no_bins
-from thermoset.core.exponentials import Ints
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.row_context import RowContext
-from thermoset.core.softmax import softmax
-from thermoset.core.sources import Block, block_rows, widened
+from thermoset.core.sources import Block, block_rows
 from thermoset.core.stages import fill_rows, total
 from thermoset.core.top_rows import tops_of
 from thermoset.data import Logits
+from thermoset.data.weights import checked_weights
 from thermoset.metrics.classwise import calibration_of_bins
 from thermoset.metrics.of_probabilities import N_BINS
 from thermoset.monitor.checking import CheckReport, Promise, RowFacts, check_facts, row_facts
 from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.calibrated import Calibrated
+from thermoset.predictor.kept_weights import weighted_scores
 from thermoset.predictor.rule import SetRule
 
 __all__ = ["judged", "promise_of"]
 
 
 def promise_of(made: Artifact, recipe: Recipe) -> Promise:
-    """What coverage was promised, and by how many rows."""
+    """What coverage was promised, and by how many rows.
+
+    Weighted rows have no exact law. Coverage then scatters about as much as with so many rows of equal weight as say
+    the same, and these are given.
+    """
     return Promise(
         alpha=made.alpha,
         pool_sizes=np.array(made.pool_sizes),
         grouping=made.grouping,
-        exact=recipe.exact and made.is_plain and not made.provenance.top_rows,
+        exact=recipe.exact and made.is_plain and not made.is_weighted and not made.provenance.top_rows,
         group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
         group_names=made.group_names,
+        effective_rows=_effective_rows(made),
     )
+
+
+def _effective_rows(made: Artifact) -> float | None:
+    """How many rows of equal weight coverage scatters as with; None where all have the same."""
+    weighted = weighted_scores(made)
+    if weighted is not None:
+        return weighted.scatter_rows(made.alpha)
+    return None if made.shift is None else made.shift.effective_rows
 
 
 @dataclass(frozen=True, eq=False)
 class _Bins:
     """The stage: rows by class and bin of the probability of the class."""
 
-    temperature: float
+    calibrated: Calibrated
     labels: Ints
     n_classes: int
 
@@ -51,9 +66,7 @@ class _Bins:
         return no_bins(self.n_classes, N_BINS)
 
     def add(self, block: Block, sums: BinCounts) -> None:
-        probs = np.empty(block.shape)
-        softmax(widened(block), self.temperature, probs)
-        add_bins(probs, self.labels, sums)
+        add_bins(self.calibrated.of_block(block), self.labels, sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +74,7 @@ class _Judge:
     """The stage: what each row shows of a predictor."""
 
     rule: SetRule
-    temperature: float
+    calibrated: Calibrated
     labels: Ints
     context: RowContext
 
@@ -69,21 +82,29 @@ class _Judge:
         return replace(self, labels=self.labels[place], context=self.context.rows(place))
 
     def __call__(self, block: Block) -> RowFacts:
-        sets, probs = np.empty(block.shape, dtype=np.bool_), np.empty(block.shape)
+        sets = np.empty(block.shape, dtype=np.bool_)
         self.rule.fill(block, self.context, sets)
-        softmax(widened(block), self.temperature, probs)
-        return row_facts(sets, probs, self.labels)
+        return row_facts(sets, self.calibrated.of_block(block), self.labels)
 
 
-def judged(data: Logits, labels: Ints, made: Artifact, recipe: Recipe, fail_on: str | Iterable[str]) -> CheckReport:
+def judged(
+    data: Logits,
+    labels: Ints,
+    made: Artifact,
+    recipe: Recipe,
+    fail_on: str | Iterable[str],
+    weights: Any = None,
+) -> CheckReport:
     """The sets and the confidence that a predictor gives these rows, against their labels."""
     rule, facts, whole = SetRule(made, recipe.set_score), RowFacts.empty(len(data)), tops_of(data) is None
+    calibrated = Calibrated.of(made)
     if whole:
-        fill_rows(data, _Judge(rule, made.temperature, labels, rule.context(data)), facts)
-        bins = total(data, _Bins(made.temperature, labels, data.n_classes))
+        fill_rows(data, _Judge(rule, calibrated, labels, rule.context(data, None, weights)), facts)
+        bins = total(data, _Bins(calibrated, labels, data.n_classes))
     else:
         bins = no_bins(data.n_classes, N_BINS)
-        _fill_facts(data, labels, rule, made.temperature, facts, bins)
+        own = None if weights is None else checked_weights(weights, len(data))
+        _fill_facts(data, labels, (rule, own), calibrated, facts, bins)
     promise = promise_of(made, recipe)
     held = promise if whole else replace(promise, exact=False)
     found = check_facts(
@@ -96,19 +117,25 @@ def judged(data: Logits, labels: Ints, made: Artifact, recipe: Recipe, fail_on: 
         groups=data.groups,
         classwise=calibration_of_bins(bins),
     )
-    return found if whole else replace(found, undecided=int(rule.undecided(data).sum()))
+    return found if whole else replace(found, undecided=int(rule.undecided(data, None, weights).sum()))
 
 
 def _fill_facts(
-    data: Logits, labels: Ints, rule: SetRule, temperature: float, facts: RowFacts, bins: BinCounts
+    data: Logits,
+    labels: Ints,
+    how: tuple[SetRule, Floats | None],
+    calibrated: Calibrated,
+    facts: RowFacts,
+    bins: BinCounts,
 ) -> None:
     """The facts of rows that are not whole: sets by their bounds, probabilities as completed rows have them."""
-    step = block_rows(data.n_classes)
+    (rule, weights), step = how, block_rows(data.n_classes)
     for start in range(0, len(data), step):
         place = slice(start, min(start + step, len(data)))
         some = data.take(place)
-        probs = probabilities(some, temperature)
+        probs = calibrated.probabilities(some)
         add_bins(probs, labels[place], bins)
-        found = row_facts(rule.sets(some), probs, labels[place])
+        own = None if weights is None else weights[place]
+        found = row_facts(rule.sets(some, None, own), probs, labels[place])
         for whole, part in zip(facts, found, strict=True):
             whole[place] = part

@@ -1,14 +1,13 @@
 """The label scores of the conformal rows in a predictor's file: for p-values, and for other levels without the rows.
 
 Scores are sorted within their pools, so neighbours are close. A float64 is read as a whole number in the same order,
-and what is stored is its distance from the one before: half a byte that says how many bytes it takes, and those bytes.
-That is 12 to 14 bytes a row instead of 16, a third more as the base64 of JSON. zlib would save another tenth, but gives
-other bytes in other versions, where the same rows should give the same file; and nothing here can inflate a small file
-to more than 32 times its size.
+and those are packed (`packing`): 12 to 14 bytes a row instead of 16, a third more as the base64 of JSON. Where one
+threshold serves all classes, the label of each score is kept too, in as few bytes as the number of classes needs:
+thresholds for other class shares weigh scores by their labels.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +17,7 @@ from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.errors import FileFormatError
+from thermoset.predictor.packing import packed, unpacked
 
 __all__ = ["KEPT_BY_DEFAULT", "MOST_KEPT", "GroupRows", "KeptScores", "broken_scores", "group_rows"]
 
@@ -27,9 +27,7 @@ KEPT_BY_DEFAULT = 1_000_000
 MOST_KEPT = 10_000_000
 """Conformal rows up to which scores can be kept at all: some 170 MB of JSON."""
 
-_BYTES = 8
 _SIGN = np.uint64(1 << 63)
-_ONE = np.uint64(1)
 
 
 class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -37,46 +35,50 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     value: bytes
     refine: bytes
+    labels: bytes | None = None
 
     @classmethod
-    def of(cls, scores: ScorePairs, group: Ints) -> "KeptScores":
-        """Scores of rows of these groups, in any order.
+    def of(
+        cls, scores: ScorePairs, group: Ints, labels: Ints | None = None, n_classes: int | None = None
+    ) -> "KeptScores":
+        """Scores of rows of these groups, in any order, with or without their labels among so many classes.
 
         >>> kept = KeptScores.of(ScorePairs(np.array([0.5, 0.25]), np.array([-1.0, np.inf])), np.array([0, 0]))
         >>> kept.pairs(2)
         ScorePairs(value=array([0.25, 0.5 ]), refine=array([inf, -1.]))
         """
-        order = np.lexsort((scores.refine, scores.value, group))
-        return cls(value=_packed(scores.value[order]), refine=_packed(scores.refine[order]))
+        own = np.zeros(len(group), dtype=np.int64) if labels is None else labels
+        order = np.lexsort((own, scores.refine, scores.value, group))
+        kept = None if labels is None or n_classes is None else labels[order].astype(_label_type(n_classes)).tobytes()
+        value, refine = (packed(_ordered(part[order])) for part in (scores.value, scores.refine))
+        return cls(value=value, refine=refine, labels=kept)
 
     def pairs(self, n_rows: int) -> ScorePairs:
         """The scores of so many rows."""
-        return ScorePairs(_unpacked(self.value, n_rows), _unpacked(self.refine, n_rows))
+        value, refine = (_floats(unpacked(part, n_rows, MOST_KEPT, "scores")) for part in (self.value, self.refine))
+        return ScorePairs(value, refine)
+
+    def own_labels(self, n_rows: int, n_classes: int) -> Ints | None:
+        """The label of each score, (n,); None where they are not kept.
+
+        >>> scores = ScorePairs(np.array([0.5, 0.25]), np.zeros(2))
+        >>> KeptScores.of(scores, np.zeros(2, np.int64), np.array([7, 3]), 10).own_labels(2, 10)
+        array([3, 7])
+        """
+        if self.labels is None:
+            return None
+        kind = _label_type(n_classes)
+        if len(self.labels) != n_rows * kind.itemsize:
+            raise FileFormatError(f"is no usable predictor: labels of scores must be those of {n_rows:,} rows.")
+        found = np.frombuffer(self.labels, kind).astype(np.int64)
+        if found.max(initial=0) >= n_classes:
+            raise FileFormatError("is no usable predictor: labels of scores must be columns.")
+        return found
 
 
-def _packed(values: Floats) -> bytes:
-    numbers = _ordered(values)
-    steps = np.diff(numbers, prepend=np.uint64(0)).view(np.int64)
-    folded = ((steps << 1) ^ (steps >> 63)).astype("<i8")  # small steps in either direction have small numbers
-    digits = folded.view(np.uint8).reshape(-1, _BYTES)
-    n_digits = np.where(digits.any(axis=1), _BYTES - (digits[:, ::-1] != 0).argmax(axis=1), 0).astype(np.uint8)
-    even = np.append(n_digits, np.uint8(0)) if len(values) % 2 else n_digits
-    return (even[0::2] | (even[1::2] << 4)).tobytes() + digits[np.arange(_BYTES) < n_digits[:, None]].tobytes()
-
-
-def _unpacked(content: bytes, n_rows: int) -> Floats:
-    n_heads = (n_rows + 1) // 2
-    if n_rows > MOST_KEPT or len(content) < n_heads:
-        raise FileFormatError(f"is no usable predictor: scores must be those of {n_rows:,} rows, up to {MOST_KEPT:,}.")
-    heads, rest = (np.frombuffer(part, np.uint8) for part in (content[:n_heads], content[n_heads:]))
-    n_digits = np.stack([heads & 15, heads >> 4], axis=1).ravel()
-    if n_digits.max(initial=0) > _BYTES or n_digits[n_rows:].any() or n_digits.sum(dtype=np.int64) != len(rest):
-        raise FileFormatError(f"is no usable predictor: scores must be those of {n_rows:,} rows.")
-    digits = np.zeros((n_rows, _BYTES), np.uint8)
-    digits[np.arange(_BYTES) < n_digits[:n_rows, None]] = rest
-    folded = digits.view("<u8").ravel().astype(np.uint64)
-    steps = (folded >> _ONE) ^ (np.uint64(0) - (folded & _ONE))
-    return _floats(np.cumsum(steps, dtype=np.uint64))
+def _label_type(n_classes: int) -> np.dtype[Any]:
+    """The narrowest type that holds every label."""
+    return np.min_scalar_type(n_classes - 1).newbyteorder("<")
 
 
 def _ordered(values: Floats) -> NDArray[np.uint64]:

@@ -19,7 +19,10 @@ from thermoset.core.uniforms import SCHEMES
 from thermoset.errors import InputError
 from thermoset.predictor.confidence import broken_confidence
 from thermoset.predictor.kept_scores import broken_scores
+from thermoset.predictor.kept_weights import broken_weights
+from thermoset.predictor.label_shift import broken_shift, plain_thresholds, shares_of, shifted_thresholds
 from thermoset.predictor.members import Thresholds, broken_members
+from thermoset.predictor.used_rows import broken_keys
 from thermoset.tuning.choice import Choice
 from thermoset.tuning.preferences import read_preference
 
@@ -43,8 +46,11 @@ def broken_requirements(artifact: "Artifact") -> Broken:
         _of_members(artifact),
         _of_choice(artifact),
         _of_provenance(artifact),
+        _of_shift(artifact),
+        _of_weights(artifact),
         _of_scores(artifact),
         _of_confidence(artifact),
+        _of_used(artifact),
     )
 
 
@@ -66,8 +72,10 @@ def _of_sets(artifact: "Artifact") -> Broken:
     yield "thresholds must be numbers", _any_nan(thresholds.value) or _any_nan(thresholds.refine)
     yield "group_names must be there for thresholds by group alone", (artifact.group_names is not None) != by_row
     expected = n_classes if by_class else len(artifact.group_names) if artifact.group_names is not None else 1
-    yield "thresholds must be one, or one for each class or group", n_thresholds != expected
-    yield "pool_sizes must have one entry for each threshold", len(pools) != n_thresholds
+    n_pools = 1 if artifact.shift is not None else n_thresholds
+    shifted = artifact.shift is not None and n_thresholds == n_classes
+    yield "thresholds must be one, or one for each class or group", n_thresholds != expected and not shifted
+    yield "pool_sizes must have one entry for each threshold", len(pools) != n_pools
     yield f"pool_sizes must be from 0 to {MOST_HELD:,}", not _are_counts(pools)
     yield "group_of_class must be there for class-conditional sets alone", (groups is not None) != by_class
     if groups is not None:
@@ -166,14 +174,41 @@ def _is_of_sets(choice: Choice, artifact: "Artifact") -> bool:
     return artifact.is_plain and choice.setting == at_level
 
 
+def _of_shift(artifact: "Artifact") -> Broken:
+    if artifact.shift is not None:
+        unfit = not artifact.is_plain or artifact.grouping is not None or bool(artifact.members)
+        yield "shift must be that of one threshold for all classes", unfit
+        yield "thresholds must be one for each class under a label shift", _n_thresholds(artifact) != artifact.n_classes
+        yield from broken_shift(artifact.shift, artifact.n_classes, artifact.provenance.conformal_rows)
+
+
+def _of_weights(artifact: "Artifact") -> Broken:
+    if artifact.weights is not None:
+        unfit = not artifact.is_plain or artifact.grouping is not None or artifact.shift is not None
+        yield "weights must be those of one threshold for all classes", unfit or bool(artifact.members)
+        rows, thresholds = sum(artifact.pool_sizes), artifact.thresholds
+        yield from broken_weights(artifact.weights, artifact.scores, rows, thresholds, artifact.alpha)
+
+
+def _n_thresholds(artifact: "Artifact") -> int:
+    return len(artifact.thresholds.value)
+
+
 def _of_scores(artifact: "Artifact") -> Broken:
-    if artifact.scores is not None:
+    kept = artifact.scores
+    if kept is not None:
         yield "scores must be those that set the threshold alone", not artifact.is_plain
-        rows, thresholds = artifact.rows_behind, artifact.thresholds.pairs()
-        yield from broken_scores(artifact.scores, rows, thresholds[rows.place], artifact.alpha)
+        rows, thresholds, n_rows = artifact.rows_behind, artifact.thresholds.pairs(), sum(artifact.pool_sizes)
+        if artifact.shift is not None or artifact.weights is not None:  # those of weighted scores are looked at below
+            thresholds = plain_thresholds(kept.pairs(n_rows), artifact.alpha)
+        yield from broken_scores(kept, rows, thresholds[rows.place], artifact.alpha)
+        if kept.labels is not None:
+            yield "labels of scores must be there for one threshold alone", artifact.grouping is not None
+            kept.own_labels(n_rows, artifact.n_classes)
+        if artifact.shift is not None:
+            yield from _of_weighted_scores(artifact)
         if artifact.fallback == "pooled" and artifact.fallback_threshold is not None:
-            n_rows = sum(artifact.pool_sizes)
-            whole = artifact.scores.pairs(n_rows).smallest(conformal_rank(n_rows, artifact.alpha))
+            whole = kept.pairs(n_rows).smallest(conformal_rank(n_rows, artifact.alpha))
             (value,), (refine,) = (part.tolist() for part in artifact.fallback_threshold.pairs().cuts)
             yield "fallback_threshold must be that of all scores", (value, refine) != whole
 
@@ -181,6 +216,29 @@ def _of_scores(artifact: "Artifact") -> Broken:
 def _of_confidence(artifact: "Artifact") -> Broken:
     if artifact.confidence is not None:
         yield from broken_confidence(artifact.confidence, artifact.provenance.conformal_rows)
+
+
+def _of_weighted_scores(artifact: "Artifact") -> Broken:
+    """Thresholds under a label shift must follow from scores, labels and shares."""
+    kept, shift, n_rows = artifact.scores, artifact.shift, sum(artifact.pool_sizes)
+    labels = None if kept is None else kept.own_labels(n_rows, artifact.n_classes)
+    yield "scores must have labels under a label shift", labels is None
+    if kept is not None and shift is not None and labels is not None:
+        counts = np.bincount(labels, minlength=artifact.n_classes)
+        yield "source must be the class shares of the scores", tuple(shares_of(counts).tolist()) != shift.source
+        weighs = bool(np.any(np.array(shift.target)[labels] > 0))
+        yield "target must weigh some of the scores", not weighs
+        found = shifted_thresholds(kept.pairs(n_rows), labels, shift, artifact.alpha)
+        yield "thresholds must be those of the scores", Thresholds.of(found) != artifact.thresholds
+
+
+def _of_used(artifact: "Artifact") -> Broken:
+    if artifact.used is not None:
+        came, known = artifact.provenance, artifact.used
+        yield "used must name the calibration rows", known.calibration is None and not came.recalibrated
+        if known.calibration is not None:
+            yield from broken_keys(known.calibration, came.calibration_rows)
+        yield from broken_keys(known.conformal, came.conformal_rows)
 
 
 def _of_provenance(artifact: "Artifact") -> Broken:

@@ -12,9 +12,16 @@ def predictor_html(made: Artifact) -> str:
     """The recommendation, what sets will look like, and the curves behind the choice."""
     choice = made.choice
     about = f" What follows is about alpha = {choice.alpha}, for which T-hat was chosen." if made.is_moved else ""
+    if made.shift is not None:
+        about += " It was made for other class shares (label shift) than those that follow."
     head = (
         f"{choice.setting.kind}, alpha = {made.alpha_sets}: T* = {made.temperature:.3f}.{about} {choice.sentences[0]}"
     )
+    if made.weights is not None:
+        head += (
+            f" Conformal rows have weights: {made.provenance.conformal_rows:,} rows count as "
+            f"{made.weights.effective_rows:,.1f} rows of equal weight, and sets are for rows with weights."
+        )
     rows = [
         [
             at.name,

@@ -11,15 +11,14 @@ import msgspec
 import numpy as np
 
 from thermoset._version import __version__
-from thermoset.bounds import MOST_ROWS, whole_number
+from thermoset.bounds import MOST_ROWS, real_number, whole_number
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import conformal_rank
 from thermoset.core.row_context import RowContext
-from thermoset.core.softmax import confidences
-from thermoset.core.sources import Block, widened
+from thermoset.core.row_keys import row_keys
+from thermoset.core.sources import Block
 from thermoset.core.stages import fill_rows
 from thermoset.core.top_rows import tops_of
-from thermoset.core.top_stages import wide_confidences
 from thermoset.core.uniforms import checked_ids
 from thermoset.data import Logits, as_logits
 from thermoset.data.fitted import predict_data, require_fitted
@@ -28,7 +27,6 @@ from thermoset.errors import InputError
 from thermoset.io.files import as_path
 from thermoset.io.locks import locked_file
 from thermoset.monitor.evidence import HitLaw
-from thermoset.monitor.evidence.sequential import checked_delta
 from thermoset.monitor.watching import (
     MonitorState,
     Named,
@@ -37,15 +35,16 @@ from thermoset.monitor.watching import (
     Watched,
     advanced,
     begun,
+    identified,
     read_state,
-    row_keys,
     told,
     write_state,
 )
-from thermoset.monitor.watching.rows import Keys
 from thermoset.predictor.artifact import Artifact, checksum_of
+from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.judging import promise_of
 from thermoset.predictor.rule import SetRule
+from thermoset.predictor.used_rows import used_rows
 from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ __all__ = ["DELTA", "RUN_LENGTH", "Monitor"]
 
 DELTA = 0.01
 RUN_LENGTH = 1_000_000
+_LEAST_DELTA = 1e-90
 _LONGEST_NAME = 200
 _PATIENCE = 60.0  # seconds to wait for another process that holds the same state
 
@@ -98,11 +98,12 @@ class Monitor:
     def __init__(
         self, predictor: "TwoTemperaturePredictor", *, delta: float = DELTA, run_length: int | None = RUN_LENGTH
     ) -> None:
+        share = real_number(delta, "delta", _LEAST_DELTA, 0.5, f"a number from {_LEAST_DELTA:g} to 0.5", "Try 0.01.")
         length = run_length
         if run_length is not None:
             length = whole_number(run_length, "run_length", 1, MOST_ROWS, "Use None to switch change detectors off.")
         self._of(predictor)
-        self.state: MonitorState = begun(self._watched, __version__, checked_delta(delta), length)
+        self.state: MonitorState = begun(self._watched, __version__, share, length)
 
     def _of(self, predictor: "TwoTemperaturePredictor") -> None:
         self.predictor = predictor
@@ -200,7 +201,8 @@ class Monitor:
         return rows.classes or self._watched.classes
 
     def _named(self, data: Logits, time: str | None, name: str | None) -> Named:
-        for what, said in (("time", time), ("name", name)):
+        asked: tuple[tuple[str, Any], ...] = ("time", time), ("name", name)
+        for what, said in asked:
             if said is not None and (not isinstance(said, str) or not 0 < len(said) <= _LONGEST_NAME):
                 raise InputError(f"{what} must be a text of 1 to {_LONGEST_NAME} characters; got {quoted(said)}.")
         kind = self._watched.part_kind(data.groups is not None)
@@ -214,40 +216,30 @@ class Monitor:
         return known + tuple(one for one in data.require_groups("this monitor").names if one not in set(known))
 
     def _seen(self, data: Logits, labels: Ints | None, ids: Any) -> RowsSeen:
-        made = self.predictor.artifact_
+        made, keys = self.predictor.artifact_, row_keys(data)
+        used = used_rows(made, data, keys)
+        if used.reused:
+            raise InputError(f"{used.sentence}, and a monitor watches rows that came later. Leave them out.")
         truth = np.full(len(data), -1, dtype=np.int64) if labels is None else labels
-        keys = None if ids is None else checked_ids(ids, len(data))
         if tops_of(data) is None:
-            facts = _Facts.empty(len(data))
-            rule = self.predictor._rule
-            fill_rows(data, _Look(rule, made.temperature, truth, rule.context(data, ids), keys), facts)
+            facts, rule = _Facts.empty(len(data)), self.predictor._rule
+            fill_rows(data, _Look(rule, self.predictor._calibrated, truth, rule.context(data, ids)), facts)
         else:
-            facts = self._seen_of_tops(data, truth, ids, keys)
-        bins = (
-            np.zeros(len(data), dtype=np.int64) if made.confidence is None else made.confidence.bins(facts.confidence)
-        )
-        return RowsSeen(
-            facts.size, facts.confidence, bins, facts.key, truth, facts.hit, facts.correct, self._part(data, truth)
-        )
+            facts = self._facts_of_tops(data, truth, ids)
+        key = identified(keys, None if ids is None else checked_ids(ids, len(data)))
+        reference = made.confidence
+        bins = np.zeros(len(data), dtype=np.int64) if reference is None else reference.bins(facts.confidence)
+        part = self._part(data, truth)
+        return RowsSeen(facts.size, facts.confidence, bins, key, truth, facts.hit, facts.correct, part)
 
-    def _seen_of_tops(self, data: Logits, truth: Ints, ids: Any, keys: Keys | None) -> "_Facts":
-        """The same for rows that hold only their largest logits."""
-        made, tops = self.predictor.artifact_, tops_of(data)
-        if not made.provenance.top_rows or tops is None:
+    def _facts_of_tops(self, data: Logits, truth: Ints, ids: Any) -> "_Facts":
+        """The facts of rows that hold only their largest logits."""
+        if not self.predictor.artifact_.provenance.top_rows:
             raise InputError(
                 "this batch holds only the largest logits of each row, and the predictor was fitted on whole rows: its "
                 "sets and its confidence would differ for that reason alone. Pass whole rows."
             )
-        sets, has = self.predictor._rule.sets(data, ids), truth >= 0
-        likeliest = tops.indices[:, 0].astype(np.int64)
-        beside = np.concatenate([tops.indices.astype(np.float64), tops.logits.astype(np.float64)], axis=1)
-        return _Facts(
-            size=np.count_nonzero(sets, axis=1).astype(np.int64),
-            hit=has & sets[np.arange(len(data)), truth],
-            correct=has & (likeliest == truth),
-            confidence=wide_confidences(tops, made.temperature),
-            key=row_keys(beside, keys),
-        )
+        return _facts(self.predictor._rule.sets(data, ids), self.predictor._calibrated.answers(data), truth)
 
     def _part(self, data: Logits, truth: Ints) -> Ints:
         """The place of the part that each labelled row counts for."""
@@ -271,12 +263,22 @@ class _Facts(NamedTuple):
     hit: Bools
     correct: Bools
     confidence: Floats
-    key: Keys
 
     @classmethod
     def empty(cls, n_rows: int) -> "_Facts":
         hit, correct = np.empty((2, n_rows), dtype=np.bool_)
-        return cls(np.empty(n_rows, dtype=np.int64), hit, correct, np.empty(n_rows), np.empty(n_rows, dtype=np.uint64))
+        return cls(np.empty(n_rows, dtype=np.int64), hit, correct, np.empty(n_rows))
+
+
+def _facts(sets: Bools, likeliest: tuple[Ints, Floats], labels: Ints) -> _Facts:
+    """The facts of rows from their sets (n, C), likeliest labels and confidence; a missing label is -1."""
+    has = labels >= 0
+    return _Facts(
+        size=np.count_nonzero(sets, axis=1).astype(np.int64),
+        hit=has & sets[np.arange(len(sets)), labels],
+        correct=has & (likeliest[0] == labels),
+        confidence=likeliest[1],
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,44 +286,40 @@ class _Look:
     """The stage: what each row shows of a predictor, with a label or without one."""
 
     rule: SetRule
-    temperature: float
+    calibrated: Calibrated
     labels: Ints
     context: RowContext
-    keys: Keys | None
 
     def rows(self, place: slice) -> "_Look":
-        keys = None if self.keys is None else self.keys[place]
-        return replace(self, labels=self.labels[place], context=self.context.rows(place), keys=keys)
+        return replace(self, labels=self.labels[place], context=self.context.rows(place))
 
     def __call__(self, block: Block) -> _Facts:
-        sets, has, row = np.empty(block.shape, dtype=np.bool_), self.labels >= 0, np.arange(len(block))
+        sets = np.empty(block.shape, dtype=np.bool_)
         self.rule.fill(block, self.context, sets)
-        return _Facts(
-            size=np.count_nonzero(sets, axis=1).astype(np.int64),
-            hit=has & sets[row, self.labels],
-            correct=has & (block.argmax(axis=1) == self.labels),
-            confidence=confidences(widened(block), np.array([self.temperature]))[0],
-            key=row_keys(block, self.keys),
-        )
+        return _facts(sets, self.calibrated.tops(block), self.labels)
 
 
 def _watched(predictor: "TwoTemperaturePredictor") -> Watched:
     """What a monitor must know of a predictor."""
     require_fitted(predictor)
     made = predictor.artifact_
-    promise = promise_of(made, predictor.recipe)
-    came = made.provenance
+    came, promise = made.provenance, promise_of(made, predictor.recipe)
+    if made.weights is not None:
+        raise InputError(
+            "a predictor whose conformal rows have weights cannot be watched: later rows would need weights too, and "
+            "their coverage has no law that a test could use. Check it on labelled rows, batch by batch."
+        )
     if came.selection == "paper" and not came.recalibrated:
         promise = replace(promise, exact=False)
-    whole = not came.top_rows
+    alike = not came.top_rows and made.shift is None  # whether later rows should look like the conformal rows
     return Watched(
         predictor=checksum_of(msgspec.structs.replace(made, scores=None)),
         promise=promise,
-        law=_law(made, promise.exact) if made.grouping is None else None,
+        law=_law(made, promise.exact) if made.grouping is None and made.shift is None else None,
         n_classes=made.n_classes,
         classes=made.classes,
-        sizes=made.sizes if whole else (),
-        confidence=made.confidence.counts if whole and made.confidence is not None else (),
+        sizes=made.sizes if alike else (),
+        confidence=made.confidence.counts if alike and made.confidence is not None else (),
         reference_rows=came.conformal_rows,
     )
 

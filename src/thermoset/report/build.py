@@ -22,6 +22,7 @@ from thermoset.metrics.of_probabilities import N_BINS
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.judging import judged as promise_kept
 from thermoset.report.beyond import beyond_classes
 from thermoset.report.record import Examples, Reliability, Report
 from thermoset.report.roles import Roles, roles_of
@@ -90,18 +91,25 @@ def build_report(
     if not hasattr(predictor, "artifact_"):
         raise InputError("a report is about a fitted predictor: call fit first.")
     made, steps = predictor.artifact_, _Steps(progress)
+    if made.shift is not None:
+        raise InputError(
+            "a report is about the class shares a predictor was fitted on, and this one was made for others by a label "
+            "shift. Report on the predictor it was made from; check shows what this one does on labelled target rows."
+        )
     data = predict_data(predictor, as_logits(logits, labels))  # other classes are refused before the work
     data.require_labels("a report")
     if len(data) < _LEAST_ROWS:
         raise InputError(f"a report needs at least {_LEAST_ROWS} labelled rows; got {len(data)}. Add rows.")
-    roles = roles_of(data, made.provenance, split_by)
+    roles = roles_of(data, made, split_by)
     judged = data if len(roles.judged) == len(data) else data.take(roles.judged)
+    judged_labels = judged.require_labels("a report")
     reference, compared = data.take(roles.reference), data.take(roles.compared)
     alphas = _alphas(made, len(reference))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         curves, conditional = _sweeps(data, made, alphas, trials, steps)
-        sets, check = predictor.predict_set(judged), predictor.check(judged)
+        # Not `predictor.check`, which refuses calibration rows: the page says that it is they who judge.
+        sets, check = predictor.predict_set(judged), promise_kept(judged, judged_labels, made, made.recipe, ())
         parts, slab = beyond_classes(judged, sets, check, made.provenance.random_state)
         grid = (curves if made.grouping is None else conditional).temperatures.tolist()
         models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, reference), strict=True))
@@ -120,7 +128,7 @@ def build_report(
             floors=_floors(data, alphas),
             critical=critical_temperature(data.n_classes),
             calibrations=tuple(_calibration(judged, at, t) for at, t in (("T = 1", 1.0), ("T*", made.temperature))),
-            sets=set_facts(sets, judged.require_labels("a report"), judged.groups),
+            sets=set_facts(sets, judged_labels, judged.groups),
             parts=parts,
             slab=slab,
             examples=_examples(predictor, models, compared, roles, alphas, images or {}),

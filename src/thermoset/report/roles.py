@@ -9,7 +9,9 @@ from thermoset.core.exponentials import Ints
 from thermoset.data import Logits
 from thermoset.data.splits import split_indices
 from thermoset.errors import InputError
-from thermoset.predictor.artifact import Provenance, fingerprint
+from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.fingerprints import fingerprint
+from thermoset.predictor.used_rows import split_of, used_rows
 
 __all__ = ["Roles", "roles_of"]
 
@@ -29,24 +31,22 @@ class Roles:
     compared: Ints
 
 
-def roles_of(data: Logits, came: Provenance, split_by: Any = None) -> Roles:
+def roles_of(data: Logits, made: Artifact, split_by: Any = None) -> Roles:
     """Find out whether the predictor was made from these rows, and give every row its role.
 
-    Rows it was made from are split as then: the calibration rows judge, the conformal rows are the reference. Rows that
-    are new to it all judge, and are halved at random for the comparison of temperatures.
+    All rows that it was made from are split as then: the calibration rows judge, the conformal rows are the reference.
+    Rows that set the threshold are refused otherwise. Rows that are new to it, and calibration rows, all judge, and are
+    halved at random for the comparison of temperatures.
     """
+    came, used = made.provenance, used_rows(made, data)
     seen = fingerprint(data, came.conformal_sha256)
-    if seen == came.conformal_sha256:
+    split = split_of(data, came, split_by)
+    if split is not None:
+        return Roles(seen, "calibration", split[0], split[1], split[0])
+    if used.set_threshold:
         raise InputError(
-            "these are the rows that set the threshold, and coverage on them shows nothing. Pass fresh labelled rows, "
-            "or all rows that the predictor was made from."
+            f"{used.sentence}, and coverage on rows that set the threshold shows nothing. Pass fresh labelled rows, or "
+            "all rows that the predictor was made from, in their order and with the split_by of then."
         )
-    if len(data) == came.calibration_rows + came.conformal_rows:
-        calibration, conformal = split_indices(
-            len(data), came.calibration_fraction, random_state=came.random_state, groups=split_by
-        )
-        if fingerprint(data.take(calibration), came.calibration_sha256) == came.calibration_sha256:
-            return Roles(seen, "calibration", calibration, conformal, calibration)
     reference, compared = split_indices(len(data), 0.5, random_state=came.random_state)
-    origin: Literal["fresh", "calibration"] = "calibration" if seen == came.calibration_sha256 else "fresh"
-    return Roles(seen, origin, np.arange(len(data)), reference, compared)
+    return Roles(seen, "calibration" if used.chose else "fresh", np.arange(len(data)), reference, compared)

@@ -91,7 +91,7 @@ def test_cells_of_the_papers_tables_agree_where_they_can(real, studied):
     lost = [c for c in sizes if c.note.startswith("not reproducible")]
     assert len(lost) == 3
     assert not any(c.agrees for c in lost)
-    # conventions: 67 of 96 cells of four pairs within 2%, 86 within 5%
+    # docs/definitions.md, section 13: 67 of 96 cells of four pairs within 2%, 86 within 5%
     near = [abs(c.value / c.printed - 1) <= 0.05 for c in sizes if c not in lost]
     assert np.mean(near) >= 86 / 96 - 0.1
 
@@ -124,7 +124,7 @@ def test_thresholds_fall_in_every_trial_and_sizes_peak_inside_the_grid(real, stu
         for method in ("aps", "raps"):
             assert np.all(np.diff(curves.of_trials("threshold", method, 0.1), axis=0) < 0)
             peak = curves.temperatures[curves.curve("avg_size", method, 0.1).argmax()]
-            assert 1.7 <= peak <= 2.3  # conventions 3.3: 1.9 for APS, 2.1 for RAPS
+            assert 1.7 <= peak <= 2.3  # docs/definitions.md, section 13: 1.9 for APS, 2.1 for RAPS
 
 
 def test_t_hat_beats_mondrian_on_both_metrics_when_rows_are_few(real):
@@ -139,7 +139,7 @@ def test_t_hat_beats_mondrian_on_both_metrics_when_rows_are_few(real):
     for mode in ("exact", "published"):
         assert hat[METRICS.index("avg_size")].mean() < mondrian[mode, "avg_size"].value
         assert hat[METRICS.index("top_coverage_gap")].mean() < mondrian[mode, "top_coverage_gap"].value
-    # conventions 3.1: size 37.5 with thresholds that are valid, TopCovGap 0.29 with those that are not
+    # docs/definitions.md, section 13: size 37.5 with thresholds that are valid, TopCovGap 0.29 with those that are not
     valid, clamped = mondrian["exact", "avg_size"], mondrian["published", "top_coverage_gap"]
     assert abs(valid.value - 37.5) < 4 * valid.standard_error
     assert abs(clamped.value - 0.2917) < 4 * clamped.standard_error
@@ -169,7 +169,7 @@ def test_who_pays_is_what_other_code_measured(rule, real):
 
 
 def test_sets_grow_stay_and_shrink_as_measured(real, studied):
-    # conventions 3.6, at the printed T* = 1.524
+    # docs/definitions.md, section 13, at the printed T* = 1.524
     data, _, _ = studied("cifar100_resnet50", real)
     want = {"aps": (0.336, 0.612, 0.053), "raps": (0.366, 0.599, 0.035)}
     for method, shares in want.items():

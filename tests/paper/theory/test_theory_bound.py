@@ -33,7 +33,7 @@ def test_the_bound_takes_arrays_and_is_infinite_at_1():
 @pytest.mark.parametrize(
     ("c", "want"), [(2, 3.6926), (3, 3.6926), (4, 3.3669), (10, 1.9302), (100, 1.3702), (1000, 1.2308)]
 )
-def test_critical_temperatures_of_conventions(c, want):
+def test_critical_temperatures_of_the_definitions(c, want):
     assert round(theory.critical_temperature(c), 4) == want
 
 
@@ -61,7 +61,7 @@ def test_the_bound_rises_from_0_on_the_cool_side(c):
     assert theory.bound(1e-12, c) < 1e-9
 
 
-def test_intervals_of_conventions():
+def test_intervals_of_the_definitions():
     found = theory.temperature_intervals(8.0, 100)
     assert [round(float(x), 4) for x in (found.cool_to, found.hot_from, found.hot_to)] == [0.8364, 1.2522, 2.3358]
 

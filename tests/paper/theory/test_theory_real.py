@@ -77,7 +77,7 @@ def test_rows_that_grow_stay_and_shrink_are_as_many_as_others_counted(real, expe
         assert abs(np.mean(np.array(moved) == sign) - check["expected"]) <= check["tol"]
 
 
-def test_measured_peaks_are_those_of_conventions(real):
+def test_measured_peaks_are_those_measured_independently(real):
     curves = sweep(*real("cifar100_resnet50"), temperature_grid("1.5:2.5:0.1"), ["aps", "raps"])
     assert theory.measured_peak(curves, "aps").temperature == 1.9
     assert theory.measured_peak(curves, "raps").temperature == 2.1

@@ -90,6 +90,11 @@ class Predictor:
         n_jobs: int | None = 1,
     ) -> None:
         self._model = _fitted(predictor)
+        if self._model.artifact_.weights is not None:
+            raise InputError(
+                "batches bring no weights, and this predictor's conformal rows have some, so that a row's threshold "
+                "depends on its own. Use predict_set(logits, weights=...), or recalibrate without weights."
+            )
         self._n_jobs = (
             None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None takes all cores.")
         )

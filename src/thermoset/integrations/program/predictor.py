@@ -18,6 +18,7 @@ from thermoset.integrations.program.operations import Array, Operations, Ranking
 from thermoset.integrations.program.sets import Batch, Member, SetProgram
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.calibrated import Calibrated
 
 __all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
 
@@ -55,14 +56,7 @@ class Program:
     """
 
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
-        if not isinstance(predictor, TwoTemperaturePredictor):
-            raise InputError(
-                f"a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
-                "Load one with TwoTemperaturePredictor.load('predictor.json')."
-            )
-        if not hasattr(predictor, "artifact_"):
-            raise InputError("there is nothing to export: fit the predictor first.")
-        made = predictor.artifact_
+        made = _exportable(predictor)
         score = predictor.recipe.score
         self._form = form_of(score)
         self.n_classes, self.draws = made.n_classes, made.seed is not None
@@ -73,7 +67,7 @@ class Program:
         members = members or [Member(made.temperature_sets, _thresholds(made))]
         compared = score if made.allow_empty else NeverEmpty(score)
         self.group_names = made.group_names
-        by_class = made.grouping is not None and made.group_names is None
+        by_class = (made.grouping is not None and made.group_names is None) or made.shift is not None
         if made.group_names is not None and not score.by_rank:
             raise InputError(
                 f"a predictor with grouping='group' and the score {made.method.name!r} cannot be exported: the score "
@@ -82,6 +76,10 @@ class Program:
         self._by_class = by_class or not score.by_rank
         self._parts = [SetProgram(f"sets{m}", one, compared, made.n_classes) for m, one in enumerate(members)]
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
+        ratio = Calibrated.of(made).ratio
+        self._weighs = ratio is not None
+        if ratio is not None:
+            self.constants["ratio"] = ratio[None]
         if made.seed is not None:
             self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
         if self._ranked:
@@ -114,6 +112,9 @@ class Program:
         batch = Batch(z, top, label, ranking, draw, self._group(ops, groups))
         usable = ops.total(probabilities) > 0.0  # one number that is NaN, or infinite, makes them all NaN
         sets = reduce(or_, (part.run(ops, constants, batch) for part in self._parts)) & usable
+        if self._weighs:
+            probabilities = _reweighted(ops, constants["ratio"], probabilities)
+            label = ops.top_label(probabilities)
         return Outputs(
             ops.where(ops.as_row(usable), label, -1),
             ops.as_row(ops.where(usable, ops.maximum(probabilities), _NAN)),
@@ -136,6 +137,31 @@ class Program:
         n_logits = min(N_LOGITS, self.n_classes)
         largest = ops.largest(z, n_logits) if ranking is None else ops.columns(ranking.logits, 0, n_logits)
         return u_of_rows(ops, largest, n_logits, constants["seed"])
+
+
+def _exportable(predictor: object) -> Artifact:
+    """The document of a predictor that an engine can run; others are refused."""
+    if not isinstance(predictor, TwoTemperaturePredictor):
+        raise InputError(
+            f"a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
+            "Load one with TwoTemperaturePredictor.load('predictor.json')."
+        )
+    if not hasattr(predictor, "artifact_"):
+        raise InputError("there is nothing to export: fit the predictor first.")
+    made = predictor.artifact_
+    if made.weights is not None:
+        raise InputError(
+            "a predictor whose conformal rows have weights cannot be exported: the threshold of a row depends on "
+            "its own weight and on all conformal scores. Recalibrate it without weights."
+        )
+    return made
+
+
+def _reweighted(ops: Operations, ratio: Array, probabilities: Array) -> Array:
+    """Probabilities under other class shares; a row that no class explains stays as it is, as one without an answer."""
+    weighted = probabilities * ratio
+    total = ops.total(weighted)
+    return ops.where(total > 0.0, weighted / ops.where(total > 0.0, total, 1.0), probabilities)
 
 
 def _thresholds(made: Artifact) -> ScorePairs:

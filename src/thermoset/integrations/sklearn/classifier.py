@@ -25,6 +25,7 @@ from thermoset.integrations.sklearn.promises import cross_promise, split_promise
 from thermoset.integrations.sklearn.responses import check_response, respond
 from thermoset.monitor.checking import CheckReport, check
 from thermoset.predictor import Prediction, TwoTemperaturePredictor
+from thermoset.predictor.used_rows import refuse_used
 from thermoset.quoting import quoted
 
 __all__ = ["SetClassifier"]
@@ -214,6 +215,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             )
         data = self.logits(X, y)
         labels = data.require_labels("check")
+        refuse_used(made.artifact_, data)
         sets, probs = self._sets(X, data, ids), probabilities(data, self.temperature_)
         return check(sets, probs, labels, made.promise, fail_on=fail_on, class_names=data.classes)
 

@@ -46,6 +46,7 @@ from thermoset.monitor.checking.promise import (
     lower_tails,
     marginal_coverage,
     union_coverage,
+    weighted_law,
 )
 
 __all__ = [
@@ -187,6 +188,8 @@ def _against_laws(
 ) -> tuple[CoverageTable, MarginalCoverage]:
     """Each group against its law, and all together against the convolution."""
     laws = group_laws(pools, rows, promise.alpha)
+    if promise.effective_rows is not None:
+        laws = [weighted_law(promise.effective_rows, int(rows.sum()), promise.alpha)]
     table = coverage_table(index, rows, hits, lower_tails(laws, hits), promise.promised, "beta-binomial")
     marginal = marginal_coverage if promise.kind is None or promise.kind.exact else union_coverage
     return table, marginal(laws, rows, hits, promise)

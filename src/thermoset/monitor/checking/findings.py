@@ -102,8 +102,22 @@ class CheckReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what was not promised and is worth knowing: groups and parts that are covered too little."""
-        return tuple(sentence for sentence in (self.group_note, self.parts.sentence) if sentence)
+        """Sentences about what was not promised and is worth knowing: groups and parts that are covered too little.
+
+        And that the law is an approximation, where conformal rows have weights.
+        """
+        return tuple(sentence for sentence in (self.weight_note, self.group_note, self.parts.sentence) if sentence)
+
+    @property
+    def weight_note(self) -> str | None:
+        """A sentence about the law where conformal rows have weights, and about which rows it is for."""
+        rows = self.promise.effective_rows
+        if rows is None:
+            return None
+        return (
+            f"The conformal rows have weights, and coverage scatters about as with {rows:,.0f} rows of equal weight: "
+            "what is expected of it here is an approximation, for rows like those that the weights were made for."
+        )
 
     @property
     def group_note(self) -> str | None:
@@ -114,14 +128,14 @@ class CheckReport:
     def to_json_dict(self) -> dict[str, Any]:
         """The report in plain Python for `json`; what has no finite value (an absent class) is None.
 
-        Keys: ok, broken, notes, fail_on, rows, alpha, grouping, exact; marginal (rows, hits, coverage, promised,
-        allowed as [low, high], p_value); avg_size, empty_share; top_coverage_gap and avg_coverage_gap (value,
-        floor_mean, floor_95); calibration (the fields of `CalibrationCheck`; nll is None when infinite);
-        classwise_calibration (ece, chance, worst_class, worst_error), None where it was not measured; class_names;
-        class_law; classes and clusters: a list of dicts (index, rows, hits, coverage, low, high, p_value, p_holm),
-        clusters None where there are none; parts: the same with by and name in place of the index; part_gaps: a list of
-        dicts (by, value, floor_mean, floor_95); undecided_rows, None for whole rows; group_names, group_law and groups,
-        for groups of rows as for classes, None where rows have none.
+        Keys: ok, broken, notes, fail_on, rows, alpha, grouping, exact, effective_rows (None without weights); marginal
+        (rows, hits, coverage, promised, allowed as [low, high], p_value); avg_size, empty_share; top_coverage_gap and
+        avg_coverage_gap (value, floor_mean, floor_95); calibration (the fields of `CalibrationCheck`; nll is None when
+        infinite); classwise_calibration (ece, chance, worst_class, worst_error), None where it was not measured;
+        class_names; class_law; classes and clusters: a list of dicts (index, rows, hits, coverage, low, high, p_value,
+        p_holm), clusters None where there are none; parts: the same with by and name in place of the index; part_gaps:
+        a list of dicts (by, value, floor_mean, floor_95); undecided_rows, None for whole rows; group_names, group_law
+        and groups, for groups of rows as for classes, None where rows have none.
         """
         floor = self.floor
         return {
@@ -133,6 +147,7 @@ class CheckReport:
             "alpha": float(exact_level(self.promise.alpha)),
             "grouping": self.promise.grouping,
             "exact": self.promise.exact,
+            "effective_rows": self.promise.effective_rows,
             "marginal": _plain(self.marginal) | {"allowed": list(self.marginal.allowed)},
             "avg_size": self.avg_size,
             "empty_share": self.empty_share,
@@ -159,8 +174,9 @@ class CheckReport:
         seen = self.marginal
         if not seen.broken:
             return None
+        law = "its law" if self.promise.effective_rows is None else "its law, approximately,"
         return (
-            f"Coverage is {seen.coverage:.4f} on {seen.rows:,} rows, below the promised {seen.promised:g}: by its law "
+            f"Coverage is {seen.coverage:.4f} on {seen.rows:,} rows, below the promised {seen.promised:g}: by {law} "
             f"it would lie between {seen.allowed.low:.4f} and {seen.allowed.high:.4f} (p = {seen.p_value:.1g})."
         )
 

@@ -15,6 +15,11 @@ With n conformal rows behind a threshold and k = ceil((n + 1)(1 - alpha)):
   union bound needs nothing of how they depend on each other. So the coverage of all rows together is at least
   1 - 2 alpha on average.
 
+- Weighted conformal rows, for other class shares or a known shift of rows: coverage of target rows is at least
+  1 - alpha on average, and no exact law is known. It scatters about as with n' rows of equal weight, n' the effective
+  sample size, which may be any number: Beta-Binomial(m; (n' + 1)(1 - alpha), (n' + 1) alpha) has mean 1 - alpha and
+  stands for the law. It is an approximation, and reports say so.
+
 Tests of coverage are one-sided: too few hits. Where scores tie (deterministic ones, and top labels with
 `allow_empty=False`) sets only get larger, and the law is a lower bound: p-values are too large rather than too small,
 and an alarm means what it says.
@@ -26,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.signal import convolve
+from scipy.stats import betabinom
 
 from thermoset.conformal.groupings import NULL_GROUP, Grouping, resolve_grouping
 from thermoset.core.levels import Alpha, exact_level
@@ -44,6 +50,7 @@ __all__ = [
     "lower_tails",
     "marginal_coverage",
     "union_coverage",
+    "weighted_law",
 ]
 
 SIGNIFICANCE = 0.001
@@ -99,6 +106,9 @@ class Promise:
         Group of each class, where that is not the class itself; `NULL_GROUP` for classes that have none.
     group_names : tuple of str (G,)
         The groups of rows that have a threshold each, where rows are grouped.
+    effective_rows : float
+        How many rows of equal weight the conformal rows count as, where they have weights and one threshold for all
+        classes or one weight for each; the law is then an approximation.
 
     >>> Promise("0.1", [1000]).promised
     0.9
@@ -110,6 +120,7 @@ class Promise:
     exact: bool = True
     group_of_class: ArrayLike | None = None
     group_names: tuple[str, ...] | None = None
+    effective_rows: float | None = None
 
     @property
     def promised(self) -> float:
@@ -191,6 +202,17 @@ class MarginalCoverage:
         With few conformal rows k / (n + 1) exceeds 1 - alpha, and the law is more than was promised.
         """
         return self.p_value < SIGNIFICANCE and self.coverage < self.promised
+
+
+def weighted_law(effective_rows: float, rows: int, alpha: Alpha) -> _Mass:
+    """Mass function of the hits on 0 .. rows that stands for the law where conformal rows have weights.
+
+    >>> weighted_law(9.0, 1, 0.1).round(12).tolist()
+    [0.1, 0.9]
+    """
+    level, behind = float(exact_level(alpha)), effective_rows + 1
+    mass: _Mass = betabinom(rows, behind * (1 - level), behind * level).pmf(np.arange(rows + 1))
+    return mass
 
 
 def group_laws(groups: Pools, rows: _Counts, alpha: Alpha) -> list[_Mass | None]:

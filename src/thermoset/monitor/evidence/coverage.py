@@ -14,8 +14,11 @@ from thermoset.monitor.evidence.sequential import Count, Sequential, checked_del
 
 __all__ = ["SHARE_FRESH", "SHARE_OVER", "SHARE_UNDER", "SIZES", "CoverageTest", "HitLaw", "lower_odds"]
 
-SHARE_UNDER, SHARE_OVER = 1 / 2, 1 / 8
-"""Of delta, for too few hits and for too many. The rest is for other tests of the same monitor."""
+SHARE_UNDER = 1 / 2
+"""Of delta, for too few hits."""
+
+SHARE_OVER = 1 / 8
+"""Of delta, for too many hits. The rest is for other tests of the same monitor."""
 
 SHARE_FRESH = 3 / 4
 """Of the stakes, for bets that begin at every row; the rest is for those that began at the first."""

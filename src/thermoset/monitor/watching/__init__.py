@@ -12,7 +12,7 @@
 `thermoset.Monitor` puts a predictor in front of it.
 """
 
-from thermoset.monitor.watching.rows import RowsSeen, row_keys
+from thermoset.monitor.watching.rows import RowsSeen, identified
 from thermoset.monitor.watching.standing import BatchRecord, PartStanding, Standing, TestStanding
 from thermoset.monitor.watching.state import MonitorState, read_state, write_state
 from thermoset.monitor.watching.telling import told
@@ -29,8 +29,8 @@ __all__ = [
     "Watched",
     "advanced",
     "begun",
+    "identified",
     "read_state",
-    "row_keys",
     "told",
     "write_state",
 ]

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.uniforms import UNIT, UNIT_SHIFT
+from thermoset.core.row_keys import KEY_BITS
+from thermoset.core.uniforms import GOLDEN, Keys
 
-__all__ = ["SKETCH", "Keys", "Marks", "RowsSeen", "first_repeat", "marks_of", "row_keys", "tie_breakers"]
-
-Keys = NDArray[np.uint64]
+__all__ = ["SKETCH", "Marks", "RowsSeen", "first_repeat", "identified", "marks_of", "tie_breakers"]
 
 SKETCH = 8
 """Rows of each batch that are remembered: those with the smallest keys, which are any rows."""
@@ -53,27 +51,23 @@ class Marks(NamedTuple):
     sketch: tuple[int, ...]
 
 
-def row_keys(rows: NDArray[np.floating], ids: Keys | None = None) -> Keys:
-    """A key for each row of logits: the same for the same numbers, whatever their type is.
+def identified(keys: Keys, ids: Keys | None) -> Keys:
+    """The keys of rows (`core.row_keys`), with those of their ids taken in: other ids make other rows.
 
-    >>> bool(row_keys(np.array([[0.5, 2.0]], dtype=np.float32))[0] == row_keys(np.array([[0.5, 2.0]]))[0])
+    >>> keys = np.array([7, 7], dtype=np.uint64)
+    >>> identified(keys, np.array([1, 2], dtype=np.uint64)).tolist() != identified(keys, None).tolist()
     True
     """
-    numbers = np.ascontiguousarray(rows, dtype="<f8") + 0.0  # -0.0 becomes 0.0
-    beside = [b""] * len(numbers) if ids is None else [one.tobytes() for one in ids.astype("<u8")]
-    hashes = (
-        hashlib.blake2b(row.data, digest_size=8, key=own).digest() for row, own in zip(numbers, beside, strict=True)
-    )
-    return np.frombuffer(b"".join(hashes), dtype="<u8").astype(np.uint64)
+    return keys if ids is None else ((keys * GOLDEN) ^ ids) >> np.uint64(64 - KEY_BITS)
 
 
 def tie_breakers(keys: Keys) -> Floats:
     """A number in (0, 1) for each row that breaks ties of its rank.
 
-    >>> tie_breakers(np.array([1 << 63], dtype=np.uint64)).round(6).tolist()
+    >>> tie_breakers(np.array([1 << 47], dtype=np.uint64)).round(6).tolist()
     [0.5]
     """
-    found: Floats = ((keys >> UNIT_SHIFT).astype(np.float64) + 0.5) * UNIT
+    found: Floats = (keys.astype(np.float64) + 0.5) / 2.0**KEY_BITS
     return found
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,7 +46,11 @@ def told(state: MonitorState, watched: Watched) -> Standing:
         tests=tests,
         part_kind=watched.part_kind(False) if state.parts is None else state.parts.kind,
         parts=parts,
-        **since,
+        since=since.batch,
+        before=since.before,
+        after=since.after,
+        after_low=since.low,
+        after_high=since.high,
         alarm=bool(alarmed) or state.new_changes,
         new_changes=state.new_changes,
         sentences=(),
@@ -82,13 +87,17 @@ def _untested(state: MonitorState, watched: Watched) -> tuple[str, ...]:
             "Coverage is shown and not tested: what is proven of interpolated thresholds is an average of at least "
             "1 - 2 alpha, which says nothing of the rows of one stream."
         )
+    elif kind is None and watched.law is None:
+        found.append(
+            "Coverage is shown and not tested: thresholds for other class shares have no law that a test could use."
+        )
     elif watched.law is not None and not watched.law.finite:
         found.append("Coverage is not tested: with so few conformal rows the threshold is infinite, and no set misses.")
     off = [name for name, test in (("set sizes", state.size), ("confidence", state.confidence)) if test is None]
     if off:
         found.append(
-            f"Rows without labels are not tested by {' and '.join(off)}: the predictor holds no reference for that. "
-            "Fit it again on whole rows to get one."
+            f"Rows without labels are not tested by {' and '.join(off)}: the predictor has no conformal rows that they "
+            "could be compared with."
         )
     return tuple(found)
 
@@ -101,24 +110,33 @@ def _parts(state: MonitorState, watched: Watched) -> tuple[PartStanding, ...]:
     return tuple(part_standings(state.parts, watched.laws(state.parts.kind), names, bar))
 
 
-def _since(state: MonitorState, watched: Watched, names: set[str]) -> dict[str, float | int | None]:
+class _Since(NamedTuple):
+    """Since when coverage has been another, and which; all None if no test of coverage says that it is."""
+
+    batch: int | None = None
+    before: float | None = None
+    after: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def _since(state: MonitorState, watched: Watched, names: set[str]) -> _Since:
     """The batch from which on coverage was another, if a test of coverage says that it is.
 
     The conformal rows, whose coverage is known, stand before the first batch: so a stream that was bad from its first
     row on has its change there.
     """
-    keys = ("since", "before", "after", "after_low", "after_high")
-    if not names & set(OF_COVERAGE):
-        return dict.fromkeys(keys)
+    found = names & set(OF_COVERAGE)
+    if not found:
+        return _Since()
     rows = np.array([record.labelled for record in state.records])
     hits = np.array([record.hits for record in state.records])
     n = watched.reference_rows
     known = np.concatenate([[n], rows]), np.concatenate([[round(n * watched.promise.promised)], hits])
-    change = change_point(*known, direction="higher" if names & set(OF_COVERAGE) == {"over"} else "lower")
+    change = change_point(*known, direction="higher" if found == {"over"} else "lower")
     start = 0 if change is None else change.batch - 1
     while not rows[start]:  # batches without labels tell nothing of when coverage changed
         start += 1
-    interval = coverage_since(rows, hits, start, state.delta)
-    before = hits[:start].sum() / rows[:start].sum() if rows[:start].any() else None
-    after = hits[start:].sum() / rows[start:].sum()
-    return dict(zip(keys, (start, before, float(after), *interval), strict=True))
+    before = float(hits[:start].sum() / rows[:start].sum()) if rows[:start].any() else None
+    after = float(hits[start:].sum() / rows[start:].sum())
+    return _Since(start, before, after, *coverage_since(rows, hits, start, state.delta))

@@ -181,7 +181,12 @@ def _record(rows: RowsSeen, named: Named) -> BatchRecord:
         empty=int(np.count_nonzero(rows.size == 0)),
         mean_confidence=float(np.mean(rows.confidence)),
         correct=0,
-        **dict.fromkeys(("log_under", "log_over", "log_size", "log_confidence", "coverage_low", "coverage_high")),
+        log_under=None,
+        log_over=None,
+        log_size=None,
+        log_confidence=None,
+        coverage_low=None,
+        coverage_high=None,
     )
 
 
@@ -242,7 +247,10 @@ def _told(before: MonitorState, after: MonitorState) -> MonitorState:
     seen = confidence_sequence(hits, rows, after.delta)
     record = replace(
         records[-1],
-        **{f"log_{name}": evidence.get(name) for name in ("under", "over", "size", "confidence")},
+        log_under=evidence.get("under"),
+        log_over=evidence.get("over"),
+        log_size=evidence.get("size"),
+        log_confidence=evidence.get("confidence"),
         coverage_low=float(seen.low) if rows else None,
         coverage_high=float(seen.high) if rows else None,
     )

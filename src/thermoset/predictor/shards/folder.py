@@ -45,6 +45,7 @@ _SPOKEN = {
     "id_column": "column of ids",
     "groups": "column of groups",
     "p_values": "setting for p-values",
+    "weights": "column of weights",
 }
 _T = TypeVar("_T")
 
@@ -61,6 +62,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     id_column: str | None
     groups: str | None = None  # their column, where one was named
     p_values: bool = False
+    weights: str | None = None
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,21 +6,23 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from thermoset.bounds import bytes_of
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data
 from thermoset.data.top import TopLogits
+from thermoset.data.weights import checked_weights
 from thermoset.errors import InputError
-from thermoset.io import found_shards, open_blocks, open_predictions
+from thermoset.io import found_shards, open_blocks, open_predictions, read_values
 from thermoset.io.blocks import BLOCK_BYTES, LogitBlocks
 from thermoset.io.files import FilePath, as_path, errors_about
 from thermoset.io.finding import Where
-from thermoset.quoting import printable
+from thermoset.quoting import printable, quoted
 
 if TYPE_CHECKING:
     from thermoset.predictor.estimator import TwoTemperaturePredictor
@@ -53,6 +55,12 @@ class Reading(NamedTuple):
     groups: str | None = None
     block_bytes: int = BLOCK_BYTES
     p_values: bool = False
+    weights: str | None = None
+
+    @property
+    def sidecars(self) -> tuple[str, ...]:
+        """Columns that npy files have in a file beside them, which is no file of logits."""
+        return tuple(name for name in (self.groups, self.weights) if name is not None)
 
     def within(self, memory: int | str | None) -> "Reading":
         """The same with blocks of the usual size, or smaller ones where the memory or p-values ask for it.
@@ -130,7 +138,7 @@ def plan_shards(where: Where, out: FilePath, kind: str, reading: Reading) -> tup
     ...     [job.output for job in plan_shards(folder, "sets", "csv", Reading())]
     ['day=1/a.csv']
     """
-    found = found_shards(where, sidecars=() if reading.groups is None else (reading.groups,))
+    found = found_shards(where, sidecars=reading.sidecars)
     folder = as_path(out)
     places = [where] if isinstance(where, str | os.PathLike) else where
     base = _common_folder([as_path(place) for place in places], found)
@@ -166,7 +174,7 @@ def check_shards(predictor: "TwoTemperaturePredictor", jobs: Iterable[ShardJob])
     """Open every shard and read its first row, so that a bad one is named before hours of work.
 
     Number and names of the classes must be the predictor's; ids must be whole numbers everywhere, or text everywhere;
-    all shards must have groups, or none.
+    all shards must have groups, or none; and weights, if the predictor needs them, which are read whole.
     """
     jobs = list(jobs)
     if any(job.reading.p_values for job in jobs):
@@ -175,6 +183,7 @@ def check_shards(predictor: "TwoTemperaturePredictor", jobs: Iterable[ShardJob])
     for job in jobs:
         with _opened(predictor, job, block_bytes=1) as blocks:
             next(iter(blocks))
+            _weights(predictor, job)
             if first is None:
                 first = job.source, blocks.id_kind, blocks.has_groups
             if blocks.id_kind != first[1]:
@@ -203,11 +212,15 @@ def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress:
             p_values=made.n_classes if with_p else None,
         ) as written,
     ):
-        before = source_of(job.source)
+        before, weights = source_of(job.source), _weights(predictor, job)
         for block, ids in ((block, None) for block in blocks) if blocks.ids is None else blocks.with_ids():
-            p = predictor.predict_p(block, ids=ids) if with_p else None
-            written.write(*predictor.answers(block, ids=ids), ids=ids, groups=block.groups, p=p)
-            undecided += int(predictor.undecided(block, ids=ids).sum()) if isinstance(block, TopLogits) else 0
+            own: dict[str, Any] = {
+                "ids": ids,
+                "weights": None if weights is None else weights[rows : rows + len(block)],
+            }
+            p = predictor.predict_p(block, **own) if with_p else None
+            written.write(*predictor.answers(block, **own), ids=ids, groups=block.groups, p=p)
+            undecided += int(predictor.undecided(block, **own).sum()) if isinstance(block, TopLogits) else 0
             rows += len(block)
             if progress is not None:
                 progress(rows, blocks.n_rows)
@@ -230,11 +243,31 @@ def _opened(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: in
         id_column=reading.id_column,
         groups=reading.groups,
         n_options=n_classes,
+        ignore=() if reading.weights is None else (reading.weights,),
         block_bytes=block_bytes,
     ) as blocks:
         with errors_about(job.source):
             predict_data(predictor, Logits(np.zeros((1, blocks.n_classes)), classes=blocks.classes))
         yield blocks
+
+
+def _weights(predictor: "TwoTemperaturePredictor", job: ShardJob) -> NDArray[np.float64] | None:
+    """The weights of all rows of a shard, where the predictor needs them; refused where it does not."""
+    reading, needed = job.reading, predictor.artifact_.weights is not None
+    if needed != (reading.weights is not None):
+        raise InputError(
+            "the predictor's conformal rows have weights, so rows to be predicted need them too. Name their column "
+            "(--weights)."
+            if needed
+            else f"the predictor's conformal rows have no weights, so column {quoted(reading.weights)} says nothing. "
+            "Leave --weights out, or recalibrate with weights."
+        )
+    if reading.weights is None:
+        return None
+    beside = [name for name in (reading.id_column, reading.groups) if name is not None]
+    found = read_values([job.source], reading.weights, probabilities=reading.probabilities, ignore=beside)
+    with errors_about(job.source):
+        return checked_weights(found, len(found))
 
 
 def source_of(path: Path) -> Source:

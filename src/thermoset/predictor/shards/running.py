@@ -73,6 +73,7 @@ def predict_shards(
     id_column: str | None = None,
     groups: str | None = None,
     p_values: bool = False,
+    weights: str | None = None,
     memory: int | str | None = None,
     run: RunShards | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -99,6 +100,8 @@ def predict_shards(
         As in `thermoset.io.open_blocks`.
     p_values : bool
         Write the p-values of all labels too; see `TwoTemperaturePredictor.predict_p`.
+    weights : str, optional
+        The column (array) that holds the weight of each row, where the predictor's conformal rows have weights.
     memory : int or str, optional
         About how many bytes blocks of logits, and what is made of them, may take at a time, such as "64MiB"; at most,
         and by default, 128 MiB. It does not change what is written.
@@ -136,7 +139,7 @@ def predict_shards(
         raise InputError(f"kind must be one of {', '.join(KINDS)}; got {quoted(kind)}.")
     if kind == "parquet":
         need("pyarrow", "io", "writing parquet")
-    reading = Reading(probabilities, id_column, groups, p_values=p_values).within(memory)
+    reading = Reading(probabilities, id_column, groups, p_values=p_values, weights=weights).within(memory)
     jobs = plan_shards(where, folder, kind, reading)
     check_folder(folder)
     what = Run(
@@ -147,6 +150,7 @@ def predict_shards(
         id_column=id_column,
         groups=groups,
         p_values=p_values,
+        weights=weights,
     )
     with locked(folder) as journal:
         check_target(folder, resume)

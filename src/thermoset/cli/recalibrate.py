@@ -1,0 +1,130 @@
+"""`thermoset recalibrate`: a new threshold from new labelled rows, for a predictor whose temperatures stay."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thermoset.cli.options import (
+    Groups,
+    Labelled,
+    Labels,
+    Memory,
+    Predictor,
+    Probabilities,
+    Quiet,
+    Scheduler,
+    Scores,
+    Weights,
+    files_in,
+    opened_logits,
+    told_warnings,
+    weighed,
+    weights_of,
+)
+from thermoset.cli.output import check_files, made_folder, name_files, undecided_line
+from thermoset.cli.progress import working
+from thermoset.cli.tune import promised_coverage
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from thermoset.predictor import TwoTemperaturePredictor
+    from thermoset.predictor.artifact import Artifact
+
+__all__ = ["recalibrate"]
+
+
+def recalibrate(
+    predictor: Predictor,
+    logits: Labelled,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The predictor to write, such as renewed.json. It may be PREDICTOR itself, which is then replaced.",
+        ),
+    ],
+    scores: Scores = None,
+    labels: Labels = None,
+    groups: Groups = None,
+    weights: Weights = None,
+    probabilities: Probabilities = False,
+    memory: Memory = None,
+    scheduler: Scheduler = None,
+    quiet: Quiet = False,
+) -> None:
+    """Set a new threshold from new labelled rows; both temperatures stay."""
+    from rich.console import Console
+
+    from thermoset.predictor import TwoTemperaturePredictor
+    from thermoset.predictor.used_rows import used_rows
+
+    # PREDICTOR may be written to: it is read whole before, and replaced whole or not at all.
+    check_files(out.parent, [out.name], [*files_in(logits), *([labels] if labels else [])])
+    model = TwoTemperaturePredictor.load(predictor)
+    before = model.artifact_
+    rows = opened_logits(
+        logits,
+        labels=labels,
+        probabilities=probabilities,
+        groups=groups,
+        weights=weights,
+        n_options=before.n_classes,
+        memory=memory,
+        scheduler=scheduler,
+    )
+    with working(quiet, "Recalibrating"), told_warnings(), rows as data:
+        model.recalibrate(data, weights=weights_of(logits, weights, groups, probabilities, len(data)))
+        used = used_rows(before, data)
+    with made_folder(out.parent):
+        model.save(out, scores=scores)
+    console = Console(emoji=False)
+    _show(console, before, model)
+    if used.set_threshold:
+        about = "about " if used.estimated else ""
+        console.print(
+            f"[bold yellow]Note[/] {about}{used.conformal:,} of the {used.rows:,} rows had set the old threshold too: "
+            "the promise holds if all of them are like the rows to come.",
+            highlight=False,
+        )
+    name_files(console, [out])
+
+
+def _show(console: "Console", before: "Artifact", model: "TwoTemperaturePredictor") -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    after = model.artifact_
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for column in ("before", "after"):
+        table.add_column(column, justify="right", no_wrap=True)
+    both = (before, after)
+    table.add_row("rows behind the threshold", *(f"{made.provenance.conformal_rows:,}" for made in both))
+    several = len(after.thresholds.value) > 1
+    table.add_row("thresholds, lowest to highest" if several else "threshold", *map(_threshold, both))
+    table.add_row("labels in a set, on those rows", *map(_size, both))
+    console.print(table)
+    console.print(f"Promised for rows like the new ones: coverage {promised_coverage(model)}.", highlight=False)
+    if (told := weighed(after)) is not None:
+        console.print(told, highlight=False)
+    for measured in after.measures:
+        if measured.name == "undecided_share":
+            n_rows = after.provenance.conformal_rows
+            console.print(undecided_line(n_rows, round(measured.value * n_rows)), highlight=False)
+    kept = f"T* = {after.temperature:.3f} and T-hat = {after.temperature_sets:.3f}"
+    console.print(f"The new threshold comes from the new rows alone; {kept} are unchanged.", highlight=False)
+
+
+def _threshold(made: "Artifact") -> str:
+    """The threshold as the score's value, or the lowest and the highest of several."""
+    values = made.thresholds.pairs().value
+    low, high = f"{values.min():.5g}", f"{values.max():.5g}"
+    return low if len(values) == 1 else f"{low} to {high}"
+
+
+def _size(made: "Artifact") -> str:
+    """The mean size of the sets of its conformal rows; nothing where the level was changed without them."""
+    n_rows = sum(made.sizes)
+    return f"{sum(size * count for size, count in enumerate(made.sizes)) / n_rows:.2f}" if n_rows else ""

@@ -1,0 +1,70 @@
+"""What to say where thresholds are infinite, or stand in for one: too few rows, too small weights, masked labels."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset.conformal.groupings import Grouping
+from thermoset.conformal.learning import some_named
+from thermoset.conformal.pooling import PooledScores
+from thermoset.conformal.row_groups import too_few_rows
+from thermoset.conformal.row_weights import too_few_effective
+from thermoset.core.levels import Alpha, rows_needed
+from thermoset.core.thresholds import ScorePairs
+
+__all__ = ["shortage"]
+
+Ints = NDArray[np.int64]
+
+
+def shortage(
+    scores: PooledScores, thresholds: ScorePairs, alpha: Alpha, n_classes: int, classes: tuple[str, ...] | None
+) -> str | None:
+    """Why thresholds are infinite, and what to do; None where there is nothing to say."""
+    infinite, pools = np.isposinf(thresholds.value), scores.pool_sizes()
+    if scores.weighted is not None and (told := too_few_effective(scores.weighted, alpha)) is not None:
+        return told
+    stood_in = scores.grouping is not None and not scores.grouping.exact
+    few = np.flatnonzero((infinite if infinite.any() else stood_in) & (pools < rows_needed(alpha)))
+    if not infinite.any():
+        return _stood_in(_fewest(few, pools, n_classes, classes), alpha) if few.size else None
+    if not few.size:
+        return _masked(scores)
+    if scores.groups is not None:
+        return too_few_rows(scores.groups.names, pools, alpha)
+    if scores.grouping is None:
+        return (
+            f"alpha={alpha} needs at least {rows_needed(alpha)} rows for a finite threshold; got {pools[0]}. "
+            f"Every set will hold all {n_classes} classes: add rows or raise alpha."
+        )
+    return _too_few(scores.grouping, _fewest(few, pools, n_classes, classes), alpha)
+
+
+def _too_few(grouping: Grouping, fewest: str, alpha: Alpha) -> str:
+    return (
+        f"alpha={alpha} needs at least {rows_needed(alpha)} rows of each {grouping.unit} for a finite threshold; too "
+        f"few for {fewest}. Those labels enter every set: "
+        "add rows, raise alpha, or pool more classes (grouping='cluster', 'interpolated' or None)."
+    )
+
+
+def _stood_in(fewest: str, alpha: Alpha) -> str:
+    return (
+        f"alpha={alpha} needs at least {rows_needed(alpha)} rows of a class for a threshold of its own; too few for "
+        f"{fewest}. The largest possible score stands for it in the mixture."
+    )
+
+
+def _fewest(few: Ints, pools: Ints, n_classes: int, classes: tuple[str, ...] | None) -> str:
+    """How many classes have too few rows, and the names of those with the fewest."""
+    rising = few[np.argsort(pools[few], kind="stable")]
+    return f"{len(few)} of {n_classes} classes: {some_named(rising, classes, pools)}"
+
+
+def _masked(scores: PooledScores) -> str:
+    masked = np.count_nonzero(np.isposinf(scores.scores.value))
+    return (
+        "a threshold is infinite. Some classes have no finite score, because they are masked (logit -inf) or not "
+        f"among the logits a row keeps, and {masked} of {len(scores.labels)} rows have their label on "
+        "one. Labels with this threshold enter every set: unmask the classes, keep more logits of each row, or "
+        "drop the rows."
+    )
