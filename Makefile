@@ -82,7 +82,7 @@ check: $(VENV)/.check $(HEAVY) ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.check ## let ruff mend what it can
+format: $(VENV)/.check ## let ruff fix what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -82,9 +82,9 @@ def test_rows_like_those_of_tuning_are_covered_as_promised(command, tuned):
     assert f"TopCovGap {report.top_gap:.4f} chance: {report.floor.top_mean:.4f}" in done.words
     assert f"ECE {sure.ece:.4f} chance: {sure.ece_mean:.4f}, 95%: {sure.ece_95:.4f} {sure.p_value:.2g}" in done.words
     assert "0 of 6 classes are covered significantly less than 0.9 (not promised for any)" in done.words
-    assert "Kept Nothing that was promised is broken." in done.stdout.splitlines()
+    assert "PASS: coverage is consistent with the promised 0.9." in done.stdout.splitlines()
     assert done.words.endswith("To watch a predictor over time, use thermoset monitor.")
-    assert "Broken" not in done.stdout
+    assert "FAIL:" not in done.stdout
     assert "\x1b" not in done.stdout
 
 
@@ -92,9 +92,9 @@ def test_shuffled_labels_break_the_promise(command, tuned, shuffled):
     done = command("check", tuned.path, shuffled)
     assert (done.returncode, done.stderr) == (1, ""), done
     (sentence,) = tuned.predictor.check(ts.load(shuffled)).broken
-    assert f"Broken {sentence}" in done.words
-    assert re.search(r"Broken Coverage is 0\.\d+ on 2,000 rows, below the promised 0\.9: by its law", done.words)
-    assert "Kept" not in done.stdout
+    assert f"FAIL: {sentence}" in done.words
+    assert re.search(r"FAIL: Coverage is 0\.\d+ on 2,000 rows, below the promised 0\.9: by its law", done.words)
+    assert "PASS" not in done.stdout
     assert "\x1b" not in done.stdout
 
 
@@ -108,9 +108,9 @@ def test_a_poor_class_fails_when_asked_to(call, tuned, tmp_path):
     assert "1 of 6 classes are covered significantly less than 0.9" in done.words
     done = call(*asked, "--fail-on", "classes")
     assert (done.returncode, done.stderr) == (1, ""), done
-    assert "Broken Coverage is below 0.9 in 1 of 6 classes, for which it was not promised" in done.words
+    assert "FAIL: Coverage is below 0.9 in 1 of 6 classes, for which it was not promised" in done.words
     assert "'fox' (20 of 40 rows, p = " in done.words
-    assert done.words.count("Broken") == 1
+    assert done.words.count("FAIL:") == 1
     assert call(*asked, "--fail-on", "calibration").words.count("below 0.9") == 0
 
 
@@ -125,8 +125,8 @@ def test_wrong_confidence_fails_when_asked_to(call, tuned, tmp_path):
         assert (done.returncode, done.stderr) == (1, ""), done
         sure = tuned.predictor.check(flat).calibration
         told = f"its mean is {sure.confidence:.3f} and accuracy {sure.accuracy:.3f}"
-        assert f"Broken Confidence is not calibrated: {told}" in done.words
-        assert done.words.count("Broken") == 1
+        assert f"FAIL: Confidence is not calibrated: {told}" in done.words
+        assert done.words.count("FAIL:") == 1
     assert call(*asked, "--fail-on", "classes").returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""`thermoset check`: whether fresh labelled rows bear out what was promised."""
+"""`thermoset check`: whether coverage on fresh labelled rows is what was promised."""
 
 import json
 import sys
@@ -122,9 +122,10 @@ def _show(console: "Console", report: "CheckReport") -> None:
     for sentence in report.notes:
         console.print(Text.assemble(("Note", "bold yellow"), f" {sentence}"))
     for sentence in report.broken:
-        console.print(Text.assemble(("Broken", "bold red"), f" {sentence}"))
+        console.print(Text.assemble(("FAIL:", "bold red"), f" {sentence}"))
     if report.ok:
-        console.print("[bold green]Kept[/] Nothing that was promised is broken.", highlight=False)
+        told = f"coverage is consistent with the promised {seen.promised:g}."
+        console.print(Text.assemble(("PASS:", "bold green"), f" {told}"))
     console.print(f"[dim]{_REPEATED}[/]", highlight=False)
 
 

@@ -41,7 +41,7 @@ def collect(
     from thermoset.io import SUFFIXES
     from thermoset.io.files import known_suffix
 
-    # What can be refused is refused before the work.
+    # Bad input is rejected before any computation.
     known_suffix(out, SUFFIXES)
     check_file(out, [images] if weights is None else [images, weights])
     arguments = _arguments(model_args)

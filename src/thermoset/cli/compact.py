@@ -41,7 +41,7 @@ def compact(
     from thermoset.io.files import known_suffix
     from thermoset.io.opening import open as open_shards
 
-    # What can be refused is refused before the work.
+    # Bad input is rejected before any computation.
     known_suffix(out, COMPACT_SUFFIXES)
     files = files_in(logits)
     check_file(out, [*files, *([labels] if labels else [])])

@@ -12,7 +12,7 @@ def plan(
     width: Annotated[
         str | None, typer.Option(help="How far the coverage of one fitted predictor may lie from 1 - alpha.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="With what probability it may.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Probability that coverage lies within that width.")] = 0.95,
 ) -> None:
     """Say how many labelled rows an alpha and a coverage half-width need."""
     from rich.console import Console

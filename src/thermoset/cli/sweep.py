@@ -67,7 +67,7 @@ def sweep(
     from thermoset.sweeping import sweep as run
     from thermoset.sweeping import temperature_grid
 
-    # What can be refused is refused before the work, and nothing is written before it is done.
+    # Bad input is rejected before any computation, and nothing is written until all of it is done.
     need("matplotlib", "plot", "the figure")
     if table_format == "parquet":
         need("pyarrow", "io", "--format parquet")

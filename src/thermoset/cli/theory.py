@@ -68,7 +68,7 @@ def theory(
     from thermoset.paper.theory import explain, peaks_by_classes
     from thermoset.sweeping import DEFAULT_GRID, temperature_grid
 
-    # What can be refused is refused before the work, and nothing is written before it is done.
+    # Bad input is rejected before any computation, and nothing is written until all of it is done.
     need("matplotlib", "plot", "the figures")
     grid = temperature_grid(DEFAULT_GRID if temperatures is None else temperatures)
     check_files(out, [f"{name}.png" for name in _FIGURES], files_in(logits) if logits else [])

@@ -91,7 +91,7 @@ def tune(
 
     from thermoset.predictor import TwoTemperaturePredictor
 
-    # What can be refused is refused before the work, and nothing is written before it is done.
+    # Bad input is rejected before any computation, and nothing is written until all of it is done.
     check_files(out, PREDICTOR_FILES, [*files_in(logits), *([labels] if labels else [])])
     predictor = TwoTemperaturePredictor(
         method,
