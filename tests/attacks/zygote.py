@@ -54,17 +54,18 @@ def warmed() -> None:
     for module in ("pyarrow.parquet", *sys.modules["thermoset.cli.report"]._NEEDED):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
-    run_once(data, predictor)
+    run_once(data, fresh, predictor)
 
 
-def run_once(data: ts.Logits, predictor: ts.TwoTemperaturePredictor) -> None:
+def run_once(data: ts.Logits, fresh: ts.Logits, predictor: ts.TwoTemperaturePredictor) -> None:
     """Every command that writes: its imports and its compiled code are then there in every process that is forked."""
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
-        files = Files(place / "val.npz", place / "predictor.json", place / "in")
+        files = Files(place / "val.npz", place / "fresh.npz", place / "predictor.json", place / "in")
         files.folder.mkdir()
         for path in (files.val, files.folder / "val.npz"):
             ts.save(path, data)
+        ts.save(files.fresh, fresh)
         predictor.save(files.predictor)
         out = place / "out"
         out.mkdir()
