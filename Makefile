@@ -99,7 +99,7 @@ bench-peers: $(PEERS)/.installed ## measure thermoset beside other libraries and
 	$(PEERS)/bin/python -m benchmarks.peers
 
 docs: $(VENV)/.docs ## build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 	@echo "wrote site/index.html"
 
 clean: ## remove everything that can be made again
