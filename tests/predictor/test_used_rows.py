@@ -138,10 +138,21 @@ def test_a_few_rows_warn_with_their_number_and_more_are_refused(predictor):
             np.concatenate([USED.labels[:n_used], FRESH.labels[n_used:]]),
         )
 
+    assert predictor.check(mixed(2)).rows == 1200  # without a warning: two rows in a thousand may be others
     with pytest.warns(ts.ReusedRowsWarning, match="^3 of 1,200 rows have the same logits as rows that were used"):
         assert predictor.check(mixed(3)).rows == 1200
     with pytest.raises(InputError, match=r"^120 of 1,200 rows were used to fit this predictor"):
         predictor.check(mixed(120))
+
+
+def test_rows_that_repeat_by_nature_do_not_warn():
+    """Of letters that are one picture in several alphabets, every part has some; so have fresh rows."""
+    known, fresh = ts.datasets.load_glyphs().logits.split(0.5)
+    half, other = known.split(0.5)
+    made = fitted(method="lac").fit_split(half, other)
+    found = used_rows(made.artifact_, fresh)
+    assert found.total > 100
+    assert (found.reused, found.noted) == (False, False)
 
 
 # --- samples of long parts ------------------------------------------------------------------------------------------

@@ -281,7 +281,9 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
         hint = (
             f"Reshape your data: {name}.reshape(1, -1) if it is one row." if len(shape) == 1 else "Reshape your data."
         )
-        raise InputError(f"{name} must be 2-D, with a row for each sample and a column for each class; got shape {shape}. {hint}")
+        raise InputError(
+            f"{name} must be 2-D, with a row for each sample and a column for each class; got shape {shape}. {hint}"
+        )
     if shape[0] < 1:
         raise InputError(f"{name} have no rows: 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
     if shape[1] < 2:

@@ -188,6 +188,7 @@ def load(
         groups=None if groups is None or group_file is not None else str(groups),
         find_groups=group_file is None,
         ignored=checked_columns(ignore),
+        leave_labels=labels is False,
     )
     with errors_about(source):
         check_size(source.stat().st_size, limit, "the file")

@@ -74,6 +74,7 @@ class Request(NamedTuple):
     find_groups: bool = True  # look for groups in and beside the file: not if they come from elsewhere
     ignored: tuple[str, ...] = ()  # columns that are no classes
     partial_labels: bool = False  # labels may be missing, and are read as they are
+    leave_labels: bool = False  # labels are left out, whatever they are: the user wants none
 
     def is_beside(self, name: str) -> bool:
         """Whether a column is not a class: it holds groups or ids, or is to be ignored."""
@@ -210,7 +211,7 @@ def build(
     if isinstance(scores, Logits):  # rows that are not whole come checked
         return as_logits(scores, groups=groups)
     make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else Logits
-    return make(scores, labels if request.find_labels else None, classes, groups)
+    return make(scores, None if request.leave_labels else labels, classes, groups)
 
 
 def first_of(names: Collection[str], held: Collection[str]) -> str | None:

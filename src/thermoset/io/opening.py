@@ -87,6 +87,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         groups=column,
         find_groups=groups is None or column is not None,
         ignored=checked_columns(ignore),
+        leave_labels=labels is False,
     )
     sidecars = (*request.ignored, *([] if column is None else [column]))
     paths = found_shards(where, sidecars=sidecars)

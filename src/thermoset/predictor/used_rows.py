@@ -51,16 +51,22 @@ _STEP = 1 << 20  # keys at a time
 _FEWEST = 5  # rows, and
 _LEAST_SHARE = 0.01  # of the rows, from which on they count as used
 _CHANCE = 1e-4  # how probable it may be, at most, that fresh rows meet so many
+_NOTED = 3  # rows that a warning counts: one or two in thousands agree in their largest logits and are others
+_LIKELY = 0.01  # from this probability on, rows that repeat by nature explain how many keys were met
 _MOSTLY, _ENOUGH = 0.9, 20  # so many rows and keys are never chance: kinds of rows are seen once with at most 1 / e
 
 
 class PartUse(NamedTuple):
-    """How many of some rows are those of one part, whether they are too many for chance, and how many keys they met."""
+    """How many of some rows are those of one part, whether they are too many for chance, and how many keys they met.
+
+    `explained` says that rows of the part repeat by nature, often enough for so many keys to be met.
+    """
 
     rows: int = 0
     reused: bool = False
     estimated: bool = False
     met: int = 0
+    explained: bool = True
 
 
 class PartKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -123,8 +129,9 @@ class PartKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         seen, met = self.matched(keys)
         rows = min(round(seen / self.share), len(keys))
         many = seen >= _FEWEST and rows >= _LEAST_SHARE * len(keys)
-        reused = many and self._p_value(met, len(keys)) < _CHANCE
-        return PartUse(rows, reused, estimated=self.share < 1, met=met)
+        p_value = self._p_value(met, len(keys)) if met else 1.0
+        explained = not met or (self.pairs > 0 and p_value >= _LIKELY)
+        return PartUse(rows, many and p_value < _CHANCE, self.share < 1, met, explained)
 
     def _p_value(self, met: int, n_fresh: int) -> float:
         """The probability that fresh rows meet as many of the keys.
@@ -168,6 +175,8 @@ class UsedRows:
         Whether these numbers are estimates, because the document holds a sample of the rows.
     chose, set_threshold : bool
         Whether there are more such rows than chance explains, so that they are indeed the same rows.
+    noted : bool
+        Whether they are worth a warning: more than one or two, and used rows do not repeat so often by nature.
     """
 
     rows: int
@@ -177,6 +186,7 @@ class UsedRows:
     estimated: bool
     chose: bool
     set_threshold: bool
+    noted: bool
 
     @property
     def reused(self) -> bool:
@@ -246,6 +256,7 @@ def _summed(data: Logits, calibration: PartUse, conformal: PartUse, total: int) 
         estimated=calibration.estimated or conformal.estimated,
         chose=calibration.reused,
         set_threshold=conformal.reused,
+        noted=total >= _NOTED and not (calibration.explained and conformal.explained),
     )
 
 
@@ -261,13 +272,13 @@ def split_of(data: Logits, came: "Provenance", split_by: Any = None) -> tuple[In
 
 
 def refuse_used(made: "Artifact", data: Logits) -> None:
-    """Refuse rows that a predictor was made from, where fresh ones are needed; warn of a few that may be chance."""
+    """Refuse rows that a predictor was made from, where fresh ones are needed; warn of a few that may be the same."""
     used = used_rows(made, data)
     if used.reused:
         raise InputError(
             f"{used.sentence}, so coverage on them says nothing about fresh rows. Check rows that were not used."
         )
-    if used.total:
+    if used.noted:
         message = (
             f"{used.total:,} of {used.rows:,} rows have the same logits as rows that were used to fit this predictor. "
             "If they are the same rows, leave them out."
