@@ -13,9 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PUBLIC_NAMES = """
 import thermoset
+extras = []
 for name in [*thermoset.__all__, "open"]:
-    getattr(thermoset, name)
-print(len(thermoset.__all__), "public names of", thermoset.__version__)
+    try:
+        getattr(thermoset, name)
+    except thermoset.MissingExtraError as error:
+        extras.append(f"{name}: {error}")
+print(len(thermoset.__all__), "public names of", thermoset.__version__, *extras, sep="\\n  ")
 """
 
 

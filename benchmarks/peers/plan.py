@@ -17,7 +17,7 @@ class Plan:
     classes: int = 1_000
     conformal_rows: int = 2_000
     temperatures: tuple[float, ...] = (0.05, 0.1, 1.0)
-    split_rows: int = 4_000  # of the bundled data set a threshold, and as many others judge it
+    split_rows: int = 2_000  # of the bundled data set a threshold, and as many others judge it
     splits: int = 10
     swept_rows: int = 10_000
     swept_classes: int = 100
