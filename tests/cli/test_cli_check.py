@@ -207,7 +207,7 @@ def test_probabilities_by_name(call, tuned, tmp_path):
 @pytest.mark.parametrize("names", ["class", "coverage", "classes,ece", "Classes"])
 def test_an_unknown_name_to_fail_on_is_refused(call, tuned, names):
     done = call("check", tuned.path, tuned.fresh, "--fail-on", names)
-    done.assert_refused("fail_on may name 'classes', 'groups' and 'calibration'; got ")
+    done.assert_refused("fail_on accepts 'classes', 'groups' and 'calibration'; got ")
     assert repr(names.rpartition(",")[2]) in done.stderr
 
 

@@ -138,12 +138,12 @@ def test_a_small_effective_sample_warns():
 
 def test_check_says_that_its_law_is_an_approximation(weighted):
     report = weighted.check(FRESH, TRUTH, weights=np.ones(500))
-    assert report.notes[0].startswith("The conformal rows have weights, and coverage scatters about as with ")
+    assert report.notes[0].startswith("The conformal rows have weights, so coverage varies about as much as with ")
     told = report.to_json_dict()
     assert 0 < told["effective_rows"] <= weighted.artifact_.weights.effective_rows
     assert told["exact"] is False
     wrong = weighted.check(FRESH, (TRUTH + 1) % 5, weights=np.ones(500))
-    assert "by its law, approximately, it would" in wrong.broken[0]
+    assert "the approximate expected 95% range is" in wrong.broken[0]
 
 
 DAMAGE = [
