@@ -112,7 +112,9 @@ def test_two_that_resume_at_once(zygote, files, shards, undisturbed, tmp_path):
     assert 0 in {run.returncode for run in ended}
     for run in ended:
         assert (
-            run.stderr == "" if run.returncode == 0 else "another process is predicting into this folder" in run.stderr
+            run.stderr == ""
+            if run.returncode == 0
+            else "another process is writing predictions to this folder" in run.stderr
         )
     assert content(out) == whole
 

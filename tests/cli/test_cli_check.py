@@ -237,7 +237,7 @@ def test_rows_that_cannot_be_checked_are_refused(call, tuned, tmp_path):
 def test_a_predictor_that_is_none_is_refused(call, tuned, tmp_path):
     call("check", tmp_path / "none.json", tuned.fresh).assert_refused("there is no such file")
     (tmp_path / "cut.json").write_bytes(tuned.path.read_bytes()[:500])
-    call("check", tmp_path / "cut.json", tuned.fresh, "--json").assert_refused("is not a JSON document, or damaged")
+    call("check", tmp_path / "cut.json", tuned.fresh, "--json").assert_refused("is not a JSON document, or is damaged")
     edited = json.loads(tuned.path.read_bytes()) | {"alpha": "0.5"}
     (tmp_path / "edited.json").write_text(json.dumps(edited))
     call("check", tmp_path / "edited.json", tuned.fresh).assert_refused("its checksum does not match")

@@ -59,9 +59,7 @@ def test_labels_that_come_later(call, tuned, batches, tmp_path):
     assert [one["labelled"] for one in seen] == [0, 250, 500]
     assert [len(one["batches"]) for one in seen] == [1, 1, 1]
     before = state.read_bytes()
-    call("monitor", tuned.path, batches / "day-0.npz", "--state", state, "--quiet").assert_refused(
-        "has no new labels"
-    )
+    call("monitor", tuned.path, batches / "day-0.npz", "--state", state, "--quiet").assert_refused("has no new labels")
     assert state.read_bytes() == before
     at_once = call(
         "monitor", tuned.path, batches / "day-0.npz", "--state", tmp_path / "other.json", "--quiet", "--json"
@@ -101,7 +99,7 @@ def test_what_cannot_be_is_refused_in_one_line(call, tuned, batches, tmp_path):
     call("monitor", tuned.path, batch, "--state", state, "--delta", "2").assert_refused("delta must be")
     assert list(tmp_path.iterdir()) == []
     state.write_text('{"mine": 1}')
-    call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("is not a state written by thermoset")
+    call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("is not a state written by")
     state.write_bytes(b"")
     call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("damaged")
     assert state.read_bytes() == b""

@@ -242,15 +242,15 @@ def damaged(content):
     edited = document | {"temperature_sets": document["temperature_sets"] * 2}
     renamed = document | {"classes": document["classes"][::-1]}
     return {
-        "truncated": (content[:-100], "is not a JSON document, or damaged"),
-        "empty": (b"", "is not a JSON document, or damaged"),
-        "binary": (b"\x80\x04\x95PK\x03\x04", "is not a JSON document, or damaged"),
+        "truncated": (content[:-100], "is not a JSON document, or is damaged"),
+        "empty": (b"", "is not a JSON document, or is damaged"),
+        "binary": (b"\x80\x04\x95PK\x03\x04", "is not a JSON document, or is damaged"),
         "a digit": (json.dumps(edited).encode(), "its checksum does not match"),
         "other names": (json.dumps(renamed).encode(), "its checksum does not match"),
-        "a field too few": (json.dumps(document | {"thresholds": None}).encode(), "is damaged, or was edited"),
-        "a field too many": (json.dumps(document | {"hook": "import os"}).encode(), "is damaged, or was edited"),
-        "foreign": (b'{"format": "some model", "schema": 1}', "is not a predictor that thermoset saved"),
-        "a list": (b"[1, 2]", "is not a predictor that thermoset saved"),
+        "a field too few": (json.dumps(document | {"thresholds": None}).encode(), "is damaged or was edited"),
+        "a field too many": (json.dumps(document | {"hook": "import os"}).encode(), "is damaged or was edited"),
+        "foreign": (b'{"format": "some model", "schema": 1}', "is not a predictor saved by thermoset"),
+        "a list": (b"[1, 2]", "is not a predictor saved by thermoset"),
         "newer": (json.dumps(document | {"schema": SCHEMA + 1}).encode(), "was saved by a newer thermoset"),
         "not a number": (content.replace(b'"temperature":', b'"temperature": NaN, "t":'), "is not a JSON document"),
     }

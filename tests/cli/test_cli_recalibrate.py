@@ -114,7 +114,7 @@ def test_rows_without_labels_are_refused_and_nothing_is_written(tuned, call, new
 
 def test_rows_that_chose_the_temperatures_are_refused_and_nothing_is_written(tuned, call, tmp_path):
     done = call("recalibrate", tuned.path, tuned.val, "--out", tmp_path / "renewed.json")
-    done.assert_refused("a threshold from rows that chose a temperature does not keep its promise")
+    done.assert_refused("a threshold from rows that also chose a temperature cannot keep its promise")
     assert list(tmp_path.iterdir()) == []
 
 

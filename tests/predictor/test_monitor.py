@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_batch_is_said_and_changes_nothing(predictor, fresh
             monitor.add(logits, labels)
         assert state_of(monitor) == before
     for name in ("", 7, "x" * 201):
-        with pytest.raises(ts.InputError, match="name must be a text of 1 to 200 characters"):
+        with pytest.raises(ts.InputError, match="name must be text of 1 to 200 characters"):
             monitor.add(some, name=name)
     assert state_of(monitor) == before
 
@@ -302,7 +302,7 @@ def test_the_reference_counts_the_conformal_rows():
         ((0.5, 0.5), (500, 0, 0), "and rise"),
         ((0.0,), (500, 0), "must be probabilities"),
         ((float("nan"),), (500, 0), "must be probabilities"),
-        ((0.5,), (500,), "one more than its cuts"),
+        ((0.5,), (500,), "one more count than cuts"),
         ((0.5,), (499, 0), "must count the conformal rows"),
         ((0.5,), (501, -1), "must count the conformal rows"),
     ],
@@ -316,9 +316,7 @@ def test_a_reference_that_makes_no_sense_is_refused(predictor, cuts, counts, sai
 
 def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):
     monitor = ts.Monitor(predictor)
-    with pytest.raises(
-        ts.InputError, match=r"were used to fit this predictor .* a monitor watches rows that came later"
-    ):
+    with pytest.raises(ts.InputError, match=r"were used to fit this predictor .* a monitor watches later rows"):
         monitor.add(rows_of(1500).logits)
     assert monitor.add(fresh).rows == 2000
 

@@ -115,9 +115,9 @@ def _decoded(content: bytes) -> MonitorState:
         state = msgspec.json.decode(content, type=MonitorState)
         fits = _sealed(state) == content  # to the byte: a digit more of a number may leave it what it is
     except _DAMAGE as error:
-        raise FileFormatError(f"is damaged, or was edited: {reason(error)}. {_ELSE}") from None
+        raise FileFormatError(f"is damaged or was edited: {reason(error)}. {_ELSE}") from None
     if not fits:
-        raise FileFormatError(f"is damaged, or was edited: its checksum does not match. {_ELSE}")
+        raise FileFormatError(f"is damaged or was edited: its checksum does not match. {_ELSE}")
     return state
 
 
