@@ -220,7 +220,7 @@ def test_names_and_equality():
     with pytest.raises(InputError, match="must be a function"):
         OwnScore("aps")
     two = [lambda probs, rank, u: rank - probs, lambda probs, rank, u: rank - 2 * probs]
-    with pytest.raises(InputError, match="methods must differ; '<lambda>' comes twice"):
+    with pytest.raises(InputError, match="methods must differ; '<lambda>' appears twice"):
         ts.sweep(LOGITS, LABELS, [1.0], two)
 
 
@@ -250,12 +250,14 @@ def test_a_class_without_pairs_says_what_is_missing():
 
 
 def test_what_needs_a_compiled_score_says_so():
-    with pytest.raises(InputError, match="evaluation='integrated' needs a closed form, which 'wavy' has not"):
+    with pytest.raises(InputError, match="evaluation='integrated' needs a closed form, which 'wavy' does not have"):
         ts.sweep(LOGITS, LABELS, [1.0], ["aps", wavy], evaluation="integrated")
     with pytest.raises(InputError, match="score 'margin' is not compiled, and this needs a score that is, such as"):
         _ = SCORES["margin"].formula
     data = ts.Logits(*generated(400, 4))
-    with pytest.raises(InputError, match=r"prefer='gap<=0\.1' needs a closed form, which the score 'wavy' has not"):
+    with pytest.raises(
+        InputError, match=r"prefer='gap<=0\.1' needs a closed form, which the score 'wavy' does not have"
+    ):
         ts.TwoTemperaturePredictor(wavy, prefer="gap<=0.1").fit(data)
 
 

@@ -195,7 +195,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"sizes": (0,) * 6}, "sizes must count sets of 0 to n_classes labels"),
         ({"sizes": (-1, 2)}, "sizes must be from 0"),
         ({"seed": -1}, "seed must fit 64 bits"),
-        ({"method": Method(name="best", parameters={})}, "method 'best' is not known; known: lac"),
+        ({"method": Method(name="best", parameters={})}, "unknown method 'best'; known: lac"),
         ({"method": Method(name="raps", parameters={"size": 1})}, "does not take"),
         ({"method": Method(name="raps", parameters={"penalty": -1})}, "RAPS penalty must be"),
         ({"method": Method(name="raps", parameters={"penalty": True})}, "RAPS penalty must be"),

@@ -72,7 +72,7 @@ def test_without_groups_nothing_is_predicted(predictor):
         ts.TwoTemperaturePredictor(grouping="group").fit(DATA.logits, DATA.labels)
     with pytest.raises(InputError, match="needs groups"):
         ts.TwoTemperaturePredictor(grouping="group").fit_split(ts.Logits(DATA.logits, DATA.labels, DATA.classes), DATA)
-    with pytest.raises(InputError, match="looks like an id"):
+    with pytest.raises(InputError, match="looks like one id"):
         ts.TwoTemperaturePredictor(grouping="group").fit(DATA.logits, DATA.labels, groups=np.arange(900))
 
 

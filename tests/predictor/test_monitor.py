@@ -299,7 +299,7 @@ def test_the_reference_counts_the_conformal_rows():
     [
         ((), (500,), "from 1 to 63 cuts"),
         (tuple(np.arange(1, 65) / 65), (500,) + (0,) * 64, "from 1 to 63 cuts"),
-        ((0.5, 0.5), (500, 0, 0), "and rise"),
+        ((0.5, 0.5), (500, 0, 0), "increasing"),
         ((0.0,), (500, 0), "must be probabilities"),
         ((float("nan"),), (500, 0), "must be probabilities"),
         ((0.5,), (500,), "one more count than cuts"),

@@ -118,7 +118,7 @@ def test_rows_that_are_not_whole(weighted):
 
 def test_what_goes_with_no_weights():
     for options, message in (
-        ({"grouping": "class"}, "weights go with one threshold"),
+        ({"grouping": "class"}, "weights need one threshold"),
         ({"selection": "full", "prefer": "small"}, "selection='full'"),
     ):
         with pytest.raises(InputError, match=message):

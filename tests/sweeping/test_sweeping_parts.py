@@ -175,7 +175,7 @@ def test_one_name_needs_no_list_and_a_name_given_twice_is_one():
 
 
 def test_slabs_need_finite_logits():
-    with pytest.raises(InputError, match="worst_slab_coverage needs finite logits; some classes are masked"):
+    with pytest.raises(InputError, match="worst_slab_coverage needs finite logits, but some classes are masked"):
         sweep(data_of(masked=True), metrics=["worst_slab_coverage"])
 
 

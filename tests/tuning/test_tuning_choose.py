@@ -249,7 +249,7 @@ def test_progress_rises_to_its_total(arguments):
         ({"calibrated": -1.0}, "temperature must be"),
         ({"selection": "mine"}, "selection must be 'calibration' or 'paper'; got 'mine'"),
         ({"selection": "paper"}, "pass conformal="),
-        ({"temperatures": [2, 1]}, "temperatures must rise"),
+        ({"temperatures": [2, 1]}, "temperatures must increase"),
         ({"recipe": ts.Recipe(alpha=0.001)}, "needs at least 1998 calibration rows; got 1500"),
         ({"recipe": ts.Recipe(alpha=0.001), "prefer": "gap<=0.1"}, "needs at least 1998 calibration rows; got 1500"),
     ],

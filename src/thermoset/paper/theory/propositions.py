@@ -117,7 +117,7 @@ def corollary_4_2(
     data = finite_logits(logits, labels)
     found = np.atleast_1d(np.asarray(temperatures, dtype=np.float64)).tolist()
     if sorted(set(found)) != found:
-        raise InputError(f"temperatures must rise; got {temperatures!r}.")
+        raise InputError(f"temperatures must increase; got {temperatures!r}.")
     q = []
     for t in found:
         model = ConformalClassifier(method, alpha, t, randomized=randomized).fit(data)
