@@ -133,7 +133,7 @@ def test_nowhere_to_keep_it_is_told_before_the_work(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     done = command("warmup", folder=tmp_path / "file")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "compiled code cannot be kept anywhere. Set NUMBA_CACHE_DIR" in done.stderr
+    assert "compiled code cannot be cached anywhere. Set NUMBA_CACHE_DIR" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

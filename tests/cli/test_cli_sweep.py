@@ -117,7 +117,7 @@ BAD = [
     (("--temperatures", "2,1"), "temperatures must increase"),
     (("--temperatures", "0"), "each temperature must be a finite number > 0"),
     (("--methods", "apps"), "method must be a score object or one of"),
-    (("--metrics", "sccv"), "metrics may name 'sscv'"),
+    (("--metrics", "sccv"), "metrics can be 'sscv'"),
     (("--methods", ""), "methods must name at least one score"),
     (("--methods", "aps,aps"), "'aps' appears twice"),
     (("--alphas", "2"), "alpha must be a number strictly between 0 and 1"),

@@ -144,4 +144,4 @@ def test_masked_classes_are_refused(run, tmp_path):
     np.savez(tmp_path / "masked.npz", logits=z, labels=labels)
     done = run(tmp_path / "masked.npz")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "the theory is about finite logits; row 7" in done.stderr
+    assert "the theory needs finite logits, but row 7" in done.stderr

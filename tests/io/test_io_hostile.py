@@ -261,7 +261,7 @@ def test_parquet_is_judged_before_memory_is_allocated(tmp_path):
         ((2**62, 0), "a shape that no array can have"),
         ((0, 2**62), "a shape that no array can have"),
         ((2**40, 0, 2**40), "a shape that no array can have"),
-        ((10**4000, 10**4000), "a number of some .* digits bytes of data"),
+        ((10**4000, 10**4000), "a number of about .* digits bytes of data"),
     ],
 )
 def test_shapes_of_npy(tmp_path, shape, said):
@@ -275,7 +275,7 @@ def test_shapes_of_npy(tmp_path, shape, said):
 def test_a_header_with_a_number_too_long_to_print(tmp_path):
     text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0x{'f' * 9000}, 1)}}".encode()
     (tmp_path / "val.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
-    both_refuse(tmp_path / "val.npy", "not a readable npy|a number of some .* digits")
+    both_refuse(tmp_path / "val.npy", "not a readable npy|a number of about .* digits")
 
 
 def test_shapes_of_safetensors(tmp_path):

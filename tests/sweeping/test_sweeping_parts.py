@@ -158,8 +158,8 @@ def test_sizes_beyond_the_number_of_classes_have_no_rows(n_classes):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (["sccv"], "metrics may name 'sscv', 'confidence_coverage_gap', 'worst_slab_coverage'; got 'sccv'"),
-        (["avg_size"], "got 'avg_size'. Every sweep has that one"),
+        (["sccv"], "metrics can be 'sscv', 'confidence_coverage_gap', 'worst_slab_coverage'; got 'sccv'"),
+        (["avg_size"], "got 'avg_size'. Every sweep includes that one"),
         ([3], "got 3"),
     ],
 )
