@@ -147,7 +147,7 @@ FULL = (
 def test_a_full_disk_is_an_error_of_a_warmup(tmp_path):
     done = run("-c", FULL, folder=tmp_path)
     assert done.returncode == 1
-    assert f"InputError: Compiled code cannot be kept in {tmp_path}" in done.stderr
+    assert f"InputError: Compiled code cannot be cached in {tmp_path}" in done.stderr
 
 
 def test_an_unknown_job_is_named():

@@ -69,8 +69,8 @@ def check_score(
     >>> check_score(lambda probs, rank, u: probs.sum(axis=1))
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: score '<lambda>' must return one number for each row and rank, shape (64, 10) as \
-probs; got (64,).
+    thermoset.errors.InputError: score '<lambda>' must return one number for each row and rank, the shape (64, 10) \
+of probs; got (64,).
     """
     score = resolve(method)
     monotone, distinct, hits = True, True, 0

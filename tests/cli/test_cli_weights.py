@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_in_one_line(call, folder, tmp_path, predictor, op
 
 def test_exports_refuse(call, folder, tmp_path):
     model = ts.TwoTemperaturePredictor.load(folder / "weighted.json")
-    with pytest.raises(InputError, match="batches bring no weights"):
+    with pytest.raises(InputError, match="batches have no weights"):
         Predictor(model)
     done = call("export", folder / "weighted.json", "--to", "onnx", "--out", tmp_path / "w.onnx")
     done.assert_refused("cannot be exported")

@@ -334,5 +334,5 @@ def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, f
 def test_a_predictor_with_weighted_rows_is_refused():
     rows = rows_of(600)
     made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="size").fit(rows, weights=np.linspace(1, 2, 600))
-    with pytest.raises(ts.InputError, match="whose conformal rows have weights cannot be watched"):
+    with pytest.raises(ts.InputError, match="with weighted conformal rows cannot be watched"):
         ts.Monitor(made)
