@@ -85,7 +85,7 @@ def test_damaged_and_missing_files(cifar10, tmp_path):
     whole = (cifar10 / "test_batch.bin").read_bytes()
     for content in (whole[:-1], b""):
         (cifar10 / "test_batch.bin").write_bytes(content)
-        with pytest.raises(ts.InputError, match="wanted records of 3,073"):
+        with pytest.raises(ts.InputError, match="expected records of 3,073"):
             read_cifar(cifar10)
     (cifar10 / "test_batch.bin").write_bytes(b"\x0a" + whole[1:])
     with pytest.raises(ts.InputError, match="label 10; the names file has 10 classes"):
