@@ -63,7 +63,7 @@ def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_p
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "cache").iterdir()
     kept = sorted(folder.iterdir())
-    assert f"Kept in {folder}" in done.stdout
+    assert f"Cached in {folder}" in done.stdout
     assert f"{len(kept)} compiled, 0 there already" in done.stdout
     files = [*(tmp_path / f"{name}.json" for name in asked), OLD / "predictor_schema1.json"]
     predicted = run("-c", PREDICT, *files, folder=tmp_path / "cache")

@@ -95,7 +95,7 @@ def test_who_ends_it_is_told_how_to_go_on(zygote, files, shards, undisturbed, tm
     out = tmp_path / "out"
     ended = zygote.run(*asked(files, shards, out, "csv"), signal=number, at={"moment": "writing", "file": 4})
     word = "interrupted" if number == signal.SIGINT else "terminated"
-    kept = f"4 of {N_SHARDS} shards are finished and kept. Go on with the same command and --resume."
+    kept = f"4 of {N_SHARDS} shards are finished and kept. Continue with the same command and --resume."
     assert ended == (128 + number, "", f"thermoset: {kept}\nthermoset: {word}\n")
     assert not [name for name in content(out) if name.endswith(".tmp")]
     assert zygote.run(*asked(files, shards, out, "csv", "--resume")).returncode == 0

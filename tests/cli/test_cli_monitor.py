@@ -89,9 +89,7 @@ def test_settings_of_a_state_stay(call, tuned, batches, tmp_path):
 def test_what_cannot_be_is_refused_in_one_line(call, tuned, batches, tmp_path):
     state = tmp_path / "state.json"
     batch = batches / "day-0.npz"
-    call("monitor", tuned.path, "--state", state).assert_refused(
-        "there is no such file. Name a batch to begin a state."
-    )
+    call("monitor", tuned.path, "--state", state).assert_refused("there is no such file. Pass a batch to start one.")
     call("monitor", tuned.path, batch).assert_refused("Missing option '--state'")
     call("monitor", tuned.path, batch, "--state", batch).assert_refused("is the file to read from")
     call("monitor", tuned.path, batch, "--state", tuned.path).assert_refused("is the file to read from")

@@ -122,7 +122,7 @@ def test_rows_of_the_old_threshold_are_noted(tuned, call, new, tmp_path):
     ts.save(tmp_path / "more.npz", conformal(tuned).joined(ts.load(new)))
     done = call("recalibrate", tuned.path, tmp_path / "more.npz", "--out", tmp_path / "renewed.json")
     assert done.returncode == 0, done
-    assert "Note 1,000 of the 1,900 rows had set the old threshold too" in done.words
+    assert "Note 1,000 of the 1,900 rows also set the old threshold" in done.words
     assert "Note" not in call("recalibrate", tuned.path, new, "--out", tmp_path / "renewed.json").words
 
 

@@ -427,7 +427,7 @@ def test_all_rows_for_both_is_the_librarys_and_says_what_sets_are(tuned, call, t
     *others, last = [f"{member.temperature:.2f}" for member in made.artifact_.members]
     assert f"sets are unions of those at T = {', '.join(others)} and {last}: " in said
     assert not (tmp_path / "out" / "report.html").exists()  # no row is left to judge
-    assert "give thermoset report labelled rows that are not among these" in said
+    assert "run thermoset report on labelled rows that are not among these" in said
 
 
 def test_a_report_of_all_rows_for_both_needs_other_rows(tuned, call, tmp_path):

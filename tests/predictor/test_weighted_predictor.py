@@ -131,7 +131,7 @@ def test_what_goes_with_no_weights():
 def test_a_small_effective_sample_warns():
     weights = np.full(500, 1e-9)
     weights[0] = 1.0
-    with pytest.warns(CoverageWarning, match=r"count as 1\.0"):
+    with pytest.warns(CoverageWarning, match=r"are worth 1\.0"):
         made = ts.TwoTemperaturePredictor("lac").fit_split(*PARTS, weights=weights)
     assert made.artifact_.weights.effective_rows == pytest.approx(1.0, abs=1e-5)
 
