@@ -289,9 +289,9 @@ def test_files_that_are_not_there(call, tuned, tmp_path):
 def test_places_that_cannot_be_written(call, tuned, tmp_path):
     asked = ("predict", tuned.path, tuned.fresh, "--out")
     call(*asked, tmp_path / "sets.xlsx").assert_refused("unknown kind of file '.xlsx'")
-    call(*asked, tmp_path / "none" / "sets.csv").assert_refused("does not exist; make it first")
+    call(*asked, tmp_path / "none" / "sets.csv").assert_refused("does not exist; create it first")
     (tmp_path / "folder.csv").mkdir()
-    call(*asked, tmp_path / "folder.csv").assert_refused("is a folder; give the name of a file")
+    call(*asked, tmp_path / "folder.csv").assert_refused("is a folder; pass the name of a file")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
     assert call("predict", tuned.path, tuned.fresh).returncode == 2, "--out must be given"
 

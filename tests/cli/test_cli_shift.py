@@ -152,7 +152,7 @@ def test_bad_shares_are_refused(call, files, tmp_path, content, because):
     [
         ("ant,0.6,1\n", "line 1 must be a class and its share; got 3 cells"),
         ("class,share\nant,many\n", "line 2: the share must be a number; got 'many'"),
-        ("ant,0.6\nant,0.4\n", "line 2: class 'ant' comes twice"),
+        ("ant,0.6\nant,0.4\n", "line 2: class 'ant' appears twice"),
     ],
 )
 def test_bad_tables_of_shares_are_refused(call, files, tmp_path, content, because):

@@ -157,7 +157,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(run, val, tmp_p
     (tmp_path / "file").write_text("")
     done = run(val, "--out", tmp_path / "file" / "made", "--trials", 10**6)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "cannot be made a folder" in done.stderr
+    assert "cannot be created" in done.stderr
 
 
 def test_unknown_choices_are_refused(run, val):

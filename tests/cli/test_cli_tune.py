@@ -369,8 +369,8 @@ def test_bad_input_in_a_process_of_its_own(command, tmp_path):
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(call, tuned, tmp_path):
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "made"):
-        call("tune", tuned.val, "--out", out).assert_refused("cannot be made a folder")
-        call("tune", tmp_path / "none.npz", "--out", out).assert_refused("cannot be made a folder")
+        call("tune", tuned.val, "--out", out).assert_refused("cannot be created")
+        call("tune", tmp_path / "none.npz", "--out", out).assert_refused("cannot be created")
     assert (tmp_path / "file").read_text() == "mine"
 
 

@@ -458,7 +458,7 @@ AS_ANY = [
         (changed(2, SHORT), "row 2 of column 'logits' has 4 values, but row 0 has 5."),
         ([SHORT] * 3, "row 0 of column 'logits' has 4 values, but the predictor needs 5."),
         (changed(1, None), "row 1 of column 'logits' is missing."),
-        (changed(3, HOLE), "row 3 of column 'logits' has a missing value at place 1."),
+        (changed(3, HOLE), "row 3 of column 'logits' has a missing value at position 1."),
         (changed(3, NAN), "logits[3, 1] is NaN; 1 such value(s)"),
     ],
     ids=["ragged", "too short", "null", "null inside", "NaN"],

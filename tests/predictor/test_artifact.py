@@ -263,7 +263,7 @@ def test_missing_files_and_folders(artifact, tmp_path):
         read_artifact(tmp_path / "none.json")
     with pytest.raises(InputError, match="is a folder"):
         read_artifact(tmp_path)
-    with pytest.raises(InputError, match="does not exist; make it first"):
+    with pytest.raises(InputError, match="does not exist; create it first"):
         write_artifact(tmp_path / "none" / "p.json", artifact)
     with pytest.raises(InputError, match="is a folder"):
         write_artifact(tmp_path, artifact)

@@ -500,7 +500,7 @@ def test_what_else_is_refused(predictor, shards, tmp_path):
     with pytest.raises(InputError, match="memory must be from 1MiB"):
         predict_shards(predictor, shards, tmp_path / "out", kind="csv", memory="much")
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="out cannot be made a folder"):
+    with pytest.raises(InputError, match="out cannot be created"):
         predict_shards(predictor, shards, tmp_path / "file" / "out", kind="csv")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / MANIFEST).write_text('{"run": 1}')
