@@ -64,13 +64,13 @@ def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_p
     (folder,) = (tmp_path / "cache").iterdir()
     kept = sorted(folder.iterdir())
     assert f"Cached in {folder}" in done.stdout
-    assert f"{len(kept)} compiled, 0 there already" in done.stdout
+    assert f"{len(kept)} compiled, 0 already there" in done.stdout
     files = [*(tmp_path / f"{name}.json" for name in asked), OLD / "predictor_schema1.json"]
     predicted = run("-c", PREDICT, *files, folder=tmp_path / "cache")
     assert (predicted.returncode, predicted.stderr) == (0, "")
     assert sorted(folder.iterdir()) == kept
     again = command("warmup", "--for", "predict", folder=tmp_path / "cache")
-    assert f"0 compiled, {len(kept)} there already" in again.stdout
+    assert f"0 compiled, {len(kept)} already there" in again.stdout
     assert sorted(folder.iterdir()) == kept
 
 

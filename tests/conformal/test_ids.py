@@ -66,9 +66,9 @@ def test_the_law_holds_with_ids():
 @pytest.mark.parametrize(
     ("ids", "because"),
     [
-        (IDS[:3], "ids must be 400, one for each row; got 3"),
-        ("abc", "ids must be 400 whole numbers or texts"),
-        (7, "ids must be 400 whole numbers or texts"),
+        (IDS[:3], "there must be 400 ids, one per row; got 3"),
+        ("abc", "ids must be 400 whole numbers or strings"),
+        (7, "ids must be 400 whole numbers or strings"),
         ([*FRESH_IDS[:399], None], r"ids\[399\] is None"),
         ([1.5, *FRESH_IDS[1:]], r"ids\[0\] is 1\.5"),
         ([True, *FRESH_IDS[1:]], r"ids\[0\] is True"),
@@ -110,7 +110,7 @@ def test_a_predictor_takes_ids(predictor, tmp_path):
     np.testing.assert_array_equal(again.predict_set(FRESH, ids=FRESH_IDS), sets)
     again.recalibrate(data.take(rows), ids=[IDS[i] for i in rows])
     assert again.threshold_ == predictor.threshold_
-    with pytest.raises(InputError, match="ids must be 400, one for each row"):
+    with pytest.raises(InputError, match="there must be 400 ids, one per row"):
         ts.TwoTemperaturePredictor("aps").fit(data, ids=IDS)
 
 
