@@ -3,9 +3,9 @@
 Sessions of Python (```pycon) are doctests and run as such. This is for ```python and ```console:
 
 - Python blocks of a page share their names. A comment `<!-- given ... -->` holds Python that runs and is not shown.
-- A line `$ thermoset ...` runs in this process. Output that is shown must be what is printed (`...` stands for anything, and
-  lines may break elsewhere). A command without output must end well; `tune` then does without its page, which takes longer than
-  all the rest. `pip` and `make` are not run: what they name is looked up.
+- A line `$ thermoset ...` runs in this process. Output that is shown must be what is printed (`...` stands for anything,
+  and lines may break elsewhere). A command without output must end well; `tune` then does without its page, which takes
+  longer than all the rest. `pip` and `make` are not run: what they name is looked up.
 - `<!-- not run: why -->` before a block leaves it out, and `<!-- needs: modules -->` asks for optional packages.
 
 Each folder begins with `val.npz`, `fresh.npz`, `new.npz` and a predictor, made from the digits of docs/cli.md.
@@ -71,11 +71,11 @@ class Ran(NamedTuple):
     code: int
 
 
-class Missing(Exception):
+class MissingPartError(Exception):
     """A package that a page needs is not installed."""
 
 
-class Differs(AssertionError):
+class DiffersError(AssertionError):
     """A page shows something else than what happens."""
 
 
@@ -165,7 +165,7 @@ def _look_up(words: list[str]) -> None:
         wanted = re.findall(r"(?:^\.|^thermoset)\[([\w,]+)\]", "\n".join(words), flags=re.MULTILINE)
         unknown = {extra for some in wanted for extra in some.split(",")} - set(known)
     if unknown:
-        raise Differs(f"{' '.join(words)}: there is no {', '.join(sorted(unknown))}")
+        raise DiffersError(f"{' '.join(words)}: there is no {', '.join(sorted(unknown))}")
 
 
 def run_line(command: str, shown: str) -> Ran | None:
@@ -181,7 +181,7 @@ def run_line(command: str, shown: str) -> Ran | None:
         return _in_shell(rest, ran.output) if rest else ran
     if words[0] in SHELL_TOOLS:
         return _in_shell(command)
-    raise Differs(f"nothing runs `{command}`: mark the block with <!-- not run: why -->")
+    raise DiffersError(f"nothing runs `{command}`: mark the block with <!-- not run: why -->")
 
 
 def _run_session(session: str) -> str:
@@ -194,7 +194,7 @@ def _run_session(session: str) -> str:
         same = ran is None or doctest.OutputChecker().check_output(line.shown, ran.output, MATCH)
         if not line.shown.strip() and ran is not None:
             if ran.code:
-                raise Differs(f"`{line.command}` ended with exit code {ran.code}: {ran.output}")
+                raise DiffersError(f"`{line.command}` ended with exit code {ran.code}: {ran.output}")
             same = True
         made += line.shown if same else re.sub(" +$", "", ran.output, flags=re.MULTILINE)
     return made + session[done:]
@@ -210,7 +210,7 @@ def run_page(page: Path, folder: Path) -> str:
                 continue
             absent = [name for name in block.needs if not find_spec(name)]
             if absent:
-                raise Missing(f"{page.name} needs {', '.join(absent)}")
+                raise MissingPartError(f"{page.name} needs {', '.join(absent)}")
             if block.kind == "python":
                 line = text.count("\n", 0, block.start)
                 exec(compile("\n" * line + block.text, str(page), "exec"), names)  # noqa: S102 (ours)
