@@ -3,7 +3,7 @@
 Sessions of Python (```pycon) are doctests and run as such. This is for ```python and ```console:
 
 - Python blocks of a page share their names. A comment `<!-- given ... -->` holds Python that runs and is not shown.
-- A line `$ thermoset ...` runs in this process. Output that is shown must be what is printed (`...` stands for anything,
+- A line `$ thermoset ...` runs in this process. Output that is shown must be printed (`...` stands for anything,
   and lines may break elsewhere). A command without output must end well; `tune` then does without its page, which takes
   longer than all the rest. `pip` and `make` are not run: what they name is looked up.
 - `<!-- not run: why -->` before a block leaves it out, and `<!-- needs: modules -->` asks for optional packages.
