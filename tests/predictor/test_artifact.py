@@ -187,7 +187,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"classes": ("a", "a", "b", "c")}, "all different"),
         ({"thresholds": Thresholds(value=(0.5, 0.5), refine=(0.5, 0.5))}, "thresholds must be one"),
         ({"thresholds": Thresholds(value=(0.5,), refine=())}, "thresholds must be pairs"),
-        ({"grouping": "class"}, "thresholds must be one, or one for each class"),
+        ({"grouping": "class"}, "thresholds must be one, or one per class"),
         ({"pool_sizes": (1, 2)}, "pool_sizes must have one entry"),
         ({"pool_sizes": (-1,)}, "pool_sizes must be from 0"),
         ({"group_of_class": (0, 1, 2, 3)}, "group_of_class must be used only with class-conditional sets"),

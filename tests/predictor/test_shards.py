@@ -457,7 +457,7 @@ def test_shards_that_are_missing_or_twice_there(predictor, shards, tmp_path):
     for where, said in (
         ([first, none], f"{none}: there is no such file"),
         ([first, shards / "day=1" / ".." / "last.npz"], f"{first}: is listed twice. Name each shard once"),
-        ([shards, first], f"{first}: is given twice"),
+        ([shards, first], f"{first}: is listed twice"),
     ):
         with pytest.raises(InputError, match=said):
             predict_shards(predictor, where, tmp_path / "out", kind="csv")
@@ -472,7 +472,7 @@ def test_ids_of_two_kinds(predictor, data, tmp_path):
     for name, ids in (("a", np.arange(3)), ("b", np.array(["x", "y", "z"]))):
         np.savez(tmp_path / "in" / f"{name}.npz", logits=data.logits[:3], key=ids)
     with pytest.raises(
-        InputError, match=r"b\.npz: ids are text, but whole numbers in .*a\.npz. Write all of them alike"
+        InputError, match=r"b\.npz: ids are text, but whole numbers in .*a\.npz. Use the same type for all"
     ):
         predict_shards(predictor, tmp_path / "in", tmp_path / "out", kind="csv", id_column="key")
     assert not (tmp_path / "out").exists()
