@@ -128,7 +128,7 @@ def stored_arrow(path: Path, request: Request) -> StoredFile:
         if request.find_labels and layout.label is not None:
             labels = partial(_read_labels, path, request)
         groups = None if layout.groups is None else partial(read_arrow_column, path, layout.groups, request)
-        return StoredFile(rows, layout.classes, labels, groups=groups)
+        return StoredFile(rows, layout.classes, labels, groups=groups, columns=tuple(layout.names))
 
 
 def _flat(file: OpenArrow, layout: Layout) -> Rows | None:

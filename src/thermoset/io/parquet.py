@@ -13,6 +13,7 @@ from thermoset.data import Logits
 from thermoset.errors import FileFormatError
 from thermoset.io.arrow_columns import first_true
 from thermoset.io.files import Ids, Request, RowSource, build, check_size, need
+from thermoset.io.names import check_columns
 from thermoset.io.pages import Group, Leaf, check_pages, read_footer
 from thermoset.io.schema import VALUE_BYTES, Layout, check_values, fits_int64, read_layout
 from thermoset.io.tables import (
@@ -75,7 +76,9 @@ def read_parquet(path: Path, request: Request) -> Logits:
         table = _read(arrow, source, [*layout.read, *beside], layout.row_bytes)
         labels = labels_of(arrow, table, layout) if request.find_labels else None
         groups = groups_of(arrow, table, layout)
-        return build(request, scores_of(arrow, table, layout), labels, layout.classes, groups)
+        scores = scores_of(arrow, table, layout)
+        check_columns(layout.names, scores, request)
+        return build(request, scores, labels, layout.classes, groups)
 
 
 def read_labels(path: Path, request: Request) -> object:
@@ -107,7 +110,8 @@ def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
             ids = Ids(partial(_ids, arrow, source, request.id_column), text=not fits_int64(arrow, kind))
         name = source.layout.groups
         groups = None if name is None else partial(_values, arrow, source, name)
-        return RowSource(shape, source.layout.classes, partial(_blocks, arrow, source, shape[1]), ids, groups)
+        layout, blocks = source.layout, partial(_blocks, arrow, source, shape[1])
+        return RowSource(shape, layout.classes, blocks, ids, groups, columns=tuple(layout.names))
 
 
 def open_file(path: Path, request: Request, stack: ExitStack) -> OpenFile:
