@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from thermoset.bounds import whole_number
 from thermoset.core.pool import MOST_THREADS
@@ -47,7 +47,10 @@ class Predictor:
         By default the list column `logits` (or `logit`), else the columns with the names of the classes (`logit_0`,
         `logit_1`, ... if classes have no names).
     id_column : str, optional
-        The column of ids, whole numbers or text: u then comes from the id, as in `predict_set(ids=...)`.
+        The column of ids, whole numbers or text, which is always passed on.
+    u : "row" or "ids"
+        Where the randomness of a set comes from: the seed and the row's logits, or the seed and the row's id, as in
+        `predict_set(ids=...)`.
     groups : str, optional
         The column of groups, names or whole numbers; by default `groups`, where the predictor has a threshold for each
         group. See `Logits`.
@@ -82,6 +85,7 @@ class Predictor:
         *,
         logits: str | Sequence[str] | None = None,
         id_column: str | None = None,
+        u: Literal["row", "ids"] = "row",
         groups: str | None = None,
         keep: Sequence[str] | None = None,
         outputs: Sequence[str] = DEFAULT_OUTPUTS,
@@ -106,12 +110,14 @@ class Predictor:
         for name, text in (("prefix", prefix), ("id_column", id_column or ""), ("groups", groups or "")):
             if not isinstance(text, str):
                 raise InputError(f"{name} must be text; got {quoted(text)}.")
+        if u not in ("row", "ids") or (u == "ids" and id_column is None):
+            raise InputError(f"u must be 'row', or 'ids' if id_column names their column; got {quoted(u)}.")
         self._outputs = Outputs(made, prefix, self._model.artifact_.classes)
         where = logits if logits is None or isinstance(logits, str) else self._columns_of_classes(logits)
         passed = None if keep is None else checked_names(keep, "keep")
         if groups is None and self._model.artifact_.grouping == "group":
             groups = GROUPS[0]
-        self._asked = Asked(where, id_column, passed, probabilities, self._outputs.names, groups)
+        self._asked = Asked(where, id_column, passed, probabilities, self._outputs.names, groups, u)
 
     def __call__(self, batch: Any) -> Any:
         """Answer a batch, or give what answers batches as they come."""
@@ -176,7 +182,7 @@ class Predictor:
         work = Work(self._model, "probabilities" in self._outputs.made, self._n_jobs)
         if not kind.n_rows(batch):
             return work.nothing()
-        name, groups = self._asked.id_column, self._asked.groups
+        name, groups = self._asked.id_column if self._asked.u == "ids" else None, self._asked.groups
         data = self._read(kind, batch, layout)
         if groups is not None:
             data = as_logits(data, groups=kind.cells(batch, groups))
