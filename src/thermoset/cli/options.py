@@ -179,7 +179,7 @@ class Columns(NamedTuple):
         from thermoset.io.label_files import is_label_file
 
         named = (self.labels, self.classes, self.groups, self.split_by, self.weights)
-        return [Path(name) for name in named if is_label_file(name)]
+        return [Path(name) for name in named if name is not None and is_label_file(name)]
 
     @property
     def class_names(self) -> list[str] | None:

@@ -49,27 +49,27 @@ def check_class_columns(names: Sequence[str], rows: Floats, known: Collection[st
     >>> check_class_columns(["id", "cat", "dog"], np.array([[1.0, 0.5, 0.1], [2.0, 0.1, 1.5]]))
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: column 'id' looks like ids, not a class. To say what it is, use --id-column id, \
---ignore id, or --classes with the names of the classes (in Python: id_column=, ignore=, classes=).
+    thermoset.errors.InputError: column 'id' looks like ids. Add --id-column id or --ignore id if it is not a class, \
+or list the classes with --classes (in Python: id_column=, ignore=, classes=).
     >>> check_class_columns(["id", "cat", "dog"], np.array([[1.5, 0.5, 0.1], [2.0, 0.1, 1.5]]))
     """
     sure = frozenset(known)
     doubt = _beside_numbered(names, sure) or _unlike_logits(names, _sample(rows), sure)
     if doubt is not None:
-        raise InputError(not_a_class(doubt.name, f"looks like {doubt.looks}, not a class", doubt.option))
+        raise InputError(not_a_class(doubt.name, f"looks like {doubt.looks}", doubt.option))
 
 
 def not_a_class(name: str, why: str, option: str | None = None) -> str:
     """What to say of a column that cannot be taken for a class: what is wrong with it, and what to type.
 
     >>> not_a_class("site", "holds text")[:60]
-    "column 'site' holds text. To say what it is, use --ignore si"
+    "column 'site' holds text. Add --ignore site if it is not a c"
     """
     options = [*([] if option is None else [option]), "ignore"]
-    typed = ", ".join(f"--{one.replace('_', '-')} {printable(name, 40)}" for one in options)
+    typed = " or ".join(f"--{one.replace('_', '-')} {printable(name, 40)}" for one in options)
     python = ", ".join(f"{one}=" for one in (*options, "classes"))
     return (
-        f"column {quoted(name)} {why}. To say what it is, use {typed}, or --classes with the names of the classes "
+        f"column {quoted(name)} {why}. Add {typed} if it is not a class, or list the classes with --classes "
         f"(in Python: {python})."
     )
 
@@ -78,7 +78,7 @@ def _sample(rows: NDArray[Any]) -> NDArray[Any]:
     """Some rows, evenly spaced: all of them where they are few.
 
     >>> _sample(np.zeros((5000, 3))).shape
-    (834, 3)
+    (1000, 3)
     """
     return rows[:: -(-len(rows) // most_rows(rows.shape[1])) or 1]
 

@@ -71,7 +71,7 @@ def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None
         return
     wanted = "one logit for each class it was fitted on, in the same order."
     if more := [one for one in classes or () if one not in fitted] if fitted else []:
-        wanted = not_a_class(more[0], "is not one of the classes it was fitted on")
+        wanted = not_a_class(more[0], "is none of the classes it was fitted on")
     raise InputError(f"X has {n_classes} features, but {name} is expecting {expected} features as input: {wanted}")
 
 

@@ -364,5 +364,5 @@ def _number(text: str, line: int, header: CsvHeader, place: int) -> float:
     shown = quoted(text) if text.strip() else "empty"
     name = header.scores[place]
     if text.strip() and not is_number(text):
-        raise FileFormatError(f"line {line}, {not_a_class(name, f'is {shown}; a class has a number or -inf')}")
+        raise FileFormatError(f"line {line}, {not_a_class(name, f'is {shown}; wanted a number or -inf')}")
     raise FileFormatError(f"line {line}, column {quoted(name)} is {shown}; wanted a number or -inf.")

@@ -75,7 +75,7 @@ def column_named(name: FilePath | Literal[False] | None) -> str | None:
     >>> column_named("target"), column_named("labels.txt"), column_named(False)
     ('target', None, None)
     """
-    return None if name is None or name is False or is_label_file(name) else str(as_path(name))
+    return str(as_path(name)) if name and not _is_file(name) else None
 
 
 def value_file(name: FilePath | Literal[False] | None) -> Path | None:
@@ -84,7 +84,12 @@ def value_file(name: FilePath | Literal[False] | None) -> Path | None:
     >>> value_file("target") is None
     True
     """
-    return existing(name, LABEL_SUFFIXES)[0] if name and is_label_file(name) else None
+    return existing(name, LABEL_SUFFIXES)[0] if name and _is_file(name) else None
+
+
+def _is_file(name: FilePath) -> bool:
+    """Whether a file is meant: by its ending, or because it is there, under a name that ends like that of a file."""
+    return is_label_file(name) or not isinstance(name, str) or (Path(name).suffix != "" and Path(name).is_file())
 
 
 def _npy(path: Path, max_bytes: int, _: Names) -> NDArray[Any]:

@@ -163,7 +163,7 @@ def _class_columns(
         raise FileFormatError(f"column {quoted(one)} holds one number for each row, not a list. {WHOLE_ROWS}.")
     for name in names:
         if not is_number(arrow, kinds[name]):
-            raise FileFormatError(not_a_class(name, f"is of type {reason(kinds[name])}; a class has numbers"))
+            raise FileFormatError(not_a_class(name, f"is of type {reason(kinds[name])}; wanted numbers"))
     whole = [name for name in names if arrow.types.is_integer(kinds[name])]
     if request.classes is None and whole and len(whole) != len(names):  # an id or a row number is no class
         raise FileFormatError(not_a_class(whole[0], "holds whole numbers, and others hold floats", "id_column"))

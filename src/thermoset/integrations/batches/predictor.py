@@ -182,11 +182,12 @@ class Predictor:
         work = Work(self._model, "probabilities" in self._outputs.made, self._n_jobs)
         if not kind.n_rows(batch):
             return work.nothing()
-        name, groups = self._asked.id_column if self._asked.u == "ids" else None, self._asked.groups
+        name, groups = self._asked.id_column, self._asked.groups
         data = self._read(kind, batch, layout)
         if groups is not None:
             data = as_logits(data, groups=kind.cells(batch, groups))
-        return work.found(data, None if name is None else _ids(kind.cells(batch, name), name))
+        ids = None if name is None else _ids(kind.cells(batch, name), name)
+        return work.found(data, ids if self._asked.u == "ids" else None)
 
     def _read(self, kind: Kind, batch: Any, layout: Layout) -> Logits:
         """The logits of a batch, checked."""
