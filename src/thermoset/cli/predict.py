@@ -94,7 +94,7 @@ def predict(
     from thermoset.predictor.shards.jobs import Reading
 
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
-    reading = Reading(**columns.how, weights=weights, p_values=p_values, u=u)
+    reading = Reading(**columns.how, weights=weights, p_values=p_values, u=u).checked()
     source = _only_file(logits, out, resume, file_format, reading.sidecars)
     if source is not None:
         check_file(out, [predictor, source])

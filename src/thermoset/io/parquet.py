@@ -15,7 +15,7 @@ from thermoset.io.arrow_columns import first_true
 from thermoset.io.files import Ids, Request, RowSource, build, check_size, need
 from thermoset.io.names import check_columns
 from thermoset.io.pages import Group, Leaf, check_pages, read_footer
-from thermoset.io.schema import VALUE_BYTES, Layout, check_values, fits_int64, read_layout
+from thermoset.io.schema import VALUE_BYTES, Layout, are_texts, check_values, read_layout, whole_ids
 from thermoset.io.tables import (
     BATCH_BYTES,
     arrow_errors,
@@ -107,7 +107,7 @@ def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
         ids = None
         if request.id_column is not None:
             kind = source.file.schema_arrow.field(request.id_column).type
-            ids = Ids(partial(_ids, arrow, source, request.id_column), text=not fits_int64(arrow, kind))
+            ids = Ids(partial(_ids, arrow, source, request.id_column), text=are_texts(arrow, kind))
         name = source.layout.groups
         groups = None if name is None else partial(_values, arrow, source, name)
         layout, blocks = source.layout, partial(_blocks, arrow, source, shape[1])
@@ -244,7 +244,7 @@ def _ids(arrow: ModuleType, source: OpenFile, name: str) -> Iterator[object]:
             if column.null_count:
                 row = done + first_true(column.is_null())
                 raise FileFormatError(f"row {row} of column {quoted(name)} is missing; wanted an id.")
-            yield from column.to_pylist()
+            yield from whole_ids(column.to_pylist(), name, done)
             done += len(column)
 
 

@@ -1,7 +1,7 @@
 """What the schema of a parquet file says: which columns hold numbers, labels and ids."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -19,11 +19,12 @@ __all__ = [
     "METADATA_KEY",
     "VALUE_BYTES",
     "Layout",
+    "are_texts",
     "check_values",
-    "fits_int64",
     "is_list",
     "is_number",
     "read_layout",
+    "whole_ids",
 ]
 
 VALUE_BYTES = 8
@@ -121,14 +122,31 @@ def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
         )
 
 
-def fits_int64(arrow: ModuleType, kind: Any) -> bool:
+def _fits_int64(arrow: ModuleType, kind: Any) -> bool:
     """Whether a type is one of whole numbers that an int64 holds."""
     return bool(arrow.types.is_integer(kind)) and kind != arrow.uint64()
 
 
+def are_texts(arrow: ModuleType, kind: Any) -> bool:
+    """Whether ids of a type are given out as text: what is no number, or might not fit an int64."""
+    return not (_fits_int64(arrow, kind) or arrow.types.is_floating(kind))
+
+
+def whole_ids(values: Iterable[object], name: str, first_row: int = 0) -> Iterator[object]:
+    """Ids as they are; floats, which whole numbers become beside missing ones, as whole numbers.
+
+    >>> list(whole_ids([1.0, 2.0], "id")), list(whole_ids(["a"], "id"))
+    ([1, 2], ['a'])
+    """
+    for row, value in enumerate(values, first_row):
+        if isinstance(value, float) and not (value.is_integer() and abs(value) < 2**53):
+            raise FileFormatError(f"row {row} of column {quoted(name)} is {value}; ids are whole numbers or text.")
+        yield int(value) if isinstance(value, float) else value
+
+
 def _check_ids(arrow: ModuleType, schema: Any, ids: str) -> None:
     kind = _only(schema, ids)
-    if not (arrow.types.is_integer(kind) or _is_text(arrow, kind)):
+    if not (is_number(arrow, kind) or _is_text(arrow, kind)):
         raise FileFormatError(f"column {quoted(ids)} is of type {reason(kind)}; ids are whole numbers or text.")
 
 
