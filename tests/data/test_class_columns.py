@@ -22,12 +22,13 @@ NAMED = {
     "row_id": "--id-column row_id or",
     "imageId": "--id-column imageId or",
     "Index": "--id-column Index or",
-    "Unnamed: 0": "--id-column Unnamed: 0 or",
+    "Unnamed: 0": "--id-column 'Unnamed: 0' or --ignore 'Unnamed: 0' if",
     "y": "--labels y or --ignore y",
-    "True Label": "--labels True Label or",
+    "True Label": "--labels 'True Label' or",
     "target": "--labels target or",
     "prediction": "Add --ignore prediction if",
     "fold": "--groups fold or --ignore fold",
+    "a, id": "--id-column 'a, id' or --ignore '\"a, id\"' if",
 }
 
 

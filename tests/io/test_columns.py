@@ -129,6 +129,8 @@ def test_names_that_a_predictor_knows_are_not_doubted(tmp_path, suffix, read):
     whole = {"id": [float(i) for i in range(30)], **columns()}
     path = write_table(tmp_path / f"val{suffix}", whole)
     same(read(path, known=["id", *CLASSES]), np.column_stack([np.arange(30), LOGITS]), ["id", *CLASSES])
+    write_table(path, whole | {"id": list(range(30))})
+    same(read(path, known=["id", *CLASSES]), np.column_stack([np.arange(30), LOGITS]), ["id", *CLASSES])
 
 
 @pytest.mark.parametrize("truth", [NAMES, LABELS.tolist()], ids=["names", "numbers"])
@@ -203,6 +205,21 @@ def test_labels_and_class_names_of_arrays(tmp_path, suffix):
             read(path, classes=CLASSES[:2])
     same(blocks_of(path, classes=CLASSES))
     assert read_partial_labels(path, ts.load(path), "target").tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_labels_of_rows_of_lists_may_be_names_where_classes_have_names(tmp_path, suffix):
+    path = tmp_path / f"val{suffix}"
+    rows = list(zip(LOGITS.tolist(), NAMES, strict=True))
+    if suffix == ".csv":
+        path.write_text("logits,label\n" + "".join(f'"{row}",{name}\n' for row, name in rows))
+    else:
+        path.write_text("".join(json.dumps({"logits": row, "label": name}) + "\n" for row, name in rows))
+    found = ts.load(path, classes=CLASSES)
+    same(found)
+    assert found.labels.tolist() == LABELS.tolist()
+    with pytest.raises(FileFormatError, match="wanted the number of a column"):
+        ts.load(path)
 
 
 def test_names_in_a_file_must_not_be_contradicted(tmp_path):

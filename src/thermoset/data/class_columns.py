@@ -5,6 +5,7 @@ or because it holds whole numbers where logits have fractions; neither is proof,
 """
 
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -66,12 +67,18 @@ def not_a_class(name: str, why: str, option: str | None = None) -> str:
     "column 'site' holds text. Add --ignore site if it is not a c"
     """
     options = [*([] if option is None else [option]), "ignore"]
-    typed = " or ".join(f"--{one.replace('_', '-')} {printable(name, 40)}" for one in options)
+    shown = printable(name, 40)
+    typed = " or ".join(f"--{one.replace('_', '-')} {shlex.quote(_listed(shown, one))}" for one in options)
     python = ", ".join(f"{one}=" for one in (*options, "classes"))
     return (
         f"column {quoted(name)} {why}. Add {typed} if it is not a class, or list the classes with --classes "
         f"(in Python: {python})."
     )
+
+
+def _listed(name: str, option: str) -> str:
+    """A name as an option takes it: one that takes several, with commas, wants quotes around a comma."""
+    return f'"{name}"' if option == "ignore" and "," in name else name
 
 
 def _sample(rows: NDArray[Any]) -> NDArray[Any]:

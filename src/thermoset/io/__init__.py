@@ -227,7 +227,8 @@ def save(path: FilePath, logits: Logits) -> None:
 
     All but csv keep the type of the numbers; csv keeps their values (it is read as float64). The file appears whole
     or not at all. An npy file takes its labels, class names and groups in files beside it, each of which is written
-    whole. Groups are written as text.
+    whole. Groups are written as text. A csv file with a class that does not look like one (`id`, with whole numbers) is
+    read back with `load(path, classes=...)`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

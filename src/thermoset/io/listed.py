@@ -89,21 +89,21 @@ def _rows(path: Path, request: Request, header: ListHeader) -> Iterator[Row]:
             with naming(f"line {number}"):
                 if len(cells) != len(columns):
                     raise FileFormatError(f"has {len(cells)} cells where the header has {len(columns)}.")
-                yield _row(cells, header, request.find_labels)
+                yield _row(cells, header, request)
 
 
-def _row(cells: list[str], header: ListHeader, with_label: bool) -> Row:
+def _row(cells: list[str], header: ListHeader, request: Request) -> Row:
     scores = _floats(cells[header.scores], header.columns[header.scores])
     if header.order is not None:
         scores = restored(scores, [int(x) for x in _floats(cells[header.order], ORDER) if abs(x) < 2**31])
     elif header.label is not None and cells[header.label].startswith("["):
         class_number([cells[header.label]], quoted(header.columns[header.label]))  # says that rows are not whole
     group = None if header.groups is None else cells[header.groups]
-    if header.label is None or header.order is not None or not with_label:
+    if header.label is None or header.order is not None or not request.find_labels:
         return Row(scores, None, group)
-    text = cells[header.label]
-    label = class_number(float(text) if is_whole(text) else text, f"column {quoted(header.columns[header.label])}")
-    return Row(scores, label, group)
+    text, what, names = cells[header.label], f"column {quoted(header.columns[header.label])}", request.classes
+    number = is_whole(text) and not any(map(is_whole, names or ()))
+    return Row(scores, class_number(float(text) if number else text, what, names), group)
 
 
 def _floats(cell: str, name: str) -> list[float]:

@@ -118,7 +118,7 @@ def _row(fields: Fields, request: Request) -> Row:
         scores = restored(scores, index)
     if label is None or not request.find_labels:
         return Row(scores, None)
-    return Row(scores, class_number(fields[label], quoted(label)))
+    return Row(scores, class_number(fields[label], quoted(label), request.classes))
 
 
 def _missing(fields: Fields, request: Request) -> str:

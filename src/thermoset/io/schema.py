@@ -183,6 +183,7 @@ def _class_columns(
         if not is_number(arrow, kinds[name]):
             raise FileFormatError(not_a_class(name, f"is of type {reason(kinds[name])}; wanted numbers"))
     whole = [name for name in names if arrow.types.is_integer(kinds[name])]
-    if request.classes is None and whole and len(whole) != len(names):  # an id or a row number is no class
-        raise FileFormatError(not_a_class(whole[0], "holds whole numbers, and others hold floats", "id_column"))
+    doubted = [name for name in whole if name not in request.known] if len(whole) < len(names) else []
+    if doubted and request.doubt and request.classes is None:  # an id or a row number is no class
+        raise FileFormatError(not_a_class(doubted[0], "holds whole numbers, and others hold floats", "id_column"))
     return names, classes
