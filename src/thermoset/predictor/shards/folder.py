@@ -64,11 +64,11 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     kind: str
     probabilities: bool
     labels: str | None = None
-    classes: Sequence[str] | None = None
+    classes: tuple[str, ...] | None = None
     id_column: str | None
     u: str = "row"
     groups: str | None = None  # their column, where one was named
-    ignore: Sequence[str] = ()
+    ignore: tuple[str, ...] = ()
     p_values: bool = False
     weights: str | None = None
 

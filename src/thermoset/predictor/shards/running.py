@@ -147,6 +147,7 @@ def predict_shards(
         raise InputError(f"kind must be one of {', '.join(KINDS)}; got {quoted(kind)}.")
     if kind == "parquet":
         need("pyarrow", "io", "writing parquet")
+    picked, ignored = None if classes is None else checked_columns(classes, "classes"), checked_columns(ignore)
     reading = Reading(
         probabilities,
         id_column,
@@ -154,8 +155,8 @@ def predict_shards(
         p_values=p_values,
         weights=weights,
         labels=labels,
-        classes=None if classes is None else checked_columns(classes, "classes"),
-        ignore=checked_columns(ignore),
+        classes=picked,
+        ignore=ignored,
         u=u,
     ).within(memory)
     jobs = plan_shards(where, folder, kind, reading)
@@ -166,11 +167,11 @@ def predict_shards(
         kind=kind,
         probabilities=probabilities,
         labels=labels,
-        classes=reading.classes,
+        classes=picked,
         id_column=id_column,
         u=u,
         groups=groups,
-        ignore=reading.ignore,
+        ignore=ignored,
         p_values=p_values,
         weights=weights,
     )
