@@ -51,7 +51,7 @@ def test_a_class_may_have_any_of_these_names(name):
 
 @pytest.mark.parametrize("name", ["weight", "sample_weight", "timestamp", "confidence"])
 def test_numbers_about_rows_are_refused_whatever_they_are(name):
-    with pytest.raises(InputError, match=f"column '{name}' looks like a number about each row"):
+    with pytest.raises(InputError, match=f"column '{name}' looks like metadata of the rows"):
         check_class_columns(["cat", name], LOGITS[:, :2])
 
 
@@ -60,7 +60,7 @@ def test_numbers_about_rows_are_refused_whatever_they_are(name):
 def test_whole_numbers_among_fractions_are_refused_under_any_name(values, at):
     names = ["cat", "dog", "eel"]
     names.insert(at, "customer")
-    with pytest.raises(InputError, match="column 'customer' looks like whole numbers among logits with fractions"):
+    with pytest.raises(InputError, match="column 'customer' holds whole numbers, and the others have fractions"):
         check_class_columns(names, with_column(values, at))
     check_class_columns(names, with_column(values, at), known=["customer"])
 
@@ -100,7 +100,7 @@ def test_probabilities_of_0_and_1_are_not_doubted():
 
 def test_columns_beside_numbered_ones_are_no_classes():
     names = ["logit_0", "age", "logit_1", "logit_2"]
-    with pytest.raises(InputError, match="column 'age' looks like something beside logit_0 to logit_2"):
+    with pytest.raises(InputError, match="column 'age' is next to logit_0 to logit_2, which look like all classes"):
         check_class_columns(names, with_column(RNG.normal(size=40)))
 
 
@@ -109,7 +109,7 @@ def test_frames():
     frame = pandas.DataFrame(LOGITS, columns=["cat", "dog", "eel"])
     assert ts.Logits(frame).n_classes == 3
     wider = frame.assign(customer=np.arange(40))
-    with pytest.raises(InputError, match="column 'customer' looks like whole numbers"):
+    with pytest.raises(InputError, match="column 'customer' holds whole numbers"):
         ts.Logits(wider)
     assert ts.Logits(wider, classes=list(wider.columns)).n_classes == 4
 

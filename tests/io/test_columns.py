@@ -218,7 +218,7 @@ def test_labels_of_rows_of_lists_may_be_names_where_classes_have_names(tmp_path,
     found = ts.load(path, classes=CLASSES)
     same(found)
     assert found.labels.tolist() == LABELS.tolist()
-    with pytest.raises(FileFormatError, match="wanted the number of a column"):
+    with pytest.raises(FileFormatError, match="the number of a column"):
         ts.load(path)
 
 
@@ -241,7 +241,7 @@ def test_an_index_without_a_name(tmp_path):
 def test_columns_beside_numbered_ones(tmp_path, suffix, read):
     held = {f"logit_{i}": LOGITS[:, i].tolist() for i in range(3)} | {"age": RNG.uniform(20, 60, size=30).tolist()}
     path = write_table(tmp_path / f"val{suffix}", held)
-    with pytest.raises(InputError, match="column 'age' looks like something beside logit_0 to logit_2"):
+    with pytest.raises(InputError, match="column 'age' is next to logit_0 to logit_2"):
         read(path)
     assert read(path, ignore=["age"]).classes is None
 

@@ -1,6 +1,6 @@
 """Which columns of a table can be classes: an id or a label that became a class would spoil every set.
 
-A table has a column of logits for each class, and often others beside them. A column is doubted because of its name,
+A table has a column of logits for each class, and often others as well. A column is doubted because of its name,
 or because it holds whole numbers where logits have fractions; neither is proof, so the user says what it is.
 """
 
@@ -37,10 +37,10 @@ _MEASURED = frozenset((*_WEIGHTS, "timestamp", "confidence", "loss", "nll", "ent
 
 
 class _Doubt(NamedTuple):
-    """A column that may not be a class: what it looks like, and the option that says so."""
+    """A column that may not be a class: why, and the option that says what it is."""
 
     name: str
-    looks: str
+    why: str
     option: str | None = None
 
 
@@ -57,7 +57,7 @@ or list the classes with --classes (in Python: id_column=, ignore=, classes=).
     sure = frozenset(known)
     doubt = _beside_numbered(names, sure) or _unlike_logits(names, _sample(rows), sure)
     if doubt is not None:
-        raise InputError(not_a_class(doubt.name, f"looks like {doubt.looks}", doubt.option))
+        raise InputError(not_a_class(doubt.name, doubt.why, doubt.option))
 
 
 def not_a_class(name: str, why: str, option: str | None = None) -> str:
@@ -109,8 +109,8 @@ def _beside_numbered(names: Sequence[str], sure: Collection[str]) -> _Doubt | No
         numbered = {f"{stem}{i}" for i in range(run)}
         others = [name for name in names if name not in numbered and name not in sure]
         if run > 1 and others:
-            looks = f"something beside {stem}0 to {stem}{run - 1}"
-            return _Doubt(others[0], looks, _option_of(others[0]))
+            why = f"is next to {stem}0 to {stem}{run - 1}, which look like all classes"
+            return _Doubt(others[0], why, _option_of(others[0]))
     return None
 
 
@@ -118,7 +118,7 @@ def _unlike_logits(names: Sequence[str], rows: NDArray[Any], sure: Collection[st
     """The first column whose name or whose numbers are not those of a class."""
     for name in names:
         if name not in sure and _plain(name) in _MEASURED:
-            return _Doubt(name, "a number about each row")
+            return _Doubt(name, "looks like metadata of the rows")
     finite = np.isfinite(rows)
     with np.errstate(invalid="ignore"):
         if len(rows) == 0 or _are_probabilities(rows):
@@ -135,7 +135,7 @@ def _unlike_logits(names: Sequence[str], rows: NDArray[Any], sure: Collection[st
             return doubt
         masked = values[0] <= 0 and (values == values[0]).all()  # such as 0 of a reference, or -10,000
         if n_cells and not masked and len(names) * share ** len(values) < CHANCE:
-            return _Doubt(name, "whole numbers among logits with fractions", "id_column")
+            return _Doubt(name, "holds whole numbers, and the others have fractions", "id_column")
     return None
 
 
@@ -149,10 +149,10 @@ def _by_name(name: str, fractional: bool) -> _Doubt | None:
     """What a column of whole numbers is by its name; `fractional` tells whether others have fractions."""
     plain, option = _plain(name), _option_of(name)
     if option is not None and (plain != _LETTER or fractional):
-        return _Doubt(name, "ids" if option == "id_column" else "labels", option)
+        return _Doubt(name, f"looks like {'ids' if option == 'id_column' else 'labels'}", option)
     if plain in _PREDICTIONS:
-        return _Doubt(name, "predictions")
-    return _Doubt(name, "a number about each row", "groups") if plain in _NUMBERED else None
+        return _Doubt(name, "looks like predictions")
+    return _Doubt(name, "looks like metadata of the rows", "groups") if plain in _NUMBERED else None
 
 
 def _option_of(name: str) -> str | None:

@@ -90,7 +90,7 @@ def read_layout(arrow: ModuleType, schema: Any, request: Request) -> Layout:
     for name in (key,) if order is None else (key, order):
         if not is_number(arrow, kinds[name].value_type):
             raise FileFormatError(
-                f"column {quoted(name)} holds lists of {reason(kinds[name].value_type)}; wanted lists of numbers."
+                f"column {quoted(name)} holds lists of {reason(kinds[name].value_type)}; expected lists of numbers."
             )
     stored = (schema.metadata or {}).get(METADATA_KEY)
     return Layout(key, [], label, None if stored is None else names_from_json(stored), [kinds[key]], order, groups)
@@ -118,7 +118,7 @@ def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
     plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
     if not (is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_null(plain)):
         raise FileFormatError(
-            f"column {quoted(label)} is of type {reason(kind)}; wanted column numbers or class names."
+            f"column {quoted(label)} is of type {reason(kind)}; expected column numbers or class names."
         )
 
 
@@ -156,7 +156,7 @@ def check_values(arrow: ModuleType, schema: Any, name: str) -> None:
     plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
     if not (is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_boolean(plain)):
         raise FileFormatError(
-            f"column {quoted(name)} is of type {reason(kind)}; wanted a name or a number for each row."
+            f"column {quoted(name)} is of type {reason(kind)}; expected a name or a number for each row."
         )
 
 
@@ -181,7 +181,7 @@ def _class_columns(
         raise FileFormatError(f"column {quoted(one)} holds one number for each row, not a list. {WHOLE_ROWS}.")
     for name in names:
         if not is_number(arrow, kinds[name]):
-            raise FileFormatError(not_a_class(name, f"is of type {reason(kinds[name])}; wanted numbers"))
+            raise FileFormatError(not_a_class(name, f"is of type {reason(kinds[name])}; expected numbers"))
     whole = [name for name in names if arrow.types.is_integer(kinds[name])]
     doubted = [name for name in whole if name not in request.known] if len(whole) < len(names) else []
     if doubted and request.doubt and request.classes is None:  # an id or a row number is no class
