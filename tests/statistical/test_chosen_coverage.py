@@ -42,7 +42,7 @@ def settled(prefer, kinds, calibration, conformal):
 
 
 def chosen(prefer, *, exact_only=False):
-    """A classifier made as the predictor makes it: every choice serves `TIMES` splits, each with its own conformal rows.
+    """A classifier made as the predictor makes it; a choice serves `TIMES` splits, each with its own conformal rows.
 
     Given the choice, the hits of each of these splits follow the law, independently of each other, so that the sum of
     all 200 has the same law as with 200 choices. That a choice does not look at conformal rows, which would break the
