@@ -10,6 +10,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 
 from thermoset.core.exponentials import Floats
 from thermoset.data import Logits
+from thermoset.looks import score_looks
 from thermoset.metrics import METRICS
 from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy
@@ -23,7 +24,6 @@ from thermoset.plots import (
     plot_confidence,
     plot_reliability,
     plot_sweep,
-    score_looks,
 )
 from thermoset.sweeping import Sweep, standard_error
 
@@ -156,10 +156,10 @@ def _reliability(found: Measured) -> "Figure":
 
 def _differences(differences: Sequence[SizeDifferences]) -> "Figure":
     made, panels = figure(len(differences), panel=(4.6, 3.2))
-    for ax, one, (colour, _) in zip(panels, differences, score_looks([d.method for d in differences]), strict=True):
+    for ax, one, look in zip(panels, differences, score_looks([d.method for d in differences]), strict=True):
         share = (np.arange(len(one.mean_sorted)) + 0.5) / len(one.mean_sorted)
-        ax.fill_between(share, one.mean_sorted, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(share, one.mean_sorted, color=colour, linewidth=1.8)
+        ax.fill_between(share, one.mean_sorted, color=look.colour, alpha=0.15, linewidth=0)
+        ax.plot(share, one.mean_sorted, color=look.colour, linewidth=1.8)
         ax.axhline(0, color=_INK, linewidth=0.8)
         ax.set(xlim=(0, 1), xlabel="share of the rows, by falling difference", ylabel="size at T* minus size at T = 1")
         title = f"{one.method.upper()}: {one.grow:.0%} grow, {one.stay:.0%} stay, {one.shrink:.0%} shrink"
@@ -179,7 +179,7 @@ def _low(low: LowTemperatures, alpha: float) -> "Figure":
             for kind, (colour, style) in _PLAIN.items():
                 _band(ax, low.ours.temperatures, low.naive[kind][metric][m], colour, style, f"plain {kind}")
             ours = low.ours.of_trials(metric, method)
-            _band(ax, low.ours.temperatures, ours, looks[m][0], "-", "thermoset")
+            _band(ax, low.ours.temperatures, ours, looks[m].colour, "-", "thermoset")
             ax.set(xscale="log", xlabel="temperature T" if i else "", ylabel=METRICS[metric].title)
             ax.xaxis.set_major_formatter("{x:g}")
             if metric == "marginal_coverage":
@@ -217,8 +217,8 @@ def _rules(study: PairStudy) -> "Figure":
     made, panels = figure(len(_PAID), columns=len(_PAID), panel=(2.9, 0.26 * len(rules) + 0.9))
     for ax, metric in zip(panels, _PAID, strict=True):
         for y, ((method, _), cells) in enumerate(rules.items()):
-            cell, (colour, marker) = cells[metric], looks[method]
-            ax.errorbar(cell.value, y, xerr=2 * np.nan_to_num(cell.standard_error), fmt=marker, color=colour)
+            cell, look = cells[metric], looks[method]
+            ax.errorbar(cell.value, y, xerr=2 * np.nan_to_num(cell.standard_error), fmt=look.marker, color=look.colour)
         if metric.endswith("coverage"):
             ax.axvline(1 - alpha, color=_INK, linewidth=0.8, linestyle=(0, (1, 3)))
         ax.set(ylim=(len(rules) - 0.5, -0.5), yticks=range(len(rules)), yticklabels=[])
