@@ -1,10 +1,11 @@
 """How scores look: one colour, mark and dash for each, in every figure, page and plot.
 
-Colours are Okabe and Ito's on a light ground, and brighter ones on a dark ground. Marks and dashes tell scores apart for
-readers who do not see all colours, and on printers that have none.
+Colours are Okabe and Ito's on a light ground, and brighter ones on a dark ground. Marks and dashes tell scores apart
+for readers who do not see all colours, and on printers that have none.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -103,17 +104,15 @@ def score_looks(methods: Sequence[str]) -> list[Look]:
     (True, False)
     """
     found: list[Look] = []
+    spare = cycle(_SPARE_MARKS)
     for method in methods:
         own = SCORE_LOOKS.get(base_score(method), _OTHER)
         before = sum(look.colour == own.colour for look in found)
-        found.append(own if before == 0 else _variant(own, before))
+        if before:
+            dash = _DASHES[(_DASHES.index(own.dash) + before) % len(_DASHES)]
+            own = own._replace(mark=next(spare), dash=dash)
+        found.append(own)
     return found
-
-
-def _variant(look: Look, before: int) -> Look:
-    """The look of a score's next variant in a figure, after so many others of it."""
-    dash = _DASHES[(_DASHES.index(look.dash) + before) % len(_DASHES)]
-    return look._replace(mark=_SPARE_MARKS[(before - 1) % len(_SPARE_MARKS)], dash=dash)
 
 
 def series_looks(count: int) -> list[Look]:

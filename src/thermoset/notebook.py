@@ -14,6 +14,7 @@ __all__ = [
     "PanelAxis",
     "PlacedName",
     "html_curves",
+    "html_paragraphs",
     "html_sweep",
     "html_table",
     "names_beside",
@@ -34,6 +35,11 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_paragraphs(*texts: str) -> str:
+    """Texts, escaped, each in a paragraph."""
+    return "".join(f"<p>{escape(text)}</p>" for text in texts)
 
 
 @dataclass(frozen=True)
@@ -203,7 +209,7 @@ def _outside(box: _Box, panel: Place) -> float:
 def html_curves(
     title: str, x: Sequence[float], curves: Mapping[str, Sequence[float]], marks: Mapping[str, float]
 ) -> str:
-    """Curves of scores over x as SVG, with a legend and dotted lines at the marks; leaves out values that are not finite.
+    """Curves of scores over x as SVG: a legend below, dotted lines at the marks; only finite values are drawn.
 
     >>> "<svg" in html_curves("AvgSize", [1.0, 2.0], {"raps": [3.0, 4.0]}, {"T*": 1.5})
     True

@@ -92,6 +92,9 @@ class Drift:
             "Coverage is promised for rows like those: check it on fresh labelled rows, or recalibrate."
         )
 
+    def __str__(self) -> str:
+        return self.message[0].upper() + self.message[1:]
+
 
 def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
     """Compare two distributions of set sizes: counts[s] is the number of rows whose set holds s labels.

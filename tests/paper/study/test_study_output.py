@@ -20,7 +20,6 @@ from thermoset.cli import main
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import Settings, _names, logits_files, recognise, study, study_logits
 from thermoset.paper.study.cells import COMPARED
-from thermoset.paper.study.printouts import PrintedTable
 from thermoset.paper.study.tables import _printed_probs
 
 require("matplotlib", "plot")
@@ -385,16 +384,3 @@ def test_the_command_refuses_a_folder_that_is_not_there_before_it_makes_one(tmp_
 def test_every_file_has_a_name_of_its_own_that_can_be_shown(files, names):
     found = _names([Path(name) for name in files])
     assert list(found.values()) == names
-
-
-def test_names_break_no_table():
-    lines = tuple((name, "5.15 [5.31]") for name in ("[x]", "=1+1", "@a", "-a", "a|b", "[a](b)", "<b>", "a"))
-    table = PrintedTable("t", "Sizes", ("file", "LAC"), lines)
-    cells = [line[0] for line in csv.reader(table.csv().splitlines())]
-    assert cells == ["file", "[x]", "'=1+1", "'@a", "'-a", "a|b", "[a](b)", "<b>", "a"]
-    assert r"{}[x] & 5.15 [5.31] \\" in table.latex().splitlines(), "not an optional argument of the row above"
-    assert [line for line in table.markdown().splitlines() if line.startswith("| ")][5:8] == [
-        r"| a\|b | 5.15 [5.31] |",
-        r"| [a]\(b) | 5.15 [5.31] |",
-        r"| \<b> | 5.15 [5.31] |",
-    ]

@@ -22,7 +22,9 @@ from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy, steps, study_logits
 from thermoset.paper.study.published import PAIRS, Pair, Printed, find_printed, printed_cells, recognise
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
-from thermoset.quoting import printable
+from thermoset.paper.study.tables import study_sections
+from thermoset.quoting import Brief, printable
+from thermoset.text_tables import TextTable
 
 __all__ = [
     "PAIRS",
@@ -49,14 +51,28 @@ __all__ = [
 _LONGEST_NAME = 240  # bytes of a folder's name: file systems allow 255
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Brief):
     """What was studied, what was not and why, what the files show together, and the files that tell of it."""
 
     pairs: tuple[PairStudy, ...]
     skipped: dict[str, str]
     claims: tuple[Claim, ...]
     files: tuple[Path, ...]
+
+    @property
+    def tables(self) -> dict[str, TextTable]:
+        """Every table by the name of its files; each has `to_markdown` and `to_latex`."""
+        sections = study_sections(self.pairs, self.claims)
+        return {table.name: table for section in sections for table in (*section.tables, *section.folded)}
+
+    def __str__(self) -> str:
+        """The overview."""
+        return str(self.tables["overview"])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the overview."""
+        return self.tables["overview"].to_html()
 
 
 def logits_files(folder: Path) -> list[Path]:

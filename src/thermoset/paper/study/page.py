@@ -110,11 +110,11 @@ def _section(section: Section, studies: Sequence[PairStudy], figures: Mapping[st
     if section.about:
         yield f"<p class='dim'>{html.escape(section.about)}</p>"
     for table in section.tables:
-        yield table.html()
+        yield table.to_html()
     if section.folded:
         yield f"<details><summary>{html.escape(_folded(section))}</summary>"
         for table in section.folded:
-            yield table.html()
+            yield table.to_html()
         yield "</details>"
     if section.figures:
         told = captions(studies[0].settings)

@@ -9,9 +9,9 @@ from thermoset.paper.study.by_group import group_tables
 from thermoset.paper.study.cells import Cell
 from thermoset.paper.study.claims import Claim
 from thermoset.paper.study.pairs import QUANTILES_AT, PairStudy
-from thermoset.paper.study.printouts import PrintedTable
 from thermoset.paper.study.published import PAIRS, find_printed
 from thermoset.paper.study.rules import rule_label
+from thermoset.text_tables import TextTable
 
 __all__ = ["KEY", "Section", "study_sections"]
 
@@ -59,8 +59,8 @@ class Section:
     name: str
     title: str
     about: str = ""
-    tables: tuple[PrintedTable, ...] = ()
-    folded: tuple[PrintedTable, ...] = ()
+    tables: tuple[TextTable, ...] = ()
+    folded: tuple[TextTable, ...] = ()
     figures: tuple[str, ...] = ()
 
 
@@ -126,7 +126,7 @@ _LOW = "A plain softmax loses small probabilities to underflow, and coverage wit
 _THEORY = "What section 4 rests on: margins of the logits, and the bound on them."
 
 
-def _overview(studies: Sequence[PairStudy]) -> PrintedTable:
+def _overview(studies: Sequence[PairStudy]) -> TextTable:
     alpha, cp = studies[0].settings.main
     lines = []
     for study in studies:
@@ -151,12 +151,12 @@ def _overview(studies: Sequence[PairStudy]) -> PrintedTable:
         f"{METRICS['top_coverage_gap'].title} of APS, T = 1 to T*", f"printed {METRICS['avg_size'].title} that agree",
         f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, all settings",
     )  # fmt: skip
-    return PrintedTable("overview", f"Files (alpha {alpha:g}, CP {cp}%)", head, tuple(lines))
+    return TextTable("overview", f"Files (alpha {alpha:g}, CP {cp}%)", head, tuple(lines))
 
 
 def _claims(
     studies: Sequence[PairStudy], together: Sequence[Claim]
-) -> tuple[tuple[PrintedTable, ...], tuple[PrintedTable, ...]]:
+) -> tuple[tuple[TextTable, ...], tuple[TextTable, ...]]:
     """By claim and file, on all files together, and the counterexamples; folded, all of them."""
     sources = {claim.text: claim.source for study in studies for claim in study.claims}
     lines = []
@@ -164,11 +164,11 @@ def _claims(
         told = [[claim.holds for claim in study.claims if claim.text == text] for study in studies]
         lines.append((text, source, *(_in_short(verdicts) for verdicts in told)))
     head = ("what the paper says", "where", *(study.title for study in studies))
-    made = [PrintedTable("claims", "The paper's claims, and the files they hold on", head, tuple(lines), words=True)]
+    made = [TextTable("claims", "The paper's claims, and the files they hold on", head, tuple(lines), words=True)]
     if together:
         told_of_all = tuple((c.text, _VERDICTS[c.holds], c.found, c.source) for c in together)
         heads = ("what the paper says", "verdict", "what the files show", "where")
-        made.append(PrintedTable("claims-all-files", "Files side by side", heads, told_of_all, words=True))
+        made.append(TextTable("claims-all-files", "Files side by side", heads, told_of_all, words=True))
     whole = [(study, claim) for study in studies for claim in study.claims]
     against = [(study, claim) for study, claim in whole if claim.holds is False]
     if against:
@@ -191,20 +191,20 @@ def _in_short(verdicts: list[bool | None]) -> str:
     return ", ".join(f"{counted[holds]} {mark}" for holds, mark in marks if counted[holds])
 
 
-def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> PrintedTable:
+def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> TextTable:
     lines = tuple(
         (study.title, _setting(claim), _VERDICTS[claim.holds], claim.text, claim.found, claim.source)
         for study, claim in told
     )
     head = ("file", "setting", "verdict", "what the paper says", "what the file shows", "where")
-    return PrintedTable(name, title, head, lines, words=True)
+    return TextTable(name, title, head, lines, words=True)
 
 
 def _setting(claim: Claim) -> str:
     return "" if claim.alpha is None else f"alpha {claim.alpha:g}, CP {claim.cp_percent}%"
 
 
-def _agreement(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
+def _agreement(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     lines = tuple(
         (
             study.title, METRICS[one.metric].title, f"{one.agree} of {one.printed}",
@@ -214,10 +214,10 @@ def _agreement(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
         for one in study.agreement
     )  # fmt: skip
     head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement tells")
-    return (PrintedTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
+    return (TextTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
 
 
-def _heads(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
+def _heads(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     kinds = {
         "top1": ("top-1 (%)", 100.0, 1),
         "top5": ("top-5 (%)", 100.0, 1),
@@ -233,11 +233,11 @@ def _heads(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
         lines.append((study.title, f"{study.n_rows:,} x {study.n_classes:,}", *texts, whole, ece))
     names = (name for name, _, _ in kinds.values())
     head = ("file", "rows x classes", *names, "T* of all rows, ECE / NLL", "ECE on unseen rows, T = 1 to T*")
-    made = PrintedTable("temperatures", "Accuracy and T* (of each trial's calibration rows)", head, tuple(lines))
+    made = TextTable("temperatures", "Accuracy and T* (of each trial's calibration rows)", head, tuple(lines))
     return (made, *_printed_temperatures(studies))
 
 
-def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """T* of the paper's pairs wherever it stands, if one of them was studied."""
     measured = {study.pair: study.measured for study in studies if study.pair is not None}
     kinds = {
@@ -255,16 +255,14 @@ def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[PrintedTable
         lines.append((str(pair), *texts, mine))
     if measured:
         head = ("pair", *kinds.values(), "here, ECE / NLL")
-        yield PrintedTable(
-            "printed-temperatures", "T* in the paper and in the code published with it", head, tuple(lines)
-        )
+        yield TextTable("printed-temperatures", "T* in the paper and in the code published with it", head, tuple(lines))
 
 
 def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
     """Sizes and gaps at one level, the main size of the conformal set open."""
     _, main = studies[0].settings.main
-    open_: list[PrintedTable] = []
-    folded: list[PrintedTable] = []
+    open_: list[TextTable] = []
+    folded: list[TextTable] = []
     for cp in studies[0].settings.cp_percents:
         made = [_by_method(studies, metric, alpha, cp) for metric in _SHOWN]
         (open_ if cp == main else folded).extend(made)
@@ -273,7 +271,7 @@ def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
     return Section(f"alpha-{alpha:g}", title, "", tuple(open_), tuple(folded), figures)
 
 
-def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> PrintedTable:
+def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> TextTable:
     """A table over methods, before and after temperature scaling."""
     shown, scale, digits = _SHOWN[metric]
     columns = [(at, method) for at in ("before", "after") for method in _METHODS]
@@ -290,10 +288,10 @@ def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int)
     number = _NUMBERS.get(metric, "") if (alpha, cp) == (0.1, 10) else ""
     head = [f"{method.upper()}{' after TS' if at == 'after' else ''}" for at, method in columns]
     title = f"{number}{shown}, alpha {alpha:g}, CP {cp}%"
-    return PrintedTable(f"{_FILES[metric]}-alpha-{alpha:g}-cp-{cp}", title, ("file", "mode", *head), tuple(lines))
+    return TextTable(f"{_FILES[metric]}-alpha-{alpha:g}-cp-{cp}", title, ("file", "mode", *head), tuple(lines))
 
 
-def _comparisons(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+def _comparisons(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """Appendix D, a table for each size of the conformal set."""
     alpha, _ = studies[0].settings.main
     for cp in _compared(studies):
@@ -308,7 +306,7 @@ def _comparisons(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
                 lines.append((study.title, rule_label(mode, at), mode, mean, *texts, trials))
         head = ("file", "rule", "mode", "mean T", *(name for name, _, _ in _SHOWN.values()), "trials")
         title = f"Appendix D. Even class coverage, RAPS, alpha {alpha:g}, CP {cp}%"
-        yield PrintedTable(f"comparison-cp-{cp}", title, head, tuple(lines))
+        yield TextTable(f"comparison-cp-{cp}", title, head, tuple(lines))
 
 
 def _compared(studies: Sequence[PairStudy]) -> list[int]:
@@ -321,7 +319,7 @@ def _mean_temperature(study: PairStudy, at: str, cp: int) -> str:
     return "" if chosen is None else f"{chosen.mean():.2f}"
 
 
-def _rules(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+def _rules(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """Every rule that is valid, score by score, with what its sets cost whom."""
     alpha, _ = studies[0].settings.main
     for cp in _compared(studies):
@@ -333,10 +331,10 @@ def _rules(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
                 lines.append((study.title, *known, *texts, str(here["avg_size"].trials)))
         head = ("file", "score", "rule", "mean T", *(name for name, _, _ in _PAID.values()), "trials")
         title = f"All rules, promised coverage {1 - alpha:.0%}, CP {cp}%"
-        yield PrintedTable(f"rules-cp-{cp}", title, head, tuple(lines))
+        yield TextTable(f"rules-cp-{cp}", title, head, tuple(lines))
 
 
-def _quantiles(studies: Sequence[PairStudy]) -> PrintedTable:
+def _quantiles(studies: Sequence[PairStudy]) -> TextTable:
     lines = []
     for study in studies:
         found = study.quantiles
@@ -346,9 +344,7 @@ def _quantiles(studies: Sequence[PairStudy]) -> PrintedTable:
             lines.append((study.title, name, *at, probs, _printed_probs(study, name)))
     probs_at = "five largest probabilities at T = 1"
     head = ("file", "sample at", "T", "threshold", "margin", probs_at, "printed")
-    return PrintedTable(
-        "quantile-samples", "Appendix B.6. The quantile sample at four temperatures", head, tuple(lines)
-    )
+    return TextTable("quantile-samples", "Appendix B.6. The quantile sample at four temperatures", head, tuple(lines))
 
 
 def _printed_probs(study: PairStudy, at: str) -> str:

@@ -14,7 +14,7 @@
       axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal", labelFontSize: 11, labelFlush: false, labelSeparation: 5 }, axisY: { minExtent: 34 },
       legend: { labelColor: ink, titleColor: ink, titleFontWeight: "normal" },
       range: { category: colours(isDark),
-               heatmap: isDark ? ["#1c2a35", "#56B4E9"] : ["#e8f1f7", "#0072B2"], ramp: isDark ? ["#1c2a35", "#56B4E9"] : ["#e8f1f7", "#0072B2"] },
+               heatmap: [isDark ? "#1c2a35" : "#e8f1f7", blue], ramp: [isDark ? "#1c2a35" : "#e8f1f7", blue] },
       style: {
         bar: { color: blue }, soft: { color: ink, opacity: 0.45 }, gap: { color: orange }, point: { color: blue },
         mark: { color: ink, opacity: 0.8 }, markname: { color: ink, fontSize: 11 }, at: { color: orange, strokeWidth: 2 },
