@@ -62,7 +62,10 @@ def test_colours_of_scores_are_written_in_one_file_alone():
     """Accents of the pages are in their style sheets; what draws a score has no colour of its own."""
     held = {colour.lower() for look in SCORE_LOOKS.values() for colour in (look.colour, look.dark)}
     rooms = [SOURCE / room for room in ("plots", "report", "paper", "predictor", "sweeping")]
-    files = [SOURCE / "notebook.py", *(path for room in rooms for kind in ("*.py", "*.js") for path in room.rglob(kind))]
+    files = [
+        SOURCE / "notebook.py",
+        *(path for room in rooms for kind in ("*.py", "*.js") for path in room.rglob(kind)),
+    ]
     for path in files:
         code = re.sub(r"""(?s)\"\"\".*?\"\"\"""", "", path.read_text())  # examples may show a colour
         assert not held & {found.lower() for found in re.findall(r"#[0-9a-fA-F]{6}\b", code)}, path

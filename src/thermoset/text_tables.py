@@ -107,7 +107,7 @@ class TextTable:
         return (
             f"<div class='scroll' tabindex='0' role='region' aria-label='{title}'>"
             f"<table id='{html.escape(self.name, quote=True)}'{kind}>"
-            f"<caption>{title}</caption><tr>{head}</tr>{body}</table></div>"
+            f"<caption><span>{title}</span></caption><tr>{head}</tr>{body}</table></div>"
         )
 
     def __str__(self) -> str:

@@ -99,7 +99,7 @@ def plot_by_score(
         f"{quantile:g} quantile", (quantile * len(values), 1.0), xycoords=("data", "axes fraction"), xytext=(-3, -1),
         textcoords="offset points", ha="right", va="top", color=INK, fontsize="small",
     )  # fmt: skip
-    ax.set(xlabel="rows by rising APS score (u = 1)", ylabel=ylabel)
+    ax.set(xlabel="rows by increasing APS score (u = 1)", ylabel=ylabel)
     return ax
 
 

@@ -228,7 +228,7 @@ def test_the_page_shows_all_and_asks_nobody(done):
     page = (out / "index.html").read_text()
     assert page.count("<img ") == 2 * len(FIGURES)
     assert page.count("<table ") == len(list((out / "tables").glob("*.md")))
-    assert "Not studied: unlabelled.npz" in page
+    assert "Skipped unlabelled.npz: " in page
     assert not re.search(r"(src|href)='?https?:", page)
 
 
@@ -293,7 +293,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_threads(folder, tmp_pat
         assert a.read_bytes() == b.read_bytes(), a.name
 
 
-@pytest.mark.parametrize(("make", "message"), [(False, "not there"), (True, "holds no file of logits")])
+@pytest.mark.parametrize(("make", "message"), [(False, "does not exist"), (True, "holds no file of logits")])
 def test_a_folder_without_logits_is_refused(tmp_path, make, message):
     folder = tmp_path / "none"
     if make:
@@ -333,7 +333,7 @@ def test_the_command_says_what_it_found_and_where_it_is(folder, tmp_path, monkey
     told = capsys.readouterr()
     assert not ended.value.code, told.err
     assert "CIFAR-10, ResNet50" in told.out
-    assert "Not studied: unlabelled.npz" in told.out
+    assert "Skipped unlabelled.npz: " in told.out
     assert str(tmp_path / "o" / "index.html") in told.out
     document = json.loads((tmp_path / "o" / "study.json").read_text())
     assert document["settings"] == {

@@ -53,20 +53,21 @@ def captions(settings: Settings) -> dict[str, str]:
     return {
         **{
             f"curves-alpha-{level:g}": f"Figure 1 and appendix B.5, alpha = {level:g}: sizes, class gaps and "
-            "thresholds against T, a column for each size of the CP set"
+            "thresholds against T, one column for each size of the CP set"
             for level in settings.alphas
         },
         "reliability": f"Appendix B.3: reliability in {settings.ece_bins} bins before and after temperature scaling, "
-        "on the rows that each trial's T* (by ECE) was not fitted on; below, how many rows a bin has",
-        "differences": "Appendix B.4: set size at T* minus that at T = 1, rows in falling order, mean over trials "
+        "on the rows that the T* (by ECE) of each trial was not fitted on; below, the number of rows in each bin",
+        "differences": "Appendix B.4: set size at T* minus set size at T = 1, rows from the largest to the smallest "
+        "difference, mean over trials "
         f"(alpha = {alpha:g}, CP {cp}%)",
-        "margins": "Section 4: margins of the two largest logits, rows by rising deterministic APS score",
-        "last-index": "Section 4: last index s_T, rows by rising deterministic APS score",
+        "margins": "Section 4: margins between the two largest logits, rows by increasing deterministic APS score",
+        "last-index": "Section 4: last index s_T, rows by increasing deterministic APS score",
         "bound": "Section 4: the bound b(T) on the margin",
-        "low-temperatures": "Appendix B.5: very low temperatures, by a plain softmax and as computed here "
+        "low-temperatures": "Appendix B.5: very low temperatures, with a plain softmax and with thermoset "
         f"(alpha = {alpha:g}, CP {cp}%)",
-        "rules": f"Every rule: size, coverage, and who pays for them (alpha = {alpha:g})",
-        "single-trials": "Appendix C: curves of single trials from calibration and CP rows alone "
+        "rules": f"All rules: size, coverage, and who pays (alpha = {alpha:g})",
+        "single-trials": "Appendix C: curves of single trials, from calibration and CP rows alone "
         f"(alpha = {alpha:g}, CP {cp}%)",
     }
 
@@ -150,7 +151,7 @@ def _reliability(found: Measured) -> "Figure":
     handles, labels = panels[0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)
     rows = int(found.reliability[0].count.sum()) // trials
-    _note(made, f"{rows:,} rows that T* has not seen, in each of {trials} random splits")
+    _note(made, f"{rows:,} rows that T* was not fitted on, in each of {trials} random splits")
     return made
 
 
@@ -161,7 +162,7 @@ def _differences(differences: Sequence[SizeDifferences]) -> "Figure":
         ax.fill_between(share, one.mean_sorted, color=look.colour, alpha=0.15, linewidth=0)
         ax.plot(share, one.mean_sorted, color=look.colour, linewidth=1.8)
         ax.axhline(0, color=_INK, linewidth=0.8)
-        ax.set(xlim=(0, 1), xlabel="share of the rows, by falling difference", ylabel="size at T* minus size at T = 1")
+        ax.set(xlim=(0, 1), xlabel="share of rows, largest difference first", ylabel="size at T* minus size at T = 1")
         title = f"{one.method.upper()}: {one.grow:.0%} grow, {one.stay:.0%} stay, {one.shrink:.0%} shrink"
         ax.set_title(title, loc="left")
     _note(made, f"mean of {differences[0].trials} random splits")
@@ -251,5 +252,5 @@ def _single(curves: Sweep) -> "Figure":
     for ax in panels[: -len(shown)]:
         ax.set_xlabel("")
     _legend_above(made, panels[0])
-    _note(made, "thresholds from the CP rows, metrics on the calibration rows of one split each")
+    _note(made, "each run is one split: thresholds from its CP rows, metrics on its calibration rows")
     return made

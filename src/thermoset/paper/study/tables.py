@@ -16,10 +16,11 @@ from thermoset.text_tables import TextTable
 __all__ = ["KEY", "Section", "study_sections"]
 
 KEY = (
-    "Median of means over the trials ± standard error. In brackets the printed number: ✗ where the two differ by more "
-    "than sampling and rounding explain; ‡ where the printed number is another statistic by definition, so that they "
-    "are not compared (cells.csv says what differs); † where the published logits give no such number. Rows 'exact' "
-    "follow thermoset's conventions; rows 'published' those choices that come nearest to the published tables."
+    "Cells show the median of means over the trials ± its standard error. The number printed in the paper follows in "
+    "brackets, with ✗ if the two differ by more than sampling and rounding explain; with ‡ if the printed number is a "
+    "different statistic by definition, so that the two are not compared (cells.csv says what differs); and with † if "
+    "the published logits do not give such a number. Rows marked 'exact' follow thermoset's conventions; rows marked "
+    "'published' follow the choices that come nearest to the published tables."
 )
 _METHODS = ("lac", "aps", "raps")
 _DIGITS = {"avg_size": 2, "marginal_coverage_gap": 2, "top_coverage_gap": 1, "avg_coverage_gap": 2}  # as printed
@@ -92,38 +93,40 @@ def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> t
 
 
 _CLAIMS = (
-    "Each claim at every alpha and size of the CP set. A change counts beyond 3 standard errors, trial by trial; the "
-    "shape of a whole curve is judged by all differences between its temperatures, with a bar that 95 of 100 curves "
-    "without any change stay under. Counterexamples are marked ✗ and listed."
+    "Each claim is tested at every alpha and every size of the CP set. A change counts if it is larger than 3 standard "
+    "errors over the trials. The shape of a whole curve is judged from the differences between all pairs of its "
+    "temperatures, with a limit that 95% of curves without any change stay below. Counterexamples are marked ✗ and "
+    "listed."
 )
 _AGREEMENT = (
-    "Rows 'published', metric by metric. The last columns tell what agreement is worth: how many cells would agree if "
-    "the scores were mistaken for one another. "
+    "Rows marked 'published', by metric. The last two columns show how much agreement means: how many cells would "
+    "still agree if the scores were swapped. "
     f"Any valid sets have a {METRICS['marginal_coverage_gap'].title} near 0, whatever the method."
 )
 _CALIBRATION = (
-    "T* is fitted on each trial's calibration rows, and reliability is shown on the rows that it has not seen. The "
-    "printed T* is one number without an error: it agrees if it lies within 3 standard deviations of single fits."
+    "T* is fitted on the calibration rows of each trial; reliability is shown on rows that T* was not fitted on. The "
+    "printed T* has no error bar, so it counts as agreeing if it lies within 3 standard deviations of single fits."
 )
-_ROWS = "The sets of the same rows, with the same u, at T = 1 and at the T* of the trial."
+_ROWS = "Sets of the same rows, with the same u, at T = 1 and at the T* of the trial."
 _GUIDELINE = (
-    "The code published with the paper has no thresholds by class, and the printed T-hat columns have the values of "
-    "T = 1. Rows 'published' show the nearest that was found: thresholds of classes with few rows clamped to the "
-    "class's largest score, which promises nothing and does not give the printed sizes; and T = 1 for T-hat."
+    "The code published with the paper has no thresholds by class, and the printed T-hat columns hold the values of "
+    "T = 1. Rows marked 'published' are the nearest that was found. For Mondrian sets, the threshold of a class with "
+    "few rows is its largest score: this promises nothing and does not give the printed sizes. For T-hat, they are at "
+    "T = 1."
 )
 _WHO_PAYS = (
-    "Every rule promises the same coverage. The worst tenth are the classes covered least (a tenth of all, one at "
-    "least), with u averaged, since drawing it adds noise to class coverages. A correct top label is left out when the "
-    "most probable label is right and yet not in the set. LAC at a stricter alpha covers more than was promised; gaps "
+    "Every rule promises the same coverage. The worst tenth are the tenth of classes that are covered least (at least "
+    "one class), averaged over u, because drawing u adds noise to class coverage. A correct top label is left out if "
+    "the most likely label is right but not in the set. LAC at a stricter alpha covers more than was promised. Gaps "
     "are measured against the promise, so covering too much counts as a gap too."
 )
 _GROUPS = (
-    "Files whose rows have groups. Every temperature promises the same coverage of all rows; how evenly groups share "
-    "it is measured as for classes. The last temperature is where the mean gap of groups is least on these very "
-    "splits, so it is what could be had, not what a choice from calibration rows finds."
+    "For files whose rows have groups. Every temperature promises the same coverage of all rows; evenness over groups "
+    "is measured as for classes. The last temperature is where the mean gap over groups is smallest on these same "
+    "splits: it shows what is possible, not what a choice from calibration rows finds."
 )
-_LOW = "A plain softmax loses small probabilities to underflow, and coverage with them."
-_THEORY = "What section 4 rests on: margins of the logits, and the bound on them."
+_LOW = "A plain softmax loses small probabilities to underflow, and coverage suffers."
+_THEORY = "What section 4 of the paper rests on: the margins of the logits, and a bound on them."
 
 
 def _overview(studies: Sequence[PairStudy]) -> TextTable:
@@ -149,7 +152,7 @@ def _overview(studies: Sequence[PairStudy]) -> TextTable:
     head = (
         "file", "rows x classes", "T*", f"{METRICS['avg_size'].title} of APS, T = 1 to T*",
         f"{METRICS['top_coverage_gap'].title} of APS, T = 1 to T*", f"printed {METRICS['avg_size'].title} that agree",
-        f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, all settings",
+        f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, over all settings",
     )  # fmt: skip
     return TextTable("overview", f"Files (alpha {alpha:g}, CP {cp}%)", head, tuple(lines))
 
@@ -164,11 +167,11 @@ def _claims(
         told = [[claim.holds for claim in study.claims if claim.text == text] for study in studies]
         lines.append((text, source, *(_in_short(verdicts) for verdicts in told)))
     head = ("what the paper says", "where", *(study.title for study in studies))
-    made = [TextTable("claims", "The paper's claims, and the files they hold on", head, tuple(lines), words=True)]
+    made = [TextTable("claims", "The paper's claims, by file", head, tuple(lines), words=True)]
     if together:
         told_of_all = tuple((c.text, _VERDICTS[c.holds], c.found, c.source) for c in together)
         heads = ("what the paper says", "verdict", "what the files show", "where")
-        made.append(TextTable("claims-all-files", "Files side by side", heads, told_of_all, words=True))
+        made.append(TextTable("claims-all-files", "Claims about several files", heads, told_of_all, words=True))
     whole = [(study, claim) for study in studies for claim in study.claims]
     against = [(study, claim) for study, claim in whole if claim.holds is False]
     if against:
@@ -213,7 +216,7 @@ def _agreement(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
         for study in studies
         for one in study.agreement
     )  # fmt: skip
-    head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement tells")
+    head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement means")
     return (TextTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
 
 
@@ -233,7 +236,9 @@ def _heads(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
         lines.append((study.title, f"{study.n_rows:,} x {study.n_classes:,}", *texts, whole, ece))
     names = (name for name, _, _ in kinds.values())
     head = ("file", "rows x classes", *names, "T* of all rows, ECE / NLL", "ECE on unseen rows, T = 1 to T*")
-    made = TextTable("temperatures", "Accuracy and T* (of each trial's calibration rows)", head, tuple(lines))
+    made = TextTable(
+        "temperatures", "Accuracy and T* (fitted on the calibration rows of each trial)", head, tuple(lines)
+    )
     return (made, *_printed_temperatures(studies))
 
 
@@ -255,7 +260,7 @@ def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
         lines.append((str(pair), *texts, mine))
     if measured:
         head = ("pair", *kinds.values(), "here, ECE / NLL")
-        yield TextTable("printed-temperatures", "T* in the paper and in the code published with it", head, tuple(lines))
+        yield TextTable("printed-temperatures", "T* in the paper and in its published code", head, tuple(lines))
 
 
 def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
