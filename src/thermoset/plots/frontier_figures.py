@@ -49,7 +49,7 @@ def plot_frontier(choice: Choice, metric: Front, *, ax: "Axes") -> "Axes":
     """
     shown = drawable(choice, metric)
     if not shown:
-        raise InputError(f"there is nothing to draw: no setting of the frontier of this choice has a {metric}.")
+        raise InputError(f"there is nothing to draw: no setting on the frontier of this choice has a {metric}.")
     target = target_of(choice, metric)
     across = PanelAxis([end for one in shown for end in (one.outlook.size, *one.size_interval) if end > 0], _WIDE)
     along = PanelAxis([*(end for one in shown for end in one.interval(metric)), *([] if target is None else [target])])
@@ -82,7 +82,7 @@ def frontier_figure(choice: Choice) -> Figure:
     """
     metrics = [metric for metric in FRONTS if drawable(choice, metric)]
     if not metrics:
-        raise InputError("this choice has no frontier: fit the predictor anew with this version of thermoset.")
+        raise InputError("this choice has no frontier: fit the predictor again with this version of thermoset.")
     made, panels = figure(len(metrics), panel=_PANEL)
     titles: dict[Front, str] = {"worst_tenth": f"Hard {choice.words.many}", "class_gap": "Evenness"}
     for ax, metric in zip(panels, metrics, strict=True):

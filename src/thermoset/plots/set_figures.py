@@ -105,7 +105,7 @@ def plot_class_coverage(table: CoverageTable, *, ax: "Axes") -> "Axes":
         ax.vlines(at, table.low[order[at]], table.high[order[at]], color=colour, alpha=0.35, linewidth=1.5)
         ax.scatter(at, table.coverage[order[at]], s=10, color=colour, marker=marker, zorder=3)
     ax.axhline(table.promised, color=INK, linewidth=1, linestyle="--")
-    ax.set(xlabel="classes, the least covered first", ylabel="coverage")
+    ax.set(xlabel="classes, least covered first", ylabel="coverage")
     return ax
 
 

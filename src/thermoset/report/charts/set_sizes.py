@@ -37,7 +37,7 @@ def strip(table: CoverageTable, names: Callable[[int], str], one: str, many: str
     legend = alt.Legend(orient="top", gradientLength=180, format=".2~f", values=[lowest, promised, 1.0])
     x = alt.X(
         "i:Q",
-        title=f"{many}, the least covered first",
+        title=f"{many}, least covered first",
         axis=alt.Axis(tickMinStep=1, grid=False),
         scale=alt.Scale(domain=[0, len(rows)], nice=False),
     )
