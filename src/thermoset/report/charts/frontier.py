@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 
 from thermoset.conformal.groupings import title_of
+from thermoset.looks import COLOURS, DARK_COLOURS
 from thermoset.notebook import PanelAxis, names_of_points
 from thermoset.report.charts.palette import Palette
 from thermoset.report.charts.parts import data, series_names, tip
@@ -27,6 +28,10 @@ __all__ = ["FIFTHS", "frontier", "frontier_names", "payers"]
 FIFTHS = ("least", "2nd", "3rd", "4th", "most")
 """Fifths of the rows by confidence."""
 
+_PAYERS = [  # not the colours of scores on a light ground; the recommendation has the accent of the page
+    alt.ExprRef(f"dark ? '{DARK_COLOURS[-1]}' : '{COLOURS[-1]}'"),
+    alt.ExprRef(f"dark ? '{DARK_COLOURS[1]}' : '#b84f00'"),
+]
 _SIZE = "labels in a set"
 _WIDE = 8  # sizes that span more than this need a logarithmic axis
 _HEIGHT = 300
@@ -138,7 +143,7 @@ def _told(shown: Sequence[Alternative], metric: Front, titles: Mapping[Front, st
 
 
 def payers(series: dict[str, tuple[float, ...]]) -> Any:
-    """Share of empty sets in each fifth of the rows by confidence, a colour for each of the settings."""
+    """Share of empty sets in each fifth of the rows by confidence, for one or two settings; the last is recommended."""
     rows = [
         {"f": fifth, "w": name, "v": share}
         for name, shares in series.items()
@@ -152,7 +157,12 @@ def payers(series: dict[str, tuple[float, ...]]) -> Any:
             x=alt.X("f:N", title="fifths of the rows, by confidence", sort=list(FIFTHS), axis=alt.Axis(labelAngle=0)),
             xOffset=alt.XOffset("w:N", sort=list(series)),
             y=alt.Y("v:Q", title="empty sets", axis=alt.Axis(format="~%")),
-            color=alt.Color("w:N", title=None, sort=list(series), legend=alt.Legend(orient="top", labelLimit=300)),
+            color=alt.Color(
+                "w:N",
+                title=None,
+                scale=alt.Scale(domain=list(series), range=_PAYERS[-len(series) :]),
+                legend=alt.Legend(orient="top", labelLimit=300),
+            ),
             tooltip=[
                 alt.Tooltip("w:N", title="sets"),
                 alt.Tooltip("f:N", title="confidence"),
