@@ -123,7 +123,9 @@ def test_other_commands_take_it(call, files, tmp_path):
     done = call("check", out, files / "labelled.npz")
     assert done.returncode == 0, done
     assert call("predict", out, files / "target.npz", "--out", tmp_path / "sets.csv").returncode == 0
-    call("report", out, files / "labelled.npz", "--out", tmp_path / "r.html").assert_refused("a report is about")
+    call("report", out, files / "labelled.npz", "--out", tmp_path / "r.html").assert_refused(
+        "a report needs a predictor for"
+    )
 
 
 @pytest.mark.parametrize(

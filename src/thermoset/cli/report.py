@@ -53,7 +53,7 @@ def report(
     scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one self-contained HTML page about a predictor, from fresh rows or those it was made from."""
+    """Write a self-contained HTML page about a predictor, from fresh labelled rows or from those it was fitted on."""
     from rich.console import Console
 
     from thermoset.io.files import need

@@ -133,6 +133,12 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     used: UsedKeys | None = None
     checksum: str = ""
 
+    def __repr__(self) -> str:
+        return (
+            f"Artifact({self.method.title}, {self.n_classes:,} classes, alpha {self.alpha_sets}; T* = "
+            f"{self.temperature:.3f}, T-hat = {self.temperature_sets:.3f})"
+        )
+
     @property
     def is_plain(self) -> bool:
         """Whether the threshold is that of the promised level, from rows that nothing was chosen on."""

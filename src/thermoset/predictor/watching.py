@@ -109,6 +109,9 @@ class Monitor:
         self.predictor = predictor
         self._watched = _watched(predictor)
 
+    def __repr__(self) -> str:
+        return f"Monitor({self.standing!r})"
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], predictor: "TwoTemperaturePredictor") -> "Monitor":
         """Read what `save` wrote, for the predictor it belongs to."""

@@ -89,17 +89,17 @@ def build_report(
     ('fresh', 500, 500)
     """
     if not hasattr(predictor, "artifact_"):
-        raise InputError("a report is about a fitted predictor: call fit first.")
+        raise InputError("a report needs a fitted predictor. Call fit first.")
     made, steps = predictor.artifact_, _Steps(progress)
     if made.shift is not None:
         raise InputError(
-            "a report is about the class shares a predictor was fitted on, and this one was made for others by a label "
-            "shift. Report on the predictor it was made from; check shows what this one does on labelled target rows."
+            "a report needs a predictor for the class shares it was fitted on; this one was adapted to a label shift. "
+            "Report on the original predictor, and use check on labelled target rows for this one."
         )
     if made.weights is not None:
         raise InputError(
-            "a report is about rows that count alike, and this predictor's conformal rows have weights. Report on the "
-            "predictor before weights were given; check shows what this one does on labelled target rows."
+            "a report needs a predictor without weights; the conformal rows of this one have weights. Report on the "
+            "predictor without weights, and use check on labelled target rows for this one."
         )
     data = predict_data(predictor, as_logits(logits, labels))  # other classes are refused before the work
     data.require_labels("a report")
