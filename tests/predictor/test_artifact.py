@@ -314,6 +314,7 @@ OLD = {
     "predictor_schema3_kept": (3, 2, None, SizeBudget(4.0)),  # the top label was patched into empty sets
     "predictor_schema4": (4, 2, "class", Small()),
     "predictor_schema4_top": (4, 2, None, Even()),  # conformal rows held their four largest logits
+    "predictor_schema5": (5, 2, None, Small()),
 }
 
 
@@ -328,7 +329,8 @@ def test_a_document_of_an_older_schema_answers_as_it_did(name, tmp_path):
     assert (made.grouping, made.choice.preference) == (grouping, preference)
     assert predictor.recipe == made.recipe
     assert (made.choice.outlook.class_gap is None) == (schema < 3 or grouping is not None)
-    assert (made.choice.frontier == ()) == (name != "predictor_schema4_top")
+    assert (made.choice.frontier == ()) == (name not in ("predictor_schema4_top", "predictor_schema5"))
+    assert (made.input_kind, made.provenance.conformal_zero_labels) == (None, None)  # nobody knew
     assert made.provenance.top_rows == (name == "predictor_schema4_top")
     assert predictor.promise.exact == (not made.provenance.top_rows and made.allow_empty)
     assert made.scores is None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import KINDS, Groups, Labels, Probabilities, Quiet, files_in, parts
+from thermoset.cli.options import KINDS, Groups, Labels, Probabilities, Quiet, files_in, parts, told_warnings
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
@@ -46,8 +46,8 @@ def compact(
     files = files_in(logits)
     check_file(out, [*files, *([labels] if labels else [])])
     at = TEMPERATURES if temperatures is None else _numbers(temperatures)
-    rows = open_shards(list(logits), labels=labels, probabilities=probabilities, groups=groups)
-    with ProgressBar(quiet, "Compacting") as bar:
+    with told_warnings(), ProgressBar(quiet, "Compacting") as bar:
+        rows = open_shards(list(logits), labels=labels, probabilities=probabilities, groups=groups)
         made = compact_rows(rows, out, top=top, temperatures=at, classes=rows.classes, progress=bar.tell)
     _show(made, files, out)
 

@@ -18,6 +18,7 @@ from thermoset.cli.options import (
     files_in,
     opened_logits,
     title_of,
+    told_warnings,
 )
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import working
@@ -115,9 +116,8 @@ def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, setting
     from thermoset.predictor.watching import Monitor
 
     read: dict[str, Any] = {"probabilities": asked.probabilities, "groups": asked.groups}
-    with opened_logits(
-        asked.paths, labels=False, memory=asked.memory, n_options=model.artifact_.n_classes, **read
-    ) as rows:
+    opened = opened_logits(asked.paths, labels=False, memory=asked.memory, n_options=model.artifact_.n_classes, **read)
+    with told_warnings(), opened as rows:
         labels = read_partial_labels(asked.paths, rows, asked.labels, **read)
         with Monitor.open(state, model, **settings) as monitor:
             return monitor.add(rows, labels, time=asked.time, name=asked.name)

@@ -21,6 +21,7 @@ from thermoset.cli.options import (
     kept_together,
     opened_logits,
     title_of,
+    told_warnings,
 )
 from thermoset.cli.output import check_files, name_files, write_files
 from thermoset.cli.progress import ProgressBar
@@ -69,7 +70,7 @@ def report(
         memory=memory,
         scheduler=scheduler,
     )
-    with rows as data:
+    with told_warnings(), rows as data:
         together = kept_together(logits, split_by, groups, probabilities, len(data))
         page = _page(model, data, name or title_of(logits), quiet, {"trials": trials, "split_by": together})
     name_files(Console(emoji=False), write_files(out.parent, {out.name: page}))

@@ -82,7 +82,7 @@ def sweep(
         memory=memory,
         scheduler=scheduler,
     )
-    with rows as data, ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+    with told_warnings(), rows as data, ProgressBar(quiet, "Sweeping") as bar:
         result = run(
             data,
             temperatures=grid,

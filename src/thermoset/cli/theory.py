@@ -76,7 +76,8 @@ def theory(
     if not logits:
         _bound_alone(console, classes, out)
         return
-    with opened_logits(logits, probabilities=probabilities, memory=memory, scheduler=scheduler) as data:
+    rows = opened_logits(logits, probabilities=probabilities, memory=memory, scheduler=scheduler)
+    with told_warnings(), rows as data:
         if classes not in (None, data.n_classes):
             raise InputError(
                 f"--classes {classes} does not fit {title_of(logits)}, which has {data.n_classes}. Leave it out."
@@ -85,7 +86,7 @@ def theory(
         if data.labels is None:
             _unlabelled(console, data, ends, temperature, out)
             return
-        with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+        with ProgressBar(quiet, "Sweeping") as bar:
             found = explain(
                 data,
                 alpha=alpha,

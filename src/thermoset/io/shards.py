@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from thermoset.data import Groups, Logits
 from thermoset.data.arrays import Floats, class_names
 from thermoset.data.groups import read_groups
+from thermoset.data.input_kinds import LOGITS, PROBABILITIES
 from thermoset.data.labels import label_indices
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrow_files import stored_arrow
@@ -60,6 +61,8 @@ class FileShard:
     dtype : float16, float32 or float64
         Type of the rows that `read` gives.
     classes : tuple of str, or None
+    input_kind : "logits" or "probabilities"
+        What the file holds; `read` gives logits.
     """
 
     path: Path
@@ -68,6 +71,7 @@ class FileShard:
     n_classes: int
     dtype: np.dtype[Any]
     classes: tuple[str, ...] | None
+    input_kind: str
     request: Request = field(repr=False)
     stored: StoredFile = field(repr=False)
     stamp: Stamp = field(repr=False)
@@ -124,12 +128,13 @@ def open_shard(path: Path, request: Request) -> FileShard:
             stored = stored._replace(groups=partial(same_group, group, int(n_rows or 0)))
         check_size(row_bytes(stored.rows), request.max_bytes, "a row")
         classes = None if stored.classes is None else class_names(stored.classes, n_classes)
+        kind = PROBABILITIES if request.probabilities else LOGITS
         if stored.final:
             request = request._replace(probabilities=False)
         # A row that is one of logits and one of probabilities: what type does it become?
         dtype = build(request, np.array([[1, 0]], dtype=stored.rows.dtype)).logits.dtype
     name = f"{source}[{stored.array}]" if stored.array else str(source)
-    return FileShard(source, name, int(n_rows or 0), n_classes, dtype, classes, request, stored, stamp)
+    return FileShard(source, name, int(n_rows or 0), n_classes, dtype, classes, kind, request, stored, stamp)
 
 
 def _stored(path: Path, suffix: str, request: Request) -> StoredFile:
