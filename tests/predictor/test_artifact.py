@@ -184,7 +184,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"temperature": 0.0}, "temperatures must be finite and > 0, from 1e-300"),
         ({"temperature_sets": -1.0}, "temperatures must be finite and > 0, from 1e-300"),
         ({"n_classes": 1, "classes": None}, "n_classes must be from 2"),
-        ({"n_classes": 5}, "classes must be one name for each class"),
+        ({"n_classes": 5}, "classes must be one name per class"),
         ({"classes": ("a", "a", "b", "c")}, "all different"),
         ({"thresholds": Thresholds(value=(0.5, 0.5), refine=(0.5, 0.5))}, "thresholds must be one"),
         ({"thresholds": Thresholds(value=(0.5,), refine=())}, "thresholds must be pairs"),
@@ -224,7 +224,7 @@ def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said
         ({"peak": -1.0}, "temperatures of choice must be finite and > 0"),
         ({"spread": (0.0, 1.0)}, "temperatures of choice must be finite and > 0"),
         ({"n_rows": -1}, "n_rows of choice must count rows"),
-        ({"curve": Curve((), (), (), ())}, "curve of choice must have one entry for each temperature"),
+        ({"curve": Curve((), (), (), ())}, "curve of choice must have one entry per temperature"),
         ({"curve": Curve((1.0, 2.0), (1.0,), (None,), (1.0,))}, "curve of choice must have one entry"),
         ({"curve": Curve((2.0, 1.0), (1.0, 1.0), (None, None), (1.0, 1.0))}, "temperatures of choice must increase"),
     ],
@@ -423,10 +423,10 @@ def test_a_forged_document_of_schema_1_is_refused(tmp_path, edit, said):
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (lambda d: d["choice"]["outlooks"][0].pop("top_gap_error"), "not one of its schema"),
+        (lambda d: d["choice"]["outlooks"][0].pop("top_gap_error"), "does not fit its schema"),
         (lambda d: d["choice"]["outlooks"][0].update(class_gap=0.1, extra=1), "unknown field `extra`"),
-        (lambda d: d["choice"]["comparisons"][0].pop("top_gap"), "not one of its schema"),
-        (lambda d: d.update(choice=3), "not one of its schema"),
+        (lambda d: d["choice"]["comparisons"][0].pop("top_gap"), "does not fit its schema"),
+        (lambda d: d.update(choice=3), "does not fit its schema"),
         (lambda d: d["choice"].update(extra=1), "unknown field `extra`"),
     ],
 )

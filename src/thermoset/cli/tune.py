@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from thermoset.cli.options import (
+    Classes,
+    Columns,
     Grouping,
     Groups,
+    IdColumn,
+    Ignore,
     Labelled,
     Labels,
     Memory,
@@ -24,7 +28,16 @@ from thermoset.cli.options import (
     title_of,
     told_warnings,
 )
-from thermoset.cli.output import check_files, made_folder, name_files, png, undecided_line, write_files
+from thermoset.cli.output import (
+    check_files,
+    made_folder,
+    missing_of,
+    name_files,
+    png,
+    tell_skipped,
+    undecided_line,
+    write_files,
+)
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 
@@ -85,7 +98,10 @@ def tune(
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     split_by: SplitBy = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
@@ -98,7 +114,8 @@ def tune(
     from thermoset.predictor import TwoTemperaturePredictor
 
     # Bad input is rejected before any computation, and nothing is written until all of it is done.
-    check_files(out, PREDICTOR_FILES, [*files_in(logits), *([labels] if labels else [])])
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
+    check_files(out, PREDICTOR_FILES, [*files_in(logits), *columns.files])
     predictor = TwoTemperaturePredictor(
         method,
         alpha,
@@ -114,17 +131,9 @@ def tune(
         fallback=fallback,
     )
     no_judges = selection == "full"  # every row set the threshold: a report would show nothing
-    rows = opened_logits(
-        logits,
-        labels=labels,
-        probabilities=probabilities,
-        groups=groups,
-        split_by=split_by,
-        memory=memory,
-        scheduler=scheduler,
-    )
+    rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
     with told_warnings(), rows as data:
-        together = kept_together(logits, split_by, groups, probabilities, len(data))
+        together = kept_together(logits, columns, len(data))
         with ProgressBar(quiet, "Tuning") as bar:
             predictor.fit(data, split_by=together, progress=bar.tell)
         page = {}
@@ -135,6 +144,7 @@ def tune(
     show_predictor(console, predictor, title_of(logits))
     console.print()
     name_files(console, files)
+    tell_skipped("the figures", ("matplotlib",), "plot")
     if no_judges and not no_report:
         console.print("For report.html, run thermoset report on labelled rows that are not among these.")
 
@@ -152,10 +162,10 @@ def write_predictor(
 
 def _pictures(predictor: "TwoTemperaturePredictor") -> dict[str, bytes]:
     """The curves behind the choice, and what one could have instead; nothing without matplotlib."""
-    try:
-        from thermoset.plots import choice_figure, frontier_figure
-    except ImportError:
+    if missing_of(("matplotlib",)):
         return {}
+    from thermoset.plots import choice_figure, frontier_figure
+
     choice = predictor.choice_
     drawn = {"temperature.png": png(choice_figure(choice, predictor.temperature_))}
     # Sets without a closed form have sizes alone: there is nothing to draw them against.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thermoset.data.arrays import BLOCK_BYTES, Floats, ReadTable, check_logits, class_names, read_table
 from thermoset.data.choices import check_gold, option_names, padded, per_length, ragged
+from thermoset.data.class_columns import check_class_columns
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.input_kinds import LOGITS, PROBABILITIES, check_probabilities, warn_of_probabilities
 from thermoset.data.labels import label_indices
@@ -94,6 +95,7 @@ class Logits:
         array([[-0.69314718, -0.69314718,        -inf]])
         """
         table = read_table(probs, "probs")
+        _check_frame(table, classes)
         check_probabilities(table)
         wider = np.float32 if table.values.dtype == np.float16 else np.float64
         with np.errstate(divide="ignore"):
@@ -391,6 +393,7 @@ def checked_logits(
         names = output.classes if classes is None else classes
         return as_logits(checked_logits(output.logits, output.labels, names, output.groups), labels, groups)
     table = read_table(logits, "logits")
+    _check_frame(table, classes)
     check_logits(table.values)
     return checked_rows(*_named(table, labels, classes, groups), LOGITS)
 
@@ -427,6 +430,12 @@ def _named(
         )
     indices = None if labels is None else label_indices(labels, (n_rows, n_classes), names)
     return table.values, indices, names, None if groups is None else read_groups(groups, n_rows)
+
+
+def _check_frame(table: ReadTable, classes: object) -> None:
+    """Refuse a frame with a column that does not look like a class, unless the user has named the classes."""
+    if classes is None and table.columns is not None:
+        check_class_columns(table.columns, table.values)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
