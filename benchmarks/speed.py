@@ -74,7 +74,7 @@ _ROWS = (
         "a sweep with a threshold for each class, 10,000 × 100",
         "with one threshold",
         "grouped",
-        "a threshold",
+        "one threshold per class",
         "one threshold",
         "{times}",
     ),
@@ -152,8 +152,12 @@ def _told(row: Row, found: Mapping[str, Any]) -> str:
 def _line(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """The line of that name, or the first that begins with it."""
     lines: list[dict[str, Any]] = found["lines"]
-    exact = [line for line in lines if line["what"] == name]
-    return (exact or [line for line in lines if line["what"].startswith(name)])[0]
+    named = [line for line in lines if line["what"] == name] or [
+        line for line in lines if line["what"].startswith(name)
+    ]
+    if not named:
+        raise ValueError(f"{found['title']!r} has no line that begins with {name!r}; name another one in speed.py")
+    return named[0]
 
 
 def _amount(value: float, unit: str) -> str:

@@ -70,7 +70,7 @@ def growth(settings: Settings) -> Table:
         run = partial(ts.sweep, logits, labels, GRID, trials=100)
         timing = best_of({"sweep": lambda run=run: _quiet(run)}, min(settings.repeats, 2))["sweep"]
         each = 1e9 * (timing.seconds or 0) / (rows * classes * len(GRID))
-        lines.append(timed(f"{rows:,} × {classes:,}", timing, note=f"{each:.2f} ns for each logit and temperature"))
+        lines.append(timed(f"{rows:,} × {classes:,}", timing, note=f"{each:.2f} ns per logit and temperature"))
     return Table("Sweep, growth with rows and classes", lines)
 
 
@@ -87,7 +87,7 @@ def plain(settings: Settings) -> Table:
     ours = best_of({"sweep": lambda: ts.sweep(logits, labels, GRID)}, 2)["sweep"]
     note = f"one temperature, x {len(GRID)}"
     return Table(
-        f"Sweep against NumPy loops, {settings.rows:,} × {settings.classes:,} float32",
+        f"Sweep compared with plain NumPy loops, {settings.rows:,} × {settings.classes:,} float32",
         [
             timed("the sweep", ours),
             Line("loop, everything in each trial", len(GRID) * loops.plain(logits, labels), 1, note=note),

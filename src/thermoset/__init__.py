@@ -5,8 +5,8 @@
 >>> val.n_classes
 3
 
-Names and submodules load when first used (SPEC 1), so that importing thermoset costs nothing. `__init__.pyi` lists them
-for the loader and for type checkers.
+Names and submodules load when first used (SPEC 1), so importing thermoset costs nothing. `__init__.pyi` lists them for
+the loader and for type checkers.
 """
 
 from lazy_loader import attach_stub as _attach_stub

@@ -40,6 +40,7 @@ from .errors import CoverageWarning as CoverageWarning
 from .errors import FileFormatError as FileFormatError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
+from .errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
 from .errors import ReusedRowsWarning as ReusedRowsWarning
 from .errors import ZeroProbabilityWarning as ZeroProbabilityWarning
 from .io import load as load

@@ -38,12 +38,12 @@ def test_estimated_from_the_target(call, files, tmp_path):
     shift = found.artifact_.shift
     target = ts.load(files / "target.npz")
     assert f"class shares that were estimated from {len(target):,} rows" in done.words
-    assert f"600 rows are worth {shift.effective_rows:,.0f} of equal weight" in done.words
+    assert f"600 rows are worth {shift.effective_rows:,.0f} equally weighted rows" in done.words
     before = ts.TwoTemperaturePredictor.load(files / "predictor.json")
     sizes = [one.set_sizes(target).mean() for one in (before, found)]
     assert f"on average: {sizes[0]:.2f} before, {sizes[1]:.2f} after" in done.words
     assert "probability at least 0.9 on average" in done.words
-    assert "calibrated in every class" in done.words
+    assert "calibrated for every class" in done.words
     assert f"{shift.target[0]:.4f} {shift.ends[0][0]:.4f} to {shift.ends[1][0]:.4f}" in done.words
     assert np.abs(np.array(shift.target) - [0.6, 0.3, 0.1]).max() < 0.1
     again = before.shifted(priors=before.estimate_priors(target, bootstrap=20))
@@ -123,13 +123,15 @@ def test_other_commands_take_it(call, files, tmp_path):
     done = call("check", out, files / "labelled.npz")
     assert done.returncode == 0, done
     assert call("predict", out, files / "target.npz", "--out", tmp_path / "sets.csv").returncode == 0
-    call("report", out, files / "labelled.npz", "--out", tmp_path / "r.html").assert_refused("a report is about")
+    call("report", out, files / "labelled.npz", "--out", tmp_path / "r.html").assert_refused(
+        "a report needs a predictor for"
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "because"),
     [
-        ('{"ant": 0.6, "bee, small": 0.3, "dog": 0.1}', "a class that is not known: 'dog'"),
+        ('{"ant": 0.6, "bee, small": 0.3, "dog": 0.1}', "an unknown class: 'dog'"),
         ('{"ant": 1}', "is missing"),
         ("[0.6, 0.3, 0.2]", "priors must add up to 1; got 1.1"),
         ("[0.6, -0.3, 0.7]", "that of class 'bee, small' is -0.3"),
@@ -152,7 +154,7 @@ def test_bad_shares_are_refused(call, files, tmp_path, content, because):
     [
         ("ant,0.6,1\n", "line 1 must be a class and its share; got 3 cells"),
         ("class,share\nant,many\n", "line 2: the share must be a number; got 'many'"),
-        ("ant,0.6\nant,0.4\n", "line 2: class 'ant' comes twice"),
+        ("ant,0.6\nant,0.4\n", "line 2: class 'ant' appears twice"),
     ],
 )
 def test_bad_tables_of_shares_are_refused(call, files, tmp_path, content, because):

@@ -18,17 +18,17 @@ __all__ = ["study"]
 def study(
     folder: Annotated[Path, typer.Argument(help="Folder with files of labelled logits.")],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and the page.")] = Path("study-output"),
-    alpha: Annotated[str, typer.Option(help="Miscoverage levels, with commas.")] = "0.1,0.05",
-    cp: Annotated[str, typer.Option(help="Rows that set thresholds, in percent, with commas.")] = "5,10,20",
+    alpha: Annotated[str, typer.Option(help="Miscoverage levels, comma-separated.")] = "0.1,0.05",
+    cp: Annotated[str, typer.Option(help="Rows that set thresholds, in percent, comma-separated.")] = "5,10,20",
     temperatures: Annotated[
-        str | None, typer.Option(help="start:stop:step, or numbers with commas; 0.3:5:0.1 by default.")
+        str | None, typer.Option(help="start:stop:step, or comma-separated numbers; 0.3:5:0.1 by default.")
     ] = None,
     trials: Annotated[int, typer.Option(min=2, help="Random splits.")] = 100,
     seed: Seed = 0,
     groups: Groups = None,
     quiet: Quiet = False,
 ) -> None:
-    """Study a folder of logits: every table and figure of the paper, with the printed numbers beside."""
+    """Reproduce every table and figure of the paper from a folder of logits, and compare with the printed numbers."""
     from thermoset.io.files import need
     from thermoset.paper.study import study as run
 
@@ -49,7 +49,7 @@ def _settings(alpha: str, cp: str, temperatures: str | None, trials: int, seed: 
 
     percents = parts(cp)
     if not percents or not all(text.isascii() and text.isdigit() and len(text) < 3 for text in percents):
-        raise InputError(f"--cp must be whole numbers of percent, with commas; got {quoted(cp)}. Try 5,10,20.")
+        raise InputError(f"--cp must be comma-separated whole percentages; got {quoted(cp)}. Try 5,10,20.")
     return Settings(
         trials=trials,
         random_state=seed,
@@ -70,14 +70,14 @@ def _show(found: "Study", out: Path) -> None:
     size, gap = (METRICS[name].title for name in ("avg_size", "top_coverage_gap"))
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("file", overflow="fold")  # a long name wraps, numbers do not
+    table.add_column("file", overflow="fold", min_width=10)  # a long name wraps, numbers do not
     for column in (
-        "T* (ECE)",
-        f"{size} APS\nT = 1, T*",
-        f"{gap}\nT = 1, T*",
-        f"printed {size}\nthat agree",
-        f"printed {gap}\nthat agree",
-        "claims: hold,\nopen, do not",
+        "T*\nby ECE",
+        f"{size}\nof APS,\nT = 1, T*",
+        f"{gap}\nof APS,\nT = 1, T*",
+        f"printed\n{size}\nagrees",
+        f"printed\n{gap}\nagrees",
+        "claims:\nhold, open,\nfail",
     ):
         table.add_column(column, justify="right", no_wrap=True)
     for pair in found.pairs:
@@ -85,11 +85,11 @@ def _show(found: "Study", out: Path) -> None:
     console.print(table)
     for claim in found.claims:
         verdict = {True: "holds", False: "does not hold", None: "is open"}[claim.holds]
-        console.print(Text(f"{claim.text}: {verdict}. {claim.found}"), soft_wrap=True)
+        console.print(Text(f"Claim {verdict}: {claim.text}. {claim.found}."), soft_wrap=True)
     for name, reason in found.skipped.items():
-        console.print(Text(f"Not studied: {name} ({reason})"), soft_wrap=True)
+        console.print(Text(f"Skipped {name}: {reason}"), soft_wrap=True)
     written, begin = printable(str(out)), printable(str(out / "index.html"))
-    console.print(Text(f"Wrote {len(found.files)} files to {written}; begin with {begin}"), soft_wrap=True)
+    console.print(Text(f"Wrote {len(found.files)} files to {written}. Start with {begin}"), soft_wrap=True)
 
 
 def _line(pair: "PairStudy") -> list[str]:
@@ -103,7 +103,7 @@ def _line(pair: "PairStudy") -> list[str]:
     agree = {one.metric: f"{one.agree} of {one.printed}" for one in pair.agreement}
     claims = [claim.holds for claim in pair.claims]
     return [
-        f"{pair.measured.ece:.3f}",
+        f"{pair.measured.trial_ece.mean():.3f}",  # as in the overview of the page
         f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
         f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
         agree.get("avg_size", "-"),

@@ -42,14 +42,14 @@ __all__ = [
     "write_artifact",
 ]
 
-SCHEMA = 5
-"""The version this library writes, and the newest it reads."""
+SCHEMA = 6
+"""The schema version this library writes, and the newest it reads."""
 
 UNDECIDED = "undecided_share"
 """The measure of predictors whose conformal rows held only their largest logits: how often bounds could not decide."""
 
 _FORMAT = "thermoset predictor"
-_NO_MATCH = "is damaged, or was edited: its checksum does not match. Save the predictor again."
+_NO_MATCH = "is damaged or was edited: its checksum does not match. Save the predictor again."
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
 
 # Unknown fields are refused, because ignoring one could change a prediction.
@@ -65,7 +65,7 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a predictor came from: library, rows, and what was asked for."""
+    """Where a predictor came from: library, rows, and what was requested."""
 
     version: str
     calibration_rows: int
@@ -80,6 +80,10 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     recalibrated: bool
     top_rows: bool = False
     """Whether the conformal rows held only their largest logits: coverage is then at least what is promised."""
+    calibration_zero_labels: int | None = None
+    """Calibration rows whose label has probability zero (a logit of -inf): T* by NLL leaves them out."""
+    conformal_zero_labels: int | None = None
+    """Conformal rows of this kind: they are misses, unless the threshold is infinite. None if nobody counted."""
 
 
 class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -98,7 +102,8 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
     those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
     `thresholds` is that of a row of average weight. `used` recognises the rows that made it; older versions wrote
-    none.
+    none. `input_kind` is what it was tuned on (see `data.input_kinds`), and other rows are refused; None, from older
+    versions, refuses nothing.
     """
 
     format: str = _FORMAT
@@ -131,7 +136,14 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     shift: LabelShift | None = None
     weights: KeptWeights | None = None
     used: UsedKeys | None = None
+    input_kind: str | None = None
     checksum: str = ""
+
+    def __repr__(self) -> str:
+        return (
+            f"Artifact({self.method.title}, {self.n_classes:,} classes, alpha {self.alpha_sets}; T* = "
+            f"{self.temperature:.3f}, T-hat = {self.temperature_sets:.3f})"
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -203,8 +215,8 @@ def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
     """Write the document, whole or not at all."""
     if artifact.method.is_own:
         raise InputError(
-            f"a predictor with a score of your own ({quoted(artifact.method.title)}) cannot be saved: "
-            "the file would have to name a score that other programs know. Save the rows, and fit again."
+            f"a predictor with a custom score ({quoted(artifact.method.title)}) cannot be saved: the file can only "
+            "name built-in scores. Save the rows, and fit again."
         )
     target = Path(path)
     sealed = msgspec.structs.replace(artifact, checksum=checksum_of(artifact))
@@ -235,9 +247,9 @@ def _decoded(content: bytes) -> Artifact:
     except msgspec.ValidationError:
         head = _Head()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(f"is not a JSON document, or damaged ({reason(error)}).") from None
+        raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}).") from None
     if head.format != _FORMAT:
-        raise FileFormatError("is not a predictor that thermoset saved.")
+        raise FileFormatError("is not a predictor saved by thermoset.")
     if head.schema > SCHEMA:
         raise FileFormatError(
             f"was saved by a newer thermoset (schema {quoted(head.schema)}; this one reads up to {SCHEMA}). "
@@ -249,7 +261,7 @@ def _decoded(content: bytes) -> Artifact:
         artifact = msgspec.json.decode(content, type=Artifact)
         fits = checksum_of(artifact) == artifact.checksum
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
-        raise FileFormatError(f"is damaged, or was edited: {reason(error)}.") from None
+        raise FileFormatError(f"is damaged or was edited: {reason(error)}.") from None
     if not fits:
         raise FileFormatError(_NO_MATCH)
     return artifact
@@ -270,4 +282,4 @@ def _check(artifact: Artifact) -> None:
     artifact.method.score()
     for requirement, broken in broken_requirements(artifact):
         if broken:
-            raise FileFormatError(f"is no usable predictor: {requirement}.")
+            raise FileFormatError(f"is not a usable predictor: {requirement}.")

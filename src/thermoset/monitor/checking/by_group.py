@@ -1,4 +1,4 @@
-"""Coverage of each class, cluster of classes or group of rows, with p-values that are adjusted for looking at many."""
+"""Coverage of each class, cluster of classes or group of rows, with p-values adjusted for multiple testing."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +10,8 @@ from scipy.stats import binom
 from thermoset.errors import InputError
 from thermoset.metrics import clopper_pearson
 from thermoset.monitor.checking.promise import SIGNIFICANCE
+from thermoset.quoting import Brief, printable
+from thermoset.text_tables import AsTable, TextTable, number
 
 __all__ = ["CoverageTable", "coverage_table", "holm", "yardstick"]
 
@@ -17,8 +19,8 @@ _Floats = NDArray[np.float64]
 _Counts = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class CoverageTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class CoverageTable(Brief, AsTable):
     """Coverage of each class, cluster of classes or group of rows: arrays with one entry for each.
 
     Attributes
@@ -26,17 +28,17 @@ class CoverageTable:
     index : int array
         Class, cluster, or place of the group in the names.
     rows, hits, coverage, low, high : arrays
-        Rows, how many of their sets hold the label, the share, and its 95% interval (Clopper-Pearson).
+        Number of rows, how many of their sets contain the label, the share, and its 95% interval (Clopper-Pearson).
     p_value, p_holm : float arrays
-        Probability of so few hits or fewer, alone and adjusted by `holm` for the number of entries tested.
+        Probability of that many hits or fewer, alone and adjusted by `holm` for the number of entries tested.
     promised : float
         1 - alpha.
     law : str
-        Where the p-values come from: "beta-binomial", the law that was promised, or "binomial", the yardstick of
-        coverage 1 - alpha where nothing was promised.
+        Where the p-values come from: "beta-binomial", the promised law, or "binomial", a comparison with coverage 1 -
+        alpha where nothing was promised.
 
-    The share, the interval and the p-values of an entry without rows are NaN; so are p-values of a null cluster, and of
-    groups that had no conformal row.
+    The share, the interval and the p-values of an entry without rows are NaN, as are the p-values of a null cluster and
+    of groups that had no conformal row.
     """
 
     index: _Counts
@@ -57,17 +59,47 @@ class CoverageTable:
 
     @property
     def under_covered(self) -> _Counts:
-        """Places of the entries below 1 - alpha with `p_holm` below `SIGNIFICANCE`, the clearest first."""
+        """Indices of the entries below 1 - alpha with `p_holm` below `SIGNIFICANCE`, the clearest first."""
         found = np.flatnonzero((self.p_holm < SIGNIFICANCE) & (self.coverage < self.promised))
         return found[np.argsort(self.p_holm[found], kind="stable")]
 
     def at(self, places: _Counts) -> "CoverageTable":
-        """Some of the entries, with the p-values that they have among all."""
+        """Some of the entries, with p-values that are still adjusted for all."""
         arrays = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
         return replace(self, **{name: getattr(self, name)[places] for name in arrays})
 
+    def to_table(self) -> TextTable:
+        """The table in text, the least covered first; entries are called by their number.
+
+        >>> print(yardstick(np.array([4, 2]), np.array([4, 1]), promised=0.9).to_table())
+        Coverage, promised: 0.9
+        place  rows  hits  coverage             95%  p (Holm)
+        1         2     1     0.500  0.013 to 0.987      0.38
+        0         4     4     1.000  0.398 to 1.000         1
+        """
+        return self.named_table("place", "")
+
+    def named_table(self, one: str, many: str, names: tuple[str, ...] | None = None) -> TextTable:
+        """The same for entries that are called `one` and have names."""
+        order = np.lexsort((self.p_value, np.nan_to_num(self.coverage, nan=2.0))).tolist()
+        lines = [
+            (
+                printable(names[i]) if names else str(self.index[i]),
+                f"{self.rows[i]:,}",
+                f"{self.hits[i]:,}",
+                number(self.coverage[i]),
+                f"{self.low[i]:.3f} to {self.high[i]:.3f}" if self.rows[i] else "-",
+                number(self.p_holm[i], ".2g"),
+            )
+            for i in order
+        ]
+        title = f"Coverage{' of ' if many else ''}{many}, promised: {self.promised:g}"
+        if self.law == "binomial" and many:
+            title = f"Coverage of {many}; {self.promised:g} is promised for all rows together"
+        return TextTable(many or "coverage", title, (one, "rows", "hits", "coverage", "95%", "p (Holm)"), tuple(lines))
+
     def to_json_dicts(self) -> list[dict[str, Any]]:
-        """One dict for each entry, with the names of the arrays as keys; None for NaN."""
+        """One dict per entry, with the names of the arrays as keys; None for NaN."""
         keys = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
         columns = ([None if x != x else x for x in getattr(self, key).tolist()] for key in keys)  # noqa: PLR0124 (NaN)
         return [dict(zip(keys, entry, strict=True)) for entry in zip(*columns, strict=True)]
@@ -76,7 +108,7 @@ class CoverageTable:
 def coverage_table(
     index: _Counts, rows: _Counts, hits: _Counts, p_value: _Floats, promised: float, law: str
 ) -> CoverageTable:
-    """Table of shares and intervals beside p-values that are known.
+    """Table of shares and intervals, with known p-values.
 
     >>> counts = np.array([4, 0]), np.array([3, 0])
     >>> table = coverage_table(np.arange(2), *counts, np.array([0.5, np.nan]), promised=0.9, law="binomial")
@@ -102,7 +134,7 @@ def coverage_table(
 
 
 def yardstick(rows: _Counts, hits: _Counts, promised: float) -> CoverageTable:
-    """What nothing was promised for, against coverage with probability 1 - alpha by the predictor as it is.
+    """Entries for which nothing was promised, compared with coverage 1 - alpha of the predictor as it is.
 
     >>> yardstick(np.array([2, 0]), np.array([0, 0]), 0.5).p_value.tolist()  # two misses: 1/4
     [0.25, nan]
@@ -112,9 +144,9 @@ def yardstick(rows: _Counts, hits: _Counts, promised: float) -> CoverageTable:
 
 
 def holm(p_values: ArrayLike) -> _Floats:
-    """Holm's adjusted p-values: below a level a for any true hypothesis with probability a at most (Holm 1979).
+    """Holm's adjusted p-values: for any true hypothesis, below a level a with probability at most a (Holm 1979).
 
-    The i-th smallest of m is multiplied by m - i + 1; then none may be below a smaller one's, or above 1.
+    The i-th smallest of m is multiplied by m - i + 1; the results are made non-decreasing and capped at 1.
 
     >>> holm([0.01, 0.04, 0.03]).round(12).tolist()  # 3 * 0.01, 2 * 0.03, and 0.04 is not below that
     [0.03, 0.06, 0.06]

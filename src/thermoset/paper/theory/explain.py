@@ -1,4 +1,4 @@
-"""What the theory says of a file of logits, beside what its sets do: everything `thermoset theory` prints."""
+"""What the theory says about a file of logits, and what its sets do: everything `thermoset theory` prints."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, s
 from thermoset.paper.theory.routes import Routes, routes
 from thermoset.paper.theory.slopes import SizeSlopes, size_slopes
 from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, distances, finite_logits
+from thermoset.quoting import Brief
 from thermoset.sweeping import Sweep
 
 __all__ = ["Explanation", "TypicalRows", "explain"]
@@ -27,8 +28,8 @@ _SLOPES = 25  # temperatures at which derivatives are taken
 _DEEPEST = 650.0  # (z_1 - z_y) / T whose exponential is still an ordinary number
 
 
-@dataclass(frozen=True, eq=False)
-class TypicalRows:
+@dataclass(frozen=True, eq=False, repr=False)
+class TypicalRows(Brief):
     """The evaluation rows in the middle tenth by deterministic APS score at T = 1: the paper's typical samples.
 
     Neighbours by score differ much in their margins, so one row, the median, would be decided by chance.
@@ -36,11 +37,11 @@ class TypicalRows:
     Attributes
     ----------
     rows : (k,)
-        Their numbers, by rising score.
+        Their row numbers, by increasing score.
     margin : (3,)
         Lower quartile, median and upper quartile of their margins.
     by_bound, by_sharp, by_proposition, claimed : float
-        Share of them that each route speaks for, and for which the claim is true, from 1 to T* with u = 1.
+        Share of them that each route covers, and for which the claim is true, from 1 to T* with u = 1.
     intervals : BoundIntervals
         The temperatures at which their median margin is above b(T).
     """
@@ -54,14 +55,14 @@ class TypicalRows:
     intervals: BoundIntervals
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Brief):
     """The theory and the data side by side.
 
     Attributes
     ----------
     n_rows : tuple
-        Rows that T* was fitted on, that set thresholds, and that were judged.
+        Numbers of rows that T* was fitted on, that set thresholds, and that were evaluated.
     n_classes, alpha, temperature
         C, the level, and T*.
     critical : float
@@ -69,7 +70,7 @@ class Explanation:
     peaks : mapping
         Where mean set sizes peak, by name: "aps" and "raps" (u drawn), "aps, u = 1".
     drawn, fixed : Routes
-        What the three routes say of the step from 1 to T*, with u drawn and with u = 1.
+        What the three routes say about the step from 1 to T*, with u drawn and with u = 1.
     typical : TypicalRows
     slopes : SizeSlopes
         What moves the mean size of APS sets, at up to 25 temperatures of the grid; all rows are the population. Not at
@@ -114,7 +115,7 @@ def explain(
     random_state: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Confront the theory with labelled rows, split once for T*, thresholds and judgement, as a sweep's trials are.
+    """Compare the theory with labelled rows, split once for T*, thresholds and evaluation, as in the trials of a sweep.
 
     T* is fitted unless `temperature` is given. `temperatures` and `trials` are those of the measured curves.
 
@@ -139,7 +140,7 @@ def explain(
     else:
         t = checked_temperature(temperature)
     if t == 1:
-        raise InputError("the theory compares sets at T with those at 1; T is 1 here. Name another temperature.")
+        raise InputError("the theory compares sets at T with sets at 1, but T is 1 here. Pass another temperature.")
     fixed, drawn = (
         routes(conformal, fresh, t, alpha=alpha, randomized=u_drawn, random_state=random_state)
         for u_drawn in (False, True)
