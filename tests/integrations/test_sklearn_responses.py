@@ -32,7 +32,7 @@ def test_scores_of_pairs_are_not_scores_of_classes():
         with pytest.raises(InputError, match="must have decision_function, predict_log_proba or predict_proba"):
             respond(estimator, X, "auto")
     search = GridSearchCV(SVC(decision_function_shape="ovo"), {"C": [1.0]}, cv=2).fit(X[three][:200], Y[three][:200])
-    with pytest.raises(InputError, match="GridSearchCV must have decision_function with one column for each class"):
+    with pytest.raises(InputError, match="GridSearchCV must have decision_function with one column per class"):
         respond(search, X, "decision_function")
     assert respond(SVC().fit(X[TRAIN], Y[TRAIN]), X, "auto").values.shape == (900, 4)
 
