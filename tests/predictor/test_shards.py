@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from kinds import of_probabilities
 from law import generated
 from parts import require
 from thermoset.errors import InputError
@@ -201,6 +202,9 @@ def test_ids_and_probabilities(predictor, data, tmp_path):
     for i in range(2):
         np.savez(tmp_path / "in" / f"{i}.npz", probs=probs[3 * i : 3 * i + 3], key=np.arange(3) + 3 * i)
     asked = {"kind": "jsonl", "probabilities": True, "id_column": "key", "u": "ids"}
+    with pytest.raises(InputError, match="was fitted on logits, and these rows come from"):
+        predict_shards(predictor, tmp_path / "in", tmp_path / "refused", **asked)
+    predictor = of_probabilities(predictor)
     predict_shards(predictor, tmp_path / "in", tmp_path / "out", **asked)
     rows = [json.loads(line) for i in range(2) for line in (tmp_path / "out" / f"{i}.jsonl").read_text().splitlines()]
     want = predictor.predict_records(ts.Logits.from_probabilities(probs), ids=np.arange(6))
