@@ -265,7 +265,7 @@ def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
     done = command(
         "tune", tuned.val, "--out", tmp_path / "made", "--alpha", "0.2", "--method", "aps", "--prefer", "size<=0.5",
         "--grouping", "class", "--deterministic", "--no-empty", "--objective", "ece", "--seed", "11",
-        "--calibration-fraction", "0.4", "--quiet",
+        "--calibration-fraction", "0.4", "--quiet", "--no-report",
     )  # fmt: skip
     assert done.returncode == 0, done
     assert done.stderr.startswith("thermoset: warning: no temperature keeps size<=0.5 with 95% confidence")
