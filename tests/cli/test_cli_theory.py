@@ -32,7 +32,7 @@ def line_of(done, start):
 
 
 def test_without_a_file_it_tells_the_bound(run, tmp_path):
-    done = run("--classes", 37)
+    done = run("--n-classes", 37)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in (tmp_path / "theory-output").iterdir()] == ["bound.png"]
     sharp = [f"{theory.sharp_bound(t, 100):.3f}" for t in (theory.critical_temperature(100), 1.0)]
@@ -114,8 +114,8 @@ def test_logits_without_labels_have_margins_alone(run, val, tmp_path):
     ("arguments", "says"),
     [
         (["none.npz"], "there is no such file"),
-        (["--classes", 1], "n_classes must be a whole number >= 2"),
-        (["VAL", "--classes", 11], "does not fit"),
+        (["--n-classes", 1], "n_classes must be a whole number >= 2"),
+        (["VAL", "--n-classes", 11], "does not fit"),
         (["VAL", "--temperature", 1.0], "T is 1 here"),
         (["VAL", "--temperature", -1], "temperature must be a finite number > 0"),
         (["VAL", "--alpha", 0.001], "needs at least 999 conformal rows; got 90"),
@@ -135,7 +135,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(run, val, tmp_p
     (tmp_path / "file").write_text("")
     done = run(val, "--out", tmp_path / "file" / "made", "--trials", 10**6)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "cannot be made a folder" in done.stderr
+    assert "cannot be created" in done.stderr
 
 
 def test_masked_classes_are_refused(run, tmp_path):
@@ -144,4 +144,4 @@ def test_masked_classes_are_refused(run, tmp_path):
     np.savez(tmp_path / "masked.npz", logits=z, labels=labels)
     done = run(tmp_path / "masked.npz")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "the theory is about finite logits; row 7" in done.stderr
+    assert "the theory needs finite logits, but row 7" in done.stderr

@@ -137,8 +137,8 @@ def test_a_model_moves_to_the_device_and_back():
 
 
 BAD_DEVICES = [
-    ("warp", "device must be one that torch knows"),
-    (3.5, "device must be one that torch knows"),
+    ("warp", "device must be a torch device"),
+    (3.5, "device must be a torch device"),
     ("meta", "device 'meta' holds no numbers"),
     pytest.param(
         "cuda",
@@ -188,8 +188,8 @@ BAD = [
     (IDENTITY, [X[:, :1]], "batch 0: logits need a column for each of at least 2 classes"),
     (IDENTITY, [X[:0]], "batch 0: logits have no rows"),
     (Doubled(lambda t: t.sum(1)), [X], r"batch 0: the model returned a tensor of shape \(4,\)"),
-    (Doubled(lambda t: t[:, :, None, None]), [X], r"shape \(4, 3, 1, 1\); wanted \(rows, classes\)"),
-    (Doubled(lambda t: (t, t)), [X], "batch 0: the model returned tuple; wanted a tensor"),
+    (Doubled(lambda t: t[:, :, None, None]), [X], r"shape \(4, 3, 1, 1\); expected \(rows, classes\)"),
+    (Doubled(lambda t: (t, t)), [X], "batch 0: the model returned tuple; expected a tensor"),
     (Doubled(lambda t: None), [X], "batch 0: the model returned NoneType"),
     (lambda x: x, [X], "model must be a torch.nn.Module; got function"),
 ]

@@ -315,10 +315,10 @@ def test_a_row_far_down(tmp_path):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("3,x", "line 5003, column 'dog' is 'x'; wanted a number"),
+        ("3,x", "line 5003, column 'dog' is 'x'; expected a number"),
         (",4", "line 5003, column 'cat' is empty"),
         ("3,inf", "line 5003, column 'dog' is 'inf'"),
-        ("3", "line 5003 has 1 cells where the header has 2"),
+        ("3", "line 5003 has 1 cells, but the header has 2"),
         ("3,4,5", "line 5003 has 3 cells"),
         ('3,"4', "not a readable csv file"),
         ("3,\udcff", "not UTF-8"),
@@ -345,15 +345,15 @@ def test_a_masked_row_of_csv(tmp_path, csv_reader):
     ("columns", "said"),
     [
         ({"a": [1.0] * 5 + [None], "b": [2.0] * 6}, "row 5 of column 'a' is missing"),
-        ({"logits": [[1.0, 2.0]] * 5 + [[3.0]]}, "row 5 of column 'logits' has 1 values where row 0 has 2"),
+        ({"logits": [[1.0, 2.0]] * 5 + [[3.0]]}, "row 5 of column 'logits' has 1 values, but row 0 has 2"),
         (
             {"logits": [[1.0, 2.0]] * 4 + [[3.0, 4.0, 5.0]] * 2},
-            "row 4 of column 'logits' has 3 values where row 0 has 2",
+            "row 4 of column 'logits' has 3 values, but row 0 has 2",
         ),
         ({"logits": [[1.0, 2.0]] * 5 + [None]}, "row 5 of column 'logits' is missing"),
-        ({"logits": [[1.0, 2.0]] * 5 + [[3.0, None]]}, "row 5 of column 'logits' has a missing value at place 1"),
+        ({"logits": [[1.0, 2.0]] * 5 + [[3.0, None]]}, "row 5 of column 'logits' has a missing value at position 1"),
         ({"logits": [None, [1.0, 2.0]]}, "row 0 of column 'logits' is missing"),
-        ({"logits": [["a", "b"]]}, "lists of string; wanted lists of numbers"),
+        ({"logits": [["a", "b"]]}, "lists of string; expected lists of numbers"),
         ({"a": [1.0], "b": [2.0], "name": ["x"]}, "column 'name' is of type string"),
         ({"a": [1.0], "b": [2.0], "id": [7]}, "column 'id' holds whole numbers"),
         ({"a": [1.0], "b": [2.0], "label": [0], "Labels": [0]}, "both look like labels"),
@@ -404,7 +404,7 @@ def test_arrays_that_are_not_there(tmp_path):
     refused(tmp_path / "val.npz", "no array called 'logits'; the file holds: probs. Pass probabilities=True")
     torch = require("torch", "torch")
     torch.save([torch.zeros(2, 2)], tmp_path / "val.pt")
-    refused(tmp_path / "val.pt", "holds a list; wanted a dict")
+    refused(tmp_path / "val.pt", "holds a list; expected a dict")
 
 
 def test_files_that_are_not_there(tmp_path, suffix):

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermoset.cli.options import (
+    Classes,
+    Columns,
     Groups,
+    IdColumn,
+    Ignore,
     Labelled,
     Labels,
     Memory,
@@ -44,11 +48,14 @@ def check(
     predictor: Predictor,
     logits: Labelled,
     fail_on: Annotated[
-        str, typer.Option(help="Also fail on: classes, groups (under-covered ones), calibration; with commas.")
+        str, typer.Option(help="Also fail on: classes, groups (too little coverage), calibration; comma-separated.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     weights: Weights = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
@@ -61,18 +68,10 @@ def check(
     from thermoset.predictor import TwoTemperaturePredictor
 
     model = TwoTemperaturePredictor.load(predictor)
-    rows = opened_logits(
-        logits,
-        labels=labels,
-        probabilities=probabilities,
-        groups=groups,
-        weights=weights,
-        n_options=model.artifact_.n_classes,
-        memory=memory,
-        scheduler=scheduler,
-    )
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
+    rows = opened_logits(logits, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
     with working(quiet, "Checking"), told_warnings(), rows as data:
-        own = weights_of(logits, weights, groups, probabilities, len(data))
+        own = weights_of(logits, columns, len(data))
         report = model.check(data, weights=own, fail_on=parts(fail_on))
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")
@@ -141,7 +140,7 @@ def _show_table(
     worst = [int(i) for i in np.argsort(found.coverage, kind="stable")[:_WORST] if found.rows[i]]
     what = "promised for each" if found.law == "beta-binomial" else "not promised for any"
     console.print(
-        f"{len(found.under_covered)} of {found.tested:,} {words[1]} are covered significantly less than "
+        f"{len(found.under_covered)} of {found.tested:,} {words[1]} have coverage significantly below "
         f"{found.promised:g} ({what}). The lowest:",
         highlight=False,
     )

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import KINDS, Groups, Labels, Probabilities, Quiet, files_in, parts
+from thermoset.cli.options import (
+    KINDS,
+    Classes,
+    Columns,
+    Groups,
+    IdColumn,
+    Ignore,
+    Labels,
+    Probabilities,
+    Quiet,
+    files_in,
+    parts,
+)
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
@@ -27,10 +39,16 @@ def compact(
     ] = None,
     temperatures: Annotated[
         str | None,
-        typer.Option(help="Where to keep log-sums of the others, with commas; by default 11 from 0.5 to 5."),
+        typer.Option(
+            help="Temperatures at which to store log-sums of the other logits, comma-separated; by default 11 from "
+            "0.5 to 5."
+        ),
     ] = None,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     probabilities: Probabilities = False,
     quiet: Quiet = False,
 ) -> None:
@@ -44,9 +62,10 @@ def compact(
     # Bad input is rejected before any computation.
     known_suffix(out, COMPACT_SUFFIXES)
     files = files_in(logits)
-    check_file(out, [*files, *([labels] if labels else [])])
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities)
+    check_file(out, [*files, *columns.files])
     at = TEMPERATURES if temperatures is None else _numbers(temperatures)
-    rows = open_shards(list(logits), labels=labels, probabilities=probabilities, groups=groups)
+    rows = open_shards(list(logits), **columns.how)
     with ProgressBar(quiet, "Compacting") as bar:
         made = compact_rows(rows, out, top=top, temperatures=at, classes=rows.classes, progress=bar.tell)
     _show(made, files, out)
@@ -56,7 +75,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in parts(text)]
     except ValueError:
-        raise InputError(f"--temperatures must be numbers with commas, such as 0.5,1,2; got {text!r}.") from None
+        raise InputError(f"--temperatures must be comma-separated numbers, such as 0.5,1,2; got {text!r}.") from None
 
 
 def _show(made: "Compacted", files: Sequence[Path], out: Path) -> None:

@@ -10,7 +10,11 @@ import typer
 
 from thermoset.cli.options import (
     KINDS,
+    Classes,
+    Columns,
     Groups,
+    IdColumn,
+    Ignore,
     Memory,
     Predictor,
     Probabilities,
@@ -39,41 +43,48 @@ def monitor(
     predictor: Predictor,
     batch: Annotated[
         list[Path] | None,
-        typer.Argument(help=f"New rows, with labels or without ({KINDS}); none: show where the monitor stands."),
+        typer.Argument(help=f"New rows, with or without labels ({KINDS}); without a batch, show the current status."),
     ] = None,
-    state: Annotated[Path, typer.Option(metavar="FILE", help="What the monitor knows; a new file begins anew.")] = ...,  # type: ignore[assignment]
+    state: Annotated[
+        Path, typer.Option(metavar="FILE", help="State file of the monitor; a new file starts a new state.")
+    ] = ...,  # type: ignore[assignment]
     labels: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE",
-            help="Labels in a file of their own: npy, or txt with one in each line; missing: -1, NaN or a blank line.",
+            metavar="COLUMN|FILE",
+            help="Column or array with the labels, or a file of them: npy, or txt with one per line; missing: -1, NaN "
+            "or a blank line.",
         ),
     ] = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     probabilities: Probabilities = False,
-    time: Annotated[str | None, typer.Option(help="When the rows came, in any words.")] = None,
-    name: Annotated[str | None, typer.Option(help="What to call the batch; its file name if left out.")] = None,
+    time: Annotated[str | None, typer.Option(help="When the rows arrived (any text).")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the batch; by default its file name.")] = None,
     delta: Annotated[
-        float | None, typer.Option(help="Chance that a test ever gives a false alarm; 0.01 if left out.")
+        float | None, typer.Option(help="Chance that any test ever gives a false alarm; 0.01 by default.")
     ] = None,
     run_length: Annotated[
         int | None,
         typer.Option(
-            help="Rows between false alarms of a change detector, on average at least; 1,000,000 if left out, "
-            "0 switches detectors off."
+            help="Minimum average number of rows between false alarms of a change detector; 1,000,000 by default; 0 "
+            "switches detectors off."
         ),
     ] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page over time (html).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Where it stands as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Add a batch and say whether coverage and rows are still what they were; exit code 1 on an alarm."""
+    """Add a batch and check whether coverage or rows have changed; exit code 1 on an alarm."""
     from rich.console import Console
 
     from thermoset.predictor import TwoTemperaturePredictor
 
-    asked = _Batch(batch or [], labels, groups, probabilities, time, name or title_of(batch or [Path("batch")]), memory)
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities)
+    asked = _Batch(batch or [], columns, time, name or title_of(batch or [Path("batch")]), memory)
     _check_targets(state, page, [predictor, *asked.files])
     settings: dict[str, Any] = {} if delta is None else {"delta": delta}
     settings |= {} if run_length is None else {"run_length": run_length or None}
@@ -96,9 +107,7 @@ class _Batch(NamedTuple):
     """The rows to add, and what was said of them."""
 
     paths: list[Path]
-    labels: Path | None
-    groups: str | None
-    probabilities: bool
+    columns: Columns
     time: str | None
     name: str
     memory: str | None
@@ -106,7 +115,7 @@ class _Batch(NamedTuple):
     @property
     def files(self) -> list[Path]:
         """What is read."""
-        return [*(files_in(self.paths) if self.paths else ()), *([] if self.labels is None else [self.labels])]
+        return [*(files_in(self.paths) if self.paths else ()), *self.columns.files]
 
 
 def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, settings: dict[str, Any]) -> "Standing":
@@ -114,11 +123,9 @@ def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, setting
     from thermoset.io.partial_labels import read_partial_labels
     from thermoset.predictor.watching import Monitor
 
-    read: dict[str, Any] = {"probabilities": asked.probabilities, "groups": asked.groups}
-    with opened_logits(
-        asked.paths, labels=False, memory=asked.memory, n_options=model.artifact_.n_classes, **read
-    ) as rows:
-        labels = read_partial_labels(asked.paths, rows, asked.labels, **read)
+    columns = asked.columns
+    with opened_logits(asked.paths, columns, with_labels=False, memory=asked.memory, made=model.artifact_) as rows:
+        labels = read_partial_labels(asked.paths, rows, **columns.how)
         with Monitor.open(state, model, **settings) as monitor:
             return monitor.add(rows, labels, time=asked.time, name=asked.name)
 
@@ -128,7 +135,7 @@ def _read(model: "TwoTemperaturePredictor", state: Path) -> "Standing":
     from thermoset.predictor.watching import Monitor
 
     if not state.exists():
-        raise InputError(f"{state}: there is no such file. Name a batch to begin a state.")
+        raise InputError(f"{state}: there is no such file. Pass a batch to start one.")
     return Monitor.load(state, model).standing
 
 
@@ -140,7 +147,7 @@ def _check_targets(state: Path, page: Path | None, reads: list[Path]) -> None:
 
         check_file(page, reads)
         if page.resolve() == state.resolve():
-            raise InputError(f"{page}: is named for the state and for the page. Name two files.")
+            raise InputError(f"{page}: is named for both the state and the page. Name two different files.")
         for module in ("altair", "vl_convert", "jinja2"):
             need(module, "report", "--page")
 

@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-__all__ = ["check_file", "check_files", "made_folder", "name_files", "png", "tell", "undecided_line", "write_files"]
+__all__ = [
+    "check_file",
+    "check_files",
+    "made_folder",
+    "missing_of",
+    "name_files",
+    "png",
+    "tell",
+    "tell_skipped",
+    "undecided_line",
+    "write_files",
+]
 
 
 def tell(message: object) -> None:
@@ -25,14 +37,29 @@ def tell(message: object) -> None:
         sys.stderr.flush()
 
 
+def missing_of(modules: Iterable[str]) -> list[str]:
+    """Those of some optional modules that are not installed.
+
+    >>> missing_of(["json", "nothing_called_so"])
+    ['nothing_called_so']
+    """
+    return [module for module in modules if find_spec(module) is None]
+
+
+def tell_skipped(what: str, modules: Iterable[str], extra: str) -> None:
+    """Where an optional module is missing, say what was left out for want of it, and how to get it."""
+    if missing := missing_of(modules):
+        tell(f"skipped {what}: {missing[0]} is not installed. Run: pip install 'thermoset[{extra}]'")
+
+
 def undecided_line(n_rows: int, n_undecided: int) -> str:
     """How often rows that hold only their largest logits left open whether a label belongs in the set.
 
     >>> undecided_line(10_000, 12)
-    'Of 10,000 rows, 12 (0.1%) hold labels that the bounds could not decide; these were let in.'
+    'Of 10,000 rows, 12 (0.1%) have labels that the bounds could not exclude; these were included.'
     """
     share = f"{n_undecided:,} ({n_undecided / max(n_rows, 1):.1%})"
-    return f"Of {n_rows:,} rows, {share} hold labels that the bounds could not decide; these were let in."
+    return f"Of {n_rows:,} rows, {share} have labels that the bounds could not exclude; these were included."
 
 
 def check_file(out: Path, reads: Iterable[Path]) -> None:

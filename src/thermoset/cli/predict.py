@@ -9,7 +9,11 @@ import typer
 
 from thermoset.cli.options import (
     KINDS,
+    Classes,
+    Columns,
     Groups,
+    Ignore,
+    Labels,
     Memory,
     Predictor,
     Probabilities,
@@ -47,10 +51,10 @@ def predict(
     ],
     file_format: Annotated[
         Literal["parquet", "csv", "jsonl", "npz"] | None,
-        typer.Option("--format", help="Kind of the files in a folder; parquet by default."),
+        typer.Option("--format", help="Format of the files in a folder; parquet by default."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an earlier run into the folder stopped.")
+        bool, typer.Option("--resume", help="Continue where an earlier run into the folder stopped.")
     ] = False,
     p_values: Annotated[
         bool,
@@ -59,31 +63,43 @@ def predict(
         ),
     ] = False,
     probabilities: Probabilities = False,
+    labels: Labels = None,
+    classes: Classes = None,
     id_column: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="Column of the csv, parquet or json file (array of the npz) that holds ids: a row's set then depends "
-            "on the seed, its logits and its id, and the ids are written with the predictions.",
+            metavar="COLUMN",
+            help="Column of the csv, parquet, Arrow or json file (array of the npz) that holds ids, which are written "
+            "with the predictions, under the same name.",
         ),
     ] = None,
+    u: Annotated[
+        Literal["row", "ids"],
+        typer.Option(
+            "--u",
+            help="Where the randomness of a set comes from: the seed and the row's logits, or the seed and its id, "
+            "so that noise in the logits cannot change it.",
+        ),
+    ] = "row",
     groups: Groups = None,
+    ignore: Ignore = None,
     weights: Weights = None,
     memory: Memory = None,
     scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write label, confidence and set of every row; files are read in blocks and may be longer than the memory."""
+    """Write label, confidence and set of every row; files are read in blocks and may be larger than memory."""
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.shards import ShardJob, predict_shard, predict_shards
     from thermoset.predictor.shards.jobs import Reading
 
-    reading = Reading(probabilities, id_column, groups, p_values=p_values, weights=weights)
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
+    reading = Reading(**columns.how, weights=weights, p_values=p_values, u=u).checked()
     source = _only_file(logits, out, resume, file_format, reading.sidecars)
     if source is not None:
         check_file(out, [predictor, source])
         if scheduler is not None:
-            raise InputError(f"--scheduler works on shards, and --out {out} is one file. Name a folder.")
+            raise InputError(f"--scheduler works on shards, but --out {out} is one file. Name a folder.")
     model = TwoTemperaturePredictor.load(predictor)
     if p_values:
         model.require_p()
@@ -101,11 +117,10 @@ def predict(
                     out,
                     kind=file_format or "parquet",
                     resume=resume,
-                    probabilities=probabilities,
-                    id_column=id_column,
                     p_values=p_values,
-                    groups=groups,
+                    u=u,
                     weights=weights,
+                    **columns.how,
                     memory=memory,
                     run=None if client is None else _on(client),
                     progress=bar.tell,
@@ -134,7 +149,7 @@ def _only_file(
         raise InputError(f"--out {out} is one file, but there are {len(files):,} files of logits. Name a folder.")
     if resume or file_format:
         which = "--resume" if resume else "--format"
-        raise InputError(f"{which} is for a folder of predictions, and --out {out} is one file. Leave it out.")
+        raise InputError(f"{which} is for a folder of predictions, but --out {out} is one file. Omit it.")
     return files[0]
 
 
@@ -149,7 +164,8 @@ def _told_how_to_resume(out: Path) -> "Iterator[None]":
         found = standing(out)
         if found is not None:
             tell(
-                f"{found[0]:,} of {found[1]:,} shards are finished and kept. Go on with the same command and --resume."
+                f"{found[0]:,} of {found[1]:,} shards are finished and kept. Continue with the same command and "
+                "--resume."
             )
         raise
 

@@ -9,6 +9,11 @@ import typer
 
 from thermoset.cli.options import (
     KINDS,
+    Classes,
+    Columns,
+    IdColumn,
+    Ignore,
+    Labels,
     Memory,
     Predictor,
     Probabilities,
@@ -47,15 +52,19 @@ def shift(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Class shares of the target, if they are known: csv with a class and its share in each line, or a "
-            "JSON object. Otherwise they are estimated from the target rows.",
+            help="Class shares of the target, if they are known: csv with a class and its share per line, or a JSON "
+            "object. Otherwise they are estimated from the target rows.",
         ),
     ] = None,
     bootstrap: Annotated[
         int, typer.Option(help="Resamples for the errors of estimated shares; 0 for no errors.")
     ] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="What was done as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
+    ignore: Ignore = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
     scheduler: Scheduler = None,
@@ -78,13 +87,8 @@ def shift(
         if target is None:
             new = model.shifted(priors=given)
         else:
-            rows = opened_logits(
-                target,
-                probabilities=probabilities,
-                n_options=model.artifact_.n_classes,
-                memory=memory,
-                scheduler=scheduler,
-            )
+            columns = Columns(labels, classes, id_column, ignore=ignore, probabilities=probabilities)
+            rows = opened_logits(target, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
             with rows as data, ProgressBar(quiet, "Estimating class shares") as bar:
                 if given is None:
                     given = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=bar.tell)
@@ -148,14 +152,14 @@ def _sentences(new: "TwoTemperaturePredictor", found: "LabelShift", sizes: tuple
     """What was done, what it does to the sets, and what it rests on."""
     whence = f"estimated from {found.target_rows:,} rows" if found.estimated else "given"
     rows, promised = new.artifact_.provenance.conformal_rows, new.promise.promised
-    worth = f"{rows:,} rows are worth {found.effective_rows:,.0f} of equal weight"
+    worth = f"{rows:,} rows are worth {found.effective_rows:,.0f} equally weighted rows"
     said = [f"Conformal rows are weighted for class shares that were {whence}: {worth}."]
     if sizes is not None:
         said.append(f"Labels in a set on the target rows, on average: {sizes[0]:.2f} before, {sizes[1]:.2f} after.")
-    rests = " Estimated shares rest on probabilities that are calibrated in every class." if found.estimated else ""
+    rests = " Estimated shares assume that probabilities are calibrated for every class." if found.estimated else ""
     said.append(
-        f"Where classes have these shares, a set holds the true label with probability at least {promised:g} on "
-        f"average, as long as rows of a class look as they did before.{rests}"
+        f"If the classes have these shares, a set contains the true label with probability at least {promised:g} on "
+        f"average, as long as the rows of each class look as before.{rests}"
     )
     return said
 

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from thermoset.cli.options import (
+    Classes,
+    Columns,
     Grouping,
     Groups,
+    IdColumn,
+    Ignore,
     Labelled,
     Labels,
     Memory,
@@ -24,7 +28,16 @@ from thermoset.cli.options import (
     title_of,
     told_warnings,
 )
-from thermoset.cli.output import check_files, made_folder, name_files, png, undecided_line, write_files
+from thermoset.cli.output import (
+    check_files,
+    made_folder,
+    missing_of,
+    name_files,
+    png,
+    tell_skipped,
+    undecided_line,
+    write_files,
+)
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 
@@ -47,7 +60,9 @@ _ENDLESS = 10_000  # characters: wider than any table
 
 def tune(
     logits: Labelled,
-    alpha: Annotated[str, typer.Option(help="Miscoverage: sets hold the truth with probability 1 - alpha.")] = "0.1",
+    alpha: Annotated[
+        str, typer.Option(help="Miscoverage: sets contain the true label with probability 1 - alpha.")
+    ] = "0.1",
     method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps; or auto, to choose it too.")] = "raps",
     prefer: Annotated[
         str, typer.Option(help="small, even, protect, a number from 0 to 1, classes>=C, size<=S or gap<=G.")
@@ -58,18 +73,22 @@ def tune(
     fallback: Annotated[
         Literal["pooled", "strictest"] | None,
         typer.Option(
-            help="With --grouping group: the threshold of groups that are new at prediction, that of all rows together "
-            "or the largest of any group; without it such rows are refused."
+            help="With --grouping group, the threshold for groups that are new at prediction: that of all rows "
+            "together, or the largest of any group; without it such rows are rejected."
         ),
     ] = None,
     even: Annotated[
         Literal["class", "group"],
         typer.Option(help="What --prefer evens out or protects: classes or groups of rows."),
     ] = "class",
-    deterministic: Annotated[bool, typer.Option("--deterministic", help="Sets without randomisation: larger.")] = False,
-    no_empty: Annotated[bool, typer.Option("--no-empty", help="No empty sets: the top label is always in.")] = False,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Make sets without randomisation (larger).")
+    ] = False,
+    no_empty: Annotated[
+        bool, typer.Option("--no-empty", help="No empty sets: the top label is always included.")
+    ] = False,
     calibration_fraction: Annotated[
-        str, typer.Option(help="Part of the rows for the temperatures; the others set the threshold.")
+        str, typer.Option(help="Fraction of the rows for the temperatures; the others set the threshold.")
     ] = "0.5",
     selection: Annotated[
         Literal["calibration", "paper", "full"],
@@ -79,7 +98,10 @@ def tune(
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     split_by: SplitBy = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
@@ -92,7 +114,8 @@ def tune(
     from thermoset.predictor import TwoTemperaturePredictor
 
     # Bad input is rejected before any computation, and nothing is written until all of it is done.
-    check_files(out, PREDICTOR_FILES, [*files_in(logits), *([labels] if labels else [])])
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
+    check_files(out, PREDICTOR_FILES, [*files_in(logits), *columns.files])
     predictor = TwoTemperaturePredictor(
         method,
         alpha,
@@ -108,17 +131,8 @@ def tune(
         fallback=fallback,
     )
     no_judges = selection == "full"  # every row set the threshold: a report would show nothing
-    rows = opened_logits(
-        logits,
-        labels=labels,
-        probabilities=probabilities,
-        groups=groups,
-        split_by=split_by,
-        memory=memory,
-        scheduler=scheduler,
-    )
-    with rows as data:
-        together = kept_together(logits, split_by, groups, probabilities, len(data))
+    with opened_logits(logits, columns, memory=memory, scheduler=scheduler) as data:
+        together = kept_together(logits, columns, len(data))
         with ProgressBar(quiet, "Tuning") as bar, told_warnings():
             predictor.fit(data, split_by=together, progress=bar.tell)
         page = {}
@@ -129,8 +143,9 @@ def tune(
     show_predictor(console, predictor, title_of(logits))
     console.print()
     name_files(console, files)
+    tell_skipped("the figures", ("matplotlib",), "plot")
     if no_judges and not no_report:
-        console.print("For report.html, give thermoset report labelled rows that are not among these.")
+        console.print("For report.html, run thermoset report on labelled rows that are not among these.")
 
 
 def write_predictor(
@@ -146,10 +161,10 @@ def write_predictor(
 
 def _pictures(predictor: "TwoTemperaturePredictor") -> dict[str, bytes]:
     """The curves behind the choice, and what one could have instead; nothing without matplotlib."""
-    try:
-        from thermoset.plots import choice_figure, frontier_figure
-    except ImportError:
+    if missing_of(("matplotlib",)):
         return {}
+    from thermoset.plots import choice_figure, frontier_figure
+
     choice = predictor.choice_
     drawn = {"temperature.png": png(choice_figure(choice, predictor.temperature_))}
     # Sets without a closed form have sizes alone: there is nothing to draw them against.
@@ -263,7 +278,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
         paid = "" if at.payers is None else f"{at.payers.left_out:.1%}"
         name = f"{one.name}: {at.setting.kind}, T = {at.temperature:.2f}{level}"
         table.add_row(escape(name), _size(at), _tenth(at), paid)
-    table.caption = "Left out: share of rows whose top label is correct and yet not in the set."
+    table.caption = "Left out: share of rows whose top label is correct but not in the set."
     return table
 
 
@@ -291,7 +306,7 @@ def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
     made, promise = predictor.artifact_, predictor.promise
     law = next((measured for measured in made.measures if measured.name == "coverage"), None)
     if made.is_weighted:
-        return f"at least {promise.promised:.3g} on average, where the weights are right"
+        return f"at least {promise.promised:.3g} on average, if the weights are right"
     if law is None:
         exact = promise.kind is None or promise.kind.exact
         return "by class" if exact else f"at least {max(2 * promise.promised - 1, 0):.3g} (interpolated)"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thermoset.data.arrays import BLOCK_BYTES, Floats, ReadTable, check_logits, class_names, read_table
 from thermoset.data.choices import check_gold, option_names, padded, per_length, ragged
+from thermoset.data.class_columns import check_class_columns
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.labels import label_indices
 from thermoset.data.outputs import unpacked
@@ -81,6 +82,7 @@ class Logits:
             self._set(made.logits, made.labels, made.classes, made.groups)
             return
         table = read_table(logits, "logits")
+        _check_frame(table, classes)
         check_logits(table.values)
         self._set(*_named(table, labels, classes, groups))
 
@@ -97,6 +99,7 @@ class Logits:
         array([[-0.69314718, -0.69314718,        -inf]])
         """
         table = read_table(probs, "probs")
+        _check_frame(table, classes)
         _check_probabilities(table)
         wider = np.float32 if table.values.dtype == np.float16 else np.float64
         with np.errstate(divide="ignore"):
@@ -209,10 +212,10 @@ class Logits:
         >>> Logits([[0.0, 1.0]]).require_labels("fit")
         Traceback (most recent call last):
             ...
-        thermoset.errors.InputError: fit needs labels, and these logits have none. Pass labels, one per row.
+        thermoset.errors.InputError: fit needs labels, but these logits have none. Pass labels, one per row.
         """
         if self.labels is None:
-            raise InputError(f"{purpose} needs labels, and these logits have none. Pass labels, one per row.")
+            raise InputError(f"{purpose} needs labels, but these logits have none. Pass labels, one per row.")
         return self.labels
 
     def require_groups(self, purpose: str) -> Groups:
@@ -221,10 +224,10 @@ class Logits:
         >>> Logits([[0.0, 1.0]]).require_groups("check")
         Traceback (most recent call last):
             ...
-        thermoset.errors.InputError: check needs groups, and these logits have none. Pass groups, one per row.
+        thermoset.errors.InputError: check needs groups, but these logits have none. Pass groups, one per row.
         """
         if self.groups is None:
-            raise InputError(f"{purpose} needs groups, and these logits have none. Pass groups, one per row.")
+            raise InputError(f"{purpose} needs groups, but these logits have none. Pass groups, one per row.")
         return self.groups
 
     def take(self, rows: object) -> "Logits":
@@ -355,7 +358,7 @@ def _with_labels(logits: Logits, labels: object) -> Logits:
     if logits.labels is None:
         return logits.labelled(indices)
     if not np.array_equal(logits.labels, indices):
-        raise InputError("labels were given beside Logits that have other labels. Pass one of the two.")
+        raise InputError("labels were passed with Logits that have different labels. Pass only one of them.")
     return logits
 
 
@@ -366,7 +369,7 @@ def _with_groups(logits: Logits, groups: object) -> Logits:
     if logits.groups is None:
         return logits.grouped(read)
     if logits.groups != read:
-        raise InputError("groups were given beside Logits that have other groups. Pass one of the two.")
+        raise InputError("groups were passed with Logits that have different groups. Pass only one of them.")
     return logits
 
 
@@ -394,6 +397,12 @@ def _named(
         )
     indices = None if labels is None else label_indices(labels, (n_rows, n_classes), names)
     return table.values, indices, names, None if groups is None else read_groups(groups, n_rows)
+
+
+def _check_frame(table: ReadTable, classes: object) -> None:
+    """Refuse a frame with a column that does not look like a class, unless the user has named the classes."""
+    if classes is None and table.columns is not None:
+        check_class_columns(table.columns, table.values)
 
 
 def _check_probabilities(table: ReadTable) -> None:

@@ -144,7 +144,7 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
     """
     if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
         raise InputError(
-            f"classes must be a sequence of {n_classes} names, one a column of logits; got {quoted(classes)}."
+            f"classes must be a sequence of {n_classes} names, one per column of logits; got {quoted(classes)}."
         )
     names = list(classes)
     for i, item in enumerate(names):
@@ -153,7 +153,7 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
                 f"classes[{i}] is {quoted(item)}; class names must be strings. Use classes=[str(c) for c in ...]."
             )
     if len(names) != n_classes:
-        raise InputError(f"classes must hold {n_classes} names, one a column of logits; got {len(names)}.")
+        raise InputError(f"classes must hold {n_classes} names, one per column of logits; got {len(names)}.")
     if (twice := first_repeated(names)) is not None:
         raise InputError(f"classes must be different from each other; {quoted(twice)} appears more than once.")
     for i, name in enumerate(names):
@@ -282,7 +282,7 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
             f"Reshape your data: {name}.reshape(1, -1) if it is one row." if len(shape) == 1 else "Reshape your data."
         )
         raise InputError(
-            f"{name} must be 2-D, with a row for each sample and a column for each class; got shape {shape}. {hint}"
+            f"{name} must be 2-D, with one row per sample and one column per class; got shape {shape}. {hint}"
         )
     if shape[0] < 1:
         raise InputError(f"{name} have no rows: 0 sample(s) (shape={shape}) while a minimum of 1 is required.")

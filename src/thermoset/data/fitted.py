@@ -3,6 +3,7 @@
 from typing import Any
 
 from thermoset.data import Logits, as_logits
+from thermoset.data.class_columns import not_a_class
 from thermoset.errors import InputError
 
 __all__ = [
@@ -56,21 +57,22 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     require_fitted(estimator)
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before the door, which would only say that one column is too few
-        _check_width(estimator, shape[1])
+        _check_width(estimator, shape[1], logits.classes if isinstance(logits, Logits) else None)
     data = as_logits(logits, labels, groups)
-    _check_width(estimator, data.n_classes)
+    _check_width(estimator, data.n_classes, data.classes)
     if data.classes is not None and estimator.class_names_ is not None:
         _check_names(estimator, data.classes)
     return data
 
 
-def _check_width(estimator: Any, n_classes: int) -> None:
-    name, expected = type(estimator).__name__, estimator.n_features_in_
-    if n_classes != expected:
-        raise InputError(
-            f"X has {n_classes} features, but {name} is expecting {expected} features as input: "
-            "one logit for each class it was fitted on, in the same order."
-        )
+def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+    name, expected, fitted = type(estimator).__name__, estimator.n_features_in_, estimator.class_names_
+    if n_classes == expected:
+        return
+    wanted = "one logit for each class it was fitted on, in the same order."
+    if more := [one for one in classes or () if one not in fitted] if fitted else []:
+        wanted = not_a_class(more[0], "is none of the classes it was fitted on")
+    raise InputError(f"X has {n_classes} features, but {name} is expecting {expected} features as input: {wanted}")
 
 
 def _check_names(estimator: Any, classes: tuple[str, ...]) -> None:

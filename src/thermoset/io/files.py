@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from thermoset.bounds import whole_number
 from thermoset.core.memory import physical_memory
@@ -43,6 +43,7 @@ __all__ = [
     "first_of",
     "known_suffix",
     "list_name",
+    "named_classes",
     "need",
     "no_column",
     "read_at_most",
@@ -75,10 +76,16 @@ class Request(NamedTuple):
     ignored: tuple[str, ...] = ()  # columns that are no classes
     partial_labels: bool = False  # labels may be missing, and are read as they are
     leave_labels: bool = False  # labels are left out, whatever they are: the user wants none
+    labels: str | None = None  # the column (array) of labels; `label` or `labels` where there is one, if not named
+    classes: tuple[str, ...] | None = None  # the columns that are classes, or names for those of an array
+    known: tuple[str, ...] = ()  # columns that are classes for certain: those of a predictor
+    doubt: bool = True  # refuse columns that do not look like classes: not where rows become no `Logits`
 
     def is_beside(self, name: str) -> bool:
         """Whether a column is not a class: it holds groups or ids, or is to be ignored."""
-        return name.strip().lower() in GROUPS or name in (self.groups, self.id_column, *self.ignored)
+        if self.classes is not None:
+            return name not in self.classes
+        return name.strip().lower() in GROUPS or name in (self.groups, self.id_column, self.labels, *self.ignored)
 
 
 class Ids(NamedTuple):
@@ -103,6 +110,7 @@ class RowSource(NamedTuple):
     ids: Ids | None = None  # if they were asked for
     groups: Callable[[], Iterator[object]] | None = None  # goes through them from the first row on, where there are any
     grouped: bool = False  # whether blocks bring their groups with them
+    columns: tuple[str, ...] = ()  # of the classes, where each has a column
 
 
 def as_path(path: object) -> Path:
@@ -165,7 +173,7 @@ def _regular(source: Path) -> os.stat_result:
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
     if stat.S_ISDIR(found.st_mode):
-        raise InputError(f"{source}: is a folder; give the name of a file.")
+        raise InputError(f"{source}: is a folder; pass the name of a file.")
     if not stat.S_ISREG(found.st_mode):
         raise InputError(f"{source}: is not a regular file.")
     return found
@@ -188,7 +196,7 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     except InputError as error:
         raise type(error)(f"{printable(str(path))}: {printable(str(error), LONGEST_MESSAGE)}") from None
     except MemoryError:
-        raise FileFormatError(f"{printable(str(path))}: needs more memory than there is.") from None
+        raise FileFormatError(f"{printable(str(path))}: needs more memory than is available.") from None
     except UnicodeEncodeError as error:
         if error.object != str(path):
             raise
@@ -211,7 +219,23 @@ def build(
     if isinstance(scores, Logits):  # rows that are not whole come checked
         return as_logits(scores, groups=groups)
     make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else Logits
-    return make(scores, None if request.leave_labels else labels, classes, groups)
+    return make(scores, None if request.leave_labels else labels, named_classes(request, classes), groups)
+
+
+def named_classes(request: Request, found: Any) -> Any:
+    """The names of classes: what the file says, or what the user says where it has none.
+
+    >>> named_classes(Request(False, 0, True, classes=("cat", "dog")), None)
+    ('cat', 'dog')
+    """
+    if request.classes is None or found is None:
+        return request.classes if found is None else found
+    if tuple(found) != request.classes:
+        raise InputError(
+            f"the file names its classes {quoted(list(found))}, and classes were given as "
+            f"{quoted(list(request.classes))}. Leave classes out, or give the same in the same order."
+        )
+    return found
 
 
 def first_of(names: Collection[str], held: Collection[str]) -> str | None:
@@ -270,7 +294,7 @@ def byte_limit(max_bytes: int | None) -> int:
     """
     if max_bytes is None:
         return physical_memory() // 2
-    return whole_number(max_bytes, "max_bytes", 0, MOST_BYTES, "Leave it out for half of the memory.")
+    return whole_number(max_bytes, "max_bytes", 0, MOST_BYTES, "Omit it for half of the memory.")
 
 
 def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
@@ -302,9 +326,9 @@ def check_folder(folder: Path) -> None:
             standing = standing.parent
         usable = standing.is_dir()
     except OSError as error:
-        raise InputError(f"{folder} cannot be made a folder ({error.strerror or error}). Name another.") from None
+        raise InputError(f"{folder} cannot be created ({error.strerror or error}). Name another.") from None
     if not usable:
-        raise InputError(f"{folder} cannot be made a folder ({standing} is not one). Name another.")
+        raise InputError(f"{folder} cannot be created ({standing} is not a folder). Name another.")
     if not os.access(standing, os.W_OK | os.X_OK):
         raise InputError(f"{folder} cannot be written ({standing}: permission denied). Name another.")
 
@@ -335,7 +359,7 @@ def _replaceable(target: Path) -> os.stat_result | None:
         return None
     is_folder = stat.S_ISDIR(found.st_mode)
     if is_folder and target.suffix.lower() not in FOLDER_SUFFIXES:
-        raise InputError("is a folder; give the name of a file.")
+        raise InputError("is a folder; pass the name of a file.")
     if not is_folder and not stat.S_ISREG(found.st_mode):
         raise InputError("is not a regular file and will not be replaced; name another.")
     return found
@@ -352,7 +376,7 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
     older = _replaceable(path)
     target = Path(os.path.realpath(path))  # write through a symbolic link, do not replace it
     if not target.parent.is_dir():
-        raise InputError(f"folder {target.parent} does not exist; make it first.")
+        raise InputError(f"folder {target.parent} does not exist; create it first.")
     shown = target.name.encode(errors="ignore")[:100].decode(errors="ignore")  # names are limited in bytes
     hidden = target.with_name(f".{shown}.{secrets.token_hex(8)}.tmp")
     mode = 0o666 if older is None else stat.S_IMODE(older.st_mode) & 0o777  # never more open than what it replaces

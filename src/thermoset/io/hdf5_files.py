@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
-    LABELS,
     NAMES,
     Request,
     RowSource,
@@ -24,7 +23,7 @@ from thermoset.io.files import (
     no_column,
     scores_name,
 )
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.io.numpy_files import ArrayHeader
 from thermoset.io.numpy_rows import FlatRows
 from thermoset.io.stored import BandedRows, Rows, StoredFile, as_source, as_whole
@@ -60,7 +59,7 @@ def stored_hdf5(path: Path, request: Request) -> StoredFile:
     with _opened(path) as file:
         name = scores_name(list(file), request.probabilities)
         rows = _rows(path, _dataset(file, name), name, request)
-        key, names = first_of(LABELS, list(file)), first_of(NAMES, list(file))
+        key, names = label_name(list(file), request), first_of(NAMES, list(file))
         groups = group_name(list(file), request)
         classes: object = None
         if names is not None:
@@ -75,7 +74,7 @@ def stored_hdf5(path: Path, request: Request) -> StoredFile:
 def _rows(path: Path, dataset: Any, name: str, request: Request) -> Rows:
     shape, dtype = tuple(map(int, dataset.shape or ())), dataset.dtype
     if dtype.kind not in "fiu":
-        raise FileFormatError(f"dataset {quoted(name)} is of type {quoted(str(dtype))}; wanted numbers.")
+        raise FileFormatError(f"dataset {quoted(name)} is of type {quoted(str(dtype))}; expected numbers.")
     check_shape(shape, f"dataset {quoted(name)}")
     start = dataset.id.get_offset()
     if start is not None and dataset.chunks is None and dataset.dtype.isnative:
@@ -115,7 +114,7 @@ def _values(dataset: Any, name: str, max_bytes: int) -> NDArray[Any] | list[str]
     text = need("h5py", "hdf5", READING).check_string_dtype(dataset.dtype)
     if text is None and dataset.dtype.kind not in "fiub":
         raise FileFormatError(
-            f"dataset {quoted(name)} is of type {quoted(str(dataset.dtype))}; wanted numbers or text."
+            f"dataset {quoted(name)} is of type {quoted(str(dataset.dtype))}; expected numbers or text."
         )
     check_size(int(np.prod(dataset.shape or (), dtype=object)) * max(8, dataset.dtype.itemsize), max_bytes, name)
     if text is None:
@@ -132,9 +131,11 @@ def _dataset(file: Any, name: str) -> Any:
         raise FileFormatError(f"{quoted(name)} is a link to another file. Open that one.")
     found = file[name]
     if not isinstance(found, library.Dataset):
-        raise FileFormatError(f"{quoted(name)} is a group; wanted a dataset.")
+        raise FileFormatError(f"{quoted(name)} is a group; expected a dataset.")
     if found.external or found.is_virtual:
-        raise FileFormatError(f"the numbers of dataset {quoted(name)} stand in other files. Write them into this one.")
+        raise FileFormatError(
+            f"the numbers of dataset {quoted(name)} are stored in other files. Write them into this one."
+        )
     return found
 
 

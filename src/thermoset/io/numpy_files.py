@@ -34,7 +34,7 @@ from thermoset.io.files import (
     scores_name,
     write_whole,
 )
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.quoting import printable, quoted, reason
 
 __all__ = [
@@ -91,7 +91,7 @@ def read_npz(path: Path, request: Request) -> Logits:
 
     def choose(held: Collection[str]) -> list[str | None]:
         scores = scores_name(held, request.probabilities)
-        return [scores, first_of(LABELS, held), first_of(NAMES, held), group_name(held, request)]
+        return [scores, label_name(held, request), first_of(NAMES, held), group_name(held, request)]
 
     scores, labels, classes, groups = read_npz_arrays(path, choose, request.max_bytes)
     return build(request, scores, labels, None if classes is None else texts(classes), decoded(groups))
@@ -133,12 +133,11 @@ def npz_ids(
 def read_npy(path: Path, request: Request) -> Logits:
     """Read logits from one file, and labels, class names and groups from its siblings if they exist."""
     scores = read_npy_array(path, request.max_bytes)
-    labels, classes, _ = siblings(path)
-    groups = group_sibling(path, request)
+    classes, labels, groups = siblings(path)[1], label_sibling(path, request), group_sibling(path, request)
     return build(
         request,
         scores,
-        read_npy_array(labels, request.max_bytes) if request.find_labels and labels.exists() else None,
+        None if labels is None else read_npy_array(labels, request.max_bytes),
         texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
         None if groups is None else decoded(read_npy_array(groups, request.max_bytes)),
     )
@@ -155,11 +154,18 @@ def siblings(path: Path) -> tuple[Path, Path, Path]:
 
 def group_sibling(path: Path, request: Request) -> Path | None:
     """The file of groups beside an npy file of logits, if there is one to be read."""
-    if not request.find_groups:
-        return None
-    found = sibling(path, request.groups or GROUPS[0])
-    if not found.exists() and request.groups is not None:
-        raise FileFormatError(f"there is no {found.name} beside it to take {quoted(request.groups)} from.")
+    return _found_sibling(path, GROUPS[0], request.groups) if request.find_groups else None
+
+
+def label_sibling(path: Path, request: Request) -> Path | None:
+    """The file of labels beside an npy file of logits, if there is one to be read."""
+    return _found_sibling(path, LABELS[0], request.labels) if request.find_labels else None
+
+
+def _found_sibling(path: Path, usual: str, named: str | None) -> Path | None:
+    found = sibling(path, named or usual)
+    if not found.exists() and named is not None:
+        raise FileFormatError(f"there is no {found.name} next to it to read {quoted(named)} from.")
     return found if found.exists() else None
 
 
@@ -283,7 +289,7 @@ def _read_header(stream: IO[bytes], name: str) -> ArrayHeader:
     except BAD_HEADER as error:
         raise FileFormatError(f"{name} is not a readable npy array ({reason(error)}).") from None
     if not all(type(size) is int for size in header.shape):  # a header may say True, and NumPy lets it pass
-        raise FileFormatError(f"{name} declares the shape {quoted(header.shape)}; wanted whole numbers.")
+        raise FileFormatError(f"{name} declares the shape {quoted(header.shape)}; expected whole numbers.")
     if header.dtype.hasobject:
         raise FileFormatError(
             f"{name} is an object array, which only a pickle can hold and pickles are never read. "
@@ -292,7 +298,7 @@ def _read_header(stream: IO[bytes], name: str) -> ArrayHeader:
     if header.dtype.kind not in "fiubcUS" or header.dtype.itemsize == 0 or min(header.shape, default=0) < 0:
         raise FileFormatError(
             f"{name} has dtype {printable(str(header.dtype), 100)} and shape {quoted(header.shape)}; "
-            f"wanted numbers or text. Save bfloat16 as float32."
+            f"expected numbers or text. Save bfloat16 as float32."
         )
     return header
 
@@ -328,7 +334,7 @@ def _check_text(flat: NDArray[Any], name: str) -> None:
     """Refuse four bytes that are no character: NumPy would hand them to Python, which takes them for its own fault."""
     points = flat.view(flat.dtype.str[0] + "u4")
     if points.size and points.max() > sys.maxunicode:
-        raise FileFormatError(f"{name} holds bytes that are no text: damaged. Save it again.")
+        raise FileFormatError(f"{name} holds bytes that are not text: damaged. Save it again.")
 
 
 def read_bytes(stream: IO[bytes], header: ArrayHeader, name: str, begin: int, end: int) -> NDArray[np.uint8]:

@@ -1,7 +1,7 @@
 """Rows that come one at a time, each with a list of numbers: how they become `Logits`, whole or in blocks."""
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -96,9 +96,9 @@ class RowList(NamedTuple):
             n = len(found.scores)
             first = n if first is None else first
             if not self.ragged and n != first:
-                raise FileFormatError(f"row {row} has {n} values where row 0 has {first}.")
+                raise FileFormatError(f"row {row} has {n} values, but row 0 has {first}.")
             if self.ragged and most is not None and n > most:
-                raise FileFormatError(f"row {row} has {n} options; wanted at most {most}. Pass a larger n_options.")
+                raise FileFormatError(f"row {row} has {n} options; expected at most {most}. Pass a larger n_options.")
             yield found
         if row < 0:
             raise FileFormatError("the file has no rows.")
@@ -121,28 +121,30 @@ def numbers(value: Any, what: str) -> list[float]:
     [1.5, 2.0]
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        raise FileFormatError(f"{what} is one number, {quoted(value)}; wanted one for each class. {WHOLE_ROWS}.")
+        raise FileFormatError(f"{what} is one number, {quoted(value)}; expected one for each class. {WHOLE_ROWS}.")
     if not isinstance(value, list) or not set(map(type, value)) <= {float, int}:
         bad = next((x for x in value if type(x) not in (float, int)), None) if isinstance(value, list) else value
         inside = " holds" if isinstance(value, list) else " is"
-        raise FileFormatError(f"{what}{inside} {quoted(bad)}; wanted a list of numbers, one for each class.")
+        raise FileFormatError(f"{what}{inside} {quoted(bad)}; expected a list of numbers, one for each class.")
     try:
         return list(map(float, value))
     except OverflowError:
         raise FileFormatError(f"{what} holds a number that is too large.") from None
 
 
-def class_number(value: Any, what: str) -> int:
-    """Read a label that is the number of a column.
+def class_number(value: Any, what: str, classes: Sequence[str] | None = None) -> int:
+    """Read a label that is the number of a column, or the name of a class where classes have names.
 
-    >>> class_number(3.0, "label")
-    3
+    >>> class_number(3.0, "label"), class_number("dog", "label", ["cat", "dog"])
+    (3, 1)
     """
+    if classes is not None and isinstance(value, str) and value in classes:
+        return classes.index(value)
     if isinstance(value, list):
         raise FileFormatError(f"{what} is {quoted(value)}: names of the largest classes. {WHOLE_ROWS}.")
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1
     if not whole or not 0 <= value < 2**31:
-        raise FileFormatError(f"{what} is {quoted(value)}; wanted the number of a column, counted from 0.")
+        raise FileFormatError(f"{what} is {quoted(value)}; expected the number of a column, counted from 0.")
     return int(value)
 
 

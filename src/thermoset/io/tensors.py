@@ -21,7 +21,6 @@ from thermoset.data import Logits
 from thermoset.data.groups import read_groups
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
-    LABELS,
     NAMES,
     Request,
     RowSource,
@@ -33,7 +32,7 @@ from thermoset.io.files import (
     no_column,
     scores_name,
 )
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.io.numpy_files import BAD_ARCHIVE, ArrayHeader, check_member, cut, read_blocks, read_data
 from thermoset.io.pickles import StoredTensor, check_pickle, read_pickle
 from thermoset.quoting import quoted, reason
@@ -64,7 +63,7 @@ def read_pt(path: Path, request: Request) -> Logits:
     torch = need("torch", "torch", "reading .pt")
     with _pt_errors(), zipfile.ZipFile(path) as archive:
         file = TorchFile.of(torch, archive, request.max_bytes)
-        key, groups = first_of(LABELS, file.held), group_name(file.held, request)
+        key, groups = label_name(file.held, request), group_name(file.held, request)
         return build(
             request,
             file.whole(scores_name(file.held, request.probabilities), request.max_bytes),
@@ -122,7 +121,7 @@ class TorchFile(NamedTuple):
         if isinstance(content, StoredTensor):
             content = {"logits": content}
         if not isinstance(content, dict):
-            raise FileFormatError(f"holds a {type(content).__name__}; wanted a dict with tensors logits and labels.")
+            raise FileFormatError(f"holds a {type(content).__name__}; expected a dict with tensors logits and labels.")
         held = {key: value for key, value in content.items() if isinstance(key, str)}
         members = {info.filename: info for info in archive.infolist()}
         order = members.get(f"{root}byteorder")
@@ -141,7 +140,7 @@ class TorchFile(NamedTuple):
         """Where a tensor lies, compared with what is there."""
         tensor = self.held[name]
         if not isinstance(tensor, StoredTensor):
-            raise FileFormatError(f"{quoted(name)} is of type {type(tensor).__name__}; wanted a tensor. {_WANTED}")
+            raise FileFormatError(f"{quoted(name)} is of type {type(tensor).__name__}; expected a tensor. {_WANTED}")
         check_shape(tensor.shape, f"tensor {quoted(name)}")
         if tensor.key not in self.storages or tensor.end * self._item(tensor) > self.storage(name).file_size:
             raise FileFormatError(f"tensor {quoted(name)} has more numbers than the file: damaged. Save it again.")

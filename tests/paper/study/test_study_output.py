@@ -348,7 +348,7 @@ def test_the_command_says_what_it_found_and_where_it_is(folder, tmp_path, monkey
     [
         ("--alpha", "0.1,2", "alpha must"),
         ("--alpha", ",", "alphas must be one number or more"),
-        ("--cp", "10%", "--cp must be whole numbers of percent"),
+        ("--cp", "10%", "--cp must be comma-separated whole percentages"),
         ("--cp", "95", "none are left to evaluate"),
         ("--temperatures", "1", "temperatures must be 3 to 500"),
     ],

@@ -22,6 +22,7 @@ class Asked(NamedTuple):
     probabilities: bool  # whether probabilities stand in place of logits
     made: tuple[str, ...]  # names of the columns that are added
     groups: str | None = None  # the column of groups
+    u: str = "row"  # where the randomness of sets comes from: the row, or "ids"
 
 
 class Layout(NamedTuple):
@@ -47,11 +48,12 @@ def layout_of(held: Sequence[Hashable], asked: Asked, classes: Sequence[str] | i
         if times[name] != 1:
             found = f"{times[name]} columns" if times[name] else "no column"
             raise InputError(f"the batch has {found} {quoted(name)}; it has {_some(held)}.")
-    passed = set(held).difference(read) if asked.keep is None else set(asked.keep)
+    ids = [] if asked.id_column is None else [asked.id_column]
+    passed = set(held).difference(read) if asked.keep is None else {*asked.keep, *ids}
     if taken := [name for name in asked.made if name in passed]:
         raise InputError(
-            f"the batch has a column {quoted(taken[0])} already, which predictions have too. Name theirs otherwise "
-            "with prefix='predicted_', or list the columns to pass on in keep=[...]."
+            f"the batch already has a column {quoted(taken[0])}, which predictions add too. Rename theirs with "
+            "prefix='predicted_', or list the columns to pass on in keep=[...]."
         )
     return Layout(listed, by_class, [place for place, name in enumerate(held) if name in passed])
 
@@ -70,8 +72,8 @@ def _scores(held: Sequence[Hashable], asked: Asked, classes: Sequence[str] | int
     if not set(by_class).intersection(names):
         what = "probs" if asked.probabilities else "logits"
         raise InputError(
-            f"the batch has no list column {what!r} and no column for each class ({_some(by_class)}); it has "
-            f"{_some(held)}. Name what holds them: Predictor(..., logits='NAME')."
+            f"the batch has neither a list column {what!r} nor one column per class ({_some(by_class)}); it has "
+            f"{_some(held)}. Name the column: Predictor(..., logits='NAME')."
         )
     return None, by_class
 

@@ -49,9 +49,9 @@ def collect_logits(
     device: "str | torch.device | None" = None,
     progress: Progress | None = None,
 ) -> Logits:
-    """Run a model over batches and gather its logits.
+    """Run a model over batches and collect its logits.
 
-    The model runs in evaluation mode and without gradients; afterwards it is on the device and in the mode it came in.
+    The model runs in evaluation mode without gradients; afterwards it is back on its device and in its mode.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def collect_logits(
     device : str or torch.device, optional
         Where to run; by default where the model is.
     progress : callable, optional
-        Told (done, total) batches; total is None for a loader without a length.
+        Called with (done, total) batches; total is None for a loader without a length.
 
     Examples
     --------
@@ -96,9 +96,9 @@ def collect_to_file(
 ) -> Collected:
     """Run a model over batches and write its logits to a file, without holding them all in memory.
 
-    Batches go to a nameless file in the folder of `path` as they come; at the end `path` is written from there, whole
-    or not at all. Arguments are those of `collect_logits`; the suffix of `path` is one that `thermoset.load` reads.
-    npz, npy and csv are written piece by piece; the libraries behind the other formats build the file in memory.
+    Batches go to an unnamed temporary file in the folder of `path`; at the end `path` is written from it, completely or
+    not at all. Arguments are those of `collect_logits`; `path` has a suffix that `thermoset.load` reads. npz, npy and
+    csv are written piece by piece; the libraries behind the other formats build the file in memory.
 
     Examples
     --------
@@ -232,12 +232,12 @@ def _checked_device(device: "str | torch.device", places: "list[torch.device]") 
     try:
         target = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise InputError(f"device must be one that torch knows, such as 'cpu' or 'cuda'; got {device!r}.") from error
+        raise InputError(f"device must be a torch device, such as 'cpu' or 'cuda'; got {device!r}.") from error
     if target.type == "meta":
         raise InputError("device 'meta' holds no numbers. Use 'cpu', 'cuda' or another real one.")
     if len(places) > 1:
         shown = ", ".join(str(place) for place in places)
-        raise InputError(f"the model is spread over {shown} and stays there. Leave device out.")
+        raise InputError(f"the model is spread over {shown} and stays there. Omit device.")
     return target
 
 
@@ -257,8 +257,8 @@ def _read_batch(item: Any) -> Batch:
         return Batch(item, None)
     if len(item) not in (1, 2):
         raise InputError(
-            f"a {type(item).__name__} of {len(item)} parts; wanted (inputs, labels), inputs alone or a dict. "
-            f"Pick them: ((batch[0], batch[1]) for batch in loader)."
+            f"a {type(item).__name__} of {len(item)} parts; expected (inputs, labels), inputs alone or a dict. Select "
+            "them: ((batch[0], batch[1]) for batch in loader)."
         )
     return Batch(item[0], item[1] if len(item) == 2 else None)
 
@@ -272,13 +272,13 @@ def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "to
     output = getattr(returned, "logits", returned)
     if not isinstance(output, torch.Tensor):
         raise InputError(
-            f"the model returned {type(returned).__name__}; wanted a tensor (rows, classes) or an object with one "
-            f"called logits. Wrap the model in a Module whose forward picks it."
+            f"the model returned {type(returned).__name__}; expected a tensor (rows, classes) or an object with one "
+            "called logits. Wrap the model in a Module whose forward selects it."
         )
     if output.ndim != 2:
         raise InputError(
-            f"the model returned a tensor of shape {tuple(output.shape)}; wanted (rows, classes). "
-            f"Wrap the model in a Module whose forward picks or pools."
+            f"the model returned a tensor of shape {tuple(output.shape)}; expected (rows, classes). Wrap the model in "
+            "a Module whose forward selects or pools."
         )
     return output
 
@@ -297,9 +297,9 @@ def _moved(value: Any, place: "torch.device") -> Any:
 def check_alike(block: Logits, first: Logits) -> None:
     """Rows of one file have the same columns, and all have labels or none has."""
     if block.n_classes != first.n_classes:
-        raise InputError(f"the model returned {block.n_classes} columns, and {first.n_classes} for the first batch.")
+        raise InputError(f"the model returned {block.n_classes} columns, but {first.n_classes} for the first batch.")
     if block.logits.dtype != first.logits.dtype:
-        raise InputError(f"the model returned {block.logits.dtype}, and {first.logits.dtype} for the first batch.")
+        raise InputError(f"the model returned {block.logits.dtype}, but {first.logits.dtype} for the first batch.")
     if (block.labels is None) != (first.labels is None):
         words = ("has labels", "has none") if first.labels is None else ("has no labels", "has them")
-        raise InputError(f"{words[0]}, and the first batch {words[1]}. Give labels with every batch or with none.")
+        raise InputError(f"{words[0]}, but the first batch {words[1]}. Pass labels with every batch or with none.")

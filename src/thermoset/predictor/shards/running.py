@@ -1,9 +1,9 @@
-"""Predicting many shards into one folder: planned, checked, run, and resumed where a run before was stopped."""
+"""Predicting many shards into one folder: planned, checked, run, and resumed where an earlier run was stopped."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES
 from thermoset.io.files import FilePath, as_path, check_folder, need
 from thermoset.io.finding import Where
+from thermoset.io.names import checked_columns
 from thermoset.predictor.artifact import checksum_of
 from thermoset.predictor.estimator import TwoTemperaturePredictor
 from thermoset.predictor.shards.folder import Folder, Run, check_target, locked
@@ -30,14 +31,14 @@ from thermoset.quoting import quoted
 __all__ = ["KINDS", "Predicted", "RunShards", "predict_shards", "size_counts"]
 
 KINDS = tuple(suffix.removeprefix(".") for suffix in PREDICTION_SUFFIXES)
-"""What predictions can be written as."""
+"""The formats in which predictions can be written."""
 
 RunShards = Callable[[TwoTemperaturePredictor, Sequence[ShardJob]], Iterable[ShardDone]]
-"""Runs `predict_shard` for each job, anywhere and in any order, and gives each record as soon as it is there."""
+"""Runs `predict_shard` for each job, anywhere and in any order, and yields each record as soon as it is ready."""
 
 
 class Predicted(NamedTuple):
-    """What a folder of predictions holds, and how many of its shards were there before."""
+    """The contents of a folder of predictions, and how many of its shards were already there."""
 
     folder: Path
     shards: tuple[ShardDone, ...]
@@ -70,19 +71,23 @@ def predict_shards(
     kind: str = "parquet",
     resume: bool = False,
     probabilities: bool = False,
+    labels: str | None = None,
+    classes: Sequence[str] | None = None,
     id_column: str | None = None,
+    u: Literal["row", "ids"] = "row",
     groups: str | None = None,
+    ignore: Sequence[str] = (),
     p_values: bool = False,
     weights: str | None = None,
     memory: int | str | None = None,
     run: RunShards | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Predicted:
-    """Predict many files of logits, one file of predictions for each, in a folder with a manifest.
+    """Predict many files of logits into a folder: one file of predictions each, and a manifest.
 
-    Every shard is opened and checked before the first is predicted. A run that was stopped, by whatever, is continued
-    with `resume`: what is finished is kept, and the folder becomes what it would have been without the stop, byte for
-    byte.
+    Every shard is opened and checked before the first is predicted. A run that was stopped, for any reason, can be
+    continued with `resume`: finished shards are kept, and the folder ends up byte for byte as it would have been
+    without the interruption.
 
     Parameters
     ----------
@@ -91,31 +96,34 @@ def predict_shards(
     where : path, folder, glob, or a list of these
         The files of logits; see `thermoset.io.found_shards`.
     out : path
-        The folder for the predictions: a new or empty one, or with `resume` that of an earlier run.
+        The folder for the predictions: a new or empty one, or, with `resume`, that of an earlier run.
     kind : "parquet", "csv", "jsonl" or "npz"
-        What they are written as; see `thermoset.io.open_predictions`.
+        The output format; see `thermoset.io.open_predictions`.
     resume : bool
-        Continue an earlier run with the same predictor, shards and settings; begin if there is none.
-    probabilities, id_column, groups
-        As in `thermoset.io.open_blocks`.
+        Continue an earlier run with the same predictor, shards and settings; start a new one if there is none.
+    probabilities, labels, classes, id_column, groups, ignore
+        As in `thermoset.io.open_blocks`. Ids are written with the predictions, under the name of their column.
+    u : "row" or "ids"
+        Where the randomness of a set comes from: the seed and the row's logits, or the seed and the row's id, as in
+        `predict_set(ids=...)`.
     p_values : bool
         Write the p-values of all labels too; see `TwoTemperaturePredictor.predict_p`.
     weights : str, optional
         The column (array) that holds the weight of each row, where the predictor's conformal rows have weights.
     memory : int or str, optional
-        About how many bytes blocks of logits, and what is made of them, may take at a time, such as "64MiB"; at most,
-        and by default, 128 MiB. It does not change what is written.
+        About how much memory blocks of logits and their results may take at a time, such as "64MiB"; the default and
+        maximum is 128 MiB. It does not change the output.
     run : function, optional
-        Runs the jobs elsewhere: takes the predictor and the jobs, and yields what `predict_shard` returns for each, in
+        Runs the jobs elsewhere: takes the predictor and the jobs, and yields the result of `predict_shard` for each, in
         any order.
     progress : function, optional
-        Called with the bytes of logits that are done and all there are to do.
+        Called with the bytes of logits done and the total.
 
     Raises
     ------
     InputError
-        A shard cannot be used, the folder is not empty, another process is working in it, or what is to be resumed was
-        begun with something else.
+        A shard cannot be used, the folder is not empty, another process is working in it, or the run to resume was
+        begun with other settings.
 
     >>> import tempfile, thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -139,7 +147,18 @@ def predict_shards(
         raise InputError(f"kind must be one of {', '.join(KINDS)}; got {quoted(kind)}.")
     if kind == "parquet":
         need("pyarrow", "io", "writing parquet")
-    reading = Reading(probabilities, id_column, groups, p_values=p_values, weights=weights).within(memory)
+    picked, ignored = None if classes is None else checked_columns(classes, "classes"), checked_columns(ignore)
+    reading = Reading(
+        probabilities,
+        id_column,
+        groups,
+        p_values=p_values,
+        weights=weights,
+        labels=labels,
+        classes=picked,
+        ignore=ignored,
+        u=u,
+    ).within(memory)
     jobs = plan_shards(where, folder, kind, reading)
     check_folder(folder)
     what = Run(
@@ -147,8 +166,12 @@ def predict_shards(
         predictor=checksum_of(predictor.artifact_),
         kind=kind,
         probabilities=probabilities,
+        labels=labels,
+        classes=picked,
         id_column=id_column,
+        u=u,
         groups=groups,
+        ignore=ignored,
         p_values=p_values,
         weights=weights,
     )
@@ -179,7 +202,7 @@ def _work(
             told.finished(one)
     except InputError as error:
         kept = f"{len(ours.done)} of {len(ours.done) + len(ours.pending)} shards are finished and kept"
-        raise type(error)(f"{error} {kept}: resume to do the others.") from None
+        raise type(error)(f"{error} {kept}: resume to do the rest.") from None
 
 
 class _Told:
