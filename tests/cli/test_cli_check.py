@@ -18,7 +18,7 @@ COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])(?:;\d+)*m")
 def mondrian(command, tuned, tmp_path_factory):
     """A predictor with a threshold for each class, tuned by the command."""
     out = tmp_path_factory.mktemp("class")
-    done = command("tune", tuned.val, "--out", out, "--grouping", "class", "--prefer", "size")
+    done = command("tune", tuned.val, "--out", out, "--grouping", "class", "--prefer", "size", "--no-report")
     assert done.returncode == 0, done
     return out / "predictor.json"
 
