@@ -243,7 +243,7 @@ def test_csv_in_blocks(tmp_path, csv_reader, text, rows, block_bytes):
 
 @pytest.mark.parametrize("odd_row", [0, 1, 2_999, 3_000, 15_000, 19_999])
 def test_csv_that_pyarrow_gives_up_in_the_middle(tmp_path, csv_reader, odd_row):
-    rows = [f"{value!r},{row}" for row, value in enumerate(random_logits(20_000, 1, np.float64).ravel().tolist())]
+    rows = [f"{value!r},{row}.5" for row, value in enumerate(random_logits(20_000, 1, np.float64).ravel().tolist())]
     rows[odd_row] = f"+{rows[odd_row].lstrip('-')}"
     path = tmp_path / "val.csv"
     path.write_text("\n".join(["cat,dog", *rows]))
