@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from clusters import local_cluster
 from parts import require
 from thermoset.predictor.shards import MANIFEST, predict_shards, read_manifest
 
@@ -160,8 +161,7 @@ def test_commands_give_the_same_for_shards_as_for_one_file(call, tuned, shards, 
 @pytest.fixture(scope="module")
 def scheduler():
     """The address of a cluster of two worker processes."""
-    distributed = require("distributed", "dask")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+    with local_cluster(n_workers=2, threads_per_worker=1) as cluster:
         yield cluster.scheduler_address
 
 
