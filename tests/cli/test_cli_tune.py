@@ -272,7 +272,7 @@ def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
         "--calibration-fraction", "0.4", "--quiet", "--no-report",
     )  # fmt: skip
     assert done.returncode == 0, done
-    assert done.stderr.startswith("thermoset: warning: no temperature keeps size<=0.5 with 95% confidence")
+    assert done.stderr.startswith("thermoset: warning: no temperature meets size<=0.5 with 95% confidence")
     assert done.stderr.count("\n") == 1
     made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").artifact_
     assert (made.alpha, made.method.name, made.provenance.prefer) == ("0.2", "aps", "size<=0.5")
