@@ -19,29 +19,38 @@ comma := ,
 HEAVY := $(if $(filter 1,$(STRICT)),$(VENV)/.with-torch $(VENV)/.with-frameworks $(VENV)/.boosting $(VENV)/.engines $(VENV)/.with-chromium)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick test-oldest fuzz check bench bench-peers docs clean format
+.PHONY: help demo test quick test-oldest test-pythons fuzz check bench bench-peers release-check lock docs clean format
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "thermoset needs Python 3.11 or newer; got " + sys.version.split()[0] + ". Run: make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
+# With STRICT=1, as in CI, every package but PyTorch comes from a lock and is checked by its hash; what is installed afterwards
+# finds all it needs and may not look for more.
+LOCK := $(if $(filter 1,$(STRICT)),$(VENV)/.locked)
+LOCKED := $(if $(LOCK),--no-build-isolation --no-index)
+$(VENV)/.locked: requirements/ci.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements/ci.txt
+	@touch $@
+
 # One stamp for each extra of pyproject.toml: a target installs what it needs and no more.
-EXTRAS := plot report test check docs bench boosting engines
-$(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+EXTRAS := plot report test check docs bench boosting engines release
+OPEN := docs bench release# not part of the lock
+$(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: pyproject.toml | $(BIN)/python $(LOCK)
+	$(BIN)/python -m pip install --quiet $(if $(filter $*,$(OPEN)),,$(LOCKED)) --editable '.[$*]'
 	@touch $@
 
 # PyTorch's CPU build; the newest release would bring gigabytes for graphics cards.
-$(VENV)/.with-torch: | $(BIN)/python
+$(VENV)/.with-torch: | $(BIN)/python $(LOCK)
 	$(BIN)/python -m pip install --quiet 'torch==2.13.0'
 	@touch $@
 
 # Hugging Face and Lightning; after torch, so that they take the build that is there.
 $(VENV)/.with-frameworks: pyproject.toml $(VENV)/.with-torch | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[frameworks]'
+	$(BIN)/python -m pip install --quiet $(LOCKED) --editable '.[frameworks]'
 	@touch $@
 
 # Every dependency at exactly the lower bound in pyproject.toml, the build's included.
@@ -78,18 +87,29 @@ test-oldest: $(VENV)/.test $(OLDEST)/.installed ## run every test on the oldest 
 	diff $(OLDEST)/newest.txt $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -q -W default::DeprecationWarning --disable-warnings
 
+# Interpreters to try, as names on the PATH or as paths; those of pyenv are found too.
+PYTHONS ?= $(shell $(PYTHON) tools/pythons.py 3.11 3.12 3.13)
+test-pythons: ## run the quick tests and the demo on every Python from 3.11 to 3.13 that is found
+	@test -n "$(PYTHONS)" || { echo "no Python 3.11, 3.12 or 3.13 was found. Run: make test-pythons PYTHONS=/path/to/python3.12"; exit 1; }
+	for python in $(PYTHONS); do \
+		version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		$(MAKE) --no-print-directory quick demo PYTHON=$$python VENV=.venv-$$version STRICT= || exit 1; \
+		echo "Python $$version: quick tests and demo passed"; \
+	done
+
 check: $(VENV)/.check $(HEAVY) ## check lint, formatting, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd tests/typed_client && $(CURDIR)/$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(VENV)/.check ## fix lint and formatting with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench $(VENV)/.with-torch ## measure speed and memory
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.bench $(VENV)/.with-torch ## measure speed and memory, and write docs/speed.md
+	$(BIN)/python -m benchmarks --write
 
 $(PEERS)/.installed: pyproject.toml $(wildcard benchmarks/peers/*.txt)
 	$(PYTHON) -m venv --clear $(PEERS)
@@ -100,10 +120,19 @@ $(PEERS)/.installed: pyproject.toml $(wildcard benchmarks/peers/*.txt)
 bench-peers: $(PEERS)/.installed ## compare thermoset with other libraries and write docs/peers.md
 	$(PEERS)/bin/python -m benchmarks.peers
 
+release-check: $(VENV)/.release $(VENV)/.check ## build wheel and sdist, and try both in environments that have nothing else
+	$(BIN)/python tools/release_check.py
+
+lock: $(VENV)/.release ## write requirements/ci.txt again; with UPGRADE=1 at the newest versions
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --prerelease disallow --generate-hashes $(if $(UPGRADE),--upgrade) \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package torch \
+		--override requirements/without-torch.txt --extra check --extra frameworks --extra boosting --extra engines \
+		--output-file requirements/ci.txt requirements/ci.in pyproject.toml
+
 docs: $(VENV)/.docs ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 	@echo "wrote site/index.html"
 
 clean: ## remove everything that can be rebuilt
-	rm -rf $(VENV) $(OLDEST) $(PEERS) build dist site demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-3.* build dist site demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks import speed
 from benchmarks.report import Settings, Table
 
 _NAMES = (
@@ -43,7 +44,7 @@ _NAMES = (
     "drop-50000",
     "slide",
 )
-_VERSIONS = ("thermoset", "numpy", "scikit-learn", "mapie", "crepes", "torch", "onnx", "onnxruntime")
+_VERSIONS = ("thermoset", "numpy", "scikit-learn", "torch", "onnx", "onnxruntime")
 
 
 def _arguments() -> argparse.Namespace:
@@ -57,6 +58,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=defaults.repeats, help="number of runs; the best is shown")
     parser.add_argument("--threads", type=int, default=defaults.threads, help="number of threads for every library")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables to this file")
+    parser.add_argument("--write", action="store_true", help="keep the tables in measured.json and write docs/speed.md")
+    parser.add_argument("--page", action="store_true", help="run only the benchmarks that docs/speed.md shows")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(_NAMES)
     if unknown:
@@ -141,11 +144,14 @@ def main() -> None:
     console.print(", ".join(f"{key} {value}" for key, value in machine.items()), highlight=False)
     start = time.perf_counter()
     tables = []
-    for name in arguments.names or _NAMES:
+    for name in arguments.names or (speed.NEEDED if arguments.page else _NAMES):
         table = _run(name, settings)
         table.show(console)
         tables.append({"name": name, **table.as_dict()})
     console.print(f"{time.perf_counter() - start:.0f} s in total", highlight=False)
+    if arguments.write:
+        speed.keep(machine, tables)
+        speed.write()
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine, "tables": tables}, indent=2) + "\n")
 

@@ -41,14 +41,14 @@ def memory(settings: Settings) -> Table:
                 sets / _MB,
                 settings.repeats,
                 Target("<=", 1, "yardstick"),
-                f"worst of its runs: result + {(sets - size) / (4 * size):.1%} of the input",
+                f"the result and {(sets - size) / (4 * size):.1%} of the input",
             ),
             Line(
                 "sweep, 46 temperatures, 100 trials",
                 sweep / _MB,
                 settings.repeats,
                 Target("<=", 1.5 * input_mb, "value"),
-                f"with the input {1 + sweep / (4 * size):.2f} times the input",
+                f"{1 + sweep / (4 * size):.2f} times the input, itself included",
             ),
             Line(
                 f"the same, {_NARROW[0]:,} × {_NARROW[1]} float32",

@@ -35,7 +35,7 @@ def study(settings: Settings) -> Table:
                 large["study"],
                 1,
                 Target("<=", 600, "value"),
-                f"{_memory(large)} (target 2 GB); {large['study'] / large['sweep']:.0f} times its sweep",
+                _memory(large),
             ),
         ],
     )

@@ -1,122 +1,166 @@
-"""What was measured, as a page of the documentation and a figure."""
+"""What was measured, as a page of the documentation and the README's lines about it."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from benchmarks.documents import write_between
+from benchmarks.peers.plan import ALPHA, OURS, REPEATS, Found, Plan
+from benchmarks.peers.reading import JOBS, faster, law_of_coverage, multiple, of_job, ratios, records
 
-from benchmarks.peers.measuring import ALPHA, CLASSES, COLD, CONFORMAL, OURS, ROWS, SPLITS, Found
+__all__ = ["markdown", "readme_lines", "write"]
 
-__all__ = ["figure", "markdown"]
-
-_SHOWN = ("T*", "LAC sets", "APS sets", "one row", "memory")
-_TITLES = {
-    "T*": "fit T*",
-    "LAC sets": "LAC sets",
-    "APS sets": "randomised APS sets",
-    "one row": "set of a single row",
-    "memory": "memory beyond the input",
+_TEMPLATE = Path(__file__).with_name("template.md")
+_LINKS = {
+    "scikit-learn": "https://scikit-learn.org",
+    "probmetrics": "https://github.com/dholzmueller/probmetrics",
+    "netcal": "https://github.com/EFS-OpenSource/calibration-framework",
+    "torch": "https://pytorch.org",
+    "mapie": "https://github.com/scikit-learn-contrib/MAPIE",
+    "torchcp": "https://github.com/ml-stat-Sustech/TorchCP",
+    "crepes": "https://github.com/henrikbostrom/crepes",
+    "puncc": "https://github.com/deel-ai/puncc",
+    "torch-uncertainty": "https://github.com/ENSTA-U2IS-AI/torch-uncertainty",
 }
 
 
-def markdown(found: Sequence[Found], machine: str) -> str:
+def write(document: dict[str, Any], root: Path) -> None:
+    """The page, the figure and the README's lines."""
+    from benchmarks.peers.figure import figure
+
+    (root / "docs" / "peers.md").write_text(markdown(document), encoding="utf-8")
+    figure(records(document)).savefig(root / "docs" / "images" / "peers.png", dpi=150)
+    write_between(root / "README.md", "peers", readme_lines(document))
+    print("Wrote docs/peers.md, docs/images/peers.png and a part of README.md")
+
+
+def readme_lines(document: dict[str, Any]) -> str:
+    """The figure, the same in words for those who do not see it, and where the numbers come from."""
+    return (
+        f'<img src="docs/images/peers.png" alt="{_in_words(records(document))}" width="820">\n\n'
+        "Processor time and memory, one thread each. [Beside other libraries](docs/peers.md) says how it was\n"
+        "measured, compares the sets label for label, and shows who keeps the coverage at low temperatures.\n"
+    )
+
+
+def markdown(document: dict[str, Any]) -> str:
     """The page."""
-    return "\n".join([*_head(machine), *_times(found), *_cold(found), *_sweep(found)]) + "\n"
+    found, plan = records(document), Plan(**document["plan"])
+    low, high = law_of_coverage(plan)
+    ahead = "; ".join(faster(found))
+    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
+        **_sizes(plan),
+        **_machine(document["machine"]),
+        faster=f"These took less than thermoset: {ahead}." if ahead else "Nobody took less than thermoset.",
+        in_words=_in_words(found),
+        temperatures=_temperatures(found),
+        lac=_sets(found, "LAC", "LAC"),
+        aps=_sets(found, "APS", "randomised APS"),
+        small=_small(found),
+        cold=_cold(found, plan, (low, high)),
+        low=f"{low:.4f}",
+        high=f"{high:.4f}",
+        sweep=_table(["", "seconds", "ratio"], [[one.library, *_took(found, one)] for one in of_job(found, "sweep")]),
+    )
 
 
-def _head(machine: str) -> list[str]:
-    return [
-        "# Beside other libraries",
-        "",
-        "Written by `make bench-peers`: every library gets the same rows in the same run, in an environment of its own",
-        f"with pinned versions. {machine}.",
-        "",
-        f"Generated logits, {ROWS:,} × {CLASSES:,} float32, {CONFORMAL:,} conformal rows, alpha = {ALPHA}. A ratio",
-        "says how many times as long (or as much memory) a library takes as thermoset does; larger is slower.",
-        "",
-        "![Ratios to thermoset's time and memory, by library.](images/peers.png)",
-        "",
+def _sizes(plan: Plan) -> dict[str, str]:
+    return {
+        "rows": f"{plan.rows:,}",
+        "classes": f"{plan.classes:,}",
+        "conformal": f"{plan.conformal_rows:,}",
+        "alpha": f"{ALPHA:g}",
+        "nominal": f"{1 - ALPHA:g}",
+        "input_mb": f"{4 * plan.rows * plan.classes / 1e6:.0f}",
+        "splits": str(plan.splits),
+        "cold_rows": f"{plan.split_rows:,}",
+        "swept": f"{plan.swept_rows:,} × {plan.swept_classes:,}",
+        "repeats": str(REPEATS),
+    }
+
+
+def _machine(machine: dict[str, Any]) -> dict[str, str]:
+    return {
+        "where": (
+            f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']},\n"
+            f"  {machine['month']}; load average {machine['load']:g}."
+        ),
+        "versions": ",\n  ".join(_versioned(package, told) for package, told in machine["versions"].items()),
+    }
+
+
+def _in_words(found: Sequence[Found]) -> str:
+    said = "; ".join(
+        f"{title}: " + ", ".join(f"{name} {multiple(ratio)}" for name, ratio in ratios(found, job))
+        for job, title in JOBS.items()
+    )
+    return f"Time or memory of other libraries as a multiple of what thermoset takes. {said}."
+
+
+def _temperatures(found: Sequence[Found]) -> str:
+    several = of_job(found, "T*")
+    ours = several[0].seen["T"]
+    rows = []
+    for one in several:
+        off = "–" if one.library == OURS or not one.value else f"{abs(one.seen['T'] - ours):.0e}"
+        rows.append([one.library, *_took(found, one), f"{one.seen['T']:.7f}" if one.value else "", off])
+    return _table(["library", "seconds", "ratio", "T", "off by"], rows)
+
+
+def _sets(found: Sequence[Found], score: str, title: str) -> str:
+    rows = []
+    for one in of_job(found, f"{score} sets"):
+        seen = one.seen
+        told = [f"{seen['coverage']:.4f}", f"{seen['size']:.2f}"] if one.value else ["", ""]
+        same = "–" if one.library == OURS or not one.value else f"{seen['different rows']:,.0f}"
+        rows.append([one.library, *_took(found, one), *told, same])
+    return _table([title, "seconds", "ratio", "coverage", "labels in a set", "sets that differ from thermoset's"], rows)
+
+
+def _small(found: Sequence[Found]) -> str:
+    memories = {one.library: one for one in of_job(found, "memory")}
+    rows = [
+        [one.library, *_took(found, one, 1e3), *_took(found, memories[one.library], 1e-6)]
+        for one in of_job(found, "one row")
     ]
+    return _table(["library", "ms for one row", "ratio", "MB beyond the input", "ratio"], rows)
 
 
-def _times(found: Sequence[Found]) -> list[str]:
-    lines: list[str] = []
-    for job in _SHOWN:
-        of_job = [one for one in found if one.job == job]
-        ours = next(one.value for one in of_job if one.library == OURS)
-        unit = "MB" if job == "memory" else "seconds"
-        lines += [
-            f"## {_TITLES[job][0].upper()}{_TITLES[job][1:]}",
-            "",
-            f"| library | {unit} | ratio | |",
-            "|---|---|---|---|",
-        ]
-        for one in of_job:
-            value = "–" if one.value is None else _told(one.value / 1e6 if job == "memory" else one.value)
-            ratio = "–" if one.value is None or not ours else f"{one.value / ours:.2g}"
-            lines.append(f"| {one.library} | {value} | {ratio} | {one.note} |")
-        lines.append("")
-    return lines
-
-
-def _cold(found: Sequence[Found]) -> list[str]:
-    lines = [
-        "## Coverage when a softmax saturates",
-        "",
-        f"The bundled real logits divided by T, random halves, {SPLITS} splits; {1 - ALPHA:g} was asked for. At low",
-        "temperatures probabilities round to 0 and 1, and scores tie.",
-        "",
-        "| library | score | " + " | ".join(f"T = {t:g}" for t in COLD) + " |",
-        "|---|---|" + "---|" * len(COLD),
-    ]
+def _cold(found: Sequence[Found], plan: Plan, law: tuple[float, float]) -> str:
     by_place = {(one.library, one.job): one for one in found}
-    pairs = dict.fromkeys((one.library, one.job.split(" at ")[0]) for one in found if " at T = " in one.job)
-    for library, score in pairs:
-        cells = [by_place[library, f"{score} at T = {t:g}"] for t in COLD]
-        told = [one.note if one.value is None else f"{one.value:.3f} ({one.note})" for one in cells]
-        lines.append(f"| {library} | {score} | " + " | ".join(told) + " |")
-    return [*lines, ""]
+    rows = []
+    for score in ("LAC", "APS"):
+        for library in dict.fromkeys(one.library for one in found):
+            cells = [by_place.get((library, f"{score} at T = {t:g}")) for t in plan.temperatures]
+            rows += [[f"{score}, {library}", *(_covered(one, *law) for one in cells if one)]] if all(cells) else []
+    return _table(["", *(f"T = {t:g}" for t in plan.temperatures)], rows)
 
 
-def _sweep(found: Sequence[Found]) -> list[str]:
-    ours, loop = (one for one in found if one.job == "sweep")
-    assert ours.value is not None and loop.value is not None  # noqa: S101, PT018 (both are ours to run)
-    return [
-        "## A sweep",
-        "",
-        f"46 temperatures, three scores, 100 trials and all metrics on 10,000 × 100 logits take {_told(ours.value)} s.",
-        f"A plain NumPy loop over trials, as published scripts do it, would take {_told(loop.value)} s ({loop.note}):",
-        f"{loop.value / ours.value:,.0f} times as long.",
-    ]
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def figure(found: Sequence[Found]) -> Figure:
-    """Ratios to thermoset, a row of dots for each job."""
-    made = Figure(figsize=(8.4, 3.4), layout="constrained")
-    FigureCanvasAgg(made)
-    ax = made.subplots()
-    libraries = list(dict.fromkeys(one.library for one in found if one.job in _SHOWN and one.library != OURS))
-    colours = {name: f"C{i}" for i, name in enumerate(libraries)}
-    marks = dict(zip(libraries, "osD^vP*X", strict=False))
-    for place, job in enumerate(_SHOWN):
-        ours = next(one.value for one in found if one.job == job and one.library == OURS)
-        for one in found:
-            if one.job == job and one.library != OURS and one.value and ours:
-                ax.plot(
-                    one.value / ours, -place, marks[one.library], color=colours[one.library], markersize=8, alpha=0.85
-                )
-    for name in libraries:
-        ax.plot([], [], marks[name], color=colours[name], label=name)
-    ax.axvline(1, color="black", linewidth=1)
-    ax.text(1.02, 0.45, "thermoset", fontsize=9)
-    ax.set_xscale("log")
-    ax.set_yticks([-place for place in range(len(_SHOWN))], [_TITLES[job] for job in _SHOWN])
-    ax.set_ylim(-len(_SHOWN) + 0.5, 0.8)
-    ax.set_xlabel("times as long, or as much memory, as thermoset")
-    ax.grid(axis="x", alpha=0.3)
-    made.legend(loc="outside right center", frameon=False)
-    return made
+def _versioned(package: str, version: str) -> str:
+    return f"[{package}]({_LINKS[package]}) {version}" if package in _LINKS else f"{package} {version}"
 
 
-def _told(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+def _took(found: Sequence[Found], one: Found, scale: float = 1.0) -> list[str]:
+    """The value and its ratio to ours; or why there is none."""
+    if one.value is None:
+        return [one.missing, ""]
+    ratio = "1×" if one.library == OURS else multiple(dict(ratios(found, one.job))[one.library])
+    return [_digits(scale * one.value), ratio]
+
+
+def _covered(one: Found, low: float, high: float) -> str:
+    if one.value is None:
+        return one.missing
+    told = f"{one.value:.4f}"
+    return (told if low <= one.value <= high else f"**{told}**") + f" ({_digits(one.seen['size'])})"
+
+
+def _digits(value: float) -> str:
+    """Three digits, or whole numbers."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

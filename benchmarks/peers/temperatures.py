@@ -54,26 +54,35 @@ def _netcal(rows: Rows) -> _Fit:
     return fit
 
 
-def _lbfgs(rows: Rows) -> _Fit:
-    """What many projects write by hand: 50 steps of LBFGS on the cross entropy, as in Guo et al.'s published code."""
-    import torch
+def _lbfgs(line_search: bool) -> Callable[[Rows], _Fit]:
+    """What many projects write by hand: LBFGS on the cross entropy.
 
-    logits, labels = (torch.from_numpy(array.copy()) for array in rows)
+    Without a line search it has the settings of Guo et al.'s published code (a rate of 0.01, 50 steps); with one it has
+    PyTorch's default rate, and stops by itself.
+    """
 
-    def fit() -> float:
-        temperature = torch.nn.Parameter(torch.ones(1) * 1.5)
-        optimizer = torch.optim.LBFGS([temperature], lr=0.01, max_iter=50)
+    def build(rows: Rows) -> _Fit:
+        import torch
 
-        def loss() -> Any:
-            optimizer.zero_grad()
-            value = torch.nn.functional.cross_entropy(logits / temperature, labels)
-            value.backward()
-            return value
+        logits, labels = (torch.from_numpy(array.copy()) for array in rows)
+        options = {"line_search_fn": "strong_wolfe"} if line_search else {"lr": 0.01}
 
-        optimizer.step(loss)
-        return float(temperature.detach())
+        def fit() -> float:
+            temperature = torch.nn.Parameter(torch.ones(1) * 1.5)
+            optimizer = torch.optim.LBFGS([temperature], max_iter=50, **options)
 
-    return fit
+            def loss() -> Any:
+                optimizer.zero_grad()
+                value = torch.nn.functional.cross_entropy(logits / temperature, labels)
+                value.backward()
+                return value
+
+            optimizer.step(loss)
+            return float(temperature.detach())
+
+        return fit
+
+    return build
 
 
 TEMPERATURES: dict[str, Callable[[Rows], _Fit]] = {
@@ -81,5 +90,6 @@ TEMPERATURES: dict[str, Callable[[Rows], _Fit]] = {
     "scikit-learn": _sklearn,
     "probmetrics": _probmetrics,
     "netcal": _netcal,
-    "torch LBFGS": _lbfgs,
+    "torch LBFGS": _lbfgs(line_search=True),
+    "torch LBFGS, Guo et al.": _lbfgs(line_search=False),
 }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from kinds import of_probabilities
 
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])(?:;\d+)*m")
 
@@ -124,7 +125,7 @@ def test_wrong_confidence_fails_when_asked_to(call, tuned, tmp_path):
         done = call(*asked, "--fail-on", names)
         assert (done.returncode, done.stderr) == (1, ""), done
         sure = tuned.predictor.check(flat).calibration
-        told = f"its mean is {sure.confidence:.3f} and accuracy {sure.accuracy:.3f}"
+        told = f"its mean is {sure.confidence:.3f}, but accuracy is {sure.accuracy:.3f}"
         assert f"FAIL: Confidence is not calibrated: {told}" in done.words
         assert done.words.count("FAIL:") == 1
     assert call(*asked, "--fail-on", "classes").returncode == 0
@@ -195,10 +196,12 @@ def test_absent_and_masked_classes(call, tuned, tmp_path):
 def test_probabilities_by_name(call, tuned, tmp_path):
     fresh = ts.load(tuned.fresh)
     np.savez(tmp_path / "probs.npz", probs=ts.calibration.probabilities(fresh, 1.0), labels=fresh.labels)
-    asked = ("check", tuned.path, tmp_path / "probs.npz", "--json")
+    predictor = of_probabilities(tuned.predictor)
+    predictor.save(tmp_path / "p.json")
+    asked = ("check", tmp_path / "p.json", tmp_path / "probs.npz", "--json")
     call(*asked).assert_refused("no array called 'logits'")
     told = json.loads(call(*asked, "--probabilities").stdout)
-    assert told == tuned.predictor.check(ts.load(tmp_path / "probs.npz", probabilities=True)).to_json_dict()
+    assert told == predictor.check(ts.load(tmp_path / "probs.npz", probabilities=True)).to_json_dict()
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

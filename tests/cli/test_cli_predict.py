@@ -12,6 +12,7 @@ from numpy.lib import format as npy
 
 import thermoset as ts
 from commands import started
+from kinds import of_probabilities
 from parts import require
 from thermoset.monitor.drift import size_drift
 from thermoset.predictor.artifact import SCHEMA
@@ -171,11 +172,13 @@ def test_without_names_labels_are_numbers(call, tuned, some, tmp_path, suffix):
 def test_probabilities_by_name(call, tuned, some, tmp_path):
     probs = ts.calibration.probabilities(some[1], 1.0)
     np.savez(tmp_path / "probs.npz", probs=probs)
-    asked = ("predict", tuned.path, tmp_path / "probs.npz", "--out", tmp_path / "sets.jsonl")
+    predictor = of_probabilities(tuned.predictor)
+    predictor.save(tmp_path / "p.json")
+    asked = ("predict", tmp_path / "p.json", tmp_path / "probs.npz", "--out", tmp_path / "sets.jsonl")
     call(*asked).assert_refused("no array called 'logits'")
     assert not (tmp_path / "sets.jsonl").exists()
     assert call(*asked, "--probabilities").returncode == 0
-    want = answers(tuned.predictor, ts.Logits.from_probabilities(probs))
+    want = answers(predictor, ts.Logits.from_probabilities(probs))
     assert read_jsonl(tmp_path / "sets.jsonl") == want
 
 

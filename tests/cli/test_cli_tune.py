@@ -299,7 +299,7 @@ def test_a_budget_that_cannot_be_met_is_a_warning(call, tuned, tmp_path, budget)
     assert done.returncode == 0, done
     made = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
     assert not made.choice_.met
-    start = f"thermoset: warning: no temperature keeps {budget} with 95% confidence; the closest, "
+    start = f"thermoset: warning: no temperature meets {budget} with 95% confidence; the closest, "
     assert done.stderr.startswith(f"{start}{made.choice_.setting.title}, has ")
     assert done.stderr.count("\n") == 1
     assert f"Recommendation No temperature keeps {budget} with 95% confidence" in done.words

@@ -158,7 +158,7 @@ def test_archives_of_both_layouts(tmp_path):
         ({"images": np.zeros((2, 4, 4))}, r"shape \(n, H, W, 3\) or \(n, 3, H, W\); got \(2, 4, 4\)"),
         ({"images": np.zeros((2, 4, 4, 1))}, r"got \(2, 4, 4, 1\)"),
         ({"images": np.zeros((0, 4, 4, 3))}, r"got \(0, 4, 4, 3\)"),
-        ({"images": np.zeros((2, 3, 5, 3))}, r"may be \(n, H, W, channels\) or \(n, channels, H, W\)"),
+        ({"images": np.zeros((2, 3, 5, 3))}, r"are ambiguous: \(n, H, W, channels\) or \(n, channels, H, W\)"),
         ({"images": np.zeros((2, 4, 4, 3), dtype=np.int64)}, "bytes .* or floats; got int64"),
         ({"images": np.zeros((2, 4, 4, 3)), "labels": [0]}, r"labels must have shape \(2,\)"),
     ],

@@ -187,7 +187,7 @@ def test_labels_from_a_named_file(tmp_path):
     save(tmp_path / "val.npz", Logits(VAL.logits))
     assert load(tmp_path / "val.npz", labels=tmp_path / "truth.npy").labels.tolist() == [2, 2]
     save(tmp_path / "val.npz", VAL)
-    refused(tmp_path / "val.npz", "other labels", InputError, labels=tmp_path / "truth.npy")
+    refused(tmp_path / "val.npz", "different labels", InputError, labels=tmp_path / "truth.npy")
     with pytest.raises(InputError, match="no such file"):
         load(tmp_path / "val.npz", labels=tmp_path / "none.npy")
     with pytest.raises(FileFormatError, match=r"known: \.npy"):

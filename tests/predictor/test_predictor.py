@@ -320,7 +320,7 @@ def test_bad_splits(data):
         predictor.fit_split(data, ts.Logits(data.logits[:, :5], data.labels % 5))
     with pytest.raises(InputError, match="needs at least 18 calibration rows; got 10"):
         predictor.fit(data.take(np.arange(20)))
-    with pytest.raises(InputError, match="nothing to save"):
+    with pytest.raises(InputError, match="is not fitted"):
         predictor.save("never.json")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from kinds import of_probabilities
 from law import generated
 from parts import require
 from thermoset.errors import InputError
@@ -201,6 +202,9 @@ def test_ids_and_probabilities(predictor, data, tmp_path):
     for i in range(2):
         np.savez(tmp_path / "in" / f"{i}.npz", probs=probs[3 * i : 3 * i + 3], key=np.arange(3) + 3 * i)
     asked = {"kind": "jsonl", "probabilities": True, "id_column": "key", "u": "ids"}
+    with pytest.raises(InputError, match="was fitted on logits, and these rows come from"):
+        predict_shards(predictor, tmp_path / "in", tmp_path / "refused", **asked)
+    predictor = of_probabilities(predictor)
     predict_shards(predictor, tmp_path / "in", tmp_path / "out", **asked)
     rows = [json.loads(line) for i in range(2) for line in (tmp_path / "out" / f"{i}.jsonl").read_text().splitlines()]
     want = predictor.predict_records(ts.Logits.from_probabilities(probs), ids=np.arange(6))
@@ -460,7 +464,7 @@ def test_shards_that_are_missing_or_twice_there(predictor, shards, tmp_path):
     for where, said in (
         ([first, none], f"{none}: there is no such file"),
         ([first, shards / "day=1" / ".." / "last.npz"], f"{first}: is listed twice. Name each shard once"),
-        ([shards, first], f"{first}: is given twice"),
+        ([shards, first], f"{first}: is listed twice"),
     ):
         with pytest.raises(InputError, match=said):
             predict_shards(predictor, where, tmp_path / "out", kind="csv")
@@ -475,7 +479,7 @@ def test_ids_of_two_kinds(predictor, data, tmp_path):
     for name, ids in (("a", np.arange(3)), ("b", np.array(["x", "y", "z"]))):
         np.savez(tmp_path / "in" / f"{name}.npz", logits=data.logits[:3], key=ids)
     with pytest.raises(
-        InputError, match=r"b\.npz: ids are text, but whole numbers in .*a\.npz. Write all of them alike"
+        InputError, match=r"b\.npz: ids are text, but whole numbers in .*a\.npz. Use the same type for all"
     ):
         predict_shards(predictor, tmp_path / "in", tmp_path / "out", kind="csv", id_column="key")
     assert not (tmp_path / "out").exists()

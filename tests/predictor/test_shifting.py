@@ -200,7 +200,7 @@ def test_what_does_not_know_shifts_says_so(shifted):
 
     with pytest.raises(InputError, match="no p-values: its conformal rows are weighted"):
         shifted.predict_p(FRESH)
-    with pytest.raises(InputError, match="a report is about the class shares a predictor was fitted on"):
+    with pytest.raises(InputError, match="a report needs a predictor for the class shares it was fitted on"):
         build_report(shifted, FRESH)
     assert "other class shares" in shifted._repr_html_()
 

@@ -18,6 +18,7 @@ from thermoset.cli.options import (
     Quiet,
     files_in,
     parts,
+    told_warnings,
 )
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import ProgressBar
@@ -65,8 +66,8 @@ def compact(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities)
     check_file(out, [*files, *columns.files])
     at = TEMPERATURES if temperatures is None else _numbers(temperatures)
-    rows = open_shards(list(logits), **columns.how)
-    with ProgressBar(quiet, "Compacting") as bar:
+    with told_warnings(), ProgressBar(quiet, "Compacting") as bar:
+        rows = open_shards(list(logits), **columns.how)
         made = compact_rows(rows, out, top=top, temperatures=at, classes=rows.classes, progress=bar.tell)
     _show(made, files, out)
 

@@ -22,6 +22,7 @@ from thermoset.cli.options import (
     files_in,
     opened_logits,
     title_of,
+    told_warnings,
 )
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import working
@@ -124,7 +125,8 @@ def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, setting
     from thermoset.predictor.watching import Monitor
 
     columns = asked.columns
-    with opened_logits(asked.paths, columns, with_labels=False, memory=asked.memory, made=model.artifact_) as rows:
+    opened = opened_logits(asked.paths, columns, with_labels=False, memory=asked.memory, made=model.artifact_)
+    with told_warnings(), opened as rows:
         labels = read_partial_labels(asked.paths, rows, **columns.how)
         with Monitor.open(state, model, **settings) as monitor:
             return monitor.add(rows, labels, time=asked.time, name=asked.name)

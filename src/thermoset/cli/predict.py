@@ -23,6 +23,7 @@ from thermoset.cli.options import (
     files_in,
     is_one_file,
     on_cluster,
+    told_warnings,
     weighed,
 )
 from thermoset.cli.output import check_file, tell, undecided_line
@@ -104,7 +105,7 @@ def predict(
     if p_values:
         model.require_p()
     shards: Sequence[ShardDone]
-    with ProgressBar(quiet, "Predicting") as bar:
+    with told_warnings(), ProgressBar(quiet, "Predicting") as bar:
         if source is not None:
             job = ShardJob(source, out, source.name, out.name, reading.within(memory))
             shards = [predict_shard(model, job, bar.tell)]

@@ -24,6 +24,7 @@ from thermoset.cli.options import (
     kept_together,
     opened_logits,
     title_of,
+    told_warnings,
 )
 from thermoset.cli.output import check_files, missing_of, name_files, tell_skipped, write_files
 from thermoset.cli.progress import ProgressBar
@@ -53,7 +54,7 @@ def report(
     scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one self-contained HTML page about a predictor, from fresh rows or those it was made from."""
+    """Write a self-contained HTML page about a predictor, from fresh labelled rows or from those it was fitted on."""
     from rich.console import Console
 
     from thermoset.io.files import need
@@ -66,7 +67,8 @@ def report(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
     check_files(out.parent, [out.name], [predictor, *files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
-    with opened_logits(logits, columns, made=model.artifact_, memory=memory, scheduler=scheduler) as data:
+    rows = opened_logits(logits, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
+    with told_warnings(), rows as data:
         together = kept_together(logits, columns, len(data))
         page = _page(model, data, name or title_of(logits), quiet, {"trials": trials, "split_by": together})
     name_files(Console(emoji=False), write_files(out.parent, {out.name: page}))

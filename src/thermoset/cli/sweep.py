@@ -84,7 +84,7 @@ def sweep(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
     check_files(out, [f"sweep.{table_format}", "sweep.png"], [*files_in(logits), *columns.files])
     rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
-    with rows as data, ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+    with told_warnings(), rows as data, ProgressBar(quiet, "Sweeping") as bar:
         result = run(
             data,
             temperatures=grid,

@@ -87,7 +87,8 @@ def theory(
     if not logits:
         _bound_alone(console, n_classes, out)
         return
-    with opened_logits(logits, columns, memory=memory, scheduler=scheduler) as data:
+    rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
+    with told_warnings(), rows as data:
         if n_classes not in (None, data.n_classes):
             raise InputError(
                 f"--n-classes {n_classes} does not match {title_of(logits)}, which has {data.n_classes}. Omit it."
@@ -96,7 +97,7 @@ def theory(
         if data.labels is None:
             _unlabelled(console, data, ends, temperature, out)
             return
-        with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+        with ProgressBar(quiet, "Sweeping") as bar:
             found = explain(
                 data,
                 alpha=alpha,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.artifact import Artifact
+    from thermoset.predictor.artifact import Artifact, Measure
     from thermoset.predictor.members import Member
     from thermoset.tuning import Choice, Outlook
 
@@ -131,9 +131,10 @@ def tune(
         fallback=fallback,
     )
     no_judges = selection == "full"  # every row set the threshold: a report would show nothing
-    with opened_logits(logits, columns, memory=memory, scheduler=scheduler) as data:
+    rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
+    with told_warnings(), rows as data:
         together = kept_together(logits, columns, len(data))
-        with ProgressBar(quiet, "Tuning") as bar, told_warnings():
+        with ProgressBar(quiet, "Tuning") as bar:
             predictor.fit(data, split_by=together, progress=bar.tell)
         page = {}
         if not (no_report or no_judges):
@@ -191,10 +192,11 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     console.print(f"\n[bold]Confidence[/] T* = {made.temperature:.3f} ({came.objective.upper()})", highlight=False)
     table = _table("softmax at", "ECE", "NLL")
     for label, when in (("T = 1", "before"), ("T*", "after")):
-        cells = [measures[f"{metric}_{when}"] for metric in ("ece", "nll")]
-        reach = [(m.high - m.low) / 2 for m in cells if m.high is not None and m.low is not None]
-        table.add_row(label, *(f"{m.value:.3f} ± {r:.3f}" for m, r in zip(cells, reach, strict=True)))
+        table.add_row(label, *(_within(measures.get(f"{metric}_{when}")) for metric in ("ece", "nll")))
     console.print(table)
+    if came.calibration_zero_labels:
+        left_out = f"{came.calibration_zero_labels:,} of {came.calibration_rows:,} rows"
+        console.print(f"  NLL leaves out {left_out}, whose label has probability zero.", highlight=False)
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
     promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
     console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
@@ -213,6 +215,13 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         console.print(instead)
     words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
     console.print(f"[dim]{escape(words)}.[/]", highlight=False)
+
+
+def _within(found: "Measure | None") -> str:
+    """A measure with its error; NLL is infinite where no label has a probability."""
+    if found is None or found.low is None or found.high is None:
+        return "∞"
+    return f"{found.value:.3f} ± {(found.high - found.low) / 2:.3f}"
 
 
 def _united(members: "Sequence[Member]", size: float) -> str:

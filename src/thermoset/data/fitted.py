@@ -2,11 +2,20 @@
 
 from typing import Any
 
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits, as_logits, checked_logits
 from thermoset.data.class_columns import not_a_class
+from thermoset.data.input_kinds import (
+    AS_LOGITS,
+    LOGITS,
+    PROBABILITIES,
+    input_kind_of,
+    may_be,
+    warn_of_probabilities,
+)
 from thermoset.errors import InputError
 
 __all__ = [
+    "check_classes",
     "fit_data",
     "predict_data",
     "remember_classes",
@@ -38,8 +47,9 @@ def split_data(part: Any, name: str) -> Logits:
     return data
 
 
-def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None, input_kind: str | None) -> None:
     """Note what was fitted on; the last step of a fit, because it is what makes an estimator count as fitted."""
+    estimator.input_kind_ = input_kind
     estimator.n_features_in_ = n_classes
     estimator.class_names_ = classes
 
@@ -53,16 +63,47 @@ def require_fitted(estimator: Any) -> None:
 
 
 def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = None) -> Logits:
-    """Read rows for a fitted estimator; other classes than it was fitted on are refused."""
+    """Read rows for a fitted estimator; others than it was fitted on, by classes or by kind, are refused."""
     require_fitted(estimator)
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before the door, which would only say that one column is too few
         _check_width(estimator, shape[1], logits.classes if isinstance(logits, Logits) else None)
-    data = as_logits(logits, labels, groups)
-    _check_width(estimator, data.n_classes, data.classes)
-    if data.classes is not None and estimator.class_names_ is not None:
-        _check_names(estimator, data.classes)
+    data = as_logits(logits if isinstance(logits, Logits) else checked_logits(logits), labels, groups)
+    check_classes(estimator, data.n_classes, data.classes)
+    _check_kind(estimator, data)
     return data
+
+
+def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+    """Refuse other classes than a fitted estimator has."""
+    _check_width(estimator, n_classes, classes)
+    if classes is not None and estimator.class_names_ is not None:
+        _check_names(estimator, classes)
+
+
+def _check_kind(estimator: Any, data: Logits) -> None:
+    """Refuse logits where probabilities were fitted on, and the other way round."""
+    fitted: str | None = estimator.input_kind_
+    if fitted is None:  # a document of an older version
+        warn_of_probabilities(data)
+        return
+    given = input_kind_of(data)
+    few = given == LOGITS and fitted != LOGITS and may_be(data, fitted)
+    if given != fitted and not few:
+        raise InputError(f"{type(estimator).__name__} was fitted on {_REFUSED[fitted, given]}")
+
+
+_FROM = "Logits.from_probabilities (--probabilities for commands)"
+_REFUSED = {
+    (LOGITS, PROBABILITIES): f"logits, and these rows come from {_FROM}. Pass the logits of the model.",
+    (LOGITS, AS_LOGITS): "logits, and these rows are probabilities: in [0, 1], summing to 1. Pass the model's logits.",
+    (PROBABILITIES, LOGITS): f"probabilities, and these rows are logits. Pass probabilities, by {_FROM}.",
+    (PROBABILITIES, AS_LOGITS): f"probabilities, and these rows are probabilities given as logits. Use {_FROM}.",
+    (AS_LOGITS, LOGITS): "probabilities that were given as logits, and these rows are no probabilities.",
+    (AS_LOGITS, PROBABILITIES): "probabilities that were given as logits, and these rows come from "
+    f"{_FROM}. Fit it again in the same way.",
+}
+"""What to say by what an estimator was fitted on and what it was given."""
 
 
 def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:

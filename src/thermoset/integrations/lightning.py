@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thermoset.data import Logits
+from thermoset.data import Logits, checked_logits
 from thermoset.errors import InputError
 from thermoset.integrations.torch import Spool, check_alike
 from thermoset.io import SUFFIXES, save
@@ -144,5 +144,5 @@ def _read(prediction: Any, classes: Sequence[str] | None) -> Logits:
                 f"a {type(prediction).__name__} of {len(prediction)} parts; expected logits, (logits, labels) or a "
                 "dict with 'logits' and 'labels'."
             )
-        return Logits(prediction[0], prediction[1], classes)
-    return Logits(prediction, None, classes)
+        return checked_logits(prediction[0], prediction[1], classes)
+    return checked_logits(prediction, None, classes)

@@ -11,6 +11,7 @@ from typing import BinaryIO, Literal
 
 from thermoset.data import Logits, as_logits
 from thermoset.data.choices import checked_options
+from thermoset.data.input_kinds import warn_of_probabilities
 from thermoset.data.top import TopLogits
 from thermoset.errors import InputError
 from thermoset.io.arrow_files import read_arrow, write_arrow
@@ -216,6 +217,7 @@ def load(
         loaded = read_top(source, suffix, request) or READERS[suffix](source, request)
         loaded = loaded if label_file is None else with_labels(loaded, label_file, limit)
         loaded = loaded if folder is None else loaded.grouped(same_group(folder, len(loaded)))
+    warn_of_probabilities(loaded)
     if group_file is None:
         return loaded
     with errors_about(group_file):

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from thermoset.bounds import whole_number
 from thermoset.core.memory import physical_memory
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits, as_logits, checked_logits
 from thermoset.data.outputs import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.quoting import printable, quoted
@@ -218,7 +218,7 @@ def build(
     """
     if isinstance(scores, Logits):  # rows that are not whole come checked
         return as_logits(scores, groups=groups)
-    make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else Logits
+    make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else checked_logits
     return make(scores, None if request.leave_labels else labels, named_classes(request, classes), groups)
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from thermoset.data.choices import checked_options
 from thermoset.data.groups import Groups, joined_groups, read_groups
+from thermoset.data.input_kinds import warn_of_probabilities
 from thermoset.data.stored import StoredLogits
 from thermoset.errors import InputError
 from thermoset.io.files import FilePath, Request, byte_limit, errors_about, existing
@@ -101,10 +102,9 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     shards[0].check_columns()  # the others have the same
     if labels is not None and labels is not False and own is None:
         shards = _with_labels(shards, labels, request.max_bytes)
-    if groups is not None and column is None:
-        return StoredLogits.of(shards, _group_file(shards, groups, request.max_bytes))
-    found = [one for shard in shards if (one := shard.groups()) is not None]
-    return StoredLogits.of(shards, joined_groups(found) if found else None)
+    rows = StoredLogits.of(shards, _groups(shards, groups if column is None else None, request.max_bytes))
+    warn_of_probabilities(rows)
+    return rows
 
 
 def _with_labels(shards: Sequence[FileShard], labels: Where, max_bytes: int) -> tuple[FileShard, ...]:
@@ -130,6 +130,14 @@ def _check_count(file: Path, wanted: int, max_bytes: int) -> None:
     with errors_about(file):
         if (got := label_count(file, max_bytes)) != wanted:
             raise InputError(f"has {got} values for {wanted} rows. Pass one per row, in the order of the shards.")
+
+
+def _groups(shards: Sequence[FileShard], file: FilePath | None, max_bytes: int) -> Groups | None:
+    """The groups of all rows, from a file of their own or from the shards."""
+    if file is not None:
+        return _group_file(shards, file, max_bytes)
+    found = [one for shard in shards if (one := shard.groups()) is not None]
+    return joined_groups(found) if found else None
 
 
 def _group_file(shards: Sequence[FileShard], groups: FilePath, max_bytes: int) -> Groups:

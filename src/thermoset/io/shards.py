@@ -14,6 +14,7 @@ from thermoset.data import Groups, Logits
 from thermoset.data.arrays import Floats, class_names
 from thermoset.data.class_columns import most_rows
 from thermoset.data.groups import read_groups
+from thermoset.data.input_kinds import LOGITS, PROBABILITIES
 from thermoset.data.labels import label_indices
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrow_files import stored_arrow
@@ -62,6 +63,8 @@ class FileShard:
     dtype : float16, float32 or float64
         Type of the rows that `read` gives.
     classes : tuple of str, or None
+    input_kind : "logits" or "probabilities"
+        What the file holds; `read` gives logits.
     """
 
     path: Path
@@ -70,6 +73,7 @@ class FileShard:
     n_classes: int
     dtype: np.dtype[Any]
     classes: tuple[str, ...] | None
+    input_kind: str
     request: Request = field(repr=False)
     stored: StoredFile = field(repr=False)
     stamp: Stamp = field(repr=False)
@@ -135,13 +139,14 @@ def open_shard(path: Path, request: Request) -> FileShard:
         check_size(row_bytes(stored.rows), request.max_bytes, "a row")
         named = named_classes(request, stored.classes)
         classes = None if named is None else class_names(named, n_classes)
+        kind = PROBABILITIES if request.probabilities else LOGITS
         if stored.final:
             request = request._replace(probabilities=False)
         # A row that is one of logits and one of probabilities: what type does it become?
         plain = request._replace(classes=None)
         dtype = build(plain, np.array([[1, 0]], dtype=stored.rows.dtype)).logits.dtype
     name = f"{source}[{stored.array}]" if stored.array else str(source)
-    return FileShard(source, name, int(n_rows or 0), n_classes, dtype, classes, request, stored, stamp)
+    return FileShard(source, name, int(n_rows or 0), n_classes, dtype, classes, kind, request, stored, stamp)
 
 
 def _stored(path: Path, suffix: str, request: Request) -> StoredFile:

@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeVar
 
 from thermoset.bounds import whole_number
 from thermoset.core.pool import MOST_THREADS
-from thermoset.data import Logits, as_logits
-from thermoset.data.arrays import is_instance
-from thermoset.data.fitted import predict_data
+from thermoset.data import Logits, as_logits, checked_logits
+from thermoset.data.arrays import class_names, is_instance
+from thermoset.data.fitted import check_classes
 from thermoset.data.outputs import GROUPS
 from thermoset.errors import FileFormatError, InputError
 from thermoset.integrations.batches.arrow import ArrowTables
@@ -195,7 +195,7 @@ class Predictor:
         """The logits of a batch, checked."""
         width, make = (
             self._model.artifact_.n_classes,
-            Logits.from_probabilities if self._asked.probabilities else Logits,
+            Logits.from_probabilities if self._asked.probabilities else checked_logits,
         )
         try:
             if layout.listed is None:
@@ -208,7 +208,7 @@ class Predictor:
             raise InputError(f"column {quoted(layout.listed)} has shape {shape}; the predictor has {width} classes.")
         data = make(values)
         if classes is not None:  # the names of one row speak for all
-            predict_data(self._model, Logits(data.logits[:1], classes=classes))
+            check_classes(self._model, width, class_names(classes, width))
         return data
 
 

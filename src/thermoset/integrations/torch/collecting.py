@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data import Logits
+from thermoset.data import Logits, checked_logits
 from thermoset.errors import InputError
 from thermoset.io import STREAM_WRITERS, SUFFIXES, save
 from thermoset.io.files import LABELS, FilePath, as_path, first_of, known_suffix, need
@@ -188,7 +188,7 @@ def _run(
         for number, item in enumerate(loader):
             try:
                 batch = _read_batch(item)
-                block = Logits(_output(model, batch.inputs, place), batch.labels, classes)
+                block = checked_logits(_output(model, batch.inputs, place), batch.labels, classes)
                 check_alike(block, first or block)
             except InputError as error:
                 raise InputError(f"batch {number}: {error}") from None

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import bytes_of
-from thermoset.data import Logits
-from thermoset.data.fitted import predict_data
+from thermoset.data.fitted import check_classes
 from thermoset.data.top import TopLogits
 from thermoset.data.weights import checked_weights
 from thermoset.errors import InputError
@@ -262,7 +261,7 @@ def _opened(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: in
         block_bytes=block_bytes,
     ) as blocks:
         with errors_about(job.source):
-            predict_data(predictor, Logits(np.zeros((1, blocks.n_classes)), classes=blocks.classes))
+            check_classes(predictor, blocks.n_classes, blocks.classes)
         yield blocks
 
 
