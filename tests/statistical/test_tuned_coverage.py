@@ -11,7 +11,7 @@ LOGITS, LABELS = generated(20_000, 8, signal=-1.0, seed=0)
 OTHERS = ts.Logits(*generated(N_CONFORMAL, 8, signal=3.0, seed=3))
 
 
-def z_of(fit, splits=SPLITS):
+def z_of(fit):
     """The hits of all splits against their law; `fit` gets calibration rows from a pool of their own."""
     rng = np.random.default_rng(1)
     pool = ts.Logits(*generated(20_000, 8, signal=-1.0, seed=2))
@@ -21,7 +21,7 @@ def z_of(fit, splits=SPLITS):
         return fit(calibration, ts.Logits(logits, labels))(fresh)
 
     return z_over_splits(
-        predict, LOGITS, LABELS, alpha="0.1", n_conformal=N_CONFORMAL, n_evaluation=N_EVALUATION, splits=splits
+        predict, LOGITS, LABELS, alpha="0.1", n_conformal=N_CONFORMAL, n_evaluation=N_EVALUATION, splits=SPLITS
     )
 
 
@@ -50,10 +50,7 @@ def test_coverage_is_exact_when_the_smallest_sets_are_chosen():
 
 
 def test_the_test_has_power():
-    """Taking the temperature, and the u, with the smallest sets on the conformal rows themselves is caught.
-
-    A third of the splits will do.
-    """
+    """Taking the temperature, and the u, with the smallest sets on the conformal rows themselves is caught."""
 
     def fit(_, conformal):
         models = [
@@ -63,4 +60,4 @@ def test_the_test_has_power():
         sizes = [model.set_sizes(conformal).mean() for model in models]
         return models[int(np.argmin(sizes))].predict_set
 
-    assert z_of(fit, splits=50) < -5
+    assert z_of(fit) < -5
