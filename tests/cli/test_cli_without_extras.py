@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 import thermoset as ts
@@ -75,7 +76,19 @@ def test_tune_says_what_it_skipped(call, without, val, tmp_path):
     assert done.stderr == NO_FIGURE.format("the figures"), "a report that was not asked for is not missed"
 
 
-def test_report_and_demo_say_what_they_need(call, without, val, tmp_path):
-    without("matplotlib", "altair")
+def test_the_report_says_what_it_needs(call, without, val, tmp_path):
+    without("altair")
     call("report", "predictor.json", val, "--out", tmp_path / "report.html").assert_refused("thermoset[report]")
-    call("demo", "--out", tmp_path / "demo").assert_refused("thermoset[plot]")
+
+
+def test_the_demo_runs_where_nothing_else_is_installed(call, without, tmp_path, monkeypatch):
+    glyphs = ts.datasets.load_glyphs()
+    few = np.flatnonzero(glyphs.logits.labels < 10)
+    logits = ts.Logits(glyphs.logits.logits[few, :10], glyphs.logits.labels[few], glyphs.logits.classes[:10])
+    none = np.zeros(0, dtype=np.int64)
+    cut = ts.datasets.Glyphs(logits, glyphs.family[few], glyphs.thumbnails[none], none)
+    monkeypatch.setattr(ts.datasets, "load_glyphs", lambda: cut)
+    without("matplotlib", "altair")
+    done = call("demo", "--out", tmp_path / "demo", "--quiet")
+    assert (done.returncode, done.stderr) == (0, NO_REPORT + NO_FIGURE.format("the figures")), done
+    assert names(tmp_path / "demo") == ["predictor.json"]

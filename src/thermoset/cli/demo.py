@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermoset.cli.options import Quiet, told_warnings
-from thermoset.cli.output import check_files, name_files, png
+from thermoset.cli.output import check_files, missing_of, name_files, png, tell_skipped
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 from thermoset.cli.tune import PREDICTOR_FILES, show_predictor, write_predictor
@@ -34,10 +34,8 @@ def demo(
 
     from thermoset.data.splits import split_indices
     from thermoset.datasets import load_glyphs
-    from thermoset.io.files import need
     from thermoset.predictor import TwoTemperaturePredictor
 
-    need("matplotlib", "plot", "the demo's figures")
     check_files(out, [*PREDICTOR_FILES, "reliability.png"])
     glyphs = load_glyphs()
     rows = split_indices(len(glyphs.logits), 0.7)
@@ -48,18 +46,21 @@ def demo(
     pictures = zip(glyphs.thumbnail_rows.tolist(), glyphs.thumbnails, strict=True)
     images = {place[row]: picture for row, picture in pictures if row in place}
     page = page_files(predictor, fresh, "glyphs of fonts that the network has not seen", quiet, images=images)
-    files = write_predictor(predictor, out, {"reliability.png": _reliability(predictor, fresh), **page})
+    files = write_predictor(predictor, out, {**_figures(predictor, fresh), **page})
     console = Console(emoji=False)
     show_predictor(console, predictor, "glyphs, a network that reads characters of fonts it was not trained on")
     _show_fresh(console, predictor, fresh)
     _show_families(console, predictor, glyphs)
     console.print()
     name_files(console, files)
+    tell_skipped("the figures", ("matplotlib",), "plot")
     console.print("\nOn your own logits: [bold]thermoset tune val.npz[/], with arrays 'logits' and 'labels'.")
 
 
-def _reliability(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> bytes:
-    """Reliability diagrams before and after T*, on rows that neither temperature saw."""
+def _figures(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> dict[str, bytes]:
+    """Reliability diagrams before and after T*, on rows that neither temperature saw; none without Matplotlib."""
+    if missing_of(("matplotlib",)):
+        return {}
     from thermoset.calibration import probabilities
     from thermoset.metrics import reliability_table
     from thermoset.plots import figure, plot_reliability
@@ -68,7 +69,7 @@ def _reliability(predictor: "TwoTemperaturePredictor", fresh: "Logits") -> bytes
     made, panels = figure(2)
     for ax, name, temperature in zip(panels, ("T = 1", "T = T*"), (1.0, predictor.temperature_), strict=True):
         plot_reliability(reliability_table(probabilities(fresh, temperature), labels), ax=ax, title=name)
-    return png(made)
+    return {"reliability.png": png(made)}
 
 
 def _show_fresh(console: "Console", predictor: "TwoTemperaturePredictor", fresh: "Logits") -> None:
