@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from thermoset.data import Logits, as_logits
+import numpy as np
+
+from thermoset.data import Logits, as_logits, with_columns
+from thermoset.data.labels import label_indices
 from thermoset.errors import InputError
 
 __all__ = [
@@ -57,8 +60,14 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before the door, which would only say that one column is too few
         _check_width(estimator, shape[1])
-    data = as_logits(logits, labels, groups)
+    if isinstance(logits, (list, tuple)) and not logits:  # no rows at all
+        logits = np.empty((0, estimator.n_features_in_))
+    named = labels is not None and estimator.class_names_ is not None
+    data = as_logits(logits, None if named else labels, groups)
     _check_width(estimator, data.n_classes)
+    if named:  # labels may be names that the estimator knows and the rows do not
+        names = data.classes or estimator.class_names_
+        data = with_columns(data, label_indices(labels, (data.n_rows, data.n_classes), names))
     if data.classes is not None and estimator.class_names_ is not None:
         _check_names(estimator, data.classes)
     return data
@@ -67,9 +76,10 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
 def _check_width(estimator: Any, n_classes: int) -> None:
     name, expected = type(estimator).__name__, estimator.n_features_in_
     if n_classes != expected:
+        one_score = " Pass scores of a binary model as Logits.from_binary(scores)." if n_classes == 1 else ""
         raise InputError(
             f"X has {n_classes} features, but {name} is expecting {expected} features as input: "
-            "one logit for each class it was fitted on, in the same order."
+            f"one logit for each class it was fitted on, in the same order.{one_score}"
         )
 
 

@@ -105,7 +105,8 @@ class StoredLogits(Logits):
 
     def loaded(self) -> Logits:
         """The same rows in memory."""
-        return Logits(self.logits, self.labels, self.classes, self.groups)
+        rows = Logits(self.logits, None, self.classes, self.groups)
+        return rows if self.labels is None else rows.labelled(self.labels)
 
     @property
     def shards(self) -> tuple[Shard, ...]:

@@ -8,8 +8,6 @@ from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from thermoset.bounds import whole_number
 from thermoset.data import Logits
 from thermoset.data.arrays import class_names
@@ -24,7 +22,6 @@ from thermoset.io.files import (
     Ids,
     Request,
     RowSource,
-    build,
     byte_limit,
     check_size,
     errors_about,
@@ -115,12 +112,12 @@ class LogitBlocks:
         with errors_about(self._path):
             groups = None if self._groups is None else self._groups()
             for scores in self._read(self.block_rows):
+                if not len(scores):  # of a file without rows
+                    continue
                 some = None if groups is None else list(islice(groups, len(scores)))
                 block = checked_block(self._request, scores, done, self.n_rows, self.classes, some)
                 done += block.n_rows
                 yield block
-            if done == 0:
-                build(self._request, np.empty((0, self.n_classes)))  # says that there are no rows
 
 
 @contextmanager
@@ -138,7 +135,7 @@ def open_blocks(
     """Open a file of logits to read it in blocks of rows.
 
     The blocks, one after the other, are the logits, class names and groups that `load` gives, bit for bit, and what
-    `load` refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; where
+    `load` refuses is refused, when it is reached; but a file without rows has no blocks. Labels are not read. The file may be larger than the memory; where
     rows do not stand one after the other (compressed npz in Fortran order, a transposed tensor in pt) it is read whole,
     within the limit.
 
@@ -196,11 +193,13 @@ def open_blocks(
         with errors_about(source):
             request, folder = group_folder(source, request)
             rows = open_top(source, suffix, request, stack) or OPENERS[suffix](source, request, stack)
-            n_rows, n_classes = checked_shape(rows.shape, request)
+            n_rows, n_classes = checked_shape(rows.shape, request, fewest=0)
+            if n_rows == 0 and rows.classes is None and options is not None:
+                n_classes = options  # a column of lists without rows does not tell how long they are
             check_size(n_classes * VALUE_BYTES, limit, "a row")
             classes = None if rows.classes is None else class_names(rows.classes, n_classes)
         block_rows = max(1, min(size, limit) // (n_classes * VALUE_BYTES))
-        block_rows = block_rows if n_rows is None else min(block_rows, n_rows)
+        block_rows = block_rows if n_rows is None else max(1, min(block_rows, n_rows))
         known = rows.groups if folder is None else partial(repeat, folder)
         grouped = rows.grouped or known is not None
         read, ids = rows.read, rows.ids

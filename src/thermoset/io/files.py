@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 from thermoset.bounds import whole_number
 from thermoset.core.memory import physical_memory
 from thermoset.data import Logits, as_logits
+from thermoset.data.labels import column_indices
 from thermoset.data.outputs import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.quoting import printable, quoted
@@ -211,7 +212,12 @@ def build(
     if isinstance(scores, Logits):  # rows that are not whole come checked
         return as_logits(scores, groups=groups)
     make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else Logits
-    return make(scores, None if request.leave_labels else labels, classes, groups)
+    rows = make(scores, None, classes, groups)
+    if rows.n_rows == 0:
+        raise FileFormatError("the file has no rows.")
+    if labels is None or request.leave_labels:
+        return rows
+    return rows.labelled(column_indices(labels, (rows.n_rows, rows.n_classes), rows.classes))
 
 
 def first_of(names: Collection[str], held: Collection[str]) -> str | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thermoset.data import Groups, Logits
 from thermoset.data.arrays import Floats, class_names
 from thermoset.data.groups import read_groups
-from thermoset.data.labels import label_indices
+from thermoset.data.labels import column_indices
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrow_files import stored_arrow
 from thermoset.io.checked import checked_block, checked_shape
@@ -96,7 +96,7 @@ class FileShard:
             return None
         with errors_about(self.path):
             self.check_unchanged()
-            return label_indices(self.stored.labels(), (self.n_rows, self.n_classes), self.classes)
+            return column_indices(self.stored.labels(), (self.n_rows, self.n_classes), self.classes)
 
     def read(self, start: int, stop: int) -> Floats:
         """Rows start to stop - 1, C-contiguous and checked."""

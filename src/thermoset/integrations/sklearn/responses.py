@@ -74,7 +74,7 @@ class Reader(NamedTuple):
             raise InputError(f"y must have one label for each of {len(values)} rows; got {len(labels)}.")
         zero = int(np.count_nonzero(np.isneginf(values[np.arange(len(labels)), labels])))
         rows = self.data(values)
-        return Scored(Logits(rows.logits, labels, rows.classes), zero)
+        return Scored(rows.labelled(labels), zero)
 
 
 def check_response(response: object) -> None:

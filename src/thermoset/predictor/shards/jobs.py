@@ -182,7 +182,7 @@ def check_shards(predictor: "TwoTemperaturePredictor", jobs: Iterable[ShardJob])
     first: tuple[Path, str | None, bool] | None = None
     for job in jobs:
         with _opened(predictor, job, block_bytes=1) as blocks:
-            next(iter(blocks))
+            next(iter(blocks), None)
             _weights(predictor, job)
             if first is None:
                 first = job.source, blocks.id_kind, blocks.has_groups
