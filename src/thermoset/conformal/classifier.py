@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from thermoset.conformal.groupings import GroupingLike, text_of
 from thermoset.conformal.learning import learned_from_some
+from thermoset.conformal.named import labels_in, user_labels
 from thermoset.conformal.pooling import PooledScores, pooled
 from thermoset.conformal.recipes import Recipe
 from thermoset.conformal.row_groups import (
@@ -179,6 +180,20 @@ class ConformalClassifier(Estimator):
         data = predict_data(self, logits, groups)
         sets: NDArray[np.bool_] = self._sets(data, self._fitted(data, weights), u, ids)[0]
         return sets
+
+    def predict_set_labels(
+        self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
+    ) -> list[NDArray[Any]]:
+        """The labels in each row's set: class names, or column numbers if `fit` was given no names.
+
+        >>> import numpy as np
+        >>> rows = Logits(np.log([[0.9, 0.1], [0.7, 0.3], [0.4, 0.6]]), ["keep", "keep", "fraud"], ["keep", "fraud"])
+        >>> model = ConformalClassifier("lac", alpha=0.4).fit(rows)
+        >>> [labels.tolist() for labels in model.predict_set_labels(np.log([[0.8, 0.2], [0.4, 0.6]]))]
+        [['keep'], ['fraud']]
+        """
+        sets = self.predict_set(logits, groups=groups, u=u, ids=ids, weights=weights)
+        return labels_in(sets, user_labels(self.class_names_, self.n_features_in_))
 
     def predict_sets(
         self, logits: Any, alphas: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
