@@ -22,7 +22,7 @@ class MissingExtraError(ImportError):
 
 
 class CoverageWarning(UserWarning):
-    """Too few rows to decide coverage: a threshold had to be infinite, or a group has no row to choose by."""
+    """Coverage that may not be what was meant: too few rows decide it, or alpha asks for less than a half."""
 
 
 class BoundWarning(UserWarning):

@@ -21,7 +21,7 @@ from thermoset.conformal.row_groups import (
 )
 from thermoset.conformal.row_weights import by_weight, check_weightable, own_weights
 from thermoset.conformal.scoring import Scoring, sets_under, sizes_under, undecided_under
-from thermoset.conformal.shortages import shortage
+from thermoset.conformal.shortages import mostly_missed, shortage
 from thermoset.core.general import label_scores
 from thermoset.core.levels import Alpha, conformal_rank, exact_level
 from thermoset.core.scores import ScoreLike
@@ -157,6 +157,8 @@ class ConformalClassifier(Estimator):
         """
         data = fit_data(self, logits, labels, groups)
         y = data.require_labels("ConformalClassifier.fit")
+        if (lax := mostly_missed(self.alpha)) is not None:
+            warnings.warn(lax, CoverageWarning, stacklevel=2)
         recipe, rows = learned_from_some(self.recipe, data).told(data)
         if recipe.by_row:
             fitted_groups(data, _BY_GROUP)

@@ -451,15 +451,13 @@ def _checked_names(table: ReadTable, given: object) -> tuple[str, ...] | None:
     return names
 
 
-def _read_labels(
-    labels: object, table: ReadTable, given: object, names: tuple[str, ...] | None
-) -> NDArray[np.int64]:
+def _read_labels(labels: object, table: ReadTable, given: object, names: tuple[str, ...] | None) -> NDArray[np.int64]:
     """Labels as column numbers; whole numbers are names where names were given as whole numbers."""
     n_rows, n_classes = table.values.shape
     if given is None and table.columns is not None and are_whole(table.columns):
         raise InputError(
-            f"the frame's columns are the whole numbers {quoted(list(table.columns))}: are labels these names, or do "
-            "they count columns from 0? Pass classes=list(frame.columns) for names, frame.to_numpy() for column numbers."
+            f"the frame's columns are the whole numbers {quoted(list(table.columns))}: labels may be these names, or "
+            "count columns from 0. Pass classes=list(frame.columns) for names, frame.to_numpy() for column numbers."
         )
     if names is not None and isinstance(given, list) and are_whole(given):
         return named_indices(labels, (n_rows, n_classes), names)

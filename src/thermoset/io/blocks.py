@@ -135,9 +135,9 @@ def open_blocks(
     """Open a file of logits to read it in blocks of rows.
 
     The blocks, one after the other, are the logits, class names and groups that `load` gives, bit for bit, and what
-    `load` refuses is refused, when it is reached; but a file without rows has no blocks. Labels are not read. The file may be larger than the memory; where
-    rows do not stand one after the other (compressed npz in Fortran order, a transposed tensor in pt) it is read whole,
-    within the limit.
+    `load` refuses is refused, when it is reached; but a file without rows has no blocks. Labels are not read. The file
+    may be larger than the memory; where rows do not stand one after the other (compressed npz in Fortran order, a
+    transposed tensor in pt) it is read whole, within the limit.
 
     Parameters
     ----------

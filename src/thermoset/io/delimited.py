@@ -159,14 +159,18 @@ def read_header(columns: list[str], request: Request) -> CsvHeader:
     others = [name for name in columns if not request.is_beside(name)]
     label = label_column(name for name in others if name.strip().lower() in LABELS)
     scores = [name for name in others if name != label]
+    _check_several(scores)
+    if FILES in scores and column_classes(name for name in scores if name != FILES) is None:
+        scores.remove(FILES)  # beside columns that are only numbered it can be no class
+    return CsvHeader(columns, scores, label if request.find_labels else None, column_classes(scores), groups)
+
+
+def _check_several(scores: list[str]) -> None:
     if len(scores) == 1:
         raise FileFormatError(
             f"has one column of scores, {quoted(scores[0])}; wanted one for each class. If these are scores of the "
             "second of two classes, add a column of zeros before it, named after the first."
         )
-    if FILES in scores and column_classes(name for name in scores if name != FILES) is None:
-        scores.remove(FILES)  # beside columns that are only numbered it can be no class
-    return CsvHeader(columns, scores, label if request.find_labels else None, column_classes(scores), groups)
 
 
 def label_column(found: Iterable[str]) -> str | None:

@@ -4,6 +4,7 @@ Losses, gaps, tests and worst tenths ask how the rows of each part are covered. 
 they come from labels alone. So everything that is said of classes can be said of groups, by the same formulas.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
@@ -12,10 +13,11 @@ import numpy as np
 
 from thermoset.core.exponentials import Ints
 from thermoset.data import Logits
-from thermoset.errors import InputError
+from thermoset.data.groups import listed_groups
+from thermoset.errors import CoverageWarning, InputError
 from thermoset.quoting import quoted
 
-__all__ = ["WORDS", "EvenOver", "Parts", "Words", "checked_even", "parts_of"]
+__all__ = ["WORDS", "EvenOver", "Parts", "Words", "checked_even", "parts_of", "tell_missing"]
 
 EvenOver = Literal["class", "group"]
 """What a choice evens out or protects."""
@@ -97,3 +99,21 @@ def checked_even(even: object) -> EvenOver:
         if isinstance(even, str) and even == known:
             return known  # type: ignore[no-any-return]
     raise InputError(f"even must be 'class' or 'group'; got {quoted(even)}.")
+
+
+def tell_missing(calibration: Logits, even: EvenOver) -> None:
+    """Warn of classes or groups without calibration rows."""
+    groups, words = calibration.groups, WORDS[even]
+    if even == "group" and groups is not None:
+        names, counts = groups.names, groups.counts
+    else:
+        names = calibration.classes or tuple(map(str, range(calibration.n_classes)))
+        counts = np.bincount(calibration.require_labels("choosing a temperature"), minlength=calibration.n_classes)
+    missing = [names[place] for place in np.flatnonzero(counts == 0)]
+    if missing:
+        warnings.warn(
+            f"no calibration row belongs to {words.one if len(missing) == 1 else words.many} {listed_groups(missing)}: "
+            f"the choice rests on the other {words.many}. Add rows of {'it' if len(missing) == 1 else 'them'}.",
+            CoverageWarning,
+            stacklevel=4,
+        )

@@ -293,7 +293,7 @@ def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "to
     return output
 
 
-def _logits_in(returned: Any, tensor: type) -> Any:
+def _logits_in(returned: Any, tensor: Any) -> Any:
     """What may be the logits in what a model returned."""
     if isinstance(returned, Mapping):
         if "logits" not in returned:
