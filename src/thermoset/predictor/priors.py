@@ -137,9 +137,9 @@ def estimate_priors(
     if unseen.size:
         share = found[unseen, 0].sum()
         warnings.warn(
-            f"the estimate gives {share:.1%} of the target rows to {unseen.size:,} classes of which the predictor was "
-            f"given no conformal row, so nothing supports it: {some_named(unseen, data.classes)}. Recalibrate on rows "
-            "that hold them, or give the shares (priors=).",
+            f"the estimate gives {share:.1%} of the target rows to classes without conformal rows, so nothing supports "
+            f"it: {some_named(unseen, data.classes)}. Recalibrate on rows that hold them, or give the shares "
+            "(priors=).",
             CoverageWarning,
             stacklevel=3,
         )

@@ -171,7 +171,7 @@ class Monitor:
 
         Labels may be missing, all or some (-1, NaN, None, or a blank text). When they are known, pass the same rows
         again with them: rows are recognised by their logits, and what is new counts. A batch that brings nothing new,
-        or holds rows of an earlier one among others, is refused. Whether a label is known must not depend on whether
+        or holds rows of an earlier one among others, is refused; one without rows changes nothing. Whether a label is known must not depend on whether
         the set holds it.
 
         Parameters
@@ -192,6 +192,8 @@ class Monitor:
             rows.labels if labels is None else partial_indices(labels, (len(rows), rows.n_classes), self._names(rows))
         )
         data = predict_data(self.predictor, rows)
+        if len(data) == 0:
+            return self.standing
         seen, named = self._seen(data, known, ids), self._named(data, time, name)
         self.state = advanced(self.state, self._watched, seen, named)
         return self.standing

@@ -25,7 +25,7 @@ from thermoset.tuning.closed_form import in_closed_form
 from thermoset.tuning.comparing import Compared, report
 from thermoset.tuning.held_out import top_gaps
 from thermoset.tuning.kinds import FINALISTS, best_of, finalists, some_of
-from thermoset.tuning.parts import WORDS, EvenOver, checked_even, parts_of, tell_missing
+from thermoset.tuning.parts import WORDS, EvenOver, checked_even, parts_of, parts_without_rows, tell_missing
 from thermoset.tuning.points import Points, Sample, levels_between, measure
 from thermoset.tuning.preference import Preference
 from thermoset.tuning.preferences import read_preference
@@ -128,7 +128,8 @@ def choose(
     if not isinstance(preference, Small):
         tell_missing(calibration, even)
     if not result.met:
-        warnings.warn(_unmet(result), BudgetWarning, stacklevel=2)
+        unseen = bool(parts_without_rows(calibration, even))
+        warnings.warn(_unmet(result, unseen), BudgetWarning, stacklevel=2)
     return result
 
 
@@ -321,13 +322,14 @@ def _warm_up(recipe: Recipe) -> None:
 _compiled: list[bool] = []
 
 
-def _unmet(result: Choice) -> str:
+def _unmet(result: Choice, unseen: bool) -> str:
     needed, what = result.rows_needed, "temperature" if len(result.methods) == 1 else "setting"
     advice = "Ask for less" + ("." if needed is None else f", or take some {needed:,} calibration rows.")
     if result.target is not None:
         advice = "Ask for less" + ("." if needed is None else f", or take some {needed:,} rows in all.")
         what = "setting"
+    unknown = f"Nothing is known of {result.words.many} without calibration rows: add rows of them. "
     return (
         f"no {what} keeps {result.prefer} with 95% confidence; the closest, {result.setting.title}, has "
-        f"{result.preference.shortfall(result)}. {advice}"
+        f"{result.preference.shortfall(result)}. {unknown if unseen else ''}{advice}"
     )

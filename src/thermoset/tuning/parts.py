@@ -17,7 +17,7 @@ from thermoset.data.groups import listed_groups
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.quoting import quoted
 
-__all__ = ["WORDS", "EvenOver", "Parts", "Words", "checked_even", "parts_of", "tell_missing"]
+__all__ = ["WORDS", "EvenOver", "Parts", "Words", "checked_even", "parts_of", "parts_without_rows", "tell_missing"]
 
 EvenOver = Literal["class", "group"]
 """What a choice evens out or protects."""
@@ -101,15 +101,24 @@ def checked_even(even: object) -> EvenOver:
     raise InputError(f"even must be 'class' or 'group'; got {quoted(even)}.")
 
 
-def tell_missing(calibration: Logits, even: EvenOver) -> None:
-    """Warn of classes or groups without calibration rows."""
-    groups, words = calibration.groups, WORDS[even]
+def parts_without_rows(rows: Logits, even: EvenOver) -> list[str]:
+    """The names of classes or groups that no row belongs to.
+
+    >>> parts_without_rows(Logits(np.zeros((2, 3)), [0, 2]), "class")
+    ['1']
+    """
+    groups = rows.groups
     if even == "group" and groups is not None:
         names, counts = groups.names, groups.counts
     else:
-        names = calibration.classes or tuple(map(str, range(calibration.n_classes)))
-        counts = np.bincount(calibration.require_labels("choosing a temperature"), minlength=calibration.n_classes)
-    missing = [names[place] for place in np.flatnonzero(counts == 0)]
+        names = rows.classes or tuple(map(str, range(rows.n_classes)))
+        counts = np.bincount(rows.require_labels("choosing a temperature"), minlength=rows.n_classes)
+    return [names[place] for place in np.flatnonzero(counts == 0)]
+
+
+def tell_missing(rows: Logits, even: EvenOver) -> None:
+    """Warn of classes or groups without calibration rows."""
+    missing, words = parts_without_rows(rows, even), WORDS[even]
     if missing:
         warnings.warn(
             f"no calibration row belongs to {words.one if len(missing) == 1 else words.many} {listed_groups(missing)}: "
