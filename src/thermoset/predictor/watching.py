@@ -171,8 +171,8 @@ class Monitor:
 
         Labels may be missing, all or some (-1, NaN, None, or a blank text). When they are known, pass the same rows
         again with them: rows are recognised by their logits, and what is new counts. A batch that brings nothing new,
-        or holds rows of an earlier one among others, is refused; one without rows changes nothing. Whether a label is known must not depend on whether
-        the set holds it.
+        or holds rows of an earlier one among others, is refused; one without rows changes nothing. Whether a label is
+        known must not depend on whether the set holds it.
 
         Parameters
         ----------
