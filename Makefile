@@ -1,6 +1,6 @@
-# Needs Python 3.11 or newer and make; everything else is installed into .venv, once, and again when pyproject.toml changes.
-# STRICT=1 also installs what is heavy (torch, transformers, lightning, XGBoost, Ray, Spark, chromium) and makes a missing part a failure
-# instead of a skip.
+# Needs Python 3.11 or newer and make; everything else is installed into .venv, once, and again when pyproject.toml
+# changes. STRICT=1 also installs what is heavy (torch, transformers, lightning, XGBoost, Ray, Spark, chromium) and
+# makes a missing part a failure instead of a skip.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -11,7 +11,8 @@ FUZZ   ?= 50
 export THERMOSET_STRICT := $(STRICT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
-# Tests start hundreds of processes, and pytest rewrites every test file: without bytecode each of them compiles it all again.
+# Tests start hundreds of processes, and pytest rewrites every test file: without bytecode each of them compiles it all
+# again.
 export PYTHONDONTWRITEBYTECODE :=
 
 comma := ,
@@ -55,38 +56,39 @@ $(VENV)/.with-chromium: tools/chromium.sh | $(BIN)/python
 	bash tools/chromium.sh
 	@touch $@
 
-demo: $(VENV)/.plot $(VENV)/.report ## run the main job on real data and write figures and the report to demo-output/
+demo: $(VENV)/.plot $(VENV)/.report ## run a demo on real data and write figures and a report to demo-output/
 	@$(BIN)/thermoset demo --out demo-output
 
 test: $(VENV)/.test $(HEAVY) ## run every test and doctest
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
-# Kernels are kept from run to run: their names tell what they were compiled from, so that none is older than its source.
-quick: $(VENV)/.test ## run the tests of the core in under a minute: two cases of each, and no whole jobs
+# Kernels are kept from run to run: their names tell what they were compiled from, so that none is older than its
+# source.
+quick: $(VENV)/.test ## run the core tests in under a minute: two cases of each, no end-to-end jobs
 	NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels $(BIN)/python -m pytest -n auto --dist worksteal -q --quick
 
-fuzz: $(VENV)/.test $(HEAVY) ## attack readers, numbers, writers and environments FUZZ times as long as `make test` does
+fuzz: $(VENV)/.test $(HEAVY) ## fuzz readers, numbers, writers and environments, FUZZ times as long as `make test`
 	THERMOSET_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal -q --hypothesis-profile=explore tests/fuzz tests/attacks
 
 SAME := calibration sets sweep predictor
 # Old releases call newer ones in deprecated ways, which is no concern of this project.
-test-oldest: $(VENV)/.test $(OLDEST)/.installed ## run every test on the oldest dependencies, and compare bits with the newest
+test-oldest: $(VENV)/.test $(OLDEST)/.installed ## run every test on the oldest supported dependencies, and compare results bit for bit with the newest
 	$(BIN)/python tools/digest.py $(SAME) > $(OLDEST)/newest.txt
 	$(OLDEST)/bin/python tools/digest.py $(SAME) > $(OLDEST)/oldest.txt
 	diff $(OLDEST)/newest.txt $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -q -W default::DeprecationWarning --disable-warnings
 
-check: $(VENV)/.check $(HEAVY) ## lint, format, types, import contracts
+check: $(VENV)/.check $(HEAVY) ## check lint, formatting, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.check ## let ruff fix what it can
+format: $(VENV)/.check ## fix lint and formatting with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench $(VENV)/.with-torch ## measure speed and memory against yardsticks
+bench: $(VENV)/.bench $(VENV)/.with-torch ## measure speed and memory
 	$(BIN)/python -m benchmarks
 
 $(PEERS)/.installed: pyproject.toml $(wildcard benchmarks/peers/*.txt)
@@ -95,13 +97,13 @@ $(PEERS)/.installed: pyproject.toml $(wildcard benchmarks/peers/*.txt)
 	$(PEERS)/bin/python -m pip install --quiet --no-deps --requirement benchmarks/peers/bare.txt
 	@touch $@
 
-bench-peers: $(PEERS)/.installed ## measure thermoset beside other libraries and write docs/peers.md
+bench-peers: $(PEERS)/.installed ## compare thermoset with other libraries and write docs/peers.md
 	$(PEERS)/bin/python -m benchmarks.peers
 
 docs: $(VENV)/.docs ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 	@echo "wrote site/index.html"
 
-clean: ## remove everything that can be made again
+clean: ## remove everything that can be rebuilt
 	rm -rf $(VENV) $(OLDEST) $(PEERS) build dist site demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

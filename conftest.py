@@ -69,6 +69,7 @@ NOT_QUICK = {
     "tests/predictor/test_shard_groups.py": "whole jobs",
     "tests/predictor/test_shards.py": "whole jobs",
     "tests/sweeping/test_sweeping_passes.py": "sweeps again, the plain way",
+    "tests/test_docs.py": "whole jobs",
     "tests/test_frontier_figures.py": "drawing",
     "tests/test_imports.py": "processes",
     "tests/test_notebook.py": "whole jobs",

@@ -1,1 +1,1 @@
-"""Speed and memory of thermoset beside simple yardsticks and other libraries: `python -m benchmarks`, `make bench`."""
+"""Speed and memory of thermoset next to simple baselines and other libraries: `python -m benchmarks`, `make bench`."""

@@ -1,4 +1,4 @@
-"""Measure and print one table for each benchmark. A missed target is shown, never an error: machines differ."""
+"""Measure and print one table per benchmark. A missed target is shown, but is not an error: machines differ."""
 
 import argparse
 import json
@@ -49,16 +49,18 @@ _VERSIONS = ("thermoset", "numpy", "scikit-learn", "mapie", "crepes", "torch", "
 def _arguments() -> argparse.Namespace:
     defaults = Settings()
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run, of {', '.join(_NAMES)}; all if none")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"benchmarks to run: {', '.join(_NAMES)} (default: all)"
+    )
     parser.add_argument("--rows", type=int, default=defaults.rows)
     parser.add_argument("--classes", type=int, default=defaults.classes)
-    parser.add_argument("--repeats", type=int, default=defaults.repeats, help="the best of this many is shown")
-    parser.add_argument("--threads", type=int, default=defaults.threads, help="for every library")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables there")
+    parser.add_argument("--repeats", type=int, default=defaults.repeats, help="number of runs; the best is shown")
+    parser.add_argument("--threads", type=int, default=defaults.threads, help="number of threads for every library")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables to this file")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(_NAMES)
     if unknown:
-        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(_NAMES)}")
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; choose from {', '.join(_NAMES)}")
     return arguments
 
 
@@ -143,7 +145,7 @@ def main() -> None:
         table = _run(name, settings)
         table.show(console)
         tables.append({"name": name, **table.as_dict()})
-    console.print(f"{time.perf_counter() - start:.0f} s in all", highlight=False)
+    console.print(f"{time.perf_counter() - start:.0f} s in total", highlight=False)
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine, "tables": tables}, indent=2) + "\n")
 

@@ -56,7 +56,7 @@ def costs(settings: Settings) -> Table:
         worst = float(np.abs(rows @ factors / seconds - 1).max())
         huge = float(np.array(model.terms(model.huge)) @ factors)
         words = " + ".join(f"{1e9 * factor:.2f} ns × {word}" for factor, word in zip(factors, model.words, strict=True))
-        note = f"{words}; within {worst:.0%} of what was measured"
+        note = f"{words}; within {worst:.0%} of the measurements"
         lines.append(
             Line(f"{name}, core-hours for a billion rows × 1,000 classes", huge / 3600, len(seconds), note=note)
         )

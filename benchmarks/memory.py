@@ -63,7 +63,7 @@ def memory(settings: Settings) -> Table:
 
 
 def _worst(task: str, rows: int, classes: int, repeats: int) -> int:
-    """The least flattering of some runs: a peak is a promise, not a race."""
+    """The worst of several runs: a peak is a promise, not a race."""
     command = [sys.executable, "-m", "benchmarks.memory", task, str(rows), str(classes)]
     root = Path(__file__).parents[1]
     return max(

@@ -1,4 +1,4 @@
-"""How soon a loss of coverage is found, in rows of a simulated stream, beside other ways to look for it.
+"""How soon a loss of coverage is found, in rows of a simulated stream, compared with other methods.
 
 Scores of conformal rows are uniform, and the threshold is the score at rank k. After the loss, scores are u**g, with g
 such that a threshold of 0.9 covers three points less. Martingales of other libraries bet on conformal p-values, among

@@ -1,4 +1,4 @@
-"""The report's page against the sweep behind it: everything else together should take less."""
+"""The report's page compared with its sweep: everything else together should take less time."""
 
 import warnings
 

@@ -27,7 +27,7 @@ _VOCABULARY = 2_000, 128_000
 
 
 def larger(_: Settings) -> Table:
-    """20 GB of logits, tuned and predicted, beside one of its shards in memory."""
+    """20 GB of logits, tuned and predicted, compared with one of its shards in memory."""
     with tempfile.TemporaryDirectory() as folder:
         _write_shard(Path(folder), _SHARD, _WIDTH)
         _link(Path(folder))
@@ -164,7 +164,7 @@ def _task_cluster(folder: Path) -> dict[str, float]:
             here.append(middle - start)
             there.append(time.perf_counter() - middle)
         if one.trial_values.tobytes() != other.trial_values.tobytes():
-            raise SystemExit("workers gave another answer")
+            raise SystemExit("workers gave a different result")
     return {"here": min(here), "there": min(there)}
 
 

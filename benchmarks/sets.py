@@ -1,4 +1,4 @@
-"""Prediction sets: time against a sort, and with a threshold for each class."""
+"""Prediction sets: time compared with a sort, and with one threshold per class."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def mondrian(settings: Settings) -> Table:
     targets = {"predict_set": Target("<=", 1.5, "yardstick")}
     notes = {"fit": f"{rows:,} rows", "predict_set": _quality(timings["predict_set"].result, labels)}
     return Table(
-        f"Randomised RAPS, a threshold for each class, {settings.rows:,} × {settings.classes:,} float32",
+        f"Randomised RAPS, one threshold per class, {settings.rows:,} × {settings.classes:,} float32",
         [timed(name, timings[name], targets.get(name), notes.get(name, "")) for name in contenders],
     )
 
@@ -67,4 +67,4 @@ def _quality(sets: Any, labels: NDArray[np.int64]) -> str:
     """Coverage and size, so that nobody is fast by being wrong."""
     inside = np.asarray(sets, dtype=bool)
     coverage = inside[np.arange(len(labels)), labels].mean()
-    return f"coverage {coverage:.3f}, {np.count_nonzero(inside) / len(labels):.1f} labels a set"
+    return f"coverage {coverage:.3f}, {np.count_nonzero(inside) / len(labels):.1f} labels per set"

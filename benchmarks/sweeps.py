@@ -70,7 +70,7 @@ def growth(settings: Settings) -> Table:
         run = partial(ts.sweep, logits, labels, GRID, trials=100)
         timing = best_of({"sweep": lambda run=run: _quiet(run)}, min(settings.repeats, 2))["sweep"]
         each = 1e9 * (timing.seconds or 0) / (rows * classes * len(GRID))
-        lines.append(timed(f"{rows:,} × {classes:,}", timing, note=f"{each:.2f} ns for each logit and temperature"))
+        lines.append(timed(f"{rows:,} × {classes:,}", timing, note=f"{each:.2f} ns per logit and temperature"))
     return Table("Sweep, growth with rows and classes", lines)
 
 
@@ -84,7 +84,7 @@ def plain(settings: Settings) -> Table:
     """What a researcher would write: softmax, argsort, cumulative sum for each trial, temperature and score."""
     ours, loop = plain_sweep(settings.rows, settings.classes)
     return Table(
-        f"Sweep against a plain NumPy loop, {settings.rows:,} × {settings.classes:,} float32",
+        f"Sweep compared with a plain NumPy loop, {settings.rows:,} × {settings.classes:,} float32",
         [
             Line("the sweep", ours),
             Line("plain loop", loop, 1, note=f"one trial of one score at one temperature, × {len(GRID) * 300:,}"),

@@ -60,7 +60,7 @@ def auto(settings: Settings) -> Table:
     }
     timings = best_of(contenders, settings.repeats)
     return Table(
-        f"Tune with every knob at once, {settings.rows:,} × {settings.classes:,} float32",
+        f"Tune with every option at once, {settings.rows:,} × {settings.classes:,} float32",
         [
             timed("RAPS, prefer even", timings["one method"]),
             *(

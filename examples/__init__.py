@@ -1,1 +1,1 @@
-"""Examples that are run by the tests: each folder has a README and one command."""
+"""Examples, run by the tests: each folder has a README and one command."""

@@ -63,7 +63,7 @@ def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_p
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "cache").iterdir()
     kept = sorted(folder.iterdir())
-    assert f"Kept in {folder}" in done.stdout
+    assert f"Cached in {folder}" in done.stdout
     assert f"{len(kept)} compiled, 0 there already" in done.stdout
     files = [*(tmp_path / f"{name}.json" for name in asked), OLD / "predictor_schema1.json"]
     predicted = run("-c", PREDICT, *files, folder=tmp_path / "cache")
@@ -133,7 +133,7 @@ def test_nowhere_to_keep_it_is_told_before_the_work(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     done = command("warmup", folder=tmp_path / "file")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "compiled code cannot be kept anywhere. Set NUMBA_CACHE_DIR" in done.stderr
+    assert "compiled code cannot be cached anywhere. Set NUMBA_CACHE_DIR" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -147,7 +147,7 @@ FULL = (
 def test_a_full_disk_is_an_error_of_a_warmup(tmp_path):
     done = run("-c", FULL, folder=tmp_path)
     assert done.returncode == 1
-    assert f"InputError: Compiled code cannot be kept in {tmp_path}" in done.stderr
+    assert f"InputError: Compiled code cannot be cached in {tmp_path}" in done.stderr
 
 
 def test_an_unknown_job_is_named():

@@ -49,8 +49,8 @@ def read_cifar(folder: Path) -> Cifar:
     layout = next((known for known in LAYOUTS if (folder / known.test[0]).is_file()), None)
     if layout is None:
         raise InputError(
-            f"{folder}: neither {LAYOUTS[0].test[0]} (CIFAR-10) nor {LAYOUTS[1].test[0]} (CIFAR-100) is there. "
-            f"Unpack the binary version and name its folder."
+            f"{folder}: neither {LAYOUTS[0].test[0]} (CIFAR-10) nor {LAYOUTS[1].test[0]} (CIFAR-100) was found. Unpack "
+            "the binary version and pass its folder."
         )
     try:
         classes = tuple((folder / layout.names).read_text().split())
@@ -71,7 +71,9 @@ def _read_records(path: Path, label_bytes: int, n_classes: int) -> NDArray[np.ui
     content = np.frombuffer(path.read_bytes(), dtype=np.uint8)
     length = label_bytes + PIXELS
     if len(content) == 0 or len(content) % length:
-        raise InputError(f"{path}: {len(content):,} bytes; wanted records of {length:,}. Unpack the archive again.")
+        raise InputError(
+            f"{path}: {len(content):,} bytes; expected records of {length:,} bytes. Unpack the archive again."
+        )
     records = content.reshape(-1, length)
     if records[:, label_bytes - 1].max() >= n_classes:
         raise InputError(

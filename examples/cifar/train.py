@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     recipe = Recipe(batch_size=asked.batch_size, epochs=asked.epochs, seed=asked.seed)
     known_suffix(asked.out, SUFFIXES)  # said now, not after 300 epochs
     if not asked.out.absolute().parent.is_dir():
-        raise ts.InputError(f"--out {asked.out}: folder {asked.out.parent} does not exist; make it first.")
+        raise ts.InputError(f"--out {asked.out}: folder {asked.out.parent} does not exist. Create it first.")
     data = read_cifar(asked.data)
     steps = Preprocessing(None, None, *channel_statistics(data.train.images))
     torch.manual_seed(recipe.seed)

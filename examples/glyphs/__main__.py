@@ -102,11 +102,11 @@ def train_model(folder: Path, pictures: Pictures, recipe: Recipe) -> GlyphNet:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.glyphs", description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("build/glyphs"), help="where work is kept")
+    parser.add_argument("--folder", type=Path, default=Path("build/glyphs"), help="folder for intermediate files")
     parser.add_argument("--fonts", type=Path, help="a folder of fonts to use instead of Debian's")
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
     parser.add_argument("--batch", type=int, default=Recipe.batch)
-    parser.add_argument("--out", type=Path, help="the file to write; glyphs.npz in the folder by default")
+    parser.add_argument("--out", type=Path, help="the file to write (default: glyphs.npz in the folder)")
     return parser.parse_args(arguments)
 
 

@@ -101,7 +101,9 @@ def sheet(glyphs: Glyphs) -> Figure:
 def main() -> None:
     """Print the tables and write the picture."""
     parser = argparse.ArgumentParser(prog="python -m examples.glyphs.card", description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("build/glyphs"), help="where the recipe kept its work")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("build/glyphs"), help="folder of the recipe's intermediate files"
+    )
     parser.add_argument("--out", type=Path, default=Path("docs/images/glyphs.png"))
     options = parser.parse_args()
     glyphs = load_glyphs()

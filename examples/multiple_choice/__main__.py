@@ -44,7 +44,7 @@ def write_samples(path: Path, records: Iterable[dict[str, Any]]) -> None:
 def main(arguments: list[str] | None = None) -> ts.TwoTemperaturePredictor:
     """Score the options of questions, write both halves as samples, fit on one and check on the other."""
     parser = argparse.ArgumentParser(prog="python -m examples.multiple_choice", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("multiple-choice-output"), help="folder for what is written")
+    parser.add_argument("--out", type=Path, default=Path("multiple-choice-output"), help="output folder")
     out = parser.parse_args(arguments).out
     out.mkdir(parents=True, exist_ok=True)
     texts = [one.text for one in docstrings()]
@@ -61,12 +61,14 @@ def main(arguments: list[str] | None = None) -> ts.TwoTemperaturePredictor:
     report = predictor.check(new)
     print(f"{len(fit)} questions to fit on, {report.rows} fresh ones; 2 to {MOST_OPTIONS} options each")
     print(f"accuracy {report.calibration.accuracy:.3f}, T* {predictor.temperature_:.2f}")
-    print(f"coverage {report.marginal.coverage:.3f} (promised {1 - ALPHA}), {report.avg_size:.2f} options in a set\n")
+    print(f"coverage {report.marginal.coverage:.3f} (promised {1 - ALPHA}), {report.avg_size:.2f} options per set\n")
     for row, answer in zip(fresh[:3], predictor.predict_records(new.take(slice(3))), strict=True):
         print(f"{asked[row].beginning} ...")
         for letter, option in zip(new.classes or (), asked[row].options, strict=False):
             mark = "*" if letter in answer.set else " "
-            print(f"  {mark} {letter}. {option}{'  <- right' if asked[row].options[asked[row].gold] == option else ''}")
+            print(
+                f"  {mark} {letter}. {option}{'  <- correct' if asked[row].options[asked[row].gold] == option else ''}"
+            )
         print(f"  best guess {answer.label}, confidence {answer.confidence:.2f}")
     print(f"\nwrote {out / 'predictor.json'}")
     return predictor

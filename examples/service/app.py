@@ -48,7 +48,7 @@ class Health(BaseModel):
 async def loaded(service: FastAPI) -> AsyncIterator[None]:
     """Load the predictor before the first request, and answer once: what has to be compiled is compiled then."""
     if VARIABLE not in os.environ:
-        raise RuntimeError(f"{VARIABLE} is not set. Name the predictor.json that `thermoset tune` wrote.")
+        raise RuntimeError(f"{VARIABLE} is not set. Set it to the predictor.json that `thermoset tune` wrote.")
     predictor = TwoTemperaturePredictor.load(os.environ[VARIABLE])
     predictor.predict_records(np.zeros((1, predictor.artifact_.n_classes)))
     service.state.predictor = predictor

@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> Fitted:
     report = predictor.check(fresh)
     print(f"{len(parts.train)} texts to train on, {len(parts.fit)} to fit on, {report.rows} fresh ones to check on")
     print(f"accuracy {report.calibration.accuracy:.3f}, T* {predictor.temperature_:.2f}")
-    print(f"coverage {report.marginal.coverage:.3f} (promised {1 - ALPHA}), {report.avg_size:.2f} names in a set\n")
+    print(f"coverage {report.marginal.coverage:.3f} (promised {1 - ALPHA}), {report.avg_size:.2f} names per set\n")
     for text, answer in zip(ASKED, predictor.predict_records(logits(model, list(ASKED))), strict=True):
         print(f"{text}\n  {answer.label} ({answer.confidence:.2f}); set: {', '.join(answer.set) or 'empty'}")
     print(f"\nwrote {out / 'predictor.json'}")

@@ -5,7 +5,7 @@
 >>> val.n_classes
 3
 
-Submodules load when first used (SPEC 1), so that importing thermoset costs nothing.
+Submodules load when first used (SPEC 1), so importing thermoset costs nothing.
 """
 
 from lazy_loader import attach as _attach

@@ -1,8 +1,8 @@
-"""Every number that a user types or a file holds is read here, with bounds.
+"""Reads every number that comes from a user or a file, and checks its bounds.
 
 What looks like a number may fill the memory when it is read (1e-99999999 has a denominator of a hundred million
-digits), may be too long to print, or may be NaN, infinite, a boolean or an array. A number that is out of bounds is an
-`InputError`, and nothing is computed with it before.
+digits), may be too long to print, or may be NaN, infinite, a boolean or an array. A number that is out of bounds raises
+an `InputError` before anything is computed with it.
 """
 
 import math
@@ -153,7 +153,7 @@ def _spelled(limit: int) -> str:
 def checked_temperature(temperature: object, name: str = "temperature") -> float:
     """Read a temperature: a number above 0, within the bounds."""
     wanted = f"a finite number > 0, from {COLDEST:g} to {HOTTEST:g}"
-    return real_number(temperature, name, COLDEST, HOTTEST, wanted, "1.0 changes nothing.")
+    return real_number(temperature, name, COLDEST, HOTTEST, wanted, "1.0 leaves the logits unchanged.")
 
 
 def checked_seed(random_state: object) -> int:

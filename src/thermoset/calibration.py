@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes confidences honest (Guo et al. 2017; paper, section 2.1)."""
+"""Temperature scaling: one number that makes confidence match accuracy (Guo et al. 2017; paper, section 2.1)."""
 
 import math
 import warnings
@@ -222,7 +222,7 @@ def probabilities(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
 
 
 def confidence_at(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
-    """Probability of each row's top class at a temperature, (n,), without forming those of the others.
+    """Probability of each row's top class at a temperature, (n,), without computing the others.
 
     >>> confidence_at([[0.0, 0.0], [0.0, -np.inf]]).tolist()
     [0.5, 1.0]
@@ -262,9 +262,9 @@ class TemperatureScaler(Estimator):
     loss_ : float
         The objective at T*.
     at_bound_ : bool
-        Whether the search ended at a bound, as NLL does for rows that are all right (or no better than chance).
+        Whether the search ended at a bound, as for NLL when every row is correct (or none is better than chance).
     n_iter_ : int
-        Evaluations of the objective.
+        Number of evaluations of the objective.
 
     Examples
     --------
@@ -327,8 +327,8 @@ def _refuse_unlikely_labels(data: Logits) -> None:
 
 def _bound_message(temperature: float) -> str:
     why = (
-        "every row is right by a margin, so sharper is always better"
+        "every row is classified correctly, so a sharper softmax is always better"
         if temperature == T_MIN
-        else "the logits say no more about the labels than chance does"
+        else "the logits predict the labels no better than chance"
     )
     return f"the temperature stopped at its bound {temperature}: {why}. Fit on more, held-out rows."

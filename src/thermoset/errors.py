@@ -1,6 +1,6 @@
-"""What can go wrong with what a user gives us.
+"""Errors and warnings about a user's input.
 
-Every message is one line: what was wanted, what came, what to do.
+Every message is one line: what was expected, what was found, what to do.
 """
 
 
@@ -9,11 +9,11 @@ class InputError(ValueError):
 
 
 class FileFormatError(InputError):
-    """A file that is truncated, hostile, of an unknown kind, or without the arrays we need."""
+    """A file that is truncated, malicious, of an unknown kind, or lacks the required arrays."""
 
 
 class MissingExtraError(ImportError):
-    """An optional dependency is not installed; the message says which extra brings it."""
+    """An optional dependency is not installed; the message says which extra installs it."""
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> "MissingExtraError":
@@ -22,7 +22,7 @@ class MissingExtraError(ImportError):
 
 
 class CoverageWarning(UserWarning):
-    """Coverage that may not be what was meant: too few rows decide it, or alpha asks for less than a half."""
+    """Coverage may not be what you meant: too few rows for a threshold or a choice, or alpha above a half."""
 
 
 class BoundWarning(UserWarning):
@@ -30,16 +30,16 @@ class BoundWarning(UserWarning):
 
 
 class BudgetWarning(UserWarning):
-    """No temperature keeps the budget that was asked for; the closest was taken."""
+    """No temperature meets the requested budget; the closest was chosen."""
 
 
 class ZeroProbabilityWarning(UserWarning):
-    """A classifier gives probability zero to the true label of so many rows that sets must hold such labels."""
+    """A classifier gives the true label of so many rows probability zero that sets must include such labels."""
 
 
 class ReusedRowsWarning(UserWarning):
-    """A few rows that were thought to be fresh have the logits of rows that a predictor was made from."""
+    """A few supposedly fresh rows have the same logits as rows that a predictor was made from."""
 
 
 class CacheWarning(UserWarning):
-    """Compiled code was damaged or cannot be kept; it is compiled again, which costs time and nothing else."""
+    """Compiled code is damaged or cannot be cached; it is compiled again, which only costs time."""

@@ -1,4 +1,4 @@
-"""What people see: names as one line of text, and for notebooks a small table and a small plot, as HTML."""
+"""Display helpers: names as one line of text and, for notebooks, a small table and a small plot as HTML."""
 
 import math
 import unicodedata
@@ -235,7 +235,7 @@ def html_curves(
     legend = " &#8194;".join(sample.format(_look(i), escape(name)) for i, name in enumerate(curves))
     width, height = _LEFT + _ACROSS + _RIGHT, bottom + 18
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    label = escape(f"{title} against temperature: {low:.3g} to {high:.3g}")
+    label = escape(f"{title} by temperature: {low:.3g} to {high:.3g}")
     return (
         f'<div style="display:inline-block;vertical-align:bottom"><svg {size} role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg><br><small>{legend}</small></div>"

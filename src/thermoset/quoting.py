@@ -1,4 +1,4 @@
-"""What a message shows of the words of a file or a user: on one line, nothing a terminal would obey, not too long."""
+"""How messages quote text from a file or a user: on one line, without terminal control codes, and not too long."""
 
 import math
 import re
@@ -20,7 +20,7 @@ class _Short(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxarray = 4
 
     def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
-        text = f"{x}" if x.bit_length() < 4096 else f"a number of some {math.ceil(x.bit_length() * 0.30103)} digits"
+        text = f"{x}" if x.bit_length() < 4096 else f"a number of about {math.ceil(x.bit_length() * 0.30103)} digits"
         return text if len(text) <= MOST else f"{text[:38]}...{text[-38:]}"
 
 

@@ -1,4 +1,4 @@
-"""The contract that a score of your own must pass, for you to run on it, in a notebook or in your tests."""
+"""A check that a custom score keeps its contract; run it in a notebook or in your tests."""
 
 import math
 import warnings
@@ -27,7 +27,7 @@ _ALONE = 5  # rows that are scored by themselves as well
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """What `check_score` found out about a score that passed.
+    """What `check_score` found about a score that passed.
 
     Attributes
     ----------
@@ -36,10 +36,10 @@ class ScoreReport:
     compiled : bool
         Whether it takes the fast path.
     monotone : bool
-        Whether it never falls as the rank grows, so that sets hold the top labels of a row. A score need not be.
+        Whether it never falls as the rank grows, so sets contain the top labels of a row. A score need not be monotone.
     distinct : bool
-        Whether no two rows score alike. Coverage is then exactly as promised; ties can only raise it. Where values
-        saturate, a second number keeps them apart: return (value, refine).
+        Whether no two rows have equal scores. Coverage is then exactly as promised; ties can only raise it. Where
+        values saturate, return a pair (value, refine) to keep them apart.
     coverage : float
         Share of hits over all splits; 1 - alpha is 0.9.
     """
@@ -54,11 +54,11 @@ class ScoreReport:
 def check_score(
     method: ScoreLike, *, temperatures: Sequence[float] = (0.3, 1.0, 5.0), random_state: int = 0
 ) -> ScoreReport:
-    """Try a score on generated rows at several temperatures; the first thing that is wrong is an `InputError`.
+    """Try a score on generated rows at several temperatures; the first problem raises an `InputError`.
 
-    A score must return one finite number (or a pair) for each row and rank, also for tied and masked classes and for
-    u of 0 and 1; depend on nothing but its own row and u; depend on u only if it says so; and cover by the exact law:
-    over 100 random splits, hits stay within 5 standard deviations of what was promised.
+    A score must return one finite number (or a pair) for each row and rank, even for tied and masked classes and for u
+    of 0 and 1; depend only on its own row and u; depend on u only if it declares so; and give exact coverage: over 100
+    random splits, hits stay within 5 standard deviations of the promise.
 
     >>> import numpy as np
     >>> def mine(probs, rank, u):
@@ -69,8 +69,8 @@ def check_score(
     >>> check_score(lambda probs, rank, u: probs.sum(axis=1))
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: score '<lambda>' must return one number for each row and rank, shape (64, 10) as \
-probs; got (64,).
+    thermoset.errors.InputError: score '<lambda>' must return one number for each row and rank, the shape (64, 10) \
+of probs; got (64,).
     """
     score = resolve(method)
     monotone, distinct, hits = True, True, 0
@@ -116,7 +116,9 @@ def _check_values(score: Score, logits: Floats, temperature: float, u: Floats) -
     alone = [score_matrix(ArrayRows(row[None]), score, temperature, Randomness(given=u[:1])).value for row in few]
     # Sums over rows of other lengths may round otherwise; a mean over rows is far outside.
     if not np.allclose(whole.value[:_ALONE], np.concatenate(alone), rtol=1e-9, atol=1e-12):
-        raise InputError(f"score {score.name!r} of a row changes with the rows beside it; it must depend on its own.")
+        raise InputError(
+            f"score {score.name!r} of a row changes with the other rows; it must depend only on its own row."
+        )
     order = ascending(logits)[1][:, ::-1]
     walk = ScorePairs(*(np.take_along_axis(part, order, axis=1) for part in (whole.value, whole.refine)))
     value, refine = walk.value, walk.refine
@@ -130,7 +132,7 @@ def _check_use_of_u(score: Score, logits: Floats, temperature: float) -> None:
         for u in (0.25, 0.75)
     )
     if not score.uses_u and not (np.array_equal(low.value, high.value) and np.array_equal(low.refine, high.refine)):
-        raise InputError(f"score {score.name!r} says that it does not use u, and changes with it. Set uses_u=True.")
+        raise InputError(f"score {score.name!r} declares that it does not use u, but changes with it. Set uses_u=True.")
 
 
 def _check_law(score: Score, logits: Floats, labels: Ints, temperature: float, distinct: bool) -> int:
@@ -153,6 +155,6 @@ def _check_law(score: Score, logits: Floats, labels: Ints, temperature: float, d
     if z < -_SIGMAS or (distinct and z > _SIGMAS):
         raise InputError(
             f"score {score.name!r} at T = {temperature:g} covers {hits / (_SPLITS * m):.3f} where {k / n:.3f} was "
-            f"promised, {abs(z):.0f} standard deviations off. It must be the same whenever it is asked for a row."
+            f"promised, {abs(z):.0f} standard deviations off. It must always give the same value for the same row."
         )
     return hits

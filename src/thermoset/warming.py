@@ -1,4 +1,4 @@
-"""Compiling ahead: everything that a job will need is compiled and kept on disk, for images and read-only machines."""
+"""Compiling ahead of time: all that a job needs is compiled and cached on disk, for images and read-only machines."""
 
 import time
 import warnings
@@ -32,7 +32,7 @@ Job = Literal["all", "predict"]
 
 
 class WarmedUp(NamedTuple):
-    """What a warm-up has done.
+    """The result of a warm-up.
 
     folder : where compiled code is kept; compiled : the functions compiled now; ready : all that the job needs;
     n_bytes : what the folder holds.
@@ -46,19 +46,19 @@ class WarmedUp(NamedTuple):
 
 
 def warmup(job: Job = "all", *, progress: Callable[[str], None] | None = None) -> WarmedUp:
-    """Compile what a job needs, and keep it where later processes find it.
+    """Compile what a job needs, and cache it where later processes find it.
 
     Parameters
     ----------
     job : "all" or "predict"
         Everything, or only what a server needs: `TwoTemperaturePredictor.load` and predictions of every kind.
     progress : callable
-        Told what is being compiled for.
+        Called with the part that is being compiled.
 
     Raises
     ------
     InputError
-        If compiled code cannot be kept: NUMBA_CACHE_DIR names the folder to keep it in.
+        If compiled code cannot be cached. Set NUMBA_CACHE_DIR to the folder to use.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def warmup(job: Job = "all", *, progress: Callable[[str], None] | None = None) -
         raise InputError(f"job must be 'all' or 'predict'; got {quoted(job)}.")
     folder = cache_folder()
     if folder is None:
-        raise InputError("compiled code cannot be kept anywhere. Set NUMBA_CACHE_DIR to a folder that can be written.")
+        raise InputError("compiled code cannot be cached anywhere. Set NUMBA_CACHE_DIR to a writable folder.")
     begun, before = time.perf_counter(), {one.name: one for one in kernels_used()}
     steps = _STEPS if job == "all" else {"predict": _STEPS["predict"]}
     for name, step in steps.items():

@@ -55,7 +55,7 @@ def test_runs_at_the_same_time_add_a_batch_once(zygote, files, begun):
     out, asked = begun
     ended = zygote.together(*[{"arguments": [str(argument) for argument in asked]}] * 3)
     assert sorted(one.returncode for one in ended) == [0, 2, 2], ended
-    assert sum("brings no new label" in one.stderr for one in ended) == 2
+    assert sum("has no new labels" in one.stderr for one in ended) == 2
     predictor = ts.TwoTemperaturePredictor.load(files.predictor)
     assert ts.Monitor.load(out / "state.json", predictor).standing.rows == 120
     assert list(content(out)) == ["state.json"]

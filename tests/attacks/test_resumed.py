@@ -95,7 +95,7 @@ def test_who_ends_it_is_told_how_to_go_on(zygote, files, shards, undisturbed, tm
     out = tmp_path / "out"
     ended = zygote.run(*asked(files, shards, out, "csv"), signal=number, at={"moment": "writing", "file": 4})
     word = "interrupted" if number == signal.SIGINT else "terminated"
-    kept = f"4 of {N_SHARDS} shards are finished and kept. Go on with the same command and --resume."
+    kept = f"4 of {N_SHARDS} shards are finished and kept. Continue with the same command and --resume."
     assert ended == (128 + number, "", f"thermoset: {kept}\nthermoset: {word}\n")
     assert not [name for name in content(out) if name.endswith(".tmp")]
     assert zygote.run(*asked(files, shards, out, "csv", "--resume")).returncode == 0
@@ -112,7 +112,9 @@ def test_two_that_resume_at_once(zygote, files, shards, undisturbed, tmp_path):
     assert 0 in {run.returncode for run in ended}
     for run in ended:
         assert (
-            run.stderr == "" if run.returncode == 0 else "another process is predicting into this folder" in run.stderr
+            run.stderr == ""
+            if run.returncode == 0
+            else "another process is writing predictions to this folder" in run.stderr
         )
     assert content(out) == whole
 

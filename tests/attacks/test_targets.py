@@ -131,9 +131,9 @@ def test_a_folder_that_is_read_only(zygote, files, tmp_path):
 
 def test_a_link_to_nothing_is_in_the_way_of_a_folder(tmp_path):
     (tmp_path / "out").symlink_to("none")
-    with pytest.raises(ts.InputError, match="cannot be made a folder"):
+    with pytest.raises(ts.InputError, match="cannot be created"):
         check_folder(tmp_path / "out" / "made")
-    with pytest.raises(ts.InputError, match="cannot be made a folder"):
+    with pytest.raises(ts.InputError, match="cannot be created"):
         check_folder(tmp_path / "out")
 
 

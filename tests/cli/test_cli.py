@@ -122,5 +122,5 @@ def test_demo_says_when_it_cannot_write(tmp_path):
     (tmp_path / "file").write_text("")
     done = run("demo", "--out", tmp_path / "file" / "made")
     assert done.returncode == 2
-    assert "cannot be made a folder" in done.stderr
+    assert "cannot be created" in done.stderr
     assert done.stderr.count("\n") == 1

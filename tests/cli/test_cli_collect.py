@@ -160,14 +160,14 @@ BAD = [
     (("--weights", "none.pth"), "there is no such file"),
     (("--images", "nothing"), "there is no such file"),
     (("--images", "pictures/ant"), "no pictures in class folders"),
-    (("--images", "pictures"), "pictures of one batch must have one size"),
+    (("--images", "pictures"), "all pictures of a batch must have the same size"),
     (("--mean", "0.5,0.5,0.5"), "--mean and --std go together"),
-    (("--mean", "a,b,c", "--std", "1,1,1"), "--mean must be numbers with commas"),
+    (("--mean", "a,b,c", "--std", "1,1,1"), "--mean must be comma-separated numbers"),
     (("--mean", "0.5", "--std", "1"), "images must have shape (n, H, W, 1)"),
     (("--crop", "0"), "crop must be a whole number from 1 to 16,384"),
     (("--crop", "5"), "is smaller than crop 5"),
     (("--batch-size", "0"), "batch_size must be a whole number from 1 to 1,000,000"),
-    (("--device", "warp"), "device must be one that torch knows"),
+    (("--device", "warp"), "device must be a torch device"),
 ]
 
 

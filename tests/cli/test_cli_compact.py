@@ -28,7 +28,7 @@ def test_compact_tune_predict_check(call, files, tmp_path):
         assert ts.load(tmp_path / f"{name}.npz") == ts.compact(ts.load(files / f"{name}.npz"), 16)
     done = call("tune", tmp_path / "val.npz", "--out", tmp_path / "out", "--no-report")
     assert done.returncode == 0, done.stderr
-    assert "hold labels that the bounds could not decide; these were let in." in done.words
+    assert "have labels that the bounds could not exclude; these were included." in done.words
     assert "coverage at least 0.9" in done.words
     predictor = ts.TwoTemperaturePredictor.load(tmp_path / "out" / "predictor.json")
     fresh = ts.load(tmp_path / "fresh.npz")
@@ -63,7 +63,7 @@ def test_settings_are_kept(call, files, tmp_path):
         (["--out", "{val}"], "is the file to read from"),
         (["--out", "{out}/cut.npz", "--top", 3], "top must be a whole number from 4 to 60"),
         (["--out", "{out}/cut.npz", "--top", 61], "top must be a whole number from 4 to 60"),
-        (["--out", "{out}/cut.npz", "--temperatures", "hot"], "--temperatures must be numbers with commas"),
+        (["--out", "{out}/cut.npz", "--temperatures", "hot"], "--temperatures must be comma-separated numbers"),
         (["--out", "{out}/cut.npz", "--temperatures", "0"], "finite number > 0"),
         (["--out", "{out}/cut.npz", "--labels", "{out}/none.npy"], "none.npy"),
     ],

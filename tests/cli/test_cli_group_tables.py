@@ -30,13 +30,13 @@ def test_a_check_shows_the_lowest_groups(rows):
     fitted, fresh = rows.split(0.5)
     plain = ts.TwoTemperaturePredictor("lac", 0.2, prefer="small").fit(fitted)
     text = shown(plain.check(fresh))
-    assert "1 of 7 groups are covered significantly less than 0.8 (not promised for any). The lowest:" in text
+    assert "1 of 7 groups have coverage significantly below 0.8 (not promised for any). The lowest:" in text
     assert "site 3\\x1b[31m" in text
     assert "\x1b" not in text
     assert "PASS: coverage is consistent with the promised" in text
     by_group = ts.TwoTemperaturePredictor("lac", 0.2, prefer="small", grouping="group").fit(fitted)
     text = shown(by_group.check(fresh))
-    assert "0 of 7 groups are covered significantly less than 0.8 (promised for each)" in text
+    assert "0 of 7 groups have coverage significantly below 0.8 (promised for each)" in text
     text = shown(plain.check(fresh.logits, fresh.labels))
     assert "groups" not in text
 

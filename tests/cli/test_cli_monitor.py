@@ -59,9 +59,7 @@ def test_labels_that_come_later(call, tuned, batches, tmp_path):
     assert [one["labelled"] for one in seen] == [0, 250, 500]
     assert [len(one["batches"]) for one in seen] == [1, 1, 1]
     before = state.read_bytes()
-    call("monitor", tuned.path, batches / "day-0.npz", "--state", state, "--quiet").assert_refused(
-        "brings no new label"
-    )
+    call("monitor", tuned.path, batches / "day-0.npz", "--state", state, "--quiet").assert_refused("has no new labels")
     assert state.read_bytes() == before
     at_once = call(
         "monitor", tuned.path, batches / "day-0.npz", "--state", tmp_path / "other.json", "--quiet", "--json"
@@ -91,9 +89,7 @@ def test_settings_of_a_state_stay(call, tuned, batches, tmp_path):
 def test_what_cannot_be_is_refused_in_one_line(call, tuned, batches, tmp_path):
     state = tmp_path / "state.json"
     batch = batches / "day-0.npz"
-    call("monitor", tuned.path, "--state", state).assert_refused(
-        "there is no such file. Name a batch to begin a state."
-    )
+    call("monitor", tuned.path, "--state", state).assert_refused("there is no such file. Pass a batch to start one.")
     call("monitor", tuned.path, batch).assert_refused("Missing option '--state'")
     call("monitor", tuned.path, batch, "--state", batch).assert_refused("is the file to read from")
     call("monitor", tuned.path, batch, "--state", tuned.path).assert_refused("is the file to read from")
@@ -101,7 +97,7 @@ def test_what_cannot_be_is_refused_in_one_line(call, tuned, batches, tmp_path):
     call("monitor", tuned.path, batch, "--state", state, "--delta", "2").assert_refused("delta must be")
     assert list(tmp_path.iterdir()) == []
     state.write_text('{"mine": 1}')
-    call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("is not a state that thermoset")
+    call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("is not a state written by")
     state.write_bytes(b"")
     call("monitor", tuned.path, batch, "--state", state, "--quiet").assert_refused("damaged")
     assert state.read_bytes() == b""
@@ -114,7 +110,7 @@ def test_a_recalibrated_predictor_needs_a_new_state(call, tuned, batches, tmp_pa
     tuned.predictor.recalibrate(ts.load(batches / "day-3.npz")).save(tmp_path / "new.json")
     before = state.read_bytes()
     done = call("monitor", tmp_path / "new.json", batches / "day-1.npz", "--state", state, "--quiet")
-    done.assert_refused("of another predictor, or of this one before it was recalibrated")
+    done.assert_refused("for another predictor, or for this one before it was recalibrated")
     assert state.read_bytes() == before
 
 

@@ -242,15 +242,15 @@ def damaged(content):
     edited = document | {"temperature_sets": document["temperature_sets"] * 2}
     renamed = document | {"classes": document["classes"][::-1]}
     return {
-        "truncated": (content[:-100], "is not a JSON document, or damaged"),
-        "empty": (b"", "is not a JSON document, or damaged"),
-        "binary": (b"\x80\x04\x95PK\x03\x04", "is not a JSON document, or damaged"),
+        "truncated": (content[:-100], "is not a JSON document, or is damaged"),
+        "empty": (b"", "is not a JSON document, or is damaged"),
+        "binary": (b"\x80\x04\x95PK\x03\x04", "is not a JSON document, or is damaged"),
         "a digit": (json.dumps(edited).encode(), "its checksum does not match"),
         "other names": (json.dumps(renamed).encode(), "its checksum does not match"),
-        "a field too few": (json.dumps(document | {"thresholds": None}).encode(), "is damaged, or was edited"),
-        "a field too many": (json.dumps(document | {"hook": "import os"}).encode(), "is damaged, or was edited"),
-        "foreign": (b'{"format": "some model", "schema": 1}', "is not a predictor that thermoset saved"),
-        "a list": (b"[1, 2]", "is not a predictor that thermoset saved"),
+        "a field too few": (json.dumps(document | {"thresholds": None}).encode(), "is damaged or was edited"),
+        "a field too many": (json.dumps(document | {"hook": "import os"}).encode(), "is damaged or was edited"),
+        "foreign": (b'{"format": "some model", "schema": 1}', "is not a predictor saved by thermoset"),
+        "a list": (b"[1, 2]", "is not a predictor saved by thermoset"),
         "newer": (json.dumps(document | {"schema": SCHEMA + 1}).encode(), "was saved by a newer thermoset"),
         "not a number": (content.replace(b'"temperature":', b'"temperature": NaN, "t":'), "is not a JSON document"),
     }
@@ -289,9 +289,9 @@ def test_files_that_are_not_there(call, tuned, tmp_path):
 def test_places_that_cannot_be_written(call, tuned, tmp_path):
     asked = ("predict", tuned.path, tuned.fresh, "--out")
     call(*asked, tmp_path / "sets.xlsx").assert_refused("unknown kind of file '.xlsx'")
-    call(*asked, tmp_path / "none" / "sets.csv").assert_refused("does not exist; make it first")
+    call(*asked, tmp_path / "none" / "sets.csv").assert_refused("does not exist; create it first")
     (tmp_path / "folder.csv").mkdir()
-    call(*asked, tmp_path / "folder.csv").assert_refused("is a folder; give the name of a file")
+    call(*asked, tmp_path / "folder.csv").assert_refused("is a folder; pass the name of a file")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
     assert call("predict", tuned.path, tuned.fresh).returncode == 2, "--out must be given"
 

@@ -83,11 +83,11 @@ def test_resuming(call, tuned, shards, tmp_path):
     asked = ("predict", tuned.path, shards, "--out", out, "--format", "csv")
     said = summary(tuned.predictor, shards)
     assert call(*asked, "--resume").stdout == f"Wrote 4 shards to {out}: {said}", "it begins where there is nothing"
-    call(*asked).assert_refused(f"{out}: holds predictions of an earlier run. Resume it, or name another folder.")
+    call(*asked).assert_refused(f"{out}: contains predictions of an earlier run. Resume it, or name another folder.")
     assert call(*asked, "--resume").stdout == f"Nothing to do: all 4 shards in {out} are finished: {said}"
     (out / "part-1.csv").unlink()
     assert call(*asked, "--resume").stdout == f"Wrote 4 shards (3 of them earlier) to {out}: {said}"
-    call(*asked[:-1], "jsonl", "--resume").assert_refused("another format than it was begun with")
+    call(*asked[:-1], "jsonl", "--resume").assert_refused("begun with a different format")
 
 
 def test_drift_is_that_of_all_shards_also_after_a_resume(call, tuned, shards, tmp_path):

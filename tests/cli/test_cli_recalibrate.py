@@ -114,7 +114,7 @@ def test_rows_without_labels_are_refused_and_nothing_is_written(tuned, call, new
 
 def test_rows_that_chose_the_temperatures_are_refused_and_nothing_is_written(tuned, call, tmp_path):
     done = call("recalibrate", tuned.path, tuned.val, "--out", tmp_path / "renewed.json")
-    done.assert_refused("a threshold from rows that chose a temperature does not keep its promise")
+    done.assert_refused("a threshold from rows that also chose a temperature cannot keep its promise")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -122,7 +122,7 @@ def test_rows_of_the_old_threshold_are_noted(tuned, call, new, tmp_path):
     ts.save(tmp_path / "more.npz", conformal(tuned).joined(ts.load(new)))
     done = call("recalibrate", tuned.path, tmp_path / "more.npz", "--out", tmp_path / "renewed.json")
     assert done.returncode == 0, done
-    assert "Note 1,000 of the 1,900 rows had set the old threshold too" in done.words
+    assert "Note 1,000 of the 1,900 rows also set the old threshold" in done.words
     assert "Note" not in call("recalibrate", tuned.path, new, "--out", tmp_path / "renewed.json").words
 
 

@@ -114,12 +114,12 @@ def test_probabilities_by_name(run, tmp_path):
 
 BAD = [
     (("--temperatures", "5:1:1"), "temperatures must be start:stop:step"),
-    (("--temperatures", "2,1"), "temperatures must rise"),
+    (("--temperatures", "2,1"), "temperatures must increase"),
     (("--temperatures", "0"), "each temperature must be a finite number > 0"),
     (("--methods", "apps"), "method must be a score object or one of"),
-    (("--metrics", "sccv"), "metrics may name 'sscv'"),
+    (("--metrics", "sccv"), "metrics can be 'sscv'"),
     (("--methods", ""), "methods must name at least one score"),
-    (("--methods", "aps,aps"), "'aps' comes twice"),
+    (("--methods", "aps,aps"), "'aps' appears twice"),
     (("--alphas", "2"), "alpha must be a number strictly between 0 and 1"),
     (("--alphas", ","), "alphas must name at least one level"),
     (("--trials", "0"), "trials must be a whole number from 1 to 100,000"),
@@ -157,7 +157,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(run, val, tmp_p
     (tmp_path / "file").write_text("")
     done = run(val, "--out", tmp_path / "file" / "made", "--trials", 10**6)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "cannot be made a folder" in done.stderr
+    assert "cannot be created" in done.stderr
 
 
 def test_unknown_choices_are_refused(run, val):

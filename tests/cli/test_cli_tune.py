@@ -314,8 +314,8 @@ BAD = [
     ),
     (("--prefer", "1.5"), "got '1.5'"),
     (("--prefer", "nan"), "got 'nan'"),
-    (("--prefer", "size<=0"), "a size budget must be a number of labels > 0, from 1e-09 to 1e+09; got 'size<=0'"),
-    (("--prefer", "gap<=2"), "a gap budget must be a share from 0 to 1; got 'gap<=2'"),
+    (("--prefer", "size<=0"), "a size budget must be a positive number of labels, from 1e-09 to 1e+09; got 'size<=0'"),
+    (("--prefer", "gap<=2"), "a gap budget must be a number from 0 to 1; got 'gap<=2'"),
     (("--prefer", "gap<=0.1", "--grouping", "class"), "needs one threshold for all classes"),
     (("--alpha", "2"), "alpha must be a number strictly between 0 and 1"),
     (("--alpha", "x"), "of at most 100 digits; got 'x'"),
@@ -369,8 +369,8 @@ def test_bad_input_in_a_process_of_its_own(command, tmp_path):
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(call, tuned, tmp_path):
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "made"):
-        call("tune", tuned.val, "--out", out).assert_refused("cannot be made a folder")
-        call("tune", tmp_path / "none.npz", "--out", out).assert_refused("cannot be made a folder")
+        call("tune", tuned.val, "--out", out).assert_refused("cannot be created")
+        call("tune", tmp_path / "none.npz", "--out", out).assert_refused("cannot be created")
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -427,7 +427,7 @@ def test_all_rows_for_both_is_the_librarys_and_says_what_sets_are(tuned, call, t
     *others, last = [f"{member.temperature:.2f}" for member in made.artifact_.members]
     assert f"sets are unions of those at T = {', '.join(others)} and {last}: " in said
     assert not (tmp_path / "out" / "report.html").exists()  # no row is left to judge
-    assert "give thermoset report labelled rows that are not among these" in said
+    assert "run thermoset report on labelled rows that are not among these" in said
 
 
 def test_a_report_of_all_rows_for_both_needs_other_rows(tuned, call, tmp_path):

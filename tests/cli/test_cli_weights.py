@@ -44,7 +44,7 @@ def test_recalibrate_predict_and_check(call, folder, tmp_path, suffix):
     named = ["--weights", "importance", "--quiet"]
     done = call("recalibrate", folder / "plain.json", conformal, "--out", tmp_path / "w.json", *named)
     assert done.returncode == 0, done.stderr
-    assert "300 rows count as" in done.words
+    assert "300 rows are worth" in done.words
     model = ts.TwoTemperaturePredictor.load(tmp_path / "w.json")
     assert model.artifact_.weights == ts.TwoTemperaturePredictor.load(folder / "weighted.json").artifact_.weights
     done = call("predict", tmp_path / "w.json", fresh, "--out", tmp_path / "sets.jsonl", "--p-values", *named)
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_in_one_line(call, folder, tmp_path, predictor, op
 
 def test_exports_refuse(call, folder, tmp_path):
     model = ts.TwoTemperaturePredictor.load(folder / "weighted.json")
-    with pytest.raises(InputError, match="batches bring no weights"):
+    with pytest.raises(InputError, match="batches have no weights"):
         Predictor(model)
     done = call("export", folder / "weighted.json", "--to", "onnx", "--out", tmp_path / "w.onnx")
     done.assert_refused("cannot be exported")

@@ -116,9 +116,9 @@ def test_a_prior_that_does_not_fit_is_refused_in_a_file(tmp_path, prior, complai
         ([0.5, -0.1], "class 1 has -0.1"),
         ([0.5, np.nan], "class 1 has nan"),
         ([0.5, np.inf], "class 1 has inf"),
-        ([1.0], "one positive number for each class"),
-        ([[0.5, 0.5]], "one positive number for each class"),
-        ("uniform", "one positive number for each class"),
+        ([1.0], "one positive number per class"),
+        ([[0.5, 0.5]], "one positive number per class"),
+        ("uniform", "one positive number per class"),
     ],
 )
 def test_a_bad_prior_is_refused(prior, complaint):

@@ -186,7 +186,7 @@ def test_the_largest_threshold_is_that_of_pairs():
     [
         ({"grouping": "group", "fallback": "mean"}, "fallback must be None, 'pooled' or 'strictest'; got 'mean'"),
         ({"grouping": "group", "fallback": 1}, "fallback must be None"),
-        ({"fallback": "pooled"}, "fallback is for grouping='group' alone"),
+        ({"fallback": "pooled"}, "fallback is only for grouping='group'"),
         ({"grouping": "class", "fallback": "pooled"}, "got grouping='class'"),
         ({"grouping": "groups"}, "grouping must be None, .*'group'.*; got 'groups'"),
     ],
@@ -218,7 +218,7 @@ def test_groups_with_too_few_rows_are_named():
 
 
 def test_an_id_column_is_refused():
-    with pytest.raises(InputError, match=r"groups has 500 different values in 500 rows.*looks like an id"):
+    with pytest.raises(InputError, match=r"groups has 500 different values in 500 rows.*looks like one id"):
         ts.ConformalClassifier("aps", grouping="group").fit(FITTED.logits, FITTED.labels, groups=np.arange(500))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)

@@ -123,7 +123,7 @@ def test_weights_are_needed_where_the_fit_had_them_and_only_there():
 
 @pytest.mark.parametrize("grouping", ["class", "cluster", "group", "rc3p", "interpolated"])
 def test_one_threshold_for_all(grouping):
-    with pytest.raises(InputError, match="weights go with one threshold"):
+    with pytest.raises(InputError, match="weights need one threshold"):
         ConformalClassifier("lac", grouping=grouping).fit(
             LOGITS, LABELS, groups=np.arange(500) % 2, weights=np.ones(500)
         )

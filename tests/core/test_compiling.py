@@ -92,7 +92,7 @@ LIMITED = (
 def test_a_full_disk_costs_the_cache_and_nothing_else(warm, tmp_path):
     ran = run(LIMITED + SOFTMAX, tmp_path)
     assert ran.stdout == run(SOFTMAX, warm).stdout
-    assert ran.stderr.count("CacheWarning: Compiled code cannot be kept in") == 1
+    assert ran.stderr.count("CacheWarning: Compiled code cannot be cached in") == 1
     assert str(tmp_path) in ran.stderr
     assert not list(tmp_path.rglob("*.tmp"))
 
@@ -127,7 +127,7 @@ def test_without_a_folder_to_write_it_still_runs(warm, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     ran = run(SOFTMAX, tmp_path / "file")
     assert ran.stdout == run(SOFTMAX, warm).stdout
-    assert ran.stderr.count("CacheWarning: Compiled code cannot be kept: no folder") == 1
+    assert ran.stderr.count("CacheWarning: Compiled code cannot be cached: no folder") == 1
 
 
 def test_numba_switched_off_for_other_code_changes_nothing(warm, tmp_path):

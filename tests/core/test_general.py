@@ -168,7 +168,10 @@ def test_a_function_sees_sorted_probabilities_that_it_cannot_change():
 @pytest.mark.parametrize(
     ("returned", "because"),
     [
-        (lambda p: p[:, 0], r"must return one number for each row and rank, shape \(200, 7\) as probs; got \(200,\)"),
+        (
+            lambda p: p[:, 0],
+            r"must return one number for each row and rank, the shape \(200, 7\) of probs; got \(200,\)",
+        ),
         (lambda p: p[:, :-1], r"got \(200, 6\)"),
         (lambda p: 1.0, r"got \(\)"),
         (lambda p: None, r"got \(\)"),
@@ -215,12 +218,12 @@ def test_names_and_equality():
     def raps(probs, rank, u):
         return rank - probs
 
-    with pytest.raises(InputError, match=r"'raps' is a score of thermoset already. Try .*'my_raps'"):
+    with pytest.raises(InputError, match=r"'raps' is already a built-in score. Try .*'my_raps'"):
         ConformalClassifier(raps).fit(LOGITS, LABELS)
     with pytest.raises(InputError, match="must be a function"):
         OwnScore("aps")
     two = [lambda probs, rank, u: rank - probs, lambda probs, rank, u: rank - 2 * probs]
-    with pytest.raises(InputError, match="methods must differ; '<lambda>' comes twice"):
+    with pytest.raises(InputError, match="methods must differ; '<lambda>' appears twice"):
         ts.sweep(LOGITS, LABELS, [1.0], two)
 
 
@@ -250,12 +253,14 @@ def test_a_class_without_pairs_says_what_is_missing():
 
 
 def test_what_needs_a_compiled_score_says_so():
-    with pytest.raises(InputError, match="evaluation='integrated' needs a closed form, which 'wavy' has not"):
+    with pytest.raises(InputError, match="evaluation='integrated' needs a closed form, which 'wavy' does not have"):
         ts.sweep(LOGITS, LABELS, [1.0], ["aps", wavy], evaluation="integrated")
-    with pytest.raises(InputError, match="score 'margin' is not compiled, and this needs a score that is, such as"):
+    with pytest.raises(InputError, match="needs a compiled score, such as 'raps', but score 'margin' is not"):
         _ = SCORES["margin"].formula
     data = ts.Logits(*generated(400, 4))
-    with pytest.raises(InputError, match=r"prefer='gap<=0\.1' needs a closed form, which the score 'wavy' has not"):
+    with pytest.raises(
+        InputError, match=r"prefer='gap<=0\.1' needs a closed form, which the score 'wavy' does not have"
+    ):
         ts.TwoTemperaturePredictor(wavy, prefer="gap<=0.1").fit(data)
 
 
@@ -274,10 +279,10 @@ def test_a_predictor_with_a_score_of_ones_own(prefer, tmp_path):
     fitted.recalibrate(fresh, labels[1000:])
     assert fitted.predict_set(fresh).shape == sets.shape
     path = tmp_path / "predictor.json"
-    with pytest.raises(InputError, match=r"a score of your own \('raps_again'\) cannot be saved"):
+    with pytest.raises(InputError, match=r"a custom score \('raps_again'\) cannot be saved"):
         fitted.save(path)
     assert not path.exists()
-    with pytest.raises(InputError, match=r"a score of your own \('raps_again'\) cannot be found by its name"):
+    with pytest.raises(InputError, match=r"a custom score \('raps_again'\) cannot be found by name"):
         _ = fitted.artifact_.recipe
 
 

@@ -191,7 +191,7 @@ def test_pools_are_records():
 
 @pytest.mark.parametrize("bad", [[0.1, 0.2], [[0.1]], [[0.1, 1.1]], [[np.nan, 0.1]], "p", [[0.1], [0.1, 0.2]]])
 def test_a_summary_of_something_else_is_refused(bad):
-    with pytest.raises(InputError, match=r"p must be p-values in \[0, 1\], shape"):
+    with pytest.raises(InputError, match=r"p must be p-values in \[0, 1\] of shape"):
         p_summary(bad)
 
 

@@ -55,9 +55,9 @@ def test_the_one_matrix_among_predictions_is_the_logits(output):
     hidden = np.zeros((3, 5, 8), dtype=np.float32)
     assert Logits(output((ROWS, hidden), LABELS)) == Logits(ROWS, LABELS)
     assert Logits(output((np.float32(0.7), ROWS, (hidden, hidden)), LABELS)) == Logits(ROWS, LABELS)
-    with pytest.raises(InputError, match=r"shapes \(3, 3\), \(3, 8\); wanted exactly one \(rows, classes\)"):
+    with pytest.raises(InputError, match=r"shapes \(3, 3\), \(3, 8\); expected exactly one \(rows, classes\)"):
         Logits(output((ROWS, hidden[:, 0]), LABELS))
-    with pytest.raises(InputError, match=r"shapes \(3, 5, 8\), \(3, 5, 8\); wanted exactly one"):
+    with pytest.raises(InputError, match=r"shapes \(3, 5, 8\), \(3, 5, 8\); expected exactly one"):
         Logits(output((hidden, hidden), LABELS))
 
 
@@ -71,13 +71,13 @@ def test_a_test_split_without_labels_has_none(output, placeholder):
 @pytest.mark.parametrize(
     ("predictions", "labels", "said"),
     [
-        (ROWS, np.eye(3), r"label_ids has shape \(3, 3\); wanted one label for each row. Multi-label"),
+        (ROWS, np.eye(3), r"label_ids has shape \(3, 3\); expected one label per row. Multi-label"),
         (
             np.zeros((3, 5, 4)),
             np.full((3, 5), -100),
             r"label_ids has shape \(3, 5\).*for token labels, keep",
         ),
-        (ROWS, (LABELS, LABELS), "label_ids holds 2 arrays; wanted one"),
+        (ROWS, (LABELS, LABELS), "label_ids holds 2 arrays; expected one"),
         (np.zeros((3, 5, 4)), None, r"must be 2-D.*got shape \(3, 5, 4\)"),
         (np.zeros((3, 1)), np.zeros(3), "at least 2 classes"),
         (ROWS, LABELS[:2], r"labels must have shape \(3,\)"),

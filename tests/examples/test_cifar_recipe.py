@@ -85,7 +85,7 @@ def test_damaged_and_missing_files(cifar10, tmp_path):
     whole = (cifar10 / "test_batch.bin").read_bytes()
     for content in (whole[:-1], b""):
         (cifar10 / "test_batch.bin").write_bytes(content)
-        with pytest.raises(ts.InputError, match="wanted records of 3,073"):
+        with pytest.raises(ts.InputError, match="expected records of 3,073"):
             read_cifar(cifar10)
     (cifar10 / "test_batch.bin").write_bytes(b"\x0a" + whole[1:])
     with pytest.raises(ts.InputError, match="label 10; the names file has 10 classes"):
@@ -209,5 +209,5 @@ def test_what_would_fail_after_300_epochs_is_said_before(cifar10, tmp_path):
     asked = ["--data", str(cifar10), "--model", "resnet34", "--out"]
     with pytest.raises(ts.InputError, match="unknown kind of file"):
         main([*asked, str(tmp_path / "logits.xyz")])
-    with pytest.raises(ts.InputError, match="does not exist; make it first"):
+    with pytest.raises(ts.InputError, match="does not exist; create it first"):
         main([*asked, str(tmp_path / "no" / "logits.npz")])

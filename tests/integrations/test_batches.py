@@ -404,7 +404,7 @@ def test_schemas_are_known_before_batches(model, unnamed, options):
         for batch in (arrow_table(IDS, Z), polars_frame(IDS, Z), polars_arrays(IDS, Z)):
             assert predict.schema(batch.schema) == predict(batch).schema
             assert type(predict.schema(batch.schema)) is type(batch.schema)
-    with pytest.raises(InputError, match="one of Arrow, Spark or polars; got dict"):
+    with pytest.raises(InputError, match="an Arrow, Spark or polars schema; got dict"):
         Predictor(model).schema({"logits": "list"})
 
 
@@ -455,10 +455,10 @@ AS_ANY = [
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (changed(2, SHORT), "row 2 of column 'logits' has 4 values where row 0 has 5."),
-        ([SHORT] * 3, "row 0 of column 'logits' has 4 values where the predictor wants 5."),
+        (changed(2, SHORT), "row 2 of column 'logits' has 4 values, but row 0 has 5."),
+        ([SHORT] * 3, "row 0 of column 'logits' has 4 values, but the predictor needs 5."),
         (changed(1, None), "row 1 of column 'logits' is missing."),
-        (changed(3, HOLE), "row 3 of column 'logits' has a missing value at place 1."),
+        (changed(3, HOLE), "row 3 of column 'logits' has a missing value at position 1."),
         (changed(3, NAN), "logits[3, 1] is NaN; 1 such value(s)"),
     ],
     ids=["ragged", "too short", "null", "null inside", "NaN"],
@@ -477,16 +477,16 @@ def test_bad_rows_are_named(model, make, rows, said):
         (
             {"x": [1.0]},
             {},
-            "no list column 'logits' and no column for each class ('ant', 'bee', 'cow', 'dog', 'eel'); it has 'x'.",
+            "neither a list column 'logits' nor one column per class ('ant', 'bee', 'cow', 'dog', 'eel'); it has 'x'.",
         ),
         ({"ant": [1.0], "bee": [1.0]}, {}, "the batch has no column 'cow'; it has 'ant', 'bee'."),
         ({"logits": Z}, {"logits": "scores"}, "the batch has no column 'scores'; it has 'logits'."),
         ({"logits": Z}, {"id_column": "id"}, "the batch has no column 'id'; it has 'logits'."),
         ({"logits": Z}, {"keep": ["id"]}, "the batch has no column 'id'; it has 'logits'."),
-        ({"logits": Z, "label": LABELS[800:]}, {}, "has a column 'label' already, which predictions have too."),
+        ({"logits": Z, "label": LABELS[800:]}, {}, "already has a column 'label', which predictions add too."),
         ({"logits": Z[:, :4]}, {}, "column 'logits' has shape (400, 4); the predictor has 5 classes."),
         ({"logits": Z[:, None]}, {}, "column 'logits' has shape (400, 1, 5); the predictor has 5 classes."),
-        ({"logits": Z[:, 0]}, {}, "wanted a list of 5 numbers."),
+        ({"logits": Z[:, 0]}, {}, "must be a list of 5 numbers."),
         ({"logits": Z, "id": IDS[1:]}, {}, "column 'id' has 399 rows where 'logits' has 400;"),
         ({"logits": Z, "id": 3}, {}, "column 'id' is no array;"),
         ({"logits": [["a"] * 5]}, {}, "logits must be numbers; got dtype <U1."),
@@ -496,13 +496,13 @@ def test_bad_rows_are_named(model, make, rows, said):
             "row 1 of column 'id' is None; ids are whole numbers",
         ),
         ({"logits": Z[:1], "id": [1.0]}, {"id_column": "id"}, "row 0 of column 'id' is 1.0; ids are whole numbers or"),
-        (pa.table({"logits": ["a"]}), {}, "column 'logits' is of type string; wanted lists of numbers."),
+        (pa.table({"logits": ["a"]}), {}, "column 'logits' has type string; it must hold lists of numbers."),
         (pa.table({"logits": [["a"]]}), {}, "column 'logits' is of type list<"),
-        (pa.table({name: ["a"] for name in NAMES}), {}, "column 'ant' is of type string; wanted numbers."),
+        (pa.table({name: ["a"] for name in NAMES}), {}, "column 'ant' has type string; it must hold numbers."),
         (pa.table({name: [None, 1.0] for name in NAMES}), {}, "row 0 of column 'ant' is missing."),
         (pa.table([[[1.0]], [[1.0]]], names=["logits", "logits"]), {}, "the batch has 2 columns 'logits'"),
         (pl.DataFrame({name: [None, 1.0] for name in NAMES}), {}, "logits[0, 0] is NaN"),
-        (dict.fromkeys(NAMES, Z), {}, "column 'ant' has shape (400, 5); wanted one number for each row."),
+        (dict.fromkeys(NAMES, Z), {}, "column 'ant' has shape (400, 5); it must have one number per row."),
         (
             [[1.0] * 5],
             {},
@@ -530,7 +530,7 @@ def test_bad_batches_are_refused_in_one_line(model, batch, options, said):
         ({"outputs": ["label", "label"]}, "outputs names 'label' more than once."),
         ({"keep": "id"}, "keep must be a list of column names; got 'id'."),
         ({"keep": [1]}, "keep must be a list of column names; got [1]."),
-        ({"logits": ["a", "b"]}, "logits must name 5 columns, one for each class; got 2."),
+        ({"logits": ["a", "b"]}, "logits must name 5 columns, one per class; got 2."),
         ({"logits": list(NAMES[::-1])}, "logits must name the columns in the order of the classes"),
         ({"prefix": None}, "prefix must be text; got None."),
         ({"id_column": 3}, "id_column must be text; got 3."),

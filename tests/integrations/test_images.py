@@ -142,7 +142,7 @@ def test_pictures_of_32_bits_are_refused(kind, tmp_path):
 
 
 def test_bad_folders_and_pictures(tmp_path):
-    with pytest.raises(ts.InputError, match="no pictures in class folders; wanted "):
+    with pytest.raises(ts.InputError, match="no pictures in class folders; expected "):
         read_images(tmp_path)
     with pytest.raises(ts.InputError, match="there is no such file"):
         read_images(tmp_path / "none")
@@ -217,7 +217,7 @@ def test_batches_keep_the_order_whatever_their_size(batch_size):
 def test_batches_without_labels_and_bad_ones():
     images = ImageSet(2, lambda i: np.zeros((2 + i, 2, 3)), None, None)
     assert [x.shape for x in ImageBatches(images, Preprocessing(), 1)] == [(1, 3, 2, 2), (1, 3, 3, 2)]
-    with pytest.raises(ts.InputError, match="must have one size; got 2 x 2 and 3 x 2"):
+    with pytest.raises(ts.InputError, match="must have the same size; got 2 x 2 and 3 x 2"):
         list(ImageBatches(images, Preprocessing(), 2))
     with pytest.raises(ts.InputError, match="batch_size must be a whole number from 1 to 1,000,000; got 0"):
         ImageBatches(images, Preprocessing(), 0)

@@ -109,7 +109,7 @@ def test_a_callback_can_be_used_again(predict, torch, tmp_path):
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (lambda x, y: (x, y, y), r"predict_step, batch 0: a tuple of 3 parts; wanted logits, \(logits, labels\)"),
+        (lambda x, y: (x, y, y), r"predict_step, batch 0: a tuple of 3 parts; expected logits, \(logits, labels\)"),
         (lambda x, y: {"scores": x}, "predict_step, batch 0: a mapping needs the key 'logits'"),
         (lambda x, y: x[:, :1], "batch 0: logits need a column for each of at least 2 classes"),
         (lambda x, y: x if y[0] == 0 else x[:, :2], "batch 1: the model returned 2 columns, and 3 for the first"),

@@ -34,7 +34,7 @@ def test_a_callable_is_called_and_a_built_model_is_taken(tmp_path, monkeypatch):
         "nets_by_name:make": "cannot be built with those arguments .TypeError: make",
         "nets_by_name:number": "cannot be built with those arguments .TypeError: 'int' object is not callable",
         "nets_by_name:broken": "cannot be built with those arguments .KeyError",
-        "nets_by_name:wrong": "gave a int; wanted a torch.nn.Module",
+        "nets_by_name:wrong": "gave a int; expected a torch.nn.Module",
         "nets_by_name:nothing": "module nets_by_name has no 'nothing'",
         "nets_broken:make": "No module named 'no_such_package_anywhere'",
         "nets_unfinished:make": "cannot be imported .SyntaxError",
@@ -48,7 +48,7 @@ def test_a_callable_is_called_and_a_built_model_is_taken(tmp_path, monkeypatch):
         with pytest.raises(ts.InputError, match=message) as caught:
             build_model(name)
         assert "\n" not in str(caught.value)
-    with pytest.raises(ts.InputError, match="is built already and takes no arguments; got a"):
+    with pytest.raises(ts.InputError, match="is already built and takes no arguments; got a"):
         build_model("nets_by_name:built", {"a": 1})
 
 
@@ -107,9 +107,9 @@ def test_what_does_not_fit_is_listed_in_one_line(tmp_path):
 
 def test_what_is_no_state_dict_is_refused(tmp_path):
     model, path = small(), tmp_path / "w.pt"
-    refused(path, model, {"epoch": 3, "loss": torch.zeros(1)}, "it holds: epoch, loss")
-    refused(path, model, [torch.zeros(1)], "it holds: list")
-    refused(path, model, {}, "it holds: nothing")
+    refused(path, model, {"epoch": 3, "loss": torch.zeros(1)}, "it contains: epoch, loss")
+    refused(path, model, [torch.zeros(1)], "it contains: list")
+    refused(path, model, {}, "it contains: nothing")
     with pytest.raises(ts.InputError, match="there is no such file"):
         load_weights(model, tmp_path / "none.pt")
     (tmp_path / "w.h5").write_text("x")

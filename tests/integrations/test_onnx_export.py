@@ -286,7 +286,7 @@ def test_files_that_are_no_model(predictor, tmp_path):
         "noise": bytes(range(256)),
     }.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match=f"{name}: is not an ONNX model, or damaged"):
+        with pytest.raises(InputError, match=f"{name}: is not an ONNX model, or is damaged"):
             to_onnx(predictor, tmp_path / "out.onnx", after=tmp_path / name)
     with pytest.raises(InputError, match=r"none.onnx: cannot be read"):
         to_onnx(predictor, tmp_path / "out.onnx", after=tmp_path / "none.onnx")

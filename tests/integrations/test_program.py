@@ -35,7 +35,7 @@ def test_a_score_of_ones_own_has_none():
         name = "lac"
 
     for score in (Mine(), Plain()):
-        with pytest.raises(InputError, match="cannot be exported; those of thermoset can: lac, aps"):
+        with pytest.raises(InputError, match=r"cannot be exported\. Fit the predictor with one of lac, aps"):
             form_of(score)
 
 

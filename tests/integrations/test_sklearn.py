@@ -125,7 +125,7 @@ def test_labels_that_the_estimator_does_not_know():
         quick(LogisticRegression().fit(X[TRAIN], NAMES[Y[TRAIN]])).fit(X[:3], ["ant", "bee", "eel"])
     with pytest.raises(InputError, match=r"y\[0\] is 9, which is not one of the 4 classes .* \(0, 1, 2, 3\)"):
         quick(LINEAR).fit(X[FIT], Y[FIT]).check(X[:2], [9, 9])
-    with pytest.raises(InputError, match="one label for each of 300 rows; got 299"):
+    with pytest.raises(InputError, match="one label per row, 300 in all; got 299"):
         quick(LINEAR).fit(X[FIT], Y[FIT][1:])
 
 

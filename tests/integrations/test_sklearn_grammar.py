@@ -124,7 +124,7 @@ def test_arguments_of_fit_go_with_their_rows():
         np.testing.assert_array_equal(rows, weights)
         assert names == ["a", "b"]
     assert [len(one.seen_[0]) for one in model.fold_estimators_] == [150, 150]
-    with pytest.raises(InputError, match="cv='prefit' fits no estimator, so 'sample_weight' has nowhere to go"):
+    with pytest.raises(InputError, match="cv='prefit' fits no estimator, so it cannot pass on 'sample_weight'"):
         quick(LINEAR).fit(X[FIT], Y[FIT], sample_weight=X[FIT][:, 0])
 
 
@@ -147,9 +147,9 @@ def test_ids_are_given_in_fit_and_prediction_or_in_neither():
     np.testing.assert_array_equal(keyed.predict_set(X[NEW], ids=ids), expected)
     np.testing.assert_array_equal(keyed.set_sizes(X[NEW], ids=ids), expected.sum(axis=1))
     assert keyed.check(X[NEW], Y[NEW], ids=ids).marginal.hits == expected[np.arange(300), Y[NEW]].sum()
-    with pytest.raises(InputError, match=r"fit had ids, and prediction must draw u in the same way. Pass ids"):
+    with pytest.raises(InputError, match=r"fit had ids, and prediction must draw u the same way. Pass ids"):
         keyed.predict_set(X[NEW])
-    with pytest.raises(InputError, match=r"fit had no ids, .* Leave them out"):
+    with pytest.raises(InputError, match=r"fit had no ids, .* Omit them"):
         quick(LINEAR).fit(X[FIT], Y[FIT]).set_sizes(X[NEW], ids=ids)
     held = SetClassifier(GaussianNB(), "aps", cv=2, prefer="small").fit(X[FIT], Y[FIT], ids=ids)
     assert held.predict_set(X[NEW], ids=ids).shape == (300, 4)

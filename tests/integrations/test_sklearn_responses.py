@@ -66,7 +66,7 @@ def test_an_estimator_without_scores():
     both = RandomForestClassifier(3).fit(X[TRAIN], np.column_stack([Y[TRAIN], Y[TRAIN]]))
     with pytest.raises(InputError, match="has several outputs"):
         quick(both).fit(X[FIT], Y[FIT])
-    with pytest.raises(InputError, match="one class only, 0; sets need two"):
+    with pytest.raises(InputError, match="only one class, 0; sets need at least two"):
         quick(GaussianNB().fit(X[:5], np.zeros(5, int))).fit(X[FIT], Y[FIT])
     with pytest.raises(NotFittedError, match=r"GaussianNB is not fitted.* or pass cv=5"):
         quick(GaussianNB()).fit(X[FIT], Y[FIT])

@@ -163,8 +163,8 @@ def test_a_model_moves_to_the_device_and_back():
 
 
 BAD_DEVICES = [
-    ("warp", "device must be one that torch knows"),
-    (3.5, "device must be one that torch knows"),
+    ("warp", "device must be a torch device"),
+    (3.5, "device must be a torch device"),
     ("meta", "device 'meta' holds no numbers"),
     pytest.param(
         "cuda",
@@ -214,11 +214,15 @@ BAD = [
     (IDENTITY, [X[:, :1]], r"batch 0: the model returned one number for each row, shape \(4, 1\).*torch.stack"),
     (IDENTITY, [X[:0], X[:0]], "the loader gave no rows"),
     (Doubled(lambda t: t.sum(1)), [X], r"batch 0: the model returned one number for each row, shape \(4,\)"),
-    (Doubled(lambda t: t[:, :, None, None]), [X], r"shape \(4, 3, 1, 1\); wanted \(rows, classes\)"),
+    (Doubled(lambda t: t[:, :, None, None]), [X], r"shape \(4, 3, 1, 1\); expected \(rows, classes\)"),
     (Doubled(lambda t: (t, t)), [X], r"batch 0: the model returned a tuple of shapes \(4, 3\), \(4, 3\)"),
-    (Doubled(lambda t: (None,)), [X], r"batch 0: the model returned a tuple of shapes \(\); wanted exactly one"),
-    (Doubled(lambda t: {"out": t}), [X], "batch 0: the model returned a dict with these keys: 'out'; wanted 'logits'"),
-    (Doubled(lambda t: {"logits": None}), [X], "batch 0: the model returned dict; wanted a tensor"),
+    (Doubled(lambda t: (None,)), [X], r"batch 0: the model returned a tuple of shapes \(\); expected exactly one"),
+    (
+        Doubled(lambda t: {"out": t}),
+        [X],
+        "batch 0: the model returned a dict with these keys: 'out'; expected 'logits'",
+    ),
+    (Doubled(lambda t: {"logits": None}), [X], "batch 0: the model returned dict; expected a tensor"),
     (Doubled(lambda t: None), [X], "batch 0: the model returned NoneType"),
     (lambda x: x, [X], "model must be a torch.nn.Module; got function"),
 ]

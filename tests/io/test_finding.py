@@ -81,7 +81,7 @@ def test_a_list_keeps_its_order_and_its_repetitions(tmp_path):
     [
         ("none.npz", "none.npz: there is no such file"),
         (["good.npz", "none.npz"], "none.npz: there is no such file"),
-        ("none-*.npz", r"none-\*.npz: finds nothing; wanted files that end in .npz"),
+        ("none-*.npz", r"none-\*.npz: finds nothing; expected files that end in .npz"),
         ("*.md", r"\*.md: finds only 'README.md' and the like"),
         ("empty", "empty: is a folder without files that end in"),
         ("deep", r"To look into folders like 'deeper', pass a glob: .*deep/\*\*/"),

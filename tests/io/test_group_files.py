@@ -334,7 +334,7 @@ def test_missing_values_of_a_table(tmp_path):
         blocks_of(tmp_path / "val.parquet")
     table = arrow.table({"logits": [[0.5, 1.0], [1.0, 2.0]], "groups": [["a"], ["b"]]})
     require("pyarrow.parquet", "io").write_table(table, tmp_path / "val.parquet")
-    with pytest.raises(FileFormatError, match=r"column .groups. is of type list.*; wanted a name or a number"):
+    with pytest.raises(FileFormatError, match=r"column .groups. is of type list.*; expected a name or a number"):
         load(tmp_path / "val.parquet")
 
 

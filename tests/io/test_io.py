@@ -156,7 +156,7 @@ def test_torch_files_of_other_shapes(tmp_path):
     torch.save({"logits": torch.tensor(VAL.logits), "labels": [1, 0], "epoch": 3}, tmp_path / "dict.pth")
     assert load(tmp_path / "dict.pth") == Logits(VAL.logits, [1, 0])
     torch.save([torch.tensor(VAL.logits)], tmp_path / "list.pt")
-    refused(tmp_path / "list.pt", "holds a list; wanted a dict")
+    refused(tmp_path / "list.pt", "holds a list; expected a dict")
 
 
 # -- npy and its siblings -----------------------------------------------------------------------------------------
@@ -263,21 +263,21 @@ def test_csv_is_read(tmp_path, csv_reader, text, expected):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("cat,dog\n1,2\n3,x\n", "line 3, column 'dog' is 'x'; wanted a number"),
+        ("cat,dog\n1,2\n3,x\n", "line 3, column 'dog' is 'x'; expected a number"),
         ("cat,dog\n1,2\n\n,4\n", "line 4, column 'cat' is empty"),
         ("cat,dog\n1,2\n3,nan\n", "line 3, column 'dog' is 'nan'"),
         ("cat,dog\n1,2\ninf,4\n", "line 3, column 'cat' is 'inf'"),
         ("cat,dog\n1,2\n3,1_0\n", "line 3, column 'dog' is '1_0'"),
-        ("cat,dog\n1,2\n3\n", "line 3 has 1 cells where the header has 2"),
+        ("cat,dog\n1,2\n3\n", "line 3 has 1 cells, but the header has 2"),
         ("cat,dog\n1,2\n3,4,5\n", "line 3 has 3 cells"),
         ('"a\nb",dog\n1,2\n3,x\n', "line 4, column 'dog' is 'x'"),
-        ("cat,dog,label\n1,2,cow\n", "line 2, column 'label' is 'cow'; wanted the name of a class column"),
+        ("cat,dog,label\n1,2,cow\n", "line 2, column 'label' is 'cow'; expected the name of a class column"),
         ("cat,dog,label\n1,2,cat\n1,2,\n", "line 3, column 'label' is missing"),
         ("cat,dog,label\n1,2,2\n", r"line 2, column 'label' is 2; must be in 0\.\.1\. If labels start at 1"),
         ("cat,dog,label\n1,2,-1\n", "line 2, column 'label' is -1"),
         ("cat,dog,label\n1,2,0.5\n", "line 2, column 'label' is '0.5'"),
-        ("logit_0,logit_1,label\n1,2,a\n", "line 2, column 'label' is 'a'; wanted a whole number"),
-        ("1,2,label\n1,2,0\n", "line 2, column 'label' is '0'; wanted the name"),
+        ("logit_0,logit_1,label\n1,2,a\n", "line 2, column 'label' is 'a'; expected a whole number"),
+        ("1,2,label\n1,2,0\n", "line 2, column 'label' is '0'; expected the name"),
         ("name,cat,dog\nx,1,2\n", "line 2, column 'name' is 'x'"),
         ("cat,dog,label,labels\n1,2,0,0\n", "both look like labels"),
         ("cat,cat\n1,2\n", "two columns are called 'cat'"),
@@ -297,7 +297,7 @@ def test_bad_csv_is_refused_with_its_line(tmp_path, csv_reader, text, said):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("cat,dog\n", r"0 sample\(s\)"), ("label,cat\n0,1\n", "2 classes"), ("a,b\n-inf,-inf\n", "every")],
+    [("cat,dog\n", "no rows"), ("label,cat\n0,1\n", "one column of scores, 'cat'"), ("a,b\n-inf,-inf\n", "every")],
 )
 def test_csv_with_too_little(tmp_path, csv_reader, text, said):
     refused(csv_file(tmp_path, text), said, InputError)
@@ -366,10 +366,10 @@ def test_frames_written_by_pandas_and_polars(tmp_path):
         ({"a": [1.0, None], "b": [2.0, 3.0]}, "row 1 of column 'a' is missing"),
         ({"a": [1.0, 2.0], "b": [2.0, 3.0], "label": [0, None]}, "row 1 of column 'label' is missing"),
         ({"a": [1.0], "b": [2.0], "label": [0], "Labels": [0]}, "both look like labels"),
-        ({"logits": [[1.0, 2.0], [3.0]]}, "row 1 of column 'logits' has 1 values where row 0 has 2"),
+        ({"logits": [[1.0, 2.0], [3.0]]}, "row 1 of column 'logits' has 1 values, but row 0 has 2"),
         ({"logits": [[1.0, 2.0], None]}, "row 1 of column 'logits' is missing"),
-        ({"logits": [[1.0, 2.0], [3.0, None]]}, "row 1 of column 'logits' has a missing value at place 1"),
-        ({"logits": [["a", "b"]]}, "lists of string; wanted lists of numbers"),
+        ({"logits": [[1.0, 2.0], [3.0, None]]}, "row 1 of column 'logits' has a missing value at position 1"),
+        ({"logits": [["a", "b"]]}, "lists of string; expected lists of numbers"),
     ],
 )
 def test_bad_parquet_is_refused(parquet, columns, said):

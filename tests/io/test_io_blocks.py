@@ -315,10 +315,10 @@ def test_a_row_far_down(tmp_path):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("3,x", "line 5003, column 'dog' is 'x'; wanted a number"),
+        ("3,x", "line 5003, column 'dog' is 'x'; expected a number"),
         (",4", "line 5003, column 'cat' is empty"),
         ("3,inf", "line 5003, column 'dog' is 'inf'"),
-        ("3", "line 5003 has 1 cells where the header has 2"),
+        ("3", "line 5003 has 1 cells, but the header has 2"),
         ("3,4,5", "line 5003 has 3 cells"),
         ('3,"4', "not a readable csv file"),
         ("3,\udcff", "not UTF-8"),
@@ -345,15 +345,15 @@ def test_a_masked_row_of_csv(tmp_path, csv_reader):
     ("columns", "said"),
     [
         ({"a": [1.0] * 5 + [None], "b": [2.0] * 6}, "row 5 of column 'a' is missing"),
-        ({"logits": [[1.0, 2.0]] * 5 + [[3.0]]}, "row 5 of column 'logits' has 1 values where row 0 has 2"),
+        ({"logits": [[1.0, 2.0]] * 5 + [[3.0]]}, "row 5 of column 'logits' has 1 values, but row 0 has 2"),
         (
             {"logits": [[1.0, 2.0]] * 4 + [[3.0, 4.0, 5.0]] * 2},
-            "row 4 of column 'logits' has 3 values where row 0 has 2",
+            "row 4 of column 'logits' has 3 values, but row 0 has 2",
         ),
         ({"logits": [[1.0, 2.0]] * 5 + [None]}, "row 5 of column 'logits' is missing"),
-        ({"logits": [[1.0, 2.0]] * 5 + [[3.0, None]]}, "row 5 of column 'logits' has a missing value at place 1"),
+        ({"logits": [[1.0, 2.0]] * 5 + [[3.0, None]]}, "row 5 of column 'logits' has a missing value at position 1"),
         ({"logits": [None, [1.0, 2.0]]}, "row 0 of column 'logits' is missing"),
-        ({"logits": [["a", "b"]]}, "lists of string; wanted lists of numbers"),
+        ({"logits": [["a", "b"]]}, "lists of string; expected lists of numbers"),
         ({"a": [1.0], "b": [2.0], "name": ["x"]}, "column 'name' is of type string"),
         ({"a": [1.0], "b": [2.0], "id": [7]}, "column 'id' holds whole numbers"),
         ({"a": [1.0], "b": [2.0], "label": [0], "Labels": [0]}, "both look like labels"),
@@ -370,7 +370,6 @@ def test_bad_parquet_is_refused(tmp_path, columns, said, block_bytes):
     ("array", "suffixes"),
     [
         (np.zeros((3, 1)), SUFFIXES),
-        (np.zeros((0, 3)), SUFFIXES),
         (np.zeros(3), (".npz", ".npy", ".safetensors", ".pt")),
         (np.zeros((2, 2, 2)), (".npz", ".npy", ".safetensors", ".pt")),
         (np.zeros(()), (".npz", ".npy", ".safetensors", ".pt")),
@@ -378,7 +377,7 @@ def test_bad_parquet_is_refused(tmp_path, columns, said, block_bytes):
         (np.zeros((2, 2), dtype=complex), (".npz", ".npy", ".pt")),
         (np.array([["a", "b"]]), (".npz", ".npy")),
     ],
-    ids=["column", "rows", "1-D", "3-D", "0-D", "bool", "complex", "text"],
+    ids=["column", "1-D", "3-D", "0-D", "bool", "complex", "text"],
 )
 def test_shapes_and_types_are_judged_as_by_load(tmp_path, array, suffixes):
     for suffix in suffixes:
@@ -389,6 +388,14 @@ def test_shapes_and_types_are_judged_as_by_load(tmp_path, array, suffixes):
             read_all(path)
         same = str(blocks.value) == str(whole.value)
         assert same or (suffix == ".csv" and str(blocks.value) == str(whole.value).replace("(3, 1)", "(1, 1)"))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_file_without_rows_has_no_blocks_and_is_not_loaded(tmp_path, suffix):
+    path = write_raw(tmp_path / f"val{suffix}", np.zeros((0, 3)))
+    assert read_all(path, n_options=3) == []
+    with pytest.raises(InputError, match="no rows"):
+        load(path)
 
 
 def test_names_are_judged_as_by_load(tmp_path):
@@ -404,7 +411,7 @@ def test_arrays_that_are_not_there(tmp_path):
     refused(tmp_path / "val.npz", "no array called 'logits'; the file holds: probs. Pass probabilities=True")
     torch = require("torch", "torch")
     torch.save([torch.zeros(2, 2)], tmp_path / "val.pt")
-    refused(tmp_path / "val.pt", "holds a list; wanted a dict")
+    refused(tmp_path / "val.pt", "holds a list; expected a dict")
 
 
 def test_files_that_are_not_there(tmp_path, suffix):

@@ -448,7 +448,7 @@ def test_p_values_that_do_not_fit_are_refused(target):
     for opened, given_p, said in (
         (None, P, "p must be given if the file was opened for it, and only then"),
         (3, None, "p must be given if the file was opened for it, and only then"),
-        (3, P[:2], r"p must be p-values in \[0, 1\], shape \(3, 3\) as sets; got \(2, 3\)"),
+        (3, P[:2], r"p must be p-values in \[0, 1\] of shape \(3, 3\); got \(2, 3\)"),
         (3, P + 1, r"p must be p-values in \[0, 1\]"),
         (3, P * np.nan, r"p must be p-values in \[0, 1\]"),
     ):

@@ -206,7 +206,7 @@ def test_columns_for_more_options_than_the_file_has(tmp_path):
     assert val.logits.tolist() == [[-1, -2, -np.inf, -np.inf], [-3, -np.inf, -np.inf, -np.inf]]
     assert np.array_equal(read_blocks(path, n_options=4), val.logits)
     path = write_samples(tmp_path, sample([-1.0, -2.0, -3.0], 0))
-    both_refuse(path, "row 0 has 3 options; wanted at most 2", n_options=2)
+    both_refuse(path, "row 0 has 3 options; expected at most 2", n_options=2)
     for read in (load, read_blocks):
         with pytest.raises(InputError, match="n_options must be a whole number"):
             read(path, n_options=1)
@@ -267,7 +267,7 @@ def test_samples_that_cannot_be_used(tmp_path, found, said):
 @pytest.mark.parametrize("target", [None, True, 1.5, [0], {"a": 1}])
 def test_targets_of_odd_types(tmp_path, target):
     path = write_samples(tmp_path, sample([-1.0, -2.0], 0) | {"target": target})
-    with pytest.raises(FileFormatError, match=r"record 0: target is .*wanted the position"):
+    with pytest.raises(FileFormatError, match=r"record 0: target is .*expected the position"):
         load(path)
 
 
@@ -286,15 +286,15 @@ def test_one_option_everywhere_is_no_choice(tmp_path):
         ("  \n ", "not a JSON file: it begins with ''"),
         ("{}", "no list of numbers called 'logits' or 'logit'; the record has nothing"),
         ("null", "not a JSON file: it begins with 'n'"),
-        ("[1.5, 2]", "record 0: not readable JSON, or truncated .wanted an object or a list, got '1'"),
-        ("[[1.5, 2]]", r"record 0 is \[1.5, 2\]; wanted an object"),
-        ('["a"]', "record 0 is 'a'; wanted an object"),
+        ("[1.5, 2]", "record 0: not readable JSON, or truncated .expected an object or a list, got '1'"),
+        ("[[1.5, 2]]", r"record 0 is \[1.5, 2\]; expected an object"),
+        ('["a"]', "record 0 is 'a'; expected an object"),
         ('{"logits": [1, 2]} 5', "record 1: not readable JSON"),
         ('[{"logits": [1, 2]}] x', "'x' after the end of the data"),
-        ('[{"logits": [1, 2]} {"logits": [1, 2]}]', r"record 1: not readable JSON, or truncated \(wanted ','"),
-        ('{"a": {"logits": [1, 2]}', r"not readable JSON, or truncated \(wanted '}', got the end of the file"),
-        ('{"a": {"logits": [1, 2]}, "b": 5}', "wanted an object or a list, got '5'"),
-        ('{"a": {"logits": [1, 2]}, "b": [5]}', r"record 1 is \[5\]; wanted an object"),
+        ('[{"logits": [1, 2]} {"logits": [1, 2]}]', r"record 1: not readable JSON, or truncated \(expected ','"),
+        ('{"a": {"logits": [1, 2]}', r"not readable JSON, or truncated \(expected '}', got the end of the file"),
+        ('{"a": {"logits": [1, 2]}, "b": 5}', "expected an object or a list, got '5'"),
+        ('{"a": {"logits": [1, 2]}, "b": [5]}', r"record 1 is \[5\]; expected an object"),
         ('{"a": {"logits": [1, 2]}, 5', "record 1: not readable JSON"),
         ('{"logits": [1, 2', r"record 0: not readable JSON, or truncated \(Expecting"),
         ('{"logits": [1, 2], "note": "abc', r"record 0: not readable JSON, or truncated \(Unterminated string"),
@@ -304,13 +304,13 @@ def test_one_option_everywhere_is_no_choice(tmp_path):
         ('{"columns": ["logits"], "data": [[[1, 2]]', "not readable JSON, or truncated"),
         ('{"columns": ["logits"]}', "the file has no rows"),
         ('{"columns": ["logits"], "data": 5}', "not readable JSON"),
-        ('{"logits": {"0": [1, 2]}}', "'logits' is {'0': .*wanted a list of numbers"),
-        ('{"logits": [[1, 2], [3, 4]], "labels": [0, 1]}', r"'logits' holds \[1, 2\]; wanted a list of numbers"),
-        ('{"logits": "[1, 2]"}', "'logits' is '.1, 2.'; wanted a list of numbers"),
+        ('{"logits": {"0": [1, 2]}}', "'logits' is {'0': .*expected a list of numbers"),
+        ('{"logits": [[1, 2], [3, 4]], "labels": [0, 1]}', r"'logits' holds \[1, 2\]; expected a list of numbers"),
+        ('{"logits": "[1, 2]"}', "'logits' is '.1, 2.'; expected a list of numbers"),
         ('{"logits": [1, "2"]}', "'logits' holds '2'"),
         ('{"logits": [1, null]}', "'logits' holds None"),
         ('{"logits": [1, true]}', "'logits' holds True"),
-        ('{"logits": 5}', "'logits' is one number, 5; wanted one for each class"),
+        ('{"logits": 5}', "'logits' is one number, 5; expected one for each class"),
         ('{"logits": []}', "at least 2 classes"),
         ('{"logits": [1]}', "at least 2 classes"),
         ('{"logits": [1, NaN]}', r"logits\[0, 1\] is NaN"),
@@ -319,7 +319,7 @@ def test_one_option_everywhere_is_no_choice(tmp_path):
         ('{"logits": [-Infinity, -Infinity]}', "-inf for every class"),
         ('{"logits": [1, 1%s]}' % ("0" * 400), "holds a number that is too large"),
         ('{"logits": [1, 1%s]}' % ("0" * 5000), "record 0: not readable JSON, or truncated .Exceeds the limit"),
-        ('{"logits": [1, 2]}\n{"logits": [1, 2, 3]}', "row 1 has 3 values where row 0 has 2"),
+        ('{"logits": [1, 2]}\n{"logits": [1, 2, 3]}', "row 1 has 3 values, but row 0 has 2"),
         ('{"logits": [1, 2]}\n{"x": 1}', "record 1: no list of numbers called 'logits'"),
         ('{"logits": [1, 2]}\n\0', "record 1: not readable JSON"),
         ("[" * 100_000, "nested too deeply"),
@@ -338,8 +338,8 @@ def test_bad_json_is_refused_in_one_line(tmp_path, text, said):
 @pytest.mark.parametrize(
     ("label", "said"),
     [
-        ("null", "'label' is None; wanted the number of a column"),
-        ('"cat"', "'label' is 'cat'; wanted the number of a column"),
+        ("null", "'label' is None; expected the number of a column"),
+        ('"cat"', "'label' is 'cat'; expected the number of a column"),
         ("true", "'label' is True"),
         ("1.5", "'label' is 1.5"),
         ("NaN", "'label' is nan"),
@@ -414,10 +414,10 @@ def test_a_csv_of_lists_that_lies(tmp_path):
     path = tmp_path / "val.csv"
     for text, said in (
         ("logit,label\n[1 2],0\n[1 2\n", "line 3|has 1 cells"),
-        ("logit,label\n[1 2],0\n1 2,0\n", "line 3: column 'logit' is '1 2'; wanted a list"),
+        ("logit,label\n[1 2],0\n1 2,0\n", "line 3: column 'logit' is '1 2'; expected a list"),
         ("logit,label\n[1 2],0\n[1 x],0\n", "line 3: column 'logit' holds 'x'"),
         ("logit,label\n[1 2],0\n[1 1_0],0\n", "line 3: column 'logit' holds '1_0'"),
-        ("logit,label\n[1 2],0\n[1 2 3],0\n", "row 1 has 3 values where row 0 has 2"),
+        ("logit,label\n[1 2],0\n[1 2 3],0\n", "row 1 has 3 values, but row 0 has 2"),
         ("logit,label\n[1 2],0\n[1 nan],0\n", r"logits\[1, 1\] is NaN"),
         ("logit,label\n[1 2],0\n[1 1e999],0\n", r"logits\[1, 1\] is \+inf"),
         ("logit,label\n[],0\n", "at least 2 classes"),
@@ -428,7 +428,7 @@ def test_a_csv_of_lists_that_lies(tmp_path):
         path.write_text(text)
         both_refuse(path, said, InputError)
     for label, said in (
-        ("cat", "column 'label' is 'cat'; wanted the number"),
+        ("cat", "column 'label' is 'cat'; expected the number"),
         ("", "column 'label' is ''"),
         ("7", "in 0..1"),
     ):

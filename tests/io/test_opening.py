@@ -276,7 +276,7 @@ def test_empty_truncated_and_missing(tmp_path, suffix):
 def test_no_rows(tmp_path):
     np.save(tmp_path / "part-0.npy", np.zeros((2, 3)))
     np.save(tmp_path / "part-1.npy", np.zeros((0, 3)))
-    refused(tmp_path, tmp_path / "part-1.npy", "logits have no rows")
+    refused(tmp_path, tmp_path / "part-1.npy", "the file has no rows")
     np.save(tmp_path / "part-1.npy", np.zeros(3))
     refused(tmp_path, tmp_path / "part-1.npy", "logits must be 2-D")
 
@@ -309,8 +309,8 @@ def test_missing_extras_are_named(tmp_path, monkeypatch):
 def test_a_file_that_comes_twice(tmp_path, suffix):
     saved(tmp_path, suffix, [some_rows(5), some_rows(4)])
     one, other = tmp_path / f"part-0{suffix}", tmp_path / f"part-1{suffix}"
-    refused([one, other, one], one, "comes twice. Name each shard once, or pass allow_duplicates=True")
-    refused([one, other, str(tmp_path)], one, "comes twice")
+    refused([one, other, one], one, "appears twice. Name each shard once, or pass allow_duplicates=True")
+    refused([one, other, str(tmp_path)], one, "appears twice")
     link = tmp_path / f"part-2{suffix}"
     link.symlink_to(one)
     if suffix == ".npy":  # with what lies beside it
@@ -328,7 +328,7 @@ def test_hard_links_and_copies(tmp_path, suffix):
     one, other = folder / f"part-1{suffix}", folder / f"part-2{suffix}"
     assert ts.open(folder).n_rows == 10
     shutil.copytree(one, other) if one.is_dir() else shutil.copy(one, other)
-    refused(folder, other, f"is a copy of {one}. Leave one out, or pass allow_duplicates=True")
+    refused(folder, other, f"is a copy of {one}. Omit one, or pass allow_duplicates=True")
     assert ts.open(folder, allow_duplicates=True).n_rows == 15
     if one.is_file():
         other.unlink()

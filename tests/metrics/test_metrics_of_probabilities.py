@@ -222,7 +222,7 @@ def test_bad_number_of_bins(n_bins):
 @pytest.mark.parametrize(
     ("confidence", "correct", "message"),
     [
-        ([0.5], [True, False], r"one and the same shape.*got \(1,\) and \(2,\)"),
+        ([0.5], [True, False], r"the same shape.*got \(1,\) and \(2,\)"),
         ([], [], r"at least one row"),
         ([0.5], [1], r"correct booleans; got dtypes float64 and int64"),
         ([1.5, 0.5], [True, True], r"confidence must lie in \[0, 1\]; got values from 0\.5 to 1\.5"),

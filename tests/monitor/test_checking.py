@@ -395,7 +395,8 @@ def test_fail_on_calibration():
     assert report.calibration.p_value == 1 / 5000  # none of 4,999 is as far off, and it is one of 5,000
     assert len(report.broken) == 1
     assert report.broken[0].startswith(
-        "Confidence is not calibrated: its mean is 0.900 and accuracy 0.700; ECE is 0.2000, where a calibrated model"
+        "Confidence is not calibrated: its mean is 0.900, but accuracy is 0.700; ECE is 0.2000, while a "
+        "calibrated model would"
     )
     calibrated = two_class(confidence, np.arange(400) < 355)
     assert check(sets, *calibrated, promise, fail_on=["calibration"]).ok
@@ -535,13 +536,13 @@ GOOD = with_hits([3, 4], [4, 4])
             GOOD,
             Promise(ALPHA, [9]),
             {"fail_on": ["size"]},
-            "may name 'classes', 'groups' and 'calibration'; got 'size'",
+            "accepts 'classes', 'groups' and 'calibration'; got 'size'",
         ),
         (
             GOOD,
             Promise(ALPHA, [9]),
             {"fail_on": "marginal"},
-            "may name 'classes', 'groups' and 'calibration'; got 'marginal'",
+            "accepts 'classes', 'groups' and 'calibration'; got 'marginal'",
         ),
         (GOOD, Promise(ALPHA, [9]), {"n_bins": 0}, "n_bins must be a whole number"),
         (GOOD, Promise(ALPHA, [9]), {"class_names": ["a"]}, "class_names must name the 2 classes of the sets; got 1"),
@@ -554,7 +555,12 @@ GOOD = with_hits([3, 4], [4, 4])
         (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, r"group_of_class must be 2 whole numbers of at least -1"),
         (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for the classes of a group"),
         ((GOOD[0][:0], GOOD[1][:0], GOOD[2][:0]), Promise(ALPHA, [9]), {}, "at least one row"),
-        ((GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0), Promise(ALPHA, [9]), {}, "sets and probs must have one shape"),
+        (
+            (GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0),
+            Promise(ALPHA, [9]),
+            {},
+            "sets and probs must have the same shape",
+        ),
         ((GOOD[0], GOOD[1] * 3, GOOD[2]), Promise(ALPHA, [9]), {}, "probs must lie in|rows of probs must sum to one"),
         ((GOOD[0] * 1.0, GOOD[1], GOOD[2]), Promise(ALPHA, [9]), {}, "sets must be a boolean array"),
         ((GOOD[0], GOOD[1], GOOD[2] + 1), Promise(ALPHA, [9]), {}, r"Labels must lie in 0\.\.1"),

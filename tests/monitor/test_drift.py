@@ -197,12 +197,13 @@ def test_ten_million_rows_and_ten_thousand_classes():
 def test_what_it_says():
     drift = size_drift([0, 900, 100], [0, 20, 80])
     assert drift.message == (
-        "set sizes differ from those of the 1,000 conformal rows: mean 1.8 against 1.1; 80.0% of the sets hold more "
-        f"than 1 label against 10.0% (Fisher's exact test at 1 cut, p = {drift.p_value:.1g}). Coverage is promised for "
-        "rows like those: check it on fresh labelled rows, or recalibrate."
+        "set sizes differ from those of the 1,000 conformal rows: mean 1.8 compared with 1.1; 80.0% of the sets "
+        f"have more than 1 label, compared with 10.0% (Fisher's exact test at 1 cut, p = {drift.p_value:.1g}). "
+        "Coverage is promised only for rows like the conformal rows: check it on fresh labelled rows, or recalibrate."
     )
     assert size_drift([0, 50], [0, 20]).message == (
-        "set sizes look like those of the 50 conformal rows: mean 1 against 1 (Fisher's exact test at 1 cut, p = 1)."
+        "set sizes look like those of the 50 conformal rows: mean 1 compared with 1 (Fisher's exact test at 1 cut, "
+        "p = 1)."
     )
 
 

@@ -59,12 +59,12 @@ def test_a_truncated_file_is_refused(path):
 @pytest.mark.parametrize("other", ["{}", "[]", "3", '{"format": "thermoset predictor"}', '{"format": 7}'])
 def test_another_programs_file_is_refused(path, other):
     path.write_text(other)
-    with pytest.raises(ts.FileFormatError, match="is not a state that thermoset monitor has written"):
+    with pytest.raises(ts.FileFormatError, match="is not a state written by thermoset monitor"):
         read_state(path, "sha")
 
 
 def test_another_predictors_state_is_refused(path):
-    with pytest.raises(ts.InputError, match="another predictor, or of this one before it was recalibrated"):
+    with pytest.raises(ts.InputError, match="another predictor, or for this one before it was recalibrated"):
         read_state(path, "other")
 
 

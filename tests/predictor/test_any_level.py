@@ -111,7 +111,7 @@ def test_what_is_said_of_another_level(one, tmp_path):
     assert other.promise.exact
     assert other.check(FRESH).marginal.promised == pytest.approx(0.95, abs=1e-15)
     assert "alpha = 0.05" in other._repr_html_()
-    assert "about alpha = 0.2, for which T-hat was chosen" in other._repr_html_()
+    assert "refers to alpha = 0.2, for which T-hat was chosen" in other._repr_html_()
     assert "for which T-hat was chosen" not in one._repr_html_()
     assert "alpha=0.05" in repr(one.at(0.05))
     back = other.at("0.20")
@@ -168,10 +168,10 @@ def test_predictors_whose_sets_ranks_do_not_give():
         warnings.simplefilter("ignore")
         protecting = ts.TwoTemperaturePredictor(prefer="classes>=0.93").fit(data)
     assert protecting.artifact_.alpha_sets != protecting.artifact_.alpha
-    for predictor, said in ((full, "with selection='full' all rows chose"), (protecting, "to protect classes")):
+    for predictor, said in ((full, "with selection='full' all rows also chose"), (protecting, "to protect classes")):
         assert predictor.artifact_.scores is None
         for call in (lambda p: p.predict_p(FRESH), lambda p: p.at(0.2), lambda p: p.save("no.json", scores=True)):
-            with pytest.raises(InputError, match=f"neither p-values nor other levels: .*{said}"):
+            with pytest.raises(InputError, match=f"cannot give p-values or other levels: .*{said}"):
                 call(predictor)
     full.recalibrate(FRESH)
     np.testing.assert_array_equal(full.predict_p(CALIBRATION) > 0.1, full.predict_set(CALIBRATION))

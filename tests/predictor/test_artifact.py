@@ -114,7 +114,7 @@ def test_a_damaged_byte_is_noticed(artifact, tmp_path, place, byte):
 def test_deep_nesting_is_refused(tmp_path):
     path = tmp_path / "p.json"
     path.write_text('{"a":' + "[" * 200_000 + "]" * 200_000 + "}")
-    with pytest.raises(FileFormatError, match="not a JSON document, or damaged"):
+    with pytest.raises(FileFormatError, match="not a JSON document, or is damaged"):
         read_artifact(path)
 
 
@@ -122,7 +122,7 @@ def test_deep_nesting_is_refused(tmp_path):
 def test_a_truncated_file_is_refused(saved, share):
     content = saved.read_bytes()
     saved.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(FileFormatError, match="not a JSON document, or damaged"):
+    with pytest.raises(FileFormatError, match="not a JSON document, or is damaged"):
         read_artifact(saved)
 
 
@@ -132,7 +132,7 @@ def test_a_truncated_file_is_refused(saved, share):
 def test_a_foreign_document_is_refused(tmp_path, content):
     path = tmp_path / "p.json"
     path.write_text(content)
-    with pytest.raises(FileFormatError, match="not a predictor that thermoset saved"):
+    with pytest.raises(FileFormatError, match="not a predictor saved by thermoset"):
         read_artifact(path)
 
 
@@ -190,12 +190,12 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"grouping": "class"}, "thresholds must be one, or one for each class"),
         ({"pool_sizes": (1, 2)}, "pool_sizes must have one entry"),
         ({"pool_sizes": (-1,)}, "pool_sizes must be from 0"),
-        ({"group_of_class": (0, 1, 2, 3)}, "group_of_class must be there for class-conditional sets alone"),
+        ({"group_of_class": (0, 1, 2, 3)}, "group_of_class must be used only with class-conditional sets"),
         ({"sizes": (1,)}, "sizes must count the conformal rows"),
         ({"sizes": (0,) * 6}, "sizes must count sets of 0 to n_classes labels"),
         ({"sizes": (-1, 2)}, "sizes must be from 0"),
         ({"seed": -1}, "seed must fit 64 bits"),
-        ({"method": Method(name="best", parameters={})}, "method 'best' is not known; known: lac"),
+        ({"method": Method(name="best", parameters={})}, "unknown method 'best'; known: lac"),
         ({"method": Method(name="raps", parameters={"size": 1})}, "does not take"),
         ({"method": Method(name="raps", parameters={"penalty": -1})}, "RAPS penalty must be"),
         ({"method": Method(name="raps", parameters={"penalty": True})}, "RAPS penalty must be"),
@@ -213,19 +213,19 @@ def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"outlooks": ()}, "choice must look at T = 1, T[*] and T-hat"),
+        ({"outlooks": ()}, "choice must describe T = 1, T[*] and T-hat"),
         ({"comparisons": ()}, "choice must compare T-hat with T = 1 and T[*]"),
         ({"preference": Blend(2.0)}, "choice must have a preference"),
         ({"preference": Blend(0.0)}, "choice must have a preference"),  # that is Small, and nothing else
         ({"preference": GapBudget(1.5)}, "choice must have a preference"),
-        ({"preference": Small()}, "choice must be what was asked for"),
+        ({"preference": Small()}, "choice must match what was requested"),
         ({"selection": "best"}, "choice must have a selection"),
         ({"peak": -1.0}, "temperatures of choice must be finite and > 0"),
         ({"spread": (0.0, 1.0)}, "temperatures of choice must be finite and > 0"),
         ({"n_rows": -1}, "n_rows of choice must count rows"),
         ({"curve": Curve((), (), (), ())}, "curve of choice must have one entry for each temperature"),
         ({"curve": Curve((1.0, 2.0), (1.0,), (None,), (1.0,))}, "curve of choice must have one entry"),
-        ({"curve": Curve((2.0, 1.0), (1.0, 1.0), (None, None), (1.0, 1.0))}, "temperatures of choice must rise"),
+        ({"curve": Curve((2.0, 1.0), (1.0, 1.0), (None, None), (1.0, 1.0))}, "temperatures of choice must increase"),
     ],
 )
 def test_a_forged_choice_is_refused(artifact, tmp_path, changes, said):
@@ -263,7 +263,7 @@ def test_missing_files_and_folders(artifact, tmp_path):
         read_artifact(tmp_path / "none.json")
     with pytest.raises(InputError, match="is a folder"):
         read_artifact(tmp_path)
-    with pytest.raises(InputError, match="does not exist; make it first"):
+    with pytest.raises(InputError, match="does not exist; create it first"):
         write_artifact(tmp_path / "none" / "p.json", artifact)
     with pytest.raises(InputError, match="is a folder"):
         write_artifact(tmp_path, artifact)
@@ -378,7 +378,7 @@ def test_another_u_would_give_other_sets():
         (lambda d: d.update(choice=[]), "not those of schema 1"),
         (lambda d: d["choice"].update(prefer="more"), "prefer must be"),
         (lambda d: d["choice"].update(prefer="gap <= 0.3"), "choice must have a preference"),
-        (lambda d: d["choice"].update(prefer="size"), "choice must be what was asked for"),
+        (lambda d: d["choice"].update(prefer="size"), "choice must match what was requested"),
         (lambda d: d.update(class_conditional="class"), "grouping must be null, class or"),
         (lambda d: d.update(class_conditional=3), r"Expected `str \| null`"),
         (lambda d: d.update(extra=1), "unknown field `extra`"),

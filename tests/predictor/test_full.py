@@ -142,9 +142,9 @@ def test_ids_decide_u():
 
 def test_a_split_and_groups_are_refused():
     model = ts.TwoTemperaturePredictor(selection="full")
-    with pytest.raises(InputError, match="takes all rows for everything: call fit"):
+    with pytest.raises(InputError, match=r"uses all rows for everything\. Call fit"):
         model.fit_split(KNOWN, FRESH)
-    with pytest.raises(InputError, match="selection='full' splits nothing"):
+    with pytest.raises(InputError, match="selection='full' does not split"):
         model.fit(KNOWN, split_by=np.arange(N))
     with pytest.raises(InputError, match="needs labels"):
         model.fit(KNOWN.logits)
@@ -158,14 +158,14 @@ def changed(member, **changes):
     ("edit", "said"),
     [
         (lambda m: (*m[:-1], changed(m[-1], temperature=1e301)), "temperatures must be finite"),
-        (lambda m: m[::-1], "temperatures of members must rise"),
-        (lambda m: tuple(changed(one, classes=(0,)) for one in m), "members must speak for every class"),
+        (lambda m: m[::-1], "temperatures of members must increase"),
+        (lambda m: tuple(changed(one, classes=(0,)) for one in m), "members must cover every class"),
         (lambda m: (changed(m[0], classes=(1, 0)), *m[1:]), "classes of members must be columns"),
         (lambda m: (changed(m[0], classes=(5,)), *m[1:]), "classes of members must be columns"),
         (lambda m: (Member(temperature=0.2, thresholds=Thresholds(value=(1.0, 1.0), refine=(1.0,)), classes=None), *m),
          "a member must have one threshold"),
         (lambda m: (Member(temperature=9.0, thresholds=m[0].thresholds, classes=None),),
-         "members must hold T-hat and its threshold"),
+         "members must include T-hat and its threshold"),
     ],
 )  # fmt: skip
 def test_forged_members_are_refused(predictor, tmp_path, edit, said):
@@ -182,7 +182,7 @@ def test_members_of_another_selection_are_refused(predictor, tmp_path):
     forged = msgspec.structs.replace(made, provenance=came)
     sealed = msgspec.structs.replace(forged, checksum=checksum_of(forged))
     (tmp_path / "p.json").write_bytes(msgspec.json.encode(sealed))
-    with pytest.raises(FileFormatError, match="members must come from selection full alone"):
+    with pytest.raises(FileFormatError, match="members must be used only with selection full"):
         read_artifact(tmp_path / "p.json")
 
 

@@ -72,7 +72,7 @@ def test_without_groups_nothing_is_predicted(predictor):
         ts.TwoTemperaturePredictor(grouping="group").fit(DATA.logits, DATA.labels)
     with pytest.raises(InputError, match="needs groups"):
         ts.TwoTemperaturePredictor(grouping="group").fit_split(ts.Logits(DATA.logits, DATA.labels, DATA.classes), DATA)
-    with pytest.raises(InputError, match="looks like an id"):
+    with pytest.raises(InputError, match="looks like one id"):
         ts.TwoTemperaturePredictor(grouping="group").fit(DATA.logits, DATA.labels, groups=np.arange(900))
 
 
@@ -105,14 +105,14 @@ def test_new_rows_renew_the_thresholds_of_their_groups(predictor, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"group_names": None}, "group_names must be there for thresholds by group alone"),
+        ({"group_names": None}, "group_names must be used only with thresholds by group"),
         ({"group_names": ("east", "north")}, "one for each class or group"),
         ({"group_names": ("east", "east", "west")}, "all different"),
-        ({"grouping": None}, "group_names must be there for thresholds by group alone"),
-        ({"grouping": "class"}, "group_names must be there for thresholds by group alone"),
-        ({"fallback": None}, "fallback_threshold must be there with a fallback alone"),
+        ({"grouping": None}, "group_names must be used only with thresholds by group"),
+        ({"grouping": "class"}, "group_names must be used only with thresholds by group"),
+        ({"fallback": None}, "fallback_threshold must be used only with a fallback"),
         ({"fallback": "mean"}, "fallback must be null, pooled or strictest"),
-        ({"fallback_threshold": None}, "fallback_threshold must be there with a fallback alone"),
+        ({"fallback_threshold": None}, "fallback_threshold must be used only with a fallback"),
         (
             {"fallback_threshold": Thresholds(value=(0.5, 0.5), refine=(0.0, 0.0))},
             "fallback_threshold must be one pair",
@@ -120,8 +120,8 @@ def test_new_rows_renew_the_thresholds_of_their_groups(predictor, tmp_path):
         ({"fallback_threshold": Thresholds(value=(0.5,), refine=())}, "fallback_threshold must be one pair"),
         ({"fallback": "strictest"}, "fallback_threshold must be the largest threshold"),
         ({"pool_sizes": (1, 1, 1)}, "pool_sizes must count the conformal rows"),
-        ({"pool_sizes": (450,)}, "pool_sizes must have one entry for each threshold"),
-        ({"group_of_class": (0, 1, 2, 3, 4)}, "group_of_class must be there for class-conditional sets alone"),
+        ({"pool_sizes": (450,)}, "pool_sizes must have one entry per threshold"),
+        ({"group_of_class": (0, 1, 2, 3, 4)}, "group_of_class must be used only with class-conditional sets"),
     ],
 )
 def test_a_forged_file_is_refused(predictor, tmp_path, changes, said):
@@ -139,7 +139,7 @@ def test_a_fallback_without_groups_is_refused_in_a_file(tmp_path):
         forged = msgspec.structs.replace(plain, **changes)
         path = tmp_path / "p.json"
         path.write_bytes(msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum_of(forged))))
-        with pytest.raises(FileFormatError, match="thresholds by group alone"):
+        with pytest.raises(FileFormatError, match="only with thresholds by group"):
             read_artifact(path)
 
 

@@ -89,7 +89,7 @@ def all_lower(value, refine):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (swap, "scores must rise"),
+        (swap, "scores must be sorted"),
         (not_a_number, "scores must be numbers"),
         (all_lower, "thresholds must be those of the scores"),
     ],
@@ -146,5 +146,5 @@ def test_sets_that_scores_do_not_decide_have_none(artifacts, tmp_path):
     came = msgspec.structs.replace(artifacts[0].provenance, selection="full")
     choice = msgspec.structs.replace(artifacts[0].choice, selection="full")
     path = written(tmp_path / "p.json", artifacts[0], provenance=came, choice=choice)
-    with pytest.raises(FileFormatError, match="scores must be those that set the threshold alone"):
+    with pytest.raises(FileFormatError, match="scores must be those that set the threshold"):
         read_artifact(path)

@@ -74,18 +74,17 @@ def test_what_is_wrong_with_a_batch_is_said_and_changes_nothing(predictor, fresh
     wrong = {
         r"labels\[49\] is 4; must be in 0\.\.3": (some.logits, [*some.labels[:49], 4]),
         "must be in 0..3": (some.logits, some.labels + 1),
-        "have no rows": (some.logits[:0], None),
         "is NaN": (bad, None),
         "is expecting 4 features": (some.logits[:, :3], None),
         r"labels must have shape \(50,\)": (some.logits, some.labels[:10]),
-        "brings no new label": (fresh.logits[:100], None),
+        "has no new labels": (fresh.logits[:100], None),
     }
     for said, (logits, labels) in wrong.items():
         with pytest.raises(ts.InputError, match=said):
             monitor.add(logits, labels)
         assert state_of(monitor) == before
     for name in ("", 7, "x" * 201):
-        with pytest.raises(ts.InputError, match="name must be a text of 1 to 200 characters"):
+        with pytest.raises(ts.InputError, match="name must be text of 1 to 200 characters"):
             monitor.add(some, name=name)
     assert state_of(monitor) == before
 
@@ -94,7 +93,7 @@ def test_rows_with_other_ids_are_other_rows(predictor, fresh):
     monitor, some = ts.Monitor(predictor), fresh.logits[:50]
     monitor.add(some, ids=range(50))
     assert monitor.add(some, ids=range(50, 100)).rows == 100
-    with pytest.raises(ts.InputError, match="brings no new label"):
+    with pytest.raises(ts.InputError, match="has no new labels"):
         monitor.add(some, ids=range(50))
 
 
@@ -114,7 +113,7 @@ def test_a_monitor_is_saved_and_read_again(predictor, fresh, tmp_path):
     read = ts.Monitor.load(path, ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json"))
     assert read.standing == monitor.standing
     assert read.add(fresh.take(slice(500, 900))) == monitor.add(fresh.take(slice(500, 900)))
-    with pytest.raises(ts.InputError, match="a monitor of another predictor"):
+    with pytest.raises(ts.InputError, match="a monitor for another predictor"):
         ts.Monitor.load(path, predictor.at(0.2))
 
 
@@ -123,7 +122,7 @@ def test_an_open_state_is_written_at_the_end_or_not_at_all(predictor, fresh, tmp
     with ts.Monitor.open(path, predictor, delta=0.05) as monitor:
         monitor.add(fresh.take(slice(0, 100)))
     before = path.read_bytes()
-    with pytest.raises(ts.InputError, match="brings no new label"), ts.Monitor.open(path, predictor) as monitor:
+    with pytest.raises(ts.InputError, match="has no new labels"), ts.Monitor.open(path, predictor) as monitor:
         assert monitor.add(fresh.take(slice(100, 200))) == monitor.add(fresh.take(slice(100, 200)))
     assert path.read_bytes() == before
     with (
@@ -253,7 +252,7 @@ def test_promises_of_at_least_have_no_test_of_too_many_hits(asked, fresh):
 def test_interpolated_thresholds_are_shown_and_not_tested(fresh):
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping="interpolated", prefer="size").fit(rows_of(1500))
     standing = ts.Monitor(predictor).add(fresh.logits, np.roll(fresh.labels, 1))
-    assert "Coverage is shown and not tested" in str(standing)
+    assert "Coverage is shown but not tested" in str(standing)
     assert standing.batches[0].coverage_high < 0.9
     assert not standing.alarm
 
@@ -266,8 +265,8 @@ def test_rows_that_hold_their_largest_logits(predictor, fresh):
     monitor = ts.Monitor(top)
     standing = monitor.add(ts.compact(some, top=5))
     assert [test.name for test in standing.tests] == ["under"]
-    assert "not tested by set sizes and confidence" in str(standing)
-    with pytest.raises(ts.InputError, match="brings no new label"):
+    assert "not tested for changes in set sizes and confidence" in str(standing)
+    with pytest.raises(ts.InputError, match="has no new labels"):
         monitor.add(ts.compact(some, top=5))
     whole = ts.TwoTemperaturePredictor(alpha=0.1, prefer="size").fit(rows)
     with pytest.raises(ts.InputError, match="fitted on whole rows"):
@@ -299,10 +298,10 @@ def test_the_reference_counts_the_conformal_rows():
     [
         ((), (500,), "from 1 to 63 cuts"),
         (tuple(np.arange(1, 65) / 65), (500,) + (0,) * 64, "from 1 to 63 cuts"),
-        ((0.5, 0.5), (500, 0, 0), "and rise"),
+        ((0.5, 0.5), (500, 0, 0), "increasing"),
         ((0.0,), (500, 0), "must be probabilities"),
         ((float("nan"),), (500, 0), "must be probabilities"),
-        ((0.5,), (500,), "one more than its cuts"),
+        ((0.5,), (500,), "one more count than cuts"),
         ((0.5,), (499, 0), "must count the conformal rows"),
         ((0.5,), (501, -1), "must count the conformal rows"),
     ],
@@ -316,9 +315,7 @@ def test_a_reference_that_makes_no_sense_is_refused(predictor, cuts, counts, sai
 
 def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):
     monitor = ts.Monitor(predictor)
-    with pytest.raises(
-        ts.InputError, match=r"were used to fit this predictor .* a monitor watches rows that came later"
-    ):
+    with pytest.raises(ts.InputError, match=r"were used to fit this predictor .* a monitor watches later rows"):
         monitor.add(rows_of(1500).logits)
     assert monitor.add(fresh).rows == 2000
 
@@ -327,7 +324,7 @@ def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, f
     shifted = predictor.shifted(priors=[0.4, 0.2, 0.2, 0.2])
     standing = ts.Monitor(shifted).add(fresh.logits, np.roll(fresh.labels, 1))
     assert (standing.tests, standing.alarm) == ((), False)
-    assert "thresholds for other class shares have no law" in str(standing)
+    assert "thresholds adjusted for label shift, it follows no known law" in str(standing)
     hit = shifted.predict_set(fresh)[np.arange(2000), np.roll(fresh.labels, 1)]
     assert standing.hits == hit.sum()
     assert standing.batches[0].correct == (shifted.predict(fresh) == np.roll(fresh.labels, 1)).sum()
@@ -336,5 +333,5 @@ def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, f
 def test_a_predictor_with_weighted_rows_is_refused():
     rows = rows_of(600)
     made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="size").fit(rows, weights=np.linspace(1, 2, 600))
-    with pytest.raises(ts.InputError, match="whose conformal rows have weights cannot be watched"):
+    with pytest.raises(ts.InputError, match="with weighted conformal rows cannot be watched"):
         ts.Monitor(made)

@@ -94,7 +94,7 @@ def test_what_needs_rows_says_so(predictors):
         lambda: ts.tuning.choose(empty, calibrated=1.0),
     ):
         with pytest.raises(
-            ts.InputError, match=r"needs rows, and these logits have none: 0 sample\(s\) \(shape=\(0, 3\)"
+            ts.InputError, match=r"needs rows, but these logits have none: 0 sample\(s\) \(shape=\(0, 3\)"
         ):
             job()
     with pytest.raises(ts.InputError, match="cannot be estimated from 0 rows"):
@@ -185,7 +185,9 @@ def test_a_class_without_rows_is_named_by_what_rests_on_classes():
             ts.TwoTemperaturePredictor(**options).fit(some)
     with (
         pytest.warns(ts.CoverageWarning, match="no calibration row belongs to class cow"),
-        pytest.warns(ts.errors.BudgetWarning, match="Nothing is known of classes without calibration rows: add rows"),
+        pytest.warns(
+            ts.errors.BudgetWarning, match="Nothing is known about classes without calibration rows: add rows"
+        ),
     ):
         ts.TwoTemperaturePredictor(prefer="gap<=0.5").fit(some)
     for grouping in ("class", "rc3p", "interpolated"):

@@ -153,7 +153,7 @@ def test_progress_ends_with_all_resamples():
 def test_shares_that_still_move_are_told(monkeypatch):
     monkeypatch.setattr(priors, "_MOST_STEPS", 1)
     rows = ts.Logits(drawn(200, 5, [0.7, 0.1, 0.1, 0.05, 0.05], 0))
-    with pytest.warns(CoverageWarning, match="still moved after 2 steps"):
+    with pytest.warns(CoverageWarning, match="still changing after 2 EM steps"):
         found = estimate_priors(rows, 1.0, np.full(5, 9), NONE)
     assert not found.converged
 

@@ -103,7 +103,7 @@ def test_folders_of_shards(predictor, tmp_path, kind):
     for site in ("n", "s"):
         found = [column(tmp_path / "out" / f"site={site}" / f"part-{i}.{kind}", "group") for i in range(4)]
         assert found == [[site] * (ends[i + 1] - ends[i]) for i in range(4)]
-    with pytest.raises(InputError, match="cannot be resumed with another column of groups"):
+    with pytest.raises(InputError, match="was begun with a different column of groups"):
         predict_shards(predictor, tmp_path / "in", tmp_path / "out", kind=kind, resume=True)
 
 

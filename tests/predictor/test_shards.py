@@ -311,15 +311,15 @@ def test_a_folder_with_something_in_it_is_refused(predictor, shards, tmp_path):
     out = stopped(predictor, shards, tmp_path / "out", 2)
     before = content(out)
     with pytest.raises(
-        InputError, match=r"out: holds predictions of an earlier run. Resume it, or name another folder"
+        InputError, match=r"out: contains predictions of an earlier run. Resume it, or name another folder"
     ):
         predict_shards(predictor, shards, out, kind="csv")
     predict_shards(predictor, shards, tmp_path / "done", kind="csv")
-    with pytest.raises(InputError, match="done: holds predictions of an earlier run"):
+    with pytest.raises(InputError, match="done: contains predictions of an earlier run"):
         predict_shards(predictor, shards, tmp_path / "done", kind="csv")
     assert content(out) == before
     for resume in (False, True):
-        with pytest.raises(InputError, match=r"in: is not empty \(it holds 'day=1'\). Name a new folder."):
+        with pytest.raises(InputError, match=r"in: is not empty \(it contains 'day=1'\). Name a new folder."):
             predict_shards(predictor, shards / "last.npz", shards, kind="csv", resume=resume)
     assert not (shards / JOURNAL).exists()
 
@@ -329,20 +329,20 @@ def differences(predictor, data, shards):
     few = [shards / name for name in ROWS if name != "day=2/part-0.csv"]
     more = [shards, shards / "day=2" / "more.txt"]
     return {
-        "predictor": ((other, shards), {}, "another predictor than it was begun with. Use the same"),
+        "predictor": ((other, shards), {}, "a different predictor, so it cannot be resumed. Use the same"),
         "format": (
             (predictor, shards),
             {"kind": "jsonl"},
-            "another format than it was begun with: 'csv' then, 'jsonl'",
+            "a different format: 'csv' then, 'jsonl'",
         ),
-        "ids": ((predictor, shards), {"id_column": "key"}, "another column of ids than it was begun with: None then"),
+        "ids": ((predictor, shards), {"id_column": "key"}, "a different column of ids: None then"),
         "probabilities": (
             (predictor, shards),
             {"probabilities": True},
-            "another setting for probabilities .*: False then",
+            "a different setting for probabilities: False then",
         ),
-        "fewer": ((predictor, few), {}, "other shards than it was begun with: 'day=2/part-0.csv' is missing"),
-        "more": ((predictor, more), {}, "other shards than it was begun with: 'day=2/more.txt' is new"),
+        "fewer": ((predictor, few), {}, "different shards, so it cannot be resumed: 'day=2/part-0.csv' is missing"),
+        "more": ((predictor, more), {}, "different shards, so it cannot be resumed: 'day=2/more.txt' is new"),
     }
 
 
@@ -357,7 +357,7 @@ def test_another_run_cannot_be_resumed(predictor, data, shards, tmp_path, which,
         stopped(predictor, shards, out, 2)
     before = content(out)
     (shards / "day=2" / "more.txt").write_text("of a kind that no folder is searched for")
-    with pytest.raises(InputError, match=f"^{out}: cannot be resumed with {said}") as raised:
+    with pytest.raises(InputError, match=f"^{out}: was begun with {said}") as raised:
         predict_shards(*asked, out, **{"kind": "csv", "resume": True, **options})
     assert "\n" not in str(raised.value)
     assert content(out) == before
@@ -395,7 +395,7 @@ def test_logits_that_are_not_predicted_yet_may_change(predictor, data, shards, t
 def test_logits_that_change_while_they_are_read(predictor, shards, tmp_path):
     source = shards / "last.npz"
     job = ShardJob(source, tmp_path / "out.csv", "last.npz", "out.csv", Reading())
-    with pytest.raises(InputError, match=r"last\.npz: was changed while it was read"):
+    with pytest.raises(InputError, match=r"last\.npz: changed while it was being read"):
         predict_shard(predictor, job, lambda *_: source.touch())
     assert not job.target.exists()
 
@@ -403,7 +403,10 @@ def test_logits_that_change_while_they_are_read(predictor, shards, tmp_path):
 def test_one_process_at_a_time(predictor, shards, tmp_path):
     out = stopped(predictor, shards, tmp_path / "out", 1)
     before = content(out)
-    with locked(out), pytest.raises(InputError, match=r"out: another process is predicting into this folder. Wait"):
+    with (
+        locked(out),
+        pytest.raises(InputError, match=r"out: another process is writing predictions to this folder. Wait"),
+    ):
         predict_shards(predictor, shards, out, kind="csv", resume=True)
     assert content(out) == before
     predict_shards(predictor, shards, out, kind="csv", resume=True)
@@ -422,7 +425,6 @@ def bad(name, data, shards):
         "other classes": (rows[:, :3], None, "X has 3 features, but TwoTemperaturePredictor is expecting 4"),
         "other names": (rows, ["ant", "bee", "dog", "cow"], "column 2 is 'dog' where it had 'cow'"),
         "text": (np.full((3, 4), "1.0"), None, "logits must be numbers"),
-        "no rows": (rows[:0], None, "no rows"),
         "not a number": (rows * np.nan, None, r"logits\[0, 0\] is NaN"),
         "probabilities": (None, None, "no array called 'logits'"),
     }
@@ -432,7 +434,7 @@ def bad(name, data, shards):
     return said
 
 
-BAD = ["truncated", "empty", "other classes", "other names", "text", "no rows", "not a number", "probabilities"]
+BAD = ["truncated", "empty", "other classes", "other names", "text", "not a number", "probabilities"]
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -449,11 +451,20 @@ def test_a_bad_shard_is_named_before_the_first_is_predicted(predictor, data, sha
     assert list((tmp_path / "empty").iterdir()) == []
 
 
+def test_shards_without_rows_are_predicted_like_others(predictor, data, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("key,logit_0,logit_1,logit_2,logit_3\n")  # no id tells that ids are numbers
+    np.savez(tmp_path / "in" / "b.npz", logits=data.logits[:3], key=np.arange(3))
+    done = predict_shards(predictor, tmp_path / "in", tmp_path / "out", kind="jsonl", id_column="key")
+    assert [one.rows for one in done.shards] == [0, 3]
+    assert (tmp_path / "out" / "a.jsonl").read_text() == ""
+
+
 def test_shards_that_are_missing_or_twice_there(predictor, shards, tmp_path):
     first, none = shards / "last.npz", shards / "none.npz"
     for where, said in (
         ([first, none], f"{none}: there is no such file"),
-        ([first, shards / "day=1" / ".." / "last.npz"], f"{first}: is given twice. Name each shard once"),
+        ([first, shards / "day=1" / ".." / "last.npz"], f"{first}: is listed twice. Name each shard once"),
         ([shards, first], f"{first}: is given twice"),
     ):
         with pytest.raises(InputError, match=said):
@@ -497,11 +508,11 @@ def test_what_else_is_refused(predictor, shards, tmp_path):
     with pytest.raises(InputError, match="memory must be from 1MiB"):
         predict_shards(predictor, shards, tmp_path / "out", kind="csv", memory="much")
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="out cannot be made a folder"):
+    with pytest.raises(InputError, match="out cannot be created"):
         predict_shards(predictor, shards, tmp_path / "file" / "out", kind="csv")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / MANIFEST).write_text('{"run": 1}')
-    with pytest.raises(InputError, match=f"^{tmp_path}/damaged/{MANIFEST}: is damaged, or was edited"):
+    with pytest.raises(InputError, match=f"^{tmp_path}/damaged/{MANIFEST}: is damaged or was edited"):
         predict_shards(predictor, shards, tmp_path / "damaged", kind="csv", resume=True)
 
 

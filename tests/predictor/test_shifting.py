@@ -174,7 +174,7 @@ def test_classes_without_conformal_rows_are_in_every_set():
     assert found.threshold_[2] == np.inf
     assert found.predict_set(FRESH)[:, 2].all()
     assert np.isfinite(found.predict_proba(FRESH)).all()
-    with pytest.raises(InputError, match="all their weight to classes without conformal rows"):
+    with pytest.raises(InputError, match="all the weight to classes without conformal rows"):
         predictor.shifted(priors=[0, 0, 1, 0])
 
 
@@ -208,11 +208,11 @@ def test_what_does_not_know_shifts_says_so(shifted):
 @pytest.mark.parametrize(
     ("parameters", "because"),
     [
-        ({"grouping": "class"}, "thresholds by class already hold under label shift"),
+        ({"grouping": "class"}, "thresholds by class remain valid under label shift"),
         ({"grouping": "cluster"}, "grouping='cluster' cannot be shifted"),
-        ({"grouping": "rc3p"}, "thresholds by class already hold under label shift"),
+        ({"grouping": "rc3p"}, "thresholds by class remain valid under label shift"),
         ({"grouping": "interpolated"}, "grouping='interpolated.*' cannot be shifted"),
-        ({"selection": "full", "method": "aps"}, "with selection='full' all rows chose the temperature"),
+        ({"selection": "full", "method": "aps"}, "with selection='full' all rows also chose the temperature"),
     ],
 )
 def test_predictors_that_cannot_be_shifted(parameters, because):
@@ -232,14 +232,14 @@ def test_protected_classes_and_groups_cannot_be_shifted(predictor):
     with pytest.raises(InputError, match="grouping='group' cannot be shifted"):
         ts.TwoTemperaturePredictor("lac", prefer="small", grouping="group").fit(grouped).shifted(priors=TARGET)
     unlabelled = msgspec.structs.replace(made.scores, labels=None)
-    with pytest.raises(InputError, match="did not keep the labels"):
+    with pytest.raises(InputError, match="did not store the labels"):
         require_shiftable(msgspec.structs.replace(predictor.artifact_, scores=unlabelled))
 
 
 @pytest.mark.parametrize(
     ("given", "because"),
     [
-        ([0.5, 0.5], r"priors must be 4 shares, one for each class; got shape \(2,\)"),
+        ([0.5, 0.5], r"priors must be 4 shares, one per class; got shape \(2,\)"),
         ([0.5, 0.6, 0, 0], "priors must add up to 1; got 1.1"),
         ([1.2, -0.2, 0, 0], "shares from 0 to 1; that of class 'ant' is 1.2"),
         ([0.5, np.nan, 0.5, 0], "that of class 'bee' is nan"),
@@ -263,10 +263,10 @@ def test_shares_that_are_a_little_off_are_scaled():
 
 def test_either_rows_or_shares(predictor):
     for asked in ({}, {"target": FRESH, "priors": OTHER}):
-        with pytest.raises(InputError, match="either target rows, or their class shares"):
+        with pytest.raises(InputError, match="either target rows or their class shares"):
             predictor.shifted(**asked)
     other = ts.TwoTemperaturePredictor(prefer="small", random_state=7).fit(ROWS)
-    with pytest.raises(InputError, match="estimated with another predictor"):
+    with pytest.raises(InputError, match="estimated with a different predictor"):
         other.shifted(priors=predictor.estimate_priors(FRESH, bootstrap=0))
 
 

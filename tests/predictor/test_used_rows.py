@@ -228,12 +228,12 @@ def test_recalibrating_takes_note_of_the_new_rows_and_forgets_the_old(tmp_path):
 
 def test_rows_that_chose_a_temperature_set_no_threshold(predictor):
     made = fitted().fit(USED)
-    with pytest.raises(InputError, match=r"does not keep its promise. Recalibrate on rows that did not"):
+    with pytest.raises(InputError, match=r"cannot keep its promise. Recalibrate on other rows"):
         made.recalibrate(CALIBRATION)
     assert made.artifact_ == predictor.artifact_
     assert made.recalibrate(CONFORMAL).threshold_ == predictor.threshold_  # rows of the old threshold may set the new
     paper = fitted(selection="paper").fit(USED)
-    with pytest.raises(InputError, match="Recalibrate on rows that did not"):
+    with pytest.raises(InputError, match="Recalibrate on other rows"):
         paper.recalibrate(CONFORMAL)
 
 
@@ -286,13 +286,16 @@ BROKEN = {
     "other rows": (lambda part: forged(part, rows=part.rows + 1), "used must count the rows of its parts"),
     "no bound": (lambda part: forged(part, below=0), "below a bound"),
     "a bound too far": (lambda part: forged(part, below=2**48 + 1), "below a bound"),
-    "negative": (lambda part: forged(part, once=-1), "no more than the rows"),
-    "too many": (lambda part: forged(part, pairs=part.rows), "no more than the rows"),
+    "negative": (lambda part: forged(part, once=-1), "must not outnumber the rows"),
+    "too many": (lambda part: forged(part, pairs=part.rows), "must not outnumber the rows"),
     "cut": (lambda part: forged(part, keys=part.keys[:-1]), "keys of used rows must be those of"),
-    "above the bound": (lambda part: forged(part, below=int(part.numbers()[-1])), "must rise, below their bound"),
+    "above the bound": (
+        lambda part: forged(part, below=int(part.numbers()[-1])),
+        "must increase and stay below their bound",
+    ),
     "twice": (
         lambda part: forged(part, once=2, keys=b"\x01\x02"),  # 1, and 0 more
-        "must rise, below their bound",
+        "must increase and stay below their bound",
     ),
 }
 

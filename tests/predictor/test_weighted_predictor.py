@@ -81,7 +81,7 @@ def test_saved_and_loaded(weighted, tmp_path):
     document = json.loads((tmp_path / "w.json").read_text())
     by_hand = WEIGHTS.sum() ** 2 / (WEIGHTS**2).sum()
     assert document["weights"]["effective_rows"] == pytest.approx(by_hand, rel=1e-9)
-    with pytest.raises(InputError, match="cannot be left out"):
+    with pytest.raises(InputError, match="cannot be omitted"):
         weighted.save(tmp_path / "without.json", scores=False)
     assert not (tmp_path / "without.json").exists()
 
@@ -118,32 +118,32 @@ def test_rows_that_are_not_whole(weighted):
 
 def test_what_goes_with_no_weights():
     for options, message in (
-        ({"grouping": "class"}, "weights go with one threshold"),
+        ({"grouping": "class"}, "weights need one threshold"),
         ({"selection": "full", "prefer": "small"}, "selection='full'"),
     ):
         with pytest.raises(InputError, match=message):
             ts.TwoTemperaturePredictor("lac", **options).fit(LOGITS, LABELS, weights=np.ones(1500))
     made = ts.TwoTemperaturePredictor("lac").fit_split(*PARTS, weights=WEIGHTS)
-    with pytest.raises(InputError, match="have weights of their own"):
+    with pytest.raises(InputError, match="already have weights"):
         made.shifted(priors=[0.2] * 5)
 
 
 def test_a_small_effective_sample_warns():
     weights = np.full(500, 1e-9)
     weights[0] = 1.0
-    with pytest.warns(CoverageWarning, match=r"count as 1\.0"):
+    with pytest.warns(CoverageWarning, match=r"are worth 1\.0"):
         made = ts.TwoTemperaturePredictor("lac").fit_split(*PARTS, weights=weights)
     assert made.artifact_.weights.effective_rows == pytest.approx(1.0, abs=1e-5)
 
 
 def test_check_says_that_its_law_is_an_approximation(weighted):
     report = weighted.check(FRESH, TRUTH, weights=np.ones(500))
-    assert report.notes[0].startswith("The conformal rows have weights, and coverage scatters about as with ")
+    assert report.notes[0].startswith("The conformal rows have weights, so coverage varies about as much as with ")
     told = report.to_json_dict()
     assert 0 < told["effective_rows"] <= weighted.artifact_.weights.effective_rows
     assert told["exact"] is False
     wrong = weighted.check(FRESH, (TRUTH + 1) % 5, weights=np.ones(500))
-    assert "by its law, approximately, it would" in wrong.broken[0]
+    assert "the approximate expected 95% range is" in wrong.broken[0]
 
 
 DAMAGE = [
@@ -172,5 +172,5 @@ def test_weights_that_do_not_belong_are_refused(weighted, plain, tmp_path):
         msgspec.structs.replace(weighted.artifact_, weights=None),
     ):
         write_artifact(tmp_path / "forged.json", made)
-        with pytest.raises(FileFormatError, match="is no usable predictor"):
+        with pytest.raises(FileFormatError, match="is not a usable predictor"):
             ts.TwoTemperaturePredictor.load(tmp_path / "forged.json")

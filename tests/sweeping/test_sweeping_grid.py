@@ -53,8 +53,8 @@ def test_what_is_no_grid_is_refused_with_its_text(text):
 @pytest.mark.parametrize(
     ("temperatures", "message"),
     [
-        ([2.0, 1.0], "must rise; 1 comes out of order after 2"),
-        ([1.0, 2.0, 2.0], "must rise; 2 comes twice after 2"),
+        ([2.0, 1.0], "must increase; 1 comes out of order after 2"),
+        ([1.0, 2.0, 2.0], "must increase; 2 comes twice after 2"),
         ([0.0, 1.0], "a finite number > 0, from 1e-300 to 1e[+]300; got 0.0"),
         ([-1.0], "a finite number > 0, from 1e-300 to 1e[+]300; got -1.0"),
         ([1.0, float("nan")], "a finite number > 0, from 1e-300 to 1e[+]300; got nan"),
@@ -68,7 +68,7 @@ def test_what_is_no_grid_is_refused_with_its_text(text):
         ([5e-309], "from 1e-300 to 1e[+]300; got 5e-309"),
         ([10**400], "got 1000.*[.]{3}"),
         ([True], "got True"),
-        (itertools.count(1), "at most 10,000; got more"),
+        (itertools.count(1), "at most 10,000 temperatures; got more"),
     ],
 )
 def test_bad_temperatures(temperatures, message):
@@ -78,7 +78,7 @@ def test_bad_temperatures(temperatures, message):
 
 @pytest.mark.parametrize("text", ["0:1:0.5", "-1:1:0.5", "2,1", "1,1"])
 def test_a_grid_obeys_the_rules_of_temperatures(text):
-    with pytest.raises(InputError, match=r"must rise|> 0"):
+    with pytest.raises(InputError, match=r"must increase|> 0"):
         temperature_grid(text)
 
 

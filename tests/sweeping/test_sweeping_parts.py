@@ -158,8 +158,8 @@ def test_sizes_beyond_the_number_of_classes_have_no_rows(n_classes):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (["sccv"], "metrics may name 'sscv', 'confidence_coverage_gap', 'worst_slab_coverage'; got 'sccv'"),
-        (["avg_size"], "got 'avg_size'. Every sweep has that one"),
+        (["sccv"], "metrics can be 'sscv', 'confidence_coverage_gap', 'worst_slab_coverage'; got 'sccv'"),
+        (["avg_size"], "got 'avg_size'. Every sweep includes that one"),
         ([3], "got 3"),
     ],
 )
@@ -175,7 +175,7 @@ def test_one_name_needs_no_list_and_a_name_given_twice_is_one():
 
 
 def test_slabs_need_finite_logits():
-    with pytest.raises(InputError, match="worst_slab_coverage needs finite logits; some classes are masked"):
+    with pytest.raises(InputError, match="worst_slab_coverage needs finite logits, but some classes are masked"):
         sweep(data_of(masked=True), metrics=["worst_slab_coverage"])
 
 

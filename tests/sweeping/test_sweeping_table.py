@@ -174,7 +174,7 @@ def test_what_is_not_in_the_sweep_is_refused_with_what_is(result):
         result.curve("size", "aps", 0.05)
     with pytest.raises(InputError, match=r"alpha must be one of 0\.05, 0\.2; got 0\.1"):
         result.curve("avg_size", "aps", 0.1)
-    with pytest.raises(InputError, match=r"alpha must be named: this sweep has \(0\.05, 0\.2\)"):
+    with pytest.raises(InputError, match=r"alpha must be given, because this sweep has several: \(0\.05, 0\.2\)"):
         result.curve("avg_size", "aps")
 
 

@@ -128,7 +128,7 @@ def test_temperatures_that_cannot_be_told_apart_are_named():
     for seed in range(20):
         logits, labels = generated(400, 10, signal=-0.5, seed=seed)
         choice = choose(ts.Logits(logits, labels), ts.Recipe(random_state=seed), calibrated=2.0)
-        told += "cannot tell its class gap" in choice.why
+        told += "class gap cannot be distinguished" in choice.why
     assert told >= 12  # each of two comparisons errs in about 7% of cases; T-hat is also the luckiest temperature
 
 
@@ -242,11 +242,14 @@ def test_progress_rises_to_its_total(arguments):
     ("arguments", "said"),
     [
         ({"prefer": "tiny"}, "prefer must be"),
-        ({"recipe": "aps"}, r"recipe must be a Recipe, such as ts.Recipe\('aps', alpha=0.1\), or several; got 'aps'"),
+        (
+            {"recipe": "aps"},
+            r"recipe must be a Recipe, such as ts.Recipe\('aps', alpha=0.1\), or a sequence of them; got 'aps'",
+        ),
         ({"calibrated": -1.0}, "temperature must be"),
         ({"selection": "mine"}, "selection must be 'calibration' or 'paper'; got 'mine'"),
         ({"selection": "paper"}, "pass conformal="),
-        ({"temperatures": [2, 1]}, "temperatures must rise"),
+        ({"temperatures": [2, 1]}, "temperatures must increase"),
         ({"recipe": ts.Recipe(alpha=0.001)}, "needs at least 1998 calibration rows; got 1500"),
         ({"recipe": ts.Recipe(alpha=0.001), "prefer": "gap<=0.1"}, "needs at least 1998 calibration rows; got 1500"),
     ],
@@ -278,7 +281,7 @@ def test_a_class_without_calibration_rows_is_named():
     logits, labels = generated(400, 6, signal=0.5)
     rows = ts.Logits(logits, np.where(labels == 4, 1, labels), classes=list("abcdef"))
     with pytest.warns(
-        CoverageWarning, match="no calibration row belongs to class e: the choice rests on the other cla"
+        CoverageWarning, match="no calibration row belongs to class e: the choice is based on the other cla"
     ):
         ts.tuning.choose(rows, ts.Recipe("aps"), calibrated=1.5)
     ts.tuning.choose(rows, ts.Recipe("aps"), calibrated=1.5, prefer="small")  # small sets ask nothing of classes

@@ -201,7 +201,7 @@ def test_where_groups_do_not_differ_nothing_is_chosen_and_that_is_said():
     told = [choice for choice in kept if choice.signal.tried is not None and choice.signal.beats is None]
     assert told
     for choice in told:
-        assert "the groups differ no more than chance makes them" in choice.sentences[0]
+        assert "coverage differs between groups no more than by chance" in choice.sentences[0]
         assert "there is nothing to gain" in choice.sentences[0]
         assert choice.signal.p_value > 0.05
         if choice.rows_needed is not None:
@@ -253,7 +253,7 @@ def test_groups_without_rows_are_named():
     data = sites(600, seed=1)
     some = data.take(np.flatnonzero((data.groups.codes != 2) & (data.groups.codes != 4)))
     with pytest.warns(
-        CoverageWarning, match=r"no calibration row belongs to groups 2, 4: the choice rests on the other"
+        CoverageWarning, match=r"no calibration row belongs to groups 2, 4: the choice is based on the other"
     ):
         choice = choose(some, APS, even="group", calibrated=3.0, temperatures=GRID)
     assert choice.outlook.top_gap is None  # some group has fewer than thirty rows
@@ -276,7 +276,7 @@ def test_a_group_of_one_row_is_left_to_the_others():
         ({"even": ["group"]}, "even must be 'class' or 'group'"),
         ({"prefer": "classes>=0.8"}, "about classes, but even='group'. Use even='class', or 'groups>=...'"),
         ({"prefer": "groups>=0.8", "even": "class"}, "about groups, but even='class'. Use even='group', or 'classes>="),
-        ({"prefer": "groups>=2"}, "coverage of hard groups must be a share between 0 and 1; got 'groups>=2'"),
+        ({"prefer": "groups>=2"}, "coverage of hard groups must be between 0 and 1; got 'groups>=2'"),
         (
             {"recipe": ts.Recipe("aps", grouping="class")},
             "one threshold for all classes and a compiled score; got group",

@@ -178,12 +178,12 @@ def test_the_choice_tells_of_t_hat_and_progress_ends():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"preference": read_preference("size<=3")}, "knows prefer='small' and 'even'; got 'size<=3'"),
-        ({"preference": read_preference(0.5)}, "knows prefer='small' and 'even'; got '0.5'"),
+        ({"preference": read_preference("size<=3")}, "supports only prefer='small' and 'even'; got 'size<=3'"),
+        ({"preference": read_preference(0.5)}, "supports only prefer='small' and 'even'; got '0.5'"),
         ({"recipe": ts.Recipe("aps", grouping="class")}, "one threshold for all classes.*got grouping='class'"),
         ({"recipe": ts.Recipe("margin")}, "a compiled score; got the score 'margin'"),
         ({"recipe": ts.Recipe("aps", alpha=0.001)}, "needs at least 1998 rows; got 60"),
-        ({"calibrated": 40.0}, r"T\* is 40: these logits are on another scale"),
+        ({"calibrated": 40.0}, r"T\* is 40: these logits are on a different scale"),
     ],
 )
 def test_what_cannot_be_done_is_refused(change, said):

@@ -100,7 +100,7 @@ def test_protect_alone_allows_half_as_many_misses_again(rows):
 
 def test_where_the_rows_cannot_carry_it_they_say_how_many_would():
     few = population(300, seed=4)
-    with pytest.warns(BudgetWarning, match=r"no setting keeps classes>=0.99 .*, or take some [\d,]+ rows in all"):
+    with pytest.warns(BudgetWarning, match=r"no setting meets classes>=0.99 .*, or use about [\d,]+ rows in total"):
         choice = choose(few, ts.Recipe("lac"), prefer="classes>=0.99", calibrated=1.5)
     assert not choice.met
     assert choice.rows_needed > 300
@@ -129,11 +129,11 @@ def test_the_file_keeps_the_level(rows, tmp_path):
     ("arguments", "said"),
     [
         ({"method": "auto", "grouping": "class"}, "method='auto' chooses among sets with one threshold"),
-        ({"method": "auto", "prefer": 0.5}, "lies between two temperatures of one method. Name a method"),
-        ({"method": "auto", "selection": "paper"}, "selection='paper' chooses a temperature for one method"),
-        ({"method": "auto", "selection": "full"}, "selection='full' chooses a temperature for one method"),
-        ({"prefer": "protect", "selection": "paper"}, "selection='paper' chooses a temperature for one method"),
-        ({"prefer": "protect", "selection": "full"}, "selection='full' knows prefer='small' and 'even'"),
+        ({"method": "auto", "prefer": 0.5}, "lies between two temperatures of a single method. Name a method"),
+        ({"method": "auto", "selection": "paper"}, "selection='paper' chooses a temperature for a single method"),
+        ({"method": "auto", "selection": "full"}, "selection='full' chooses a temperature for a single method"),
+        ({"prefer": "protect", "selection": "paper"}, "selection='paper' chooses a temperature for a single method"),
+        ({"prefer": "protect", "selection": "full"}, "selection='full' supports only prefer='small' and 'even'"),
         ({"prefer": "protect", "grouping": "class"}, "needs one threshold for all classes"),
         ({"method": "margin", "prefer": "protect"}, "needs a closed form"),
     ],

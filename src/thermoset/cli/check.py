@@ -44,9 +44,9 @@ def check(
     predictor: Predictor,
     logits: Labelled,
     fail_on: Annotated[
-        str, typer.Option(help="Also fail on: classes, groups (under-covered ones), calibration; with commas.")
+        str, typer.Option(help="Also fail on: classes, groups (too little coverage), calibration; comma-separated.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     labels: Labels = None,
     groups: Groups = None,
     weights: Weights = None,
@@ -141,7 +141,7 @@ def _show_table(
     worst = [int(i) for i in np.argsort(found.coverage, kind="stable")[:_WORST] if found.rows[i]]
     what = "promised for each" if found.law == "beta-binomial" else "not promised for any"
     console.print(
-        f"{len(found.under_covered)} of {found.tested:,} {words[1]} are covered significantly less than "
+        f"{len(found.under_covered)} of {found.tested:,} {words[1]} have coverage significantly below "
         f"{found.promised:g} ({what}). The lowest:",
         highlight=False,
     )

@@ -28,8 +28,12 @@ def collect(
     weights: Annotated[Path | None, typer.Option(help="Weights: safetensors, or a checkpoint of tensors.")] = None,
     resize: Annotated[int | None, typer.Option(help="Resize the shorter side to this many pixels.")] = None,
     crop: Annotated[int | None, typer.Option(help="Then cut out the middle, a square of this many pixels.")] = None,
-    mean: Annotated[str | None, typer.Option(help="Subtract: 3 numbers with commas, or 1 for grey.")] = None,
-    std: Annotated[str | None, typer.Option(help="Then divide by: 3 numbers with commas, or 1 for grey.")] = None,
+    mean: Annotated[
+        str | None, typer.Option(help="Subtract this mean: 3 comma-separated numbers, or 1 for grey.")
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option(help="Then divide by this: 3 comma-separated numbers, or 1 for grey.")
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Pictures at a time.")] = 64,
     device: Annotated[str, typer.Option(help="Where to run the model: cpu, cuda, mps ...")] = "cpu",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
@@ -79,7 +83,7 @@ def _steps(resize: int | None, crop: int | None, mean: str | None, std: str | No
     from thermoset.integrations.images import Preprocessing
 
     if (mean is None) != (std is None):
-        raise InputError("--mean and --std go together. Give both or neither.")
+        raise InputError("--mean and --std go together. Pass both or neither.")
     if mean is None or std is None:
         return Preprocessing(resize, crop)
     return Preprocessing(resize, crop, _numbers("--mean", mean), _numbers("--std", std))
@@ -89,7 +93,7 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{option} must be numbers with commas, such as 0.5,0.5,0.5; got {text!r}.") from None
+        raise InputError(f"{option} must be comma-separated numbers, such as 0.5,0.5,0.5; got {text!r}.") from None
 
 
 def _show(made: "Collected", out: Path) -> None:

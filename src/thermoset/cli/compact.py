@@ -27,7 +27,10 @@ def compact(
     ] = None,
     temperatures: Annotated[
         str | None,
-        typer.Option(help="Where to keep log-sums of the others, with commas; by default 11 from 0.5 to 5."),
+        typer.Option(
+            help="Temperatures at which to store log-sums of the other logits, comma-separated; by default 11 from "
+            "0.5 to 5."
+        ),
     ] = None,
     labels: Labels = None,
     groups: Groups = None,
@@ -56,7 +59,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in parts(text)]
     except ValueError:
-        raise InputError(f"--temperatures must be numbers with commas, such as 0.5,1,2; got {text!r}.") from None
+        raise InputError(f"--temperatures must be comma-separated numbers, such as 0.5,1,2; got {text!r}.") from None
 
 
 def _show(made: "Compacted", files: Sequence[Path], out: Path) -> None:

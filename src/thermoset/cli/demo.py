@@ -81,9 +81,9 @@ def _show_fresh(console: "Console", predictor: "TwoTemperaturePredictor", fresh:
     answers = predictor.answers(fresh)
     labels = fresh.require_labels("the demo")
     console.print(
-        f"\n[bold]On {len(fresh):,} fresh characters[/] the set holds the right one in "
+        f"\n[bold]On {len(fresh):,} fresh characters[/] the set contains the right one in "
         f"{marginal_coverage(answers.sets, labels):.1%} of cases, with {avg_size(answers.sets):.2f} labels on average. "
-        "Some of them:",
+        "Examples:",
         highlight=False,
     )
     sizes = answers.sets.sum(axis=1)

@@ -39,7 +39,7 @@ def export(
         Path | None, typer.Option(metavar="MODEL.onnx", help="Join the predictor to this classifier.")
     ] = None,
     logits: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The value of MODEL.onnx that holds the logits, if not clear.")
+        str | None, typer.Option(metavar="NAME", help="The value of MODEL.onnx that holds the logits, if ambiguous.")
     ] = None,
     opset: Annotated[int | None, typer.Option(help="Opset of the ONNX model, 18 to 26; by default 18.")] = None,
     dtype: Annotated[
@@ -47,7 +47,7 @@ def export(
     ] = None,
     u: Annotated[
         Literal["row", "input", "ids"],
-        typer.Option(help="Where the ONNX model has u from: the row itself, an input u, or an input id_keys."),
+        typer.Option(help="Where the ONNX model gets u from: the row itself, an input u, or an input id_keys."),
     ] = "row",
 ) -> None:
     """Write the predictor as a model that gives the same sets without Python: ONNX, or a torch.export program."""
@@ -82,7 +82,7 @@ def _torch(predictor: "TwoTemperaturePredictor", request: _Request) -> str:
     given = [name for name in ("after", "logits", "opset") if getattr(request, name) is not None]
     given += ["u"] if request.u != "row" else []
     if given:
-        raise InputError(f"--{given[0]} is for ONNX models. Leave it out, or use --to onnx.")
+        raise InputError(f"--{given[0]} is for ONNX models. Omit it, or use --to onnx.")
     save_torch(predictor, request.out, dtype=request.dtype or "float32")
     inputs = "logits" if predictor.group_names_ is None else "logits, groups"
     return f"torch.export program; in: {inputs}; out: a dict of label, confidence, probabilities, sets, sizes"

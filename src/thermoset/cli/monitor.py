@@ -39,36 +39,38 @@ def monitor(
     predictor: Predictor,
     batch: Annotated[
         list[Path] | None,
-        typer.Argument(help=f"New rows, with labels or without ({KINDS}); none: show where the monitor stands."),
+        typer.Argument(help=f"New rows, with or without labels ({KINDS}); without a batch, show the current status."),
     ] = None,
-    state: Annotated[Path, typer.Option(metavar="FILE", help="What the monitor knows; a new file begins anew.")] = ...,  # type: ignore[assignment]
+    state: Annotated[
+        Path, typer.Option(metavar="FILE", help="State file of the monitor; a new file starts a new state.")
+    ] = ...,  # type: ignore[assignment]
     labels: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Labels in a file of their own: npy, or txt with one in each line; missing: -1, NaN or a blank line.",
+            help="Labels in a separate file: npy, or txt with one per line; missing: -1, NaN or a blank line.",
         ),
     ] = None,
     groups: Groups = None,
     probabilities: Probabilities = False,
-    time: Annotated[str | None, typer.Option(help="When the rows came, in any words.")] = None,
-    name: Annotated[str | None, typer.Option(help="What to call the batch; its file name if left out.")] = None,
+    time: Annotated[str | None, typer.Option(help="When the rows arrived (any text).")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the batch; by default its file name.")] = None,
     delta: Annotated[
-        float | None, typer.Option(help="Chance that a test ever gives a false alarm; 0.01 if left out.")
+        float | None, typer.Option(help="Chance that any test ever gives a false alarm; 0.01 by default.")
     ] = None,
     run_length: Annotated[
         int | None,
         typer.Option(
-            help="Rows between false alarms of a change detector, on average at least; 1,000,000 if left out, "
-            "0 switches detectors off."
+            help="Minimum average number of rows between false alarms of a change detector; 1,000,000 by default; 0 "
+            "switches detectors off."
         ),
     ] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page over time (html).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Where it stands as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Add a batch and say whether coverage and rows are still what they were; exit code 1 on an alarm."""
+    """Add a batch and check whether coverage or rows have changed; exit code 1 on an alarm."""
     from rich.console import Console
 
     from thermoset.predictor import TwoTemperaturePredictor
@@ -128,7 +130,7 @@ def _read(model: "TwoTemperaturePredictor", state: Path) -> "Standing":
     from thermoset.predictor.watching import Monitor
 
     if not state.exists():
-        raise InputError(f"{state}: there is no such file. Name a batch to begin a state.")
+        raise InputError(f"{state}: there is no such file. Pass a batch to start one.")
     return Monitor.load(state, model).standing
 
 
@@ -140,7 +142,7 @@ def _check_targets(state: Path, page: Path | None, reads: list[Path]) -> None:
 
         check_file(page, reads)
         if page.resolve() == state.resolve():
-            raise InputError(f"{page}: is named for the state and for the page. Name two files.")
+            raise InputError(f"{page}: is named for both the state and the page. Name two different files.")
         for module in ("altair", "vl_convert", "jinja2"):
             need(module, "report", "--page")
 

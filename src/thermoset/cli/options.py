@@ -61,8 +61,8 @@ def _checked_memory(size: str | None) -> str | None:
 Grouping = Annotated[
     Literal["class", "cluster", "group", "rc3p", "interpolated"] | None,
     typer.Option(
-        help="Thresholds by class, by cluster of classes, by group of rows, by class with last ranks, or between one "
-        "for all and by class."
+        help="Thresholds by class, by cluster of classes, by group of rows, by class with rank limits, or between one "
+        "for all and one per class."
     ),
 ]
 """The names in `GROUPINGS`, typed: importing them takes longer than `--help` may."""
@@ -78,29 +78,31 @@ Labelled = Annotated[
     list[Path], typer.Argument(help=f"Labelled logits ({KINDS}): a file, several, a folder, or a glob in quotes.")
 ]
 Labels = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Labels in a file of their own: npy, or txt with one in each line.")
+    Path | None, typer.Option(metavar="FILE", help="Labels in a separate file: npy, or txt with one per line.")
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Memory that the work may take beside what is loaded, such as 1GiB or 512MB; files are then read in "
-        "blocks, and what does not fit goes to the temporary folder. The answer does not depend on it.",
+        help="Memory to use in addition to loaded data, such as 1GiB or 512MB; files are then read in blocks, and "
+        "what does not fit goes to the temporary folder. Results do not depend on it.",
         callback=_checked_memory,
     ),
 ]
 Predictor = Annotated[Path, typer.Argument(help="The predictor.json that `thermoset tune` wrote.")]
-Probabilities = Annotated[bool, typer.Option("--probabilities", help="The file holds probabilities.")]
+Probabilities = Annotated[bool, typer.Option("--probabilities", help="The file holds probabilities, not logits.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Work on a dask cluster, such as tcp://10.0.0.1:8786; it must see the files."),
+    typer.Option(
+        metavar="ADDRESS", help="Work on a dask cluster, such as tcp://10.0.0.1:8786; it must have access to the files."
+    ),
 ]
 Scores = Annotated[
     bool | None,
     typer.Option(
         "--scores/--no-scores",
-        help="Whether the predictor holds what p-values and other levels need; by default up to a million rows.",
+        help="Whether to store what p-values and other levels need; by default for up to a million rows.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the splits and of u.")]
@@ -208,7 +210,7 @@ def _values_of(
     ignore = [] if groups is None else [groups]
     found = read_values(list(paths), column, probabilities=probabilities, ignore=ignore)
     if len(found) != n_rows:
-        raise InputError(f"{option} {column} has {len(found):,} values for {n_rows:,} rows. Give one for each row.")
+        raise InputError(f"{option} {column} has {len(found):,} values for {n_rows:,} rows. Pass one per row.")
     return found
 
 
@@ -217,8 +219,8 @@ def weighed(made: "Artifact") -> str | None:
     if made.weights is None:
         return None
     return (
-        f"Conformal rows have weights: {made.provenance.conformal_rows:,} rows count as "
-        f"{made.weights.effective_rows:,.1f} rows of equal weight (effective sample size)."
+        f"Conformal rows have weights: {made.provenance.conformal_rows:,} rows are worth "
+        f"{made.weights.effective_rows:,.1f} equally weighted rows (effective sample size)."
     )
 
 

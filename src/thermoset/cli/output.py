@@ -29,10 +29,10 @@ def undecided_line(n_rows: int, n_undecided: int) -> str:
     """How often rows that hold only their largest logits left open whether a label belongs in the set.
 
     >>> undecided_line(10_000, 12)
-    'Of 10,000 rows, 12 (0.1%) hold labels that the bounds could not decide; these were let in.'
+    'Of 10,000 rows, 12 (0.1%) have labels that the bounds could not exclude; these were included.'
     """
     share = f"{n_undecided:,} ({n_undecided / max(n_rows, 1):.1%})"
-    return f"Of {n_rows:,} rows, {share} hold labels that the bounds could not decide; these were let in."
+    return f"Of {n_rows:,} rows, {share} have labels that the bounds could not exclude; these were included."
 
 
 def check_file(out: Path, reads: Iterable[Path]) -> None:

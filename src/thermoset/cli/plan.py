@@ -8,13 +8,15 @@ __all__ = ["plan"]
 
 
 def plan(
-    alpha: Annotated[str, typer.Option(help="Miscoverage level: sets hold the truth with probability 1 - alpha.")],
+    alpha: Annotated[
+        str, typer.Option(help="Miscoverage level: sets contain the true label with probability 1 - alpha.")
+    ],
     width: Annotated[
         str | None, typer.Option(help="How far the coverage of one fitted predictor may lie from 1 - alpha.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Probability that coverage lies within that width.")] = 0.95,
 ) -> None:
-    """Say how many labelled rows an alpha and a coverage half-width need."""
+    """Compute how many labelled rows an alpha and a coverage half-width need."""
     from rich.console import Console
     from rich.table import Table
 

@@ -47,10 +47,10 @@ def predict(
     ],
     file_format: Annotated[
         Literal["parquet", "csv", "jsonl", "npz"] | None,
-        typer.Option("--format", help="Kind of the files in a folder; parquet by default."),
+        typer.Option("--format", help="Format of the files in a folder; parquet by default."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an earlier run into the folder stopped.")
+        bool, typer.Option("--resume", help="Continue where an earlier run into the folder stopped.")
     ] = False,
     p_values: Annotated[
         bool,
@@ -73,7 +73,7 @@ def predict(
     scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write label, confidence and set of every row; files are read in blocks and may be longer than the memory."""
+    """Write label, confidence and set of every row; files are read in blocks and may be larger than memory."""
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.shards import ShardJob, predict_shard, predict_shards
     from thermoset.predictor.shards.jobs import Reading
@@ -83,7 +83,7 @@ def predict(
     if source is not None:
         check_file(out, [predictor, source])
         if scheduler is not None:
-            raise InputError(f"--scheduler works on shards, and --out {out} is one file. Name a folder.")
+            raise InputError(f"--scheduler works on shards, but --out {out} is one file. Name a folder.")
     model = TwoTemperaturePredictor.load(predictor)
     if p_values:
         model.require_p()
@@ -134,7 +134,7 @@ def _only_file(
         raise InputError(f"--out {out} is one file, but there are {len(files):,} files of logits. Name a folder.")
     if resume or file_format:
         which = "--resume" if resume else "--format"
-        raise InputError(f"{which} is for a folder of predictions, and --out {out} is one file. Leave it out.")
+        raise InputError(f"{which} is for a folder of predictions, but --out {out} is one file. Omit it.")
     return files[0]
 
 
@@ -149,7 +149,8 @@ def _told_how_to_resume(out: Path) -> "Iterator[None]":
         found = standing(out)
         if found is not None:
             tell(
-                f"{found[0]:,} of {found[1]:,} shards are finished and kept. Go on with the same command and --resume."
+                f"{found[0]:,} of {found[1]:,} shards are finished and kept. Continue with the same command and "
+                "--resume."
             )
         raise
 

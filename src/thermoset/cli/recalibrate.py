@@ -84,8 +84,8 @@ def recalibrate(
     if used.set_threshold:
         about = "about " if used.estimated else ""
         console.print(
-            f"[bold yellow]Note[/] {about}{used.conformal:,} of the {used.rows:,} rows had set the old threshold too: "
-            "the promise holds if all of them are like the rows to come.",
+            f"[bold yellow]Note[/] {about}{used.conformal:,} of the {used.rows:,} rows also set the old threshold: the "
+            "promise holds if all of them are like future rows.",
             highlight=False,
         )
     name_files(console, [out])

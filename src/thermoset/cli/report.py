@@ -37,7 +37,7 @@ def report(
     predictor: Predictor,
     logits: Labelled,
     out: Annotated[Path, typer.Option(help="The page to write: an .html file.")] = Path("report.html"),
-    name: Annotated[str, typer.Option(help="What the page calls the data; the file's name if left out.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the data on the page; by default the file name.")] = "",
     trials: Annotated[int, typer.Option(help="Random splits behind the curves.")] = 100,
     labels: Labels = None,
     groups: Groups = None,
@@ -47,7 +47,7 @@ def report(
     scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one self-contained HTML page about a predictor: fresh rows, or those it was made from."""
+    """Write one self-contained HTML page about a predictor, from fresh rows or those it was made from."""
     from rich.console import Console
 
     from thermoset.io.files import need

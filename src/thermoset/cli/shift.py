@@ -47,15 +47,15 @@ def shift(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Class shares of the target, if they are known: csv with a class and its share in each line, or a "
-            "JSON object. Otherwise they are estimated from the target rows.",
+            help="Class shares of the target, if they are known: csv with a class and its share per line, or a JSON "
+            "object. Otherwise they are estimated from the target rows.",
         ),
     ] = None,
     bootstrap: Annotated[
         int, typer.Option(help="Resamples for the errors of estimated shares; 0 for no errors.")
     ] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="What was done as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     probabilities: Probabilities = False,
     memory: Memory = None,
     scheduler: Scheduler = None,
@@ -148,14 +148,14 @@ def _sentences(new: "TwoTemperaturePredictor", found: "LabelShift", sizes: tuple
     """What was done, what it does to the sets, and what it rests on."""
     whence = f"estimated from {found.target_rows:,} rows" if found.estimated else "given"
     rows, promised = new.artifact_.provenance.conformal_rows, new.promise.promised
-    worth = f"{rows:,} rows are worth {found.effective_rows:,.0f} of equal weight"
+    worth = f"{rows:,} rows are worth {found.effective_rows:,.0f} equally weighted rows"
     said = [f"Conformal rows are weighted for class shares that were {whence}: {worth}."]
     if sizes is not None:
         said.append(f"Labels in a set on the target rows, on average: {sizes[0]:.2f} before, {sizes[1]:.2f} after.")
-    rests = " Estimated shares rest on probabilities that are calibrated in every class." if found.estimated else ""
+    rests = " Estimated shares assume that probabilities are calibrated for every class." if found.estimated else ""
     said.append(
-        f"Where classes have these shares, a set holds the true label with probability at least {promised:g} on "
-        f"average, as long as rows of a class look as they did before.{rests}"
+        f"If the classes have these shares, a set contains the true label with probability at least {promised:g} on "
+        f"average, as long as the rows of each class look as before.{rests}"
     )
     return said
 

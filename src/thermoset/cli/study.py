@@ -18,17 +18,17 @@ __all__ = ["study"]
 def study(
     folder: Annotated[Path, typer.Argument(help="Folder with files of labelled logits.")],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and the page.")] = Path("study-output"),
-    alpha: Annotated[str, typer.Option(help="Miscoverage levels, with commas.")] = "0.1,0.05",
-    cp: Annotated[str, typer.Option(help="Rows that set thresholds, in percent, with commas.")] = "5,10,20",
+    alpha: Annotated[str, typer.Option(help="Miscoverage levels, comma-separated.")] = "0.1,0.05",
+    cp: Annotated[str, typer.Option(help="Rows that set thresholds, in percent, comma-separated.")] = "5,10,20",
     temperatures: Annotated[
-        str | None, typer.Option(help="start:stop:step, or numbers with commas; 0.3:5:0.1 by default.")
+        str | None, typer.Option(help="start:stop:step, or comma-separated numbers; 0.3:5:0.1 by default.")
     ] = None,
     trials: Annotated[int, typer.Option(min=2, help="Random splits.")] = 100,
     seed: Seed = 0,
     groups: Groups = None,
     quiet: Quiet = False,
 ) -> None:
-    """Study a folder of logits: every table and figure of the paper, with the printed numbers beside."""
+    """Study a folder of logits: every table and figure of the paper, next to its published numbers."""
     from thermoset.io.files import need
     from thermoset.paper.study import study as run
 
@@ -49,7 +49,7 @@ def _settings(alpha: str, cp: str, temperatures: str | None, trials: int, seed: 
 
     percents = parts(cp)
     if not percents or not all(text.isascii() and text.isdigit() and len(text) < 3 for text in percents):
-        raise InputError(f"--cp must be whole numbers of percent, with commas; got {quoted(cp)}. Try 5,10,20.")
+        raise InputError(f"--cp must be comma-separated whole percentages; got {quoted(cp)}. Try 5,10,20.")
     return Settings(
         trials=trials,
         random_state=seed,

@@ -34,29 +34,32 @@ __all__ = ["sweep"]
 
 def sweep(
     logits: Labelled,
-    methods: Annotated[str, typer.Option(help="Scores, with commas: lac, aps, raps, saps ...")] = "lac,aps,raps",
+    methods: Annotated[str, typer.Option(help="Scores, comma-separated: lac, aps, raps, saps ...")] = "lac,aps,raps",
     temperatures: Annotated[
-        str | None, typer.Option(help="start:stop:step, or numbers with commas; 0.3:5:0.1 by default.")
+        str | None, typer.Option(help="start:stop:step, or comma-separated numbers; 0.3:5:0.1 by default.")
     ] = None,
-    alphas: Annotated[str, typer.Option(help="Miscoverage levels, with commas.")] = "0.1",
+    alphas: Annotated[str, typer.Option(help="Miscoverage levels, comma-separated.")] = "0.1",
     trials: Annotated[int, typer.Option(help="Random splits.")] = 100,
-    calibration_fraction: Annotated[str, typer.Option(help="Part of the rows set aside; 0 for none.")] = "0.1",
-    cp_fraction: Annotated[str, typer.Option(help="Part of the rows that sets thresholds.")] = "0.1",
+    calibration_fraction: Annotated[
+        str, typer.Option(help="Fraction of the rows set aside for calibration; 0 for none.")
+    ] = "0.1",
+    cp_fraction: Annotated[str, typer.Option(help="Fraction of the rows that sets thresholds.")] = "0.1",
     seed: Seed = 0,
     evaluation: Annotated[
         Literal["drawn", "integrated"], typer.Option(help="Draw u on evaluation rows, or average sizes over it.")
     ] = "drawn",
     grouping: Grouping = None,
     metrics: Annotated[
-        str, typer.Option(help="More metrics, with commas: sscv, confidence_coverage_gap, worst_slab_coverage (slow).")
+        str,
+        typer.Option(help="More metrics, comma-separated: sscv, confidence_coverage_gap, worst_slab_coverage (slow)."),
     ] = "",
     labels: Labels = None,
     groups: Groups = None,
     split_by: SplitBy = None,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
-    table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Kind of table.")] = "csv",
-    per_trial: Annotated[bool, typer.Option("--per-trial", help="A row for each trial instead of means.")] = False,
+    table_format: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Format of the table.")] = "csv",
+    per_trial: Annotated[bool, typer.Option("--per-trial", help="One row per trial instead of means.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
     memory: Memory = None,
     scheduler: Scheduler = None,

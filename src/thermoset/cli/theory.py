@@ -42,7 +42,9 @@ _MARGIN = 8.0  # of the paper's typical row, in section 4
 def theory(
     logits: Annotated[
         list[Path] | None,
-        typer.Argument(help=f"Logits ({KINDS}): a file, several, a folder, or a glob in quotes. None: the bound."),
+        typer.Argument(
+            help=f"Logits ({KINDS}): a file, several, a folder, or a glob in quotes. Without it, show the bound."
+        ),
     ] = None,
     classes: Annotated[int | None, typer.Option(help="Number of classes, when there is no file.")] = None,
     alpha: Annotated[str, typer.Option(help="Miscoverage level.")] = "0.1",
@@ -52,8 +54,8 @@ def theory(
         str | None, typer.Option(help="Of the measured curves: start:stop:step; 0.3:5:0.1 by default.")
     ] = None,
     trials: Annotated[int, typer.Option(help="Random splits of the measured curves.")] = 100,
-    calibration_fraction: Annotated[str, typer.Option(help="Part of the rows that T* is fitted on.")] = "0.1",
-    cp_fraction: Annotated[str, typer.Option(help="Part of the rows that sets thresholds.")] = "0.1",
+    calibration_fraction: Annotated[str, typer.Option(help="Fraction of the rows that T* is fitted on.")] = "0.1",
+    cp_fraction: Annotated[str, typer.Option(help="Fraction of the rows that sets thresholds.")] = "0.1",
     seed: Seed = 0,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("theory-output"),
@@ -61,7 +63,7 @@ def theory(
     scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
-    """Confront the theory with logits: critical temperature, how many rows it explains, where it is silent."""
+    """Compare the theory with logits: critical temperature, how many rows it explains, where it is silent."""
     from rich.console import Console
 
     from thermoset.io.files import need
@@ -79,7 +81,7 @@ def theory(
     with opened_logits(logits, probabilities=probabilities, memory=memory, scheduler=scheduler) as data:
         if classes not in (None, data.n_classes):
             raise InputError(
-                f"--classes {classes} does not fit {title_of(logits)}, which has {data.n_classes}. Leave it out."
+                f"--classes {classes} does not match {title_of(logits)}, which has {data.n_classes}. Omit it."
             )
         ends = float(grid[0]), float(grid[-1])
         if data.labels is None:
@@ -287,28 +289,28 @@ def _show_silence(console: "Console", found: "Explanation") -> None:
     from rich.padding import Padding
 
     silent = 1 - found.fixed.by_bound.mean()
-    lines = [f"{silent:.1%} of the rows have a margin of at most b(T*): the bound says nothing of them."]
+    lines = [f"{silent:.1%} of the rows have a margin of at most b(T*): the bound says nothing about them."]
     wrong = (found.fixed.by_bound & ~found.fixed.claimed).mean()
     if wrong:
         lines.append(
-            f"{wrong:.1%} have one above it and do the opposite with u = 1: from the bound to sizes it takes two "
+            f"{wrong:.1%} have a larger margin but do the opposite with u = 1: going from the bound to sizes takes two "
             "assumptions, that one row sets both thresholds and that rows differ by their largest logit."
         )
     against = ~found.drawn.claimed
     if against.any():
         lines.append(
-            "Its premise, that scores grow with margins, is one about u = 1. With u drawn "
-            f"{found.drawn.claimed.mean():.1%} of the rows do as it says; of the others, "
+            "Its premise, that scores grow with margins, is about u = 1. With u drawn, "
+            f"{found.drawn.claimed.mean():.1%} of the rows do as it says; of the rest, "
             f"{found.drawn.only_label.sum() / against.sum():.0%} have one label at one of the temperatures and none at "
             "the other."
         )
     if found.peaks["aps"].at_edge:
-        lines.append("Sizes of APS are largest at an edge of the grid: no critical temperature to compare with.")
+        lines.append("APS sets are largest at an edge of the grid: there is no critical temperature to compare with.")
     lines.append(
         "The critical temperature is the minimum of b(T) and belongs to its proof: the sharp b*(T) has no minimum, and "
-        "the share of rows above it only falls as T grows. The measured peak moves with the scale of the logits, too."
+        "the share of rows above it only falls as T grows. The measured peak also moves with the scale of the logits."
     )
-    lines.append("LAC, and by how much sets grow, are outside of it.")
+    lines.append("It says nothing about LAC, or about how much sets grow.")
     console.print("\n[bold]Where the theory is silent[/]")
     for line in lines:
         console.print(Padding(f"- {line}", (0, 0, 0, 2), expand=False))

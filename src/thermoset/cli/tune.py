@@ -47,7 +47,9 @@ _ENDLESS = 10_000  # characters: wider than any table
 
 def tune(
     logits: Labelled,
-    alpha: Annotated[str, typer.Option(help="Miscoverage: sets hold the truth with probability 1 - alpha.")] = "0.1",
+    alpha: Annotated[
+        str, typer.Option(help="Miscoverage: sets contain the true label with probability 1 - alpha.")
+    ] = "0.1",
     method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps; or auto, to choose it too.")] = "raps",
     prefer: Annotated[
         str, typer.Option(help="small, even, protect, a number from 0 to 1, classes>=C, size<=S or gap<=G.")
@@ -58,18 +60,22 @@ def tune(
     fallback: Annotated[
         Literal["pooled", "strictest"] | None,
         typer.Option(
-            help="With --grouping group: the threshold of groups that are new at prediction, that of all rows together "
-            "or the largest of any group; without it such rows are refused."
+            help="With --grouping group, the threshold for groups that are new at prediction: that of all rows "
+            "together, or the largest of any group; without it such rows are rejected."
         ),
     ] = None,
     even: Annotated[
         Literal["class", "group"],
         typer.Option(help="What --prefer evens out or protects: classes or groups of rows."),
     ] = "class",
-    deterministic: Annotated[bool, typer.Option("--deterministic", help="Sets without randomisation: larger.")] = False,
-    no_empty: Annotated[bool, typer.Option("--no-empty", help="No empty sets: the top label is always in.")] = False,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Make sets without randomisation (larger).")
+    ] = False,
+    no_empty: Annotated[
+        bool, typer.Option("--no-empty", help="No empty sets: the top label is always included.")
+    ] = False,
     calibration_fraction: Annotated[
-        str, typer.Option(help="Part of the rows for the temperatures; the others set the threshold.")
+        str, typer.Option(help="Fraction of the rows for the temperatures; the others set the threshold.")
     ] = "0.5",
     selection: Annotated[
         Literal["calibration", "paper", "full"],
@@ -130,7 +136,7 @@ def tune(
     console.print()
     name_files(console, files)
     if no_judges and not no_report:
-        console.print("For report.html, give thermoset report labelled rows that are not among these.")
+        console.print("For report.html, run thermoset report on labelled rows that are not among these.")
 
 
 def write_predictor(
@@ -263,7 +269,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
         paid = "" if at.payers is None else f"{at.payers.left_out:.1%}"
         name = f"{one.name}: {at.setting.kind}, T = {at.temperature:.2f}{level}"
         table.add_row(escape(name), _size(at), _tenth(at), paid)
-    table.caption = "Left out: share of rows whose top label is correct and yet not in the set."
+    table.caption = "Left out: share of rows whose top label is correct but not in the set."
     return table
 
 
@@ -291,7 +297,7 @@ def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
     made, promise = predictor.artifact_, predictor.promise
     law = next((measured for measured in made.measures if measured.name == "coverage"), None)
     if made.is_weighted:
-        return f"at least {promise.promised:.3g} on average, where the weights are right"
+        return f"at least {promise.promised:.3g} on average, if the weights are right"
     if law is None:
         exact = promise.kind is None or promise.kind.exact
         return "by class" if exact else f"at least {max(2 * promise.promised - 1, 0):.3g} (interpolated)"

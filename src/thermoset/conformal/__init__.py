@@ -1,7 +1,7 @@
 """Prediction sets: thresholds from conformal rows, sets from thresholds.
 
 `recipes` says how sets are made, `groupings` which classes share a threshold, `classifier` fits, `scoring` predicts.
-Names load when they are first used (`__init__.pyi` lists them): predicting needs no more than `scoring`.
+Names load when they are first used (`__init__.pyi` lists them): predicting needs only `scoring`.
 """
 
 from lazy_loader import attach_stub as _attach_stub

@@ -41,11 +41,11 @@ _BY_GROUP = "grouping='group'"
 class ConformalClassifier(Estimator):
     """Prediction sets with a promised coverage, from logits.
 
-    On exchangeable rows the set holds the true label with probability k/(n + 1), k = ceil((n + 1)(1 - alpha)),
-    at every temperature: exactly for LAC and randomised scores without ties, at least for deterministic ones. With
-    `allow_empty=False` it is exact as long as fewer than k of the n rows of `fit` are right, which is sure enough where
-    the accuracy is well below 1 - alpha; if k or more are, the threshold is -inf, sets are single labels, and coverage
-    is the accuracy. On average over the rows of `fit` it is at least k/(n + 1) in any case.
+    On exchangeable rows the set contains the true label with probability k/(n + 1), k = ceil((n + 1)(1 - alpha)), at
+    every temperature: exactly for LAC and randomised scores without ties, at least that for deterministic ones. With
+    `allow_empty=False` it is exact as long as fewer than k of the n rows of `fit` are classified correctly, which is
+    almost certain where the accuracy is well below 1 - alpha; otherwise the threshold is -inf, sets are single labels,
+    and coverage is the accuracy. On average over the rows of `fit` it is at least k/(n + 1) in any case.
 
     Parameters
     ----------
@@ -53,31 +53,31 @@ class ConformalClassifier(Estimator):
         The nonconformity score: "lac", "aps", "raps", "saps", "topk", "margin", "pas", an object such as
         `RAPS(penalty=0.1)`, or a function (probs, rank, u) of your own; see `OwnScore`.
     alpha : float
-        Miscoverage level; sets hold the truth with probability at least 1 - alpha.
+        Miscoverage level; sets contain the true label with probability at least 1 - alpha.
     temperature : float
         Logits are divided by this before the softmax.
     randomized : bool
         Draw u from the seed and the row's content (exact coverage); False is u = 1 (coverage at least nominal).
     allow_empty : bool
-        False keeps the top label in every set. It then scores below every other label, (-inf, -inf) as a pair, in
-        `fit` as well as in prediction, so that the threshold takes account of it.
+        False keeps the top label in every set. It then scores below every other label, (-inf, -inf) as a pair, in `fit`
+        as well as in prediction, so the threshold accounts for it.
     grouping : None, "class", "cluster", "group", "rc3p", "interpolated" or a Grouping
-        One threshold for all; one for each class; one for each cluster of classes (Ding et al. 2023); one for each
-        group of rows (`groups`), in each of which coverage then follows its exact law; one for each class and a last
-        rank (`RC3P`); or thresholds between the first two (`Interpolated(tau=0.5)`).
+        One threshold for all; one per class; one per cluster of classes (Ding et al. 2023); one per group of rows
+        (`groups`), each of which then has its own exact coverage law; one per class with a rank limit (`RC3P`); or
+        thresholds between the first two (`Interpolated(tau=0.5)`).
     random_state : int
         Seed of the randomisation.
     fallback : None, "pooled" or "strictest"
-        With grouping="group", the threshold of rows whose group had no conformal row: that of all rows together, or the
-        largest of any group. Nothing is promised for such a group. None refuses its rows.
+        With grouping="group", the threshold for rows whose group had no conformal row: that of all rows together, or
+        the largest of any group. Nothing is promised for such a group. None rejects its rows.
 
     Attributes
     ----------
     threshold_ : float or ndarray of shape (C,) or (G,)
-        The threshold(s) as the score's value, for reading. `thresholds_` is the exact form that decides. With weights,
-        that of a row of average weight.
+        The threshold(s) on the scale of the score, for reading. `thresholds_` is the exact form that decides. With
+        weights, the threshold of a row of average weight.
     group_names_ : tuple of str, or None
-        The groups that the thresholds are for, with grouping="group".
+        The groups that have thresholds, with grouping="group".
     fallback_threshold_ : ScorePairs or None
         The threshold of rows of other groups, if there is a fallback, in the exact form.
     calibration_ : PooledScores
@@ -119,7 +119,7 @@ class ConformalClassifier(Estimator):
 
     @classmethod
     def of(cls, recipe: Recipe, temperature: float = 1.0) -> "ConformalClassifier":
-        """A classifier, not fitted yet, that makes sets by a recipe.
+        """An unfitted classifier that makes sets by a recipe.
 
         >>> from thermoset.conformal.recipes import Recipe
         >>> ConformalClassifier.of(Recipe("lac", alpha=0.2), temperature=1.5)
@@ -129,7 +129,7 @@ class ConformalClassifier(Estimator):
 
     @property
     def recipe(self) -> Recipe:
-        """How sets are made, but for their temperature: the parameters as one record, checked."""
+        """How sets are made, apart from their temperature: the parameters as one validated record."""
         return Recipe.of(self)
 
     def fit(
@@ -142,17 +142,17 @@ class ConformalClassifier(Estimator):
         ids: Any = None,
         weights: Any = None,
     ) -> "ConformalClassifier":
-        """Find the threshold from labelled rows that nothing else was chosen on.
+        """Find the threshold from labelled rows that were used to choose nothing else.
 
         `groups`: the group of each row, as in `Logits`, which grouping="group" needs.
 
-        `weights` (n,): how much likelier each row is where sets will be predicted than where these rows come from,
-        up to a factor. Rows to be predicted then need weights too, and have thresholds by their weight: coverage is at
+        `weights` (n,): how much likelier each row is among the rows to be predicted than among these rows, up to a
+        constant factor. Rows to be predicted then need weights too, and their thresholds depend on them: coverage is at
         least 1 - alpha there, on average, as long as labels depend on the logits as they do here (covariate shift).
-        `threshold_` is that of a row of average weight. Equal weights are as good as none, to the last bit.
+        `threshold_` is that of a row of average weight. Equal weights give the same result as none, to the last bit.
 
-        `u` (n,) replaces the seeded randomisation by given numbers in [0, 1]. With `ids`, one whole number or text for
-        each row, u comes from the seed and the id alone: a row keeps its set whatever the last bits of its logits.
+        `u` (n,) replaces the seeded randomisation with given numbers in [0, 1]. With `ids`, one whole number or string
+        per row, u comes from the seed and the id alone: a row keeps its set even if the last bits of its logits change.
         Rows with the same id have the same u.
         """
         data = fit_data(self, logits, labels, groups)
@@ -222,14 +222,14 @@ class ConformalClassifier(Estimator):
         ids: Any = None,
         weights: Any = None,
     ) -> NDArray[np.float64]:
-        """p-values, (n, C): how many of the conformal rows have a label that fits no better than label y fits row i.
+        """p-values, (n, C): the share of conformal rows whose label fits no better than label y fits row i.
 
         p = (1 + #{s_i >= s_y}) / (n + 1), with the n conformal rows of the label's class or cluster, or of the row's
-        group, where there is a threshold for each. The labels with p > alpha are exactly `predict_set` at that alpha,
-        for every alpha; the p-value of the true label is at most alpha with probability at most alpha. `smoothed=True`
+        group, where each has its own threshold. The labels with p > alpha are exactly `predict_set` at that alpha, for
+        every alpha; the p-value of the true label is at most alpha with probability at most alpha. `smoothed=True`
         breaks ties at random, (#{s_i > s_y} + v (1 + #{s_i = s_y})) / (n + 1) with a v in (0, 1) from the seed and the
-        row (or its id): uniform on [0, 1] for true labels, whatever ties, and made for tests rather than for sets.
-        With weights, p = (w + sum of w_i with s_i >= s_y) / (w + sum of all w_i), w being the row's own. `groups`, `u`,
+        row (or its id): uniform on [0, 1] for true labels, even with ties; meant for tests rather than for sets. With
+        weights, p = (w + sum of w_i with s_i >= s_y) / (w + sum of all w_i), w being the row's own. `groups`, `u`,
         `ids` and `weights`: as in `fit`. Of `TopLogits`, the p-values are upper bounds, and give the sets of such rows.
 
         >>> import numpy as np
@@ -246,10 +246,10 @@ class ConformalClassifier(Estimator):
         return calibration.p_values(data, seed, u=u, ids=ids, weights=weights)
 
     def at(self, alpha: Alpha) -> "ConformalClassifier":
-        """The classifier of another level, fitted on the same rows without looking at them again.
+        """The classifier at another level, fitted on the same rows without reading them again.
 
-        It is what `fit` on these rows makes at that level, to the last bit; but clusters, and the last ranks of
-        grouping="rc3p", stay those of the level that was fitted.
+        It equals what `fit` on these rows gives at that level, to the last bit; but clusters, and the rank limits of
+        grouping="rc3p", stay those of the fitted level.
 
         >>> import numpy as np
         >>> model = ConformalClassifier("lac", alpha=0.1).fit(np.log([[0.6, 0.4]] * 19), [0] * 10 + [1] * 9)
@@ -277,7 +277,7 @@ class ConformalClassifier(Estimator):
     def set_sizes(
         self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.int64]:
-        """Number of labels in each row's set, (n,), without forming the sets where a threshold is for all classes."""
+        """Number of labels in each row's set, (n,), without forming the sets where all classes share a threshold."""
         data = predict_data(self, logits, groups)
         applied = self._fitted(data, weights)
         return sizes_under(data, self.calibration_.scoring, applied.table[0], u=u, ids=ids, codes=applied.codes)
@@ -285,9 +285,9 @@ class ConformalClassifier(Estimator):
     def undecided(
         self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.bool_]:
-        """Which rows, (n,), have labels in their set that whole rows might keep out; see `TopLogits`.
+        """Which rows, (n,), have labels in their set that whole rows might exclude; see `TopLogits`.
 
-        Where rows hold only their largest logits, bounds decide, and a label that they cannot decide is let in.
+        Where rows hold only their largest logits, bounds decide, and a label that they cannot exclude is included.
         `groups`, `u`, `ids` and `weights`: as in `fit`.
         """
         data = predict_data(self, logits, groups)
@@ -297,15 +297,15 @@ class ConformalClassifier(Estimator):
     def tighten(self, alpha: Alpha, more: Logits) -> "ConformalClassifier":
         """Raise the threshold to that of a stricter level, from the rows of `fit` and `more` rows together.
 
-        It never becomes lower than `fit` made it, so that coverage stays at least what was promised, whatever the
-        stricter level and the other rows were chosen by.
+        It never falls below the threshold of `fit`, so coverage is at least what was promised, however the stricter
+        level and the other rows were chosen.
         """
         if self.calibration_.grouping is not None:
-            raise InputError("tighten needs one threshold for all classes; this classifier has one for each group.")
+            raise InputError("tighten needs one threshold for all classes; this classifier has one per group.")
         if self.calibration_.weighted is not None:
             raise InputError(
-                "a stricter level that protects classes is not known for rows with weights. Prefer 'even' or 'small', "
-                "or leave weights out."
+                "protecting classes by a stricter level is not supported for weighted rows. Use prefer='even' or "
+                "'small', or omit weights."
             )
         y, scoring = more.require_labels("tighten"), self.calibration_.scoring
         (found,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(None, len(more)))
@@ -323,7 +323,7 @@ class ConformalClassifier(Estimator):
         grouping = self.calibration_.grouping
         if grouping is not None and not grouping.has_p_values:
             raise InputError(
-                f"there are no {what} with grouping={grouping.name!r}: ranks alone do not decide its sets."
+                f"there are no {what} with grouping={grouping.name!r}: ranks alone do not determine its sets."
             )
         if self._tightened:
             raise InputError(
@@ -368,7 +368,7 @@ class ConformalClassifier(Estimator):
 def fitted_at(
     model: ConformalClassifier, temperatures: Sequence[float], logits: Any, labels: Any = None
 ) -> list[ConformalClassifier]:
-    """Copies of a classifier at other temperatures, fitted on the same rows, which are sorted once for all of them.
+    """Copies of a classifier at several temperatures, fitted on the same rows, which are sorted only once.
 
     >>> import numpy as np
     >>> rows, labels = np.log([[0.6, 0.4]] * 19), [0] * 10 + [1] * 9

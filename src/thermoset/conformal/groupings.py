@@ -1,4 +1,4 @@
-"""Groupings: which classes, or which rows, share a threshold. A registry; a member is a class and a line.
+"""Groupings: which classes, or which rows, share a threshold. A registry: a grouping is one class and one entry.
 
 By group of rows is for sites, devices or languages: whoever the rows belong to. By cluster is clustered conformal
 prediction (Ding et al. 2023).
@@ -134,14 +134,14 @@ class Division:
 
 
 class Grouping:
-    """How classes are grouped for thresholds of their own.
+    """How classes, or rows, are grouped for separate thresholds.
 
     Attributes
     ----------
     name, title : str
-        What `grouping=` takes; what tables and charts call such sets.
+        The value for `grouping=`; the name of such sets in tables and charts.
     unit, units : str
-        What a threshold is for, in messages; several of them, in short.
+        What a threshold is for, in messages: singular, and a short plural.
     each_class : bool
         Whether every class is a group by itself, numbered as the class is. Coverage is then promised for each class.
     of_rows : bool
@@ -232,14 +232,14 @@ class ByGroup(Grouping):
 
 
 class RC3P(ByClass):
-    """A threshold for each class, and a last rank for its labels (Shi et al. 2024).
+    """A threshold for each class, and a rank limit for its labels (Shi et al. 2024).
 
     Label y is in a set if its rank is at most k_y and its score at most the threshold of class y. The limits k_y come
     from rows that set no threshold; see `learning`. For the others, a label beyond its limit scores higher than all
-    within, so that the threshold makes up for the rows that the limit loses: it is the quantile at 1 - alpha + (top-k_y
-    error), and coverage follows the exact law in each class. The published rule takes both from the same rows and adds
-    up their errors by the union bound. Where more rows than alpha allows are beyond the limit, all labels within it
-    are in, and some beyond.
+    within it, so the threshold compensates for the rows that the limit loses: it is the quantile at 1 - alpha +
+    (top-k_y error), and coverage follows the exact law in each class. The published rule takes both from the same rows
+    and adds up their errors by the union bound. Where more rows than alpha allows are beyond the limit, all labels
+    within it are included, and some beyond it.
     """
 
     name = "rc3p"
@@ -258,19 +258,19 @@ def set_aside(n_rows: int, fraction: float, seed: int) -> tuple[Ints, Ints]:
 class Interpolated(ByClass):
     """Thresholds tau q_class + (1 - tau) q_all, between one for all classes and one for each (Ding et al. 2025).
 
-    All conformal rows set both. Where a class has too few rows for a threshold of its own, the largest value of the
-    score stands for it (1 for LAC and APS, 1 + penalty (C - k_reg) for RAPS), so that thresholds stay finite; for a
-    score of your own, which has no known largest value, such labels enter every set.
+    All conformal rows set both. Where a class has too few rows for its own threshold, the largest value of the score
+    replaces it (1 for LAC and APS, 1 + penalty (C - k_reg) for RAPS), so thresholds stay finite; a custom score has no
+    known largest value, and such labels enter every set.
 
-    A set misses its label only if the set under one of the two thresholds does. So the coverage of all rows is at least
-    1 - 2 alpha on average; that is all that is proven, for rows of a class nothing is.
+    A set misses its label only if the set under one of the two thresholds does. So overall coverage is at least 1 - 2
+    alpha on average; that is all that is proven, and nothing is proven for a single class.
 
     >>> Interpolated(0.25).text, resolve_grouping("interpolated(tau=0.25)")
     ('interpolated(tau=0.25)', Interpolated(tau=0.25))
     >>> Interpolated(1.5)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: tau must be a number from 0 to 1; got 1.5. 0 is one threshold for all classes, ...
+    thermoset.errors.InputError: tau must be a number from 0 to 1; got 1.5. 0 means one threshold for all classes, ...
     """
 
     name = "interpolated"
@@ -281,7 +281,7 @@ class Interpolated(ByClass):
     tau: float = 0.5
 
     def __post_init__(self) -> None:
-        remedy = "0 is one threshold for all classes, 1 one for each."
+        remedy = "0 means one threshold for all classes, 1 means one per class."
         object.__setattr__(self, "tau", real_number(self.tau, "tau", 0, 1, "a number from 0 to 1", remedy))
 
     @property
@@ -331,7 +331,7 @@ def text_of(grouping: object) -> str | None:
 
 
 def title_of(grouping: str) -> str:
-    """What tables and charts call sets with a grouping.
+    """The name of sets with a grouping, in tables and charts.
 
     >>> title_of("class"), title_of("interpolated(tau=0.25)")
     ('Mondrian', 'interpolated, tau = 0.25')
@@ -354,6 +354,6 @@ def resolve_grouping(grouping: object) -> Grouping | None:
                 return found
     *names, last = (repr(name) for name in GROUPINGS)
     raise InputError(
-        f"grouping must be None, {', '.join(names)} or {last}; got {quoted(grouping)}. None keeps one threshold for "
+        f"grouping must be None, {', '.join(names)} or {last}; got {quoted(grouping)}. None means one threshold for "
         "all rows and classes."
     )

@@ -45,8 +45,8 @@ class Learned:
         if self.absent.size:
             warnings.warn(
                 f"{len(self.absent)} of {data.n_classes} classes have none of the {self.seen} rows that estimate the "
-                f"prior, and count as half a row: {some_named(self.absent, data.classes)}. Give PAS a prior, such as "
-                "the class counts of the training rows.",
+                f"prior, and each counts as half a row: {some_named(self.absent, data.classes)}. Pass PAS a prior, "
+                "such as the class counts of the training rows.",
                 CoverageWarning,
                 stacklevel=3,
             )
@@ -85,7 +85,7 @@ def learned_from(recipe: Recipe, data: Logits) -> Learned:
 def _limited(score: Score, recipe: Recipe, data: Logits, labels: Ints) -> RankLimited:
     if tops_of(data) is not None:
         raise InputError(
-            f"grouping={recipe.grouping!r} needs the ranks of all labels, and these rows hold only their largest "
+            f"grouping={recipe.grouping!r} needs the ranks of all labels, but these rows hold only their largest "
             "logits. Use whole rows."
         )
     limits = rank_limits(label_ranks(data, labels), labels, data.n_classes, recipe.alpha)

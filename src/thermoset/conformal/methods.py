@@ -43,11 +43,9 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
         """
         if self.is_own:
-            raise InputError(
-                f"a score of your own ({quoted(self.title)}) cannot be found by its name: this needs a score of SCORES."
-            )
+            raise InputError(f"a custom score ({quoted(self.title)}) cannot be found by name. Use one of SCORES.")
         if self.name not in _KINDS:
-            raise FileFormatError(f"method {quoted(self.name)} is not known; known: {', '.join(_KINDS)}.")
+            raise FileFormatError(f"unknown method {quoted(self.name)}; known: {', '.join(_KINDS)}.")
         try:
             return _KINDS[self.name](**self.parameters)
         except TypeError:

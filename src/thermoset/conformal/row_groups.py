@@ -1,4 +1,4 @@
-"""Thresholds by group of rows: whose threshold a row has, and what a group that nobody calibrated gets.
+"""Thresholds by group of rows: which threshold a row has, and what a group without conformal rows gets.
 
 Each group's threshold comes from its own conformal rows, so that its coverage follows its own exact law: with n rows
 behind the threshold and k = ceil((n + 1)(1 - alpha)), hits among m fresh rows of the group are Beta-Binomial(m; k,
@@ -32,28 +32,26 @@ __all__ = [
 ]
 
 FALLBACKS = ("pooled", "strictest")
-"""What a group without a threshold of its own may get: that of all rows together, or the largest of any group."""
+"""Fallbacks for a group without its own threshold: that of all rows together, or the largest of any group."""
 
 _NAMED = 5  # groups a message names before it says how many more there are
 
 
 def check_fallback(fallback: Any, grouping: str | None) -> None:
-    """Refuse a fallback that is not known, or that nothing falls back to.
+    """Refuse an unknown fallback, or one that cannot apply.
 
     >>> check_fallback("pooled", None)
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: fallback is for grouping='group' alone; got grouping=None. Leave fallback out.
+    thermoset.errors.InputError: fallback is only for grouping='group'; got grouping=None. Omit fallback.
     """
     if fallback is None:
         return
     if not isinstance(fallback, str) or fallback not in FALLBACKS:
         names = " or ".join(repr(name) for name in FALLBACKS)
-        raise InputError(f"fallback must be None, {names}; got {quoted(fallback)}. None refuses unknown groups.")
+        raise InputError(f"fallback must be None, {names}; got {quoted(fallback)}. None rejects unknown groups.")
     if grouping != "group":
-        raise InputError(
-            f"fallback is for grouping='group' alone; got grouping={quoted(grouping)}. Leave fallback out."
-        )
+        raise InputError(f"fallback is only for grouping='group'; got grouping={quoted(grouping)}. Omit fallback.")
 
 
 def fitted_groups(data: Logits, purpose: str) -> Groups:
@@ -63,7 +61,8 @@ def fitted_groups(data: Logits, purpose: str) -> Groups:
     if found > max(len(groups) // 2, 1):
         raise InputError(
             f"groups has {found:,} different values in {len(groups):,} rows: a threshold needs many rows of each "
-            "group, and this looks like an id of each row. Pass a column that many rows share, such as site or device."
+            "group, and this looks like one id per row. Pass a column whose values many rows share, such as site or "
+            "device."
         )
     return groups
 

@@ -27,14 +27,14 @@ def check_weightable(grouping: str | None) -> None:
     >>> check_weightable("class")
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: weights go with one threshold for all classes and groups; got grouping='class', whose \
-thresholds would be one for each class and each row. Leave grouping out, or leave weights out.
+    thermoset.errors.InputError: weights need one threshold for all classes and groups; got grouping='class', which \
+would need one threshold per class and row. Omit grouping or weights.
     """
     if grouping is not None:
         unit = "group" if grouping == "group" else "class"
         raise InputError(
-            f"weights go with one threshold for all classes and groups; got grouping={grouping!r}, whose thresholds "
-            f"would be one for each {unit} and each row. Leave grouping out, or leave weights out."
+            f"weights need one threshold for all classes and groups; got grouping={grouping!r}, which would need one "
+            f"threshold per {unit} and row. Omit grouping or weights."
         )
 
 
@@ -42,13 +42,13 @@ def own_weights(scores: WeightedScores | None, weights: Any, n_rows: int) -> Flo
     """The weights of rows to be predicted: there must be some where conformal rows have them, and only there."""
     if scores is None and weights is not None:
         raise InputError(
-            "weights were given, but the threshold comes from rows without any. Fit or recalibrate with weights of the "
-            "conformal rows, or leave weights out."
+            "weights were given, but the threshold comes from rows without weights. Fit or recalibrate with weights "
+            "for the conformal rows, or omit weights."
         )
     if scores is not None and weights is None:
         raise InputError(
-            "the conformal rows have weights, so a row's threshold depends on its own. Pass weights, one number for "
-            "each row, on the same scale as those of the conformal rows."
+            "the conformal rows have weights, so each row's threshold depends on its own weight. Pass weights, one "
+            "number per row, on the same scale as those of the conformal rows."
         )
     return None if weights is None else checked_weights(weights, n_rows)
 
@@ -66,6 +66,6 @@ def too_few_effective(scores: WeightedScores, alpha: Alpha) -> str | None:
         return None
     return (
         f"alpha={alpha} needs at least {needed:,} rows of equal weight for a finite threshold; {len(scores.weights):,} "
-        f"rows of these weights count as {effective:.1f}. Rows with a weight above {scores.heaviest(alpha):.3g} get "
+        f"rows with these weights are worth {effective:.1f}. Rows with a weight above {scores.heaviest(alpha):.3g} get "
         "sets with all classes: add rows where the weights are large, or raise alpha."
     )

@@ -45,7 +45,9 @@ class Scoring:
     def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
         """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""
         if u is not None and ids is not None:
-            raise InputError("u and ids cannot both be given: with ids, u comes from the seed and the id.")
+            raise InputError(
+                "u and ids cannot both be given: with ids, u comes from the seed and the id. Pass only one."
+            )
         keys = None if ids is None else checked_ids(ids, n_rows)
         if u is None:
             return Randomness(self.seed, keys=keys, scheme=self.scheme)
@@ -133,7 +135,7 @@ def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"u must be numbers in [0, 1], one per row; got {quoted(u)}.") from None
     if given.shape != (n_rows,):
-        raise InputError(f"u must have shape ({n_rows},), one number for each row; got {given.shape}.")
+        raise InputError(f"u must have shape ({n_rows},), one number per row; got {given.shape}.")
     if not np.all((given >= 0) & (given <= 1)):
         raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
     return given

@@ -54,7 +54,7 @@ def shortage(
     if scores.grouping is None:
         return (
             f"alpha={alpha} needs at least {rows_needed(alpha)} rows for a finite threshold; got {pools[0]}. "
-            f"Every set will hold all {n_classes} classes: add rows or raise alpha."
+            f"Every set will contain all {n_classes} classes: add rows or raise alpha."
         )
     return _too_few(scores.grouping, _fewest(few, pools, n_classes, classes), alpha)
 
@@ -69,8 +69,8 @@ def _too_few(grouping: Grouping, fewest: str, alpha: Alpha) -> str:
 
 def _stood_in(fewest: str, alpha: Alpha) -> str:
     return (
-        f"alpha={alpha} needs at least {rows_needed(alpha)} rows of a class for a threshold of its own; too few for "
-        f"{fewest}. The largest possible score stands for it in the mixture."
+        f"alpha={alpha} needs at least {rows_needed(alpha)} rows of a class for its own threshold; too few for "
+        f"{fewest}. The largest possible score replaces it in the mixture."
     )
 
 
@@ -84,7 +84,7 @@ def _masked(scores: PooledScores) -> str:
     masked = np.count_nonzero(np.isposinf(scores.scores.value))
     return (
         "a threshold is infinite. Some classes have no finite score, because they are masked (logit -inf) or not "
-        f"among the logits a row keeps, and {masked} of {len(scores.labels)} rows have their label on "
-        "one. Labels with this threshold enter every set: unmask the classes, keep more logits of each row, or "
+        f"among the logits a row keeps, and the label of {masked} of {len(scores.labels)} rows is such a class. Labels "
+        "with this threshold enter every set: unmask the classes, keep more logits of each row, or "
         "drop the rows."
     )

@@ -257,7 +257,7 @@ class _Kept:
         path = self._path(signature, compiled.codegen)
         self.use.compiled += 1
         if path is None:
-            self._warn_unkept("Compiled code cannot be kept: no folder for it can be written. " + _REMEDY)
+            self._warn_unkept("Compiled code cannot be cached: no folder for it is writable. " + _REMEDY)
             return
         payload = dumps(compiled._reduce())
         hidden = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
@@ -267,7 +267,7 @@ class _Kept:
         except OSError as error:
             with contextlib.suppress(OSError):
                 hidden.unlink(missing_ok=True)
-            self._warn_unkept(f"Compiled code cannot be kept in {path.parent} ({error.strerror or error}). {_REMEDY}")
+            self._warn_unkept(f"Compiled code cannot be cached in {path.parent} ({error.strerror or error}). {_REMEDY}")
 
     def _warn_unkept(self, message: str) -> None:
         self.use.unkept = message
@@ -284,7 +284,7 @@ class _Kept:
         return None if folder is None else folder / f"{self.use.name}-{key}.nbc"
 
 
-_REMEDY = "Every process compiles again; set NUMBA_CACHE_DIR to a folder that can be written."
+_REMEDY = "Every process will compile it again; set NUMBA_CACHE_DIR to a writable folder."
 _warned: set[str] = set()
 _kept: list[_Kept] = []
 

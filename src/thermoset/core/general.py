@@ -156,8 +156,8 @@ def _numbers(score: Score, given: object, rows: SortedRows, masked: Bools) -> Fl
         ) from None
     if numbers.shape != rows.probs.shape:
         raise InputError(
-            f"score {score.name!r} must return one number for each row and rank, shape {rows.probs.shape} as probs; "
-            f"got {numbers.shape}."
+            f"score {score.name!r} must return one number for each row and rank, the shape {rows.probs.shape} of "
+            f"probs; got {numbers.shape}."
         )
     bad = np.argwhere(np.isnan(numbers) & ~masked)
     if len(bad):

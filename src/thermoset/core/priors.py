@@ -28,15 +28,15 @@ def checked_prior(prior: Any) -> tuple[float, ...]:
     except (TypeError, ValueError, OverflowError):
         given = np.empty(0)
     if given.ndim != 1 or len(given) < 2:
-        raise InputError(f"prior must be one positive number for each class, or None; got {quoted(prior)}.")
+        raise InputError(f"prior must be one positive number per class, or None; got {quoted(prior)}.")
     bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
     if bad.size:
         raise InputError(f"prior must be finite and positive for every class; class {bad[0]} has {given[bad[0]]:g}.")
     zero = np.flatnonzero(given == 0)
     if zero.size:
         raise InputError(
-            f"prior must be positive for every class; class {zero[0]} has 0. A class of prior 0 would be in every set: "
-            "give it a small share, such as half a row where the others have counts."
+            f"prior must be positive for every class; class {zero[0]} has 0. A class with prior 0 would be in every "
+            "set: give it a small share, or half a row if the others are counts."
         )
     return tuple(given.tolist())
 

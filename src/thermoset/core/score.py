@@ -67,7 +67,7 @@ class Score:
     def formula(self) -> Formula:
         """The record that kernels take."""
         if not self.compiled:
-            raise InputError(f"score {self.name!r} is not compiled, and this needs a score that is, such as 'raps'.")
+            raise InputError(f"this needs a compiled score, such as 'raps', but score {self.name!r} is not compiled.")
         code = getattr(self, "code", -1)
         if code not in CODES:
             raise InputError(

@@ -176,7 +176,7 @@ class SAPS(Score):
 
 @dataclass(frozen=True)
 class TopK(Score):
-    """The rank of the label, made distinct by u: sets of k or k + 1 top labels, and u says which rows get one more.
+    """The rank of the label, made distinct by u: sets of k or k + 1 top labels; u decides which rows get one more.
 
     >>> TopK()
     TopK()
@@ -197,11 +197,11 @@ class TopK(Score):
 
 @dataclass(frozen=True, repr=False)
 class PAS(Score):
-    """Prevalence-adjusted softmax (Ding et al. 2025): s = -p_y / prior_y. Rare classes get in with less probability.
+    """Prevalence-adjusted softmax (Ding et al. 2025): s = -p_y / prior_y. Rare classes need less probability to get in.
 
     Of all sets of a given average size, those of p_y / prior_y have the largest macro-coverage (the mean over classes
-    of class coverage), where probabilities are right. `prior` holds one positive number for each class, shares or
-    counts, such as those of the training rows. Left out, `fit` estimates it from rows that set no threshold: a
+    of class coverage), where probabilities are right. `prior` holds one positive number per class, shares or counts,
+    such as those of the training rows. By default, `fit` estimates it from rows that set no threshold: a
     `TwoTemperaturePredictor` from its calibration rows, a `ConformalClassifier` from a fifth of the rows it is given.
 
     The value is log prior_y - log p_y, which orders labels as s does and never saturates. Before `fit` has estimated
@@ -255,10 +255,10 @@ _SHOWN = 10  # numbers of a prior that are written out
 
 @dataclass(frozen=True)
 class PlainScore(Score):
-    """A score in plain NumPy, for those who write their own: define `name` and `pairs`.
+    """Base class of a custom score in plain NumPy: define `name` and `pairs`.
 
-    `pairs` is given `SortedRows`, which beside probabilities hold logarithms that do not underflow, and returns the
-    value, or (value, refine) with a second number that decides where values are equal. Higher is worse.
+    `pairs` receives `SortedRows`, which hold probabilities and their logarithms (which do not underflow), and returns
+    the value, or (value, refine) with a second number that decides where values are equal. Higher is worse.
 
     >>> class Odds(PlainScore):
     ...     name, uses_u = "odds", False
@@ -297,12 +297,12 @@ class Margin(PlainScore):
 
 
 class OwnScore(PlainScore):
-    """A function (probs, rank, u) as a score; `method=function` makes it by itself.
+    """A function (probs, rank, u) as a score; `method=function` creates one automatically.
 
     probs (n, C) are each row's probabilities in falling order, rank (C,) counts from 1, u is (n, 1). The function
     returns values (n, C), or a pair (value, refine) of such arrays, and must depend on nothing else. `uses_u=False`
-    says that it does not look at u. `thermoset.testing.check_score` tries it out. Two are equal if their functions and
-    names are. The name must not be one of `SCORES`; a predictor with such a score cannot be saved.
+    declares that it ignores u. `thermoset.testing.check_score` tests it. Two are equal if their functions and names are
+    equal. The name must not be one of `SCORES`; a predictor with such a score cannot be saved.
 
     >>> OwnScore(lambda probs, rank, u: rank - u * probs, "ranks")
     OwnScore('ranks')
@@ -312,10 +312,10 @@ class OwnScore(PlainScore):
 
     def __init__(self, function: Any, name: str | None = None, *, uses_u: bool = True) -> None:
         if not callable(function) or isinstance(function, type):
-            raise InputError(f"a score of your own must be a function (probs, rank, u); got {function!r}.")
+            raise InputError(f"a custom score must be a function (probs, rank, u); got {function!r}.")
         given = getattr(function, "__name__", type(function).__name__) if name is None else name
         if given in SCORES:
-            raise InputError(f"{given!r} is a score of thermoset already. Try OwnScore(function, 'my_{given}').")
+            raise InputError(f"{given!r} is already a built-in score. Try OwnScore(function, 'my_{given}').")
         for field, value in (("function", function), ("name", given), ("uses_u", uses_u)):
             object.__setattr__(self, field, value)  # scores are frozen
 
@@ -408,5 +408,5 @@ def resolve(method: ScoreLike) -> Score:
     if callable(method) and not isinstance(method, type):
         return OwnScore(method)
     names = ", ".join(repr(name) for name in SCORES)
-    remedy = "A function (probs, rank, u) makes a score of your own."
+    remedy = "For a custom score, pass a function (probs, rank, u)."
     raise InputError(f"method must be a score object or one of {names}; got {method!r}. {remedy}")

@@ -205,14 +205,14 @@ def require_ends(score: Score) -> None:
     """Refuse a score whose ends nobody knows."""
     if not score.by_rank:
         raise InputError(
-            f"score {score.name!r} treats classes differently here (by a prior, or by rank limits), and has no proven "
+            f"score {score.name!r} treats classes differently here (by a prior or by rank limits), so it has no proven "
             "bounds for rows that hold only their largest logits. Use whole rows."
         )
     own = score.of if isinstance(score, NeverEmpty) else score
     if not (own.compiled or isinstance(own, Margin)):
         raise InputError(
-            f"score {score.name!r} has no proven bounds for rows that hold only their largest logits. Use whole rows, "
-            "or a score of thermoset."
+            f"score {score.name!r} has no proven bounds for rows that hold only their largest logits. Use whole rows "
+            "or a built-in score."
         )
 
 

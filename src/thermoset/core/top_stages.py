@@ -49,8 +49,8 @@ def draws_of(rows: TopRows, randomness: Randomness, place: slice) -> Floats:
     """U of each row: what whole rows have, because it is made of their largest logits, or of an id."""
     if randomness.seed is not None and randomness.keys is None and randomness.scheme == 1:
         raise InputError(
-            "this predictor draws u from all logits of a row (scheme 1), and these rows hold only the largest. "
-            "Fit it again, or give ids."
+            "this predictor draws u from all logits of a row (scheme 1), but these rows hold only the largest. Fit it "
+            "again, or pass ids."
         )
     largest = np.ascontiguousarray(widened(rows.logits[:, :LEAST_KEPT])[:, ::-1])
     return randomness.rows(place).block(largest)

@@ -170,12 +170,12 @@ def checked_ids(ids: Any, n_rows: int) -> Keys:
     """
     given = np.asarray(ids).tolist() if hasattr(ids, "__array__") else ids
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
-        raise InputError(f"ids must be {n_rows} whole numbers or texts, one for each row; got {quoted(ids)}.")
+        raise InputError(f"ids must be {n_rows} whole numbers or strings, one per row; got {quoted(ids)}.")
     if len(given) != n_rows:
-        raise InputError(f"ids must be {n_rows}, one for each row; got {len(given)}.")
+        raise InputError(f"there must be {n_rows} ids, one per row; got {len(given)}.")
     for row, one in enumerate(given):
         if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
-            raise InputError(f"ids must be whole numbers or text; ids[{row}] is {quoted(one)}. Make it one of them.")
+            raise InputError(f"ids must be whole numbers or text; ids[{row}] is {quoted(one)}. Convert it.")
     return id_keys(given)
 
 

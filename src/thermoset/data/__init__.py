@@ -245,13 +245,13 @@ class Logits:
         >>> Logits([[0.0, 1.0]]).require_labels("fit")
         Traceback (most recent call last):
             ...
-        thermoset.errors.InputError: fit needs labels, and these logits have none. Pass labels, one per row.
+        thermoset.errors.InputError: fit needs labels, but these logits have none. Pass labels, one per row.
         """
         if self.labels is None:
-            raise InputError(f"{purpose} needs labels, and these logits have none. Pass labels, one per row.")
+            raise InputError(f"{purpose} needs labels, but these logits have none. Pass labels, one per row.")
         if len(self.labels) == 0:
             raise InputError(
-                f"{purpose} needs rows, and these logits have none: 0 sample(s) (shape=(0, {self.n_classes})) while a "
+                f"{purpose} needs rows, but these logits have none: 0 sample(s) (shape=(0, {self.n_classes})) while a "
                 "minimum of 1 is required."
             )
         return self.labels
@@ -262,10 +262,10 @@ class Logits:
         >>> Logits([[0.0, 1.0]]).require_groups("check")
         Traceback (most recent call last):
             ...
-        thermoset.errors.InputError: check needs groups, and these logits have none. Pass groups, one per row.
+        thermoset.errors.InputError: check needs groups, but these logits have none. Pass groups, one per row.
         """
         if self.groups is None:
-            raise InputError(f"{purpose} needs groups, and these logits have none. Pass groups, one per row.")
+            raise InputError(f"{purpose} needs groups, but these logits have none. Pass groups, one per row.")
         return self.groups
 
     def take(self, rows: object) -> "Logits":
@@ -400,7 +400,7 @@ def with_columns(logits: Logits, indices: NDArray[np.int64]) -> Logits:
     if logits.labels is None:
         return logits.labelled(indices)
     if not np.array_equal(logits.labels, indices):
-        raise InputError("labels were given beside Logits that have other labels. Pass one of the two.")
+        raise InputError("labels were passed with Logits that have different labels. Pass only one of them.")
     return logits
 
 
@@ -411,7 +411,7 @@ def _with_groups(logits: Logits, groups: object) -> Logits:
     if logits.groups is None:
         return logits.grouped(read)
     if logits.groups != read:
-        raise InputError("groups were given beside Logits that have other groups. Pass one of the two.")
+        raise InputError("groups were passed with Logits that have different groups. Pass only one of them.")
     return logits
 
 

@@ -145,7 +145,7 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
     """
     if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
         raise InputError(
-            f"classes must be a sequence of {n_classes} names, one a column of logits; got {quoted(classes)}."
+            f"classes must be a sequence of {n_classes} names, one per column of logits; got {quoted(classes)}."
         )
     given = list(classes)
     names = [str(item) for item in given] if are_whole(given) else given
@@ -156,7 +156,7 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
                 "Use classes=[str(c) for c in ...]."
             )
     if len(names) != n_classes:
-        raise InputError(f"classes must hold {n_classes} names, one a column of logits; got {len(names)}.")
+        raise InputError(f"classes must hold {n_classes} names, one per column of logits; got {len(names)}.")
     if (twice := first_repeated(names)) is not None:
         raise InputError(f"classes must be different from each other; {quoted(twice)} appears more than once.")
     for i, name in enumerate(names):
@@ -302,7 +302,7 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
         if len(shape) == 1:
             hint = f"Reshape your data: {name}.reshape(1, -1) if it is one row.{_one_score(name)}"
         raise InputError(
-            f"{name} must be 2-D, with a row for each sample and a column for each class; got shape {shape}. {hint}"
+            f"{name} must be 2-D, with one row per sample and one column per class; got shape {shape}. {hint}"
         )
     if shape[1] < 2:
         raise InputError(

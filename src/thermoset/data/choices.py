@@ -37,7 +37,7 @@ def ragged(rows: Any, name: str) -> list[NDArray[np.float64]]:
     except TypeError:
         raise InputError(f"{name} must hold a list of numbers for each row; got {quoted(rows)}.") from None
     if not items:
-        raise InputError(f"{name} is empty; wanted a list of numbers for each row.")
+        raise InputError(f"{name} is empty; expected a list of numbers for each row.")
     return [_numbers(item, f"{name}[{row}]") for row, item in enumerate(items)]
 
 
@@ -45,7 +45,7 @@ def _numbers(item: Any, name: str) -> NDArray[np.float64]:
     plain = isinstance(item, (str, bytes)) or not hasattr(item, "__len__")
     values = np.empty(()) if plain else one_column(item, name)
     if values.ndim != 1 or (values.dtype.kind not in "fiu" and values.size):
-        raise InputError(f"{name} is {quoted(item)}; wanted a list of numbers, one for each option.")
+        raise InputError(f"{name} is {quoted(item)}; expected a list of numbers, one for each option.")
     if values.size == 0:
         raise InputError(f"{name} is empty; a row needs at least one option. Drop it.")
     return np.asarray(values, dtype=np.float64)

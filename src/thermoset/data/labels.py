@@ -149,7 +149,7 @@ def _check_length(got: tuple[int, ...], shape: tuple[int, int]) -> None:
     if got != (shape[0],):
         one_hot = " One-hot rows: pass labels.argmax(axis=1)." if got == shape else ""
         raise InputError(
-            f"labels must have shape ({shape[0]},) to match logits {shape}; got {got}. One label a row.{one_hot}"
+            f"labels must have shape ({shape[0]},) to match logits {shape}; got {got}. Pass one label per row.{one_hot}"
         )
 
 

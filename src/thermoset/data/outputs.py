@@ -59,7 +59,7 @@ def _mapping(value: Mapping[Any, Any]) -> Output:
 def _prediction_output(predictions: Any, label_ids: Any) -> Output:
     if isinstance(label_ids, (tuple, list)) and any(hasattr(part, "shape") for part in label_ids):
         raise InputError(
-            f"label_ids holds {len(label_ids)} arrays; wanted one, with the label of each row. "
+            f"label_ids holds {len(label_ids)} arrays; expected one, with the label of each row. "
             f"Pass Logits(output.predictions, labels=...)."
         )
     labels = None if label_ids is None else one_column(label_ids, "label_ids")
@@ -73,7 +73,7 @@ def _prediction_output(predictions: Any, label_ids: Any) -> Output:
 
 def _why_not_one_label(shape: tuple[int, ...]) -> str:
     return (
-        f"label_ids has shape {shape}; wanted one label for each row. Multi-label outputs are not supported; for token "
+        f"label_ids has shape {shape}; expected one label per row. Multi-label outputs are not supported; for token "
         f"labels, keep the tokens whose label is not -100: Logits(predictions[keep], label_ids[keep])."
     )
 
@@ -84,7 +84,7 @@ def _only_matrix(parts: Sequence[Any]) -> Any:
     found = [part for part, shape in zip(parts, shapes, strict=True) if len(shape) == 2]
     if len(found) != 1:
         raise InputError(
-            f"predictions holds arrays of shapes {', '.join(map(str, shapes))}; wanted exactly one (rows, classes). "
+            f"predictions holds arrays of shapes {', '.join(map(str, shapes))}; expected exactly one (rows, classes). "
             f"Pass the logits: Logits(output.predictions[0], labels=output.label_ids)."
         )
     return found[0]

@@ -121,7 +121,7 @@ def group_codes(groups: object, n_rows: int, name: str = "groups") -> Rows:
         try:
             codes[row] = seen.setdefault(item, len(seen))
         except TypeError:
-            raise InputError(f"{name}[{row}] is {quoted(item)}; a group must be one hashable value a row.") from None
+            raise InputError(f"{name}[{row}] is {quoted(item)}; a group must be one hashable value per row.") from None
     return codes
 
 

@@ -296,9 +296,9 @@ def _falling(values: Floats, indices: Indices) -> tuple[Floats, Indices]:
 def _read_stated(n_rows: int, log_rest: object, temperatures: object, log_sum_exp: object) -> Stated:
     """Check the sums that are given: of the rest at some temperatures, of all, or none."""
     if (log_rest is None) != (temperatures is None):
-        raise InputError("log_rest and rest_temperatures go together. Give both or neither.")
+        raise InputError("log_rest and rest_temperatures go together. Pass both or neither.")
     if log_rest is not None and log_sum_exp is not None:
-        raise InputError("log_rest and log_sum_exp cannot both be given. Leave one out.")
+        raise InputError("log_rest and log_sum_exp cannot both be given. Pass only one.")
     if log_rest is not None:
         at = [checked_temperature(one, "rest_temperatures") for one in np.asarray(temperatures).tolist()]
         if len(set(at)) != len(at):

@@ -1,4 +1,4 @@
-"""Real data in the box: logits of a network that reads letters it has never seen in that type.
+"""Bundled real data: logits of a network that recognises characters in fonts it has never seen.
 
 >>> from thermoset.datasets import load_glyphs
 >>> glyphs = load_glyphs()
@@ -19,7 +19,7 @@ __all__ = ["Glyphs", "load_glyphs"]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Glyphs:
-    """Which character is this? Logits for glyphs of font families that the network has not seen.
+    """Which character is this? Logits for glyphs of font families that the network was not trained on.
 
     Rows of one family are not independent. To promise coverage for a new font, split by family:
     `glyphs.logits.split(0.1, 0.1, groups=glyphs.family)`.
@@ -32,7 +32,7 @@ class Glyphs:
     family : array of str (n,)
         The font family of each row.
     thumbnails : bool array (m, 28, 28)
-        Pictures of two rows of each class, True is ink.
+        Pictures of two rows of each class; True is ink.
     thumbnail_rows : int array (m,)
         The rows they belong to.
     """

@@ -1,4 +1,4 @@
-"""Bridges to other libraries: each module needs one extra, and imports it when it is used."""
+"""Integrations with other libraries: each module needs one extra, and imports it on first use."""
 
 from lazy_loader import attach as _attach
 

@@ -51,7 +51,7 @@ class Preprocessing:
     def __post_init__(self) -> None:
         for name, size in (("resize", self.resize), ("crop", self.crop)):
             if size is not None:
-                whole_number(size, name, 1, _MOST_PIXELS, "Give a number of pixels, such as 224.")
+                whole_number(size, name, 1, _MOST_PIXELS, "Pass a number of pixels, such as 224.")
         if self.resize is not None and self.crop is not None and self.crop > self.resize:
             raise InputError(f"crop must not be larger than resize; got {self.crop} and {self.resize}.")
         if len(self.mean) not in (1, 3) or len(self.mean) != len(self.std):
@@ -82,8 +82,8 @@ class Preprocessing:
         mean, std = (np.asarray(numbers, dtype=np.float32) for numbers in (self.mean, self.std))
         if (mean.any() or (std != 1).any()) and (x.min() < 0 or x.max() > 1):
             raise InputError(
-                f"mean and std are for pictures between 0 and 1; got floats from {x.min():g} to {x.max():g}. "
-                f"Pass bytes (uint8), divide by 255, or leave out mean and std."
+                f"mean and std are for pictures between 0 and 1; got floats from {x.min():g} to {x.max():g}. Pass "
+                "bytes (uint8), divide by 255, or omit mean and std."
             )
         return np.ascontiguousarray(((x - mean) / std).transpose(2, 0, 1))
 
@@ -155,7 +155,8 @@ class ImageBatches:
         shapes = sorted({picture.shape[1:] for picture in pictures})
         if len(shapes) > 1:
             raise InputError(
-                f"pictures of one batch must have one size; got {' and '.join(f'{h} x {w}' for h, w in shapes[:2])} "
+                "all pictures of a batch must have the same size; got "
+                f"{' and '.join(f'{h} x {w}' for h, w in shapes[:2])} "
                 f"(height x width). Resize and crop them."
             )
         inputs = np.stack(pictures)
@@ -200,7 +201,7 @@ def _read_folder(folder: Path, channels: int) -> ImageSet:
     except OSError as error:
         raise InputError(f"{folder}: cannot be read ({error.strerror or error}).") from None
     if not found:
-        raise InputError(f"{folder}: no pictures in class folders; wanted {folder}/class name/picture.png.")
+        raise InputError(f"{folder}: no pictures in class folders; expected {folder}/class name/picture.png.")
     files = [file for file, _ in found]
 
     def pixels(row: int) -> Pixels:
@@ -237,7 +238,7 @@ def _read_archive(path: Path, channels: int) -> ImageSet:
             raise FileFormatError("no array called 'images'. Use numpy.savez(file, images=..., labels=...).")
         pictures = _channels_last(images, channels)
         if labels is not None and labels.shape != (len(pictures),):
-            raise InputError(f"labels must have shape ({len(pictures)},), one for each picture; got {labels.shape}.")
+            raise InputError(f"labels must have shape ({len(pictures)},), one per picture; got {labels.shape}.")
         names = None if classes is None else tuple(texts(classes))
     except InputError as error:
         raise type(error)(f"{source}: {error}") from None
@@ -258,8 +259,8 @@ def _channels_last(images: Pixels, channels: int) -> Pixels:
     if images.ndim != 4 or 0 in shape or channels not in (shape[1], shape[3]):
         raise InputError(
             f"images must have shape (n, H, W, {channels}) or (n, {channels}, H, W); got {shape}. "
-            f"Mean and std with one number are for grey pictures, with three for colours."
+            f"Use one number in mean and std for grey pictures, three for colour."
         )
     if shape[1] == shape[3]:
-        raise InputError(f"images of shape {shape} may be (n, H, W, channels) or (n, channels, H, W).")
+        raise InputError(f"images of shape {shape} are ambiguous: (n, H, W, channels) or (n, channels, H, W).")
     return images if shape[3] == channels else images.transpose(0, 2, 3, 1)

@@ -35,15 +35,15 @@ def _base() -> Any:
 
 
 class LogitsWriter(_base()):  # type: ignore[misc]
-    """Gathers the batches of `Trainer.predict` and writes them as one file that `thermoset.load` reads.
+    """Collects the batches of `Trainer.predict` and writes them to one file for `thermoset.load`.
 
-    Batches go to a nameless file beside the target as they come, so memory does not grow with the rows. The target
-    appears when prediction ends, whole or not at all; a run that fails or is interrupted leaves nothing.
+    Batches go to an unnamed temporary file next to the target, so memory does not grow with the rows. The target
+    appears when prediction ends, completely or not at all; a run that fails or is interrupted leaves nothing.
 
     Parameters
     ----------
     path : path
-        The file to write; the suffix is one that `thermoset.save` knows. With several processes each writes its own
+        The file to write, with a suffix that `thermoset.save` supports. With several processes each writes its own
         rows, to `val.rank0.npz`, `val.rank1.npz` and so on for `val.npz`; with several dataloaders each has a file,
         `val.loader0.npz` and so on.
     classes : sequence of str, optional
@@ -53,7 +53,7 @@ class LogitsWriter(_base()):  # type: ignore[misc]
     -----
     `predict_step` returns logits (n, C), a pair (logits, labels), a dict with `logits` and optionally `labels`, or a
     Hugging Face output. Pass `return_predictions=False` to `Trainer.predict`, or the trainer keeps all of them too. A
-    distributed sampler repeats some rows so that all processes have as many: drop those before you count on coverage.
+    distributed sampler repeats some rows to give all processes the same number: drop these before you rely on coverage.
 
     Examples
     --------
@@ -142,8 +142,8 @@ def _read(prediction: Any, classes: Sequence[str] | None) -> Logits:
     if isinstance(prediction, (tuple, list)) and not hasattr(prediction, "_fields"):
         if len(prediction) != 2:
             raise InputError(
-                f"a {type(prediction).__name__} of {len(prediction)} parts; wanted logits, (logits, labels) or a dict "
-                f"with 'logits' and 'labels'."
+                f"a {type(prediction).__name__} of {len(prediction)} parts; expected logits, (logits, labels) or a "
+                "dict with 'logits' and 'labels'."
             )
         return labelled_block(prediction[0], prediction[1], classes)
     output = unpacked(prediction)

@@ -43,14 +43,14 @@ def build_model(name: str, arguments: Mapping[str, Any] | None = None) -> "torch
     found = getattr(module, attribute)
     if isinstance(found, torch.nn.Module):
         if arguments:
-            raise InputError(f"model {name!r} is built already and takes no arguments; got {', '.join(arguments)}.")
+            raise InputError(f"model {name!r} is already built and takes no arguments; got {', '.join(arguments)}.")
         return found
     try:
         made = found(**(arguments or {}))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(f"model {name!r} cannot be built with those arguments ({_reason(error)}).") from None
     if not isinstance(made, torch.nn.Module):
-        raise InputError(f"model {name!r} gave a {type(made).__name__}; wanted a torch.nn.Module.")
+        raise InputError(f"model {name!r} gave a {type(made).__name__}; expected a torch.nn.Module.")
     return made
 
 
@@ -107,7 +107,8 @@ def _state_dict(content: Any) -> dict[str, Any]:
         ", ".join(str(key) for key in list(content)[:20]) if isinstance(content, Mapping) else type(content).__name__
     )
     raise FileFormatError(
-        f"no state dict of tensors, neither itself nor under {', '.join(NESTED)}; it holds: {holds or 'nothing'}. "
+        f"no state dict of tensors, neither at the top nor under {', '.join(NESTED)}; it contains: "
+        f"{holds or 'nothing'}. "
         f"Save the model's state_dict()."
     )
 

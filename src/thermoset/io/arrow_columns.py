@@ -32,14 +32,14 @@ def list_matrix(
     if (lengths != width).any():
         row = int(np.flatnonzero(lengths != width)[0])
         raise FileFormatError(
-            f"row {first_row + row} of column {key} has {lengths[row]} values where "
+            f"row {first_row + row} of column {key} has {lengths[row]} values, but "
             f"{'row 0 has' if first_row + row else declared} {width}."
         )
     chunks = [chunk.flatten() for chunk in column.chunks]
     flat = chunks[0] if len(chunks) == 1 else arrow.concat_arrays(chunks)  # which copies, also a single one
     if flat.null_count:
         row, place = divmod(first_true(flat.is_null()), width)
-        raise FileFormatError(f"row {first_row + row} of column {key} has a missing value at place {place}.")
+        raise FileFormatError(f"row {first_row + row} of column {key} has a missing value at position {place}.")
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(lengths), width)
 
 

@@ -149,7 +149,7 @@ class FlatLists:
         if (lengths != self.shape[1]).any():
             bad = int(np.flatnonzero(lengths != self.shape[1])[0])
             raise FileFormatError(
-                f"row {row + bad} of column {self.column} has {lengths[bad]} values where row 0 has {self.shape[1]}."
+                f"row {row + bad} of column {self.column} has {lengths[bad]} values, but row 0 has {self.shape[1]}."
             )
         if offsets[0] < 0:
             raise FileFormatError(DAMAGED)

@@ -177,7 +177,7 @@ def open_blocks(
     source, suffix = existing(path, tuple(OPENERS))
     limit = byte_limit(max_bytes)
     if id_column is not None and suffix not in WITH_IDS:
-        raise InputError(f"{source}: ids can be read from {', '.join(WITH_IDS)}; got {suffix}. Leave out id_column.")
+        raise InputError(f"{source}: ids can be read from {', '.join(WITH_IDS)}; got {suffix}. Omit id_column.")
     options = checked_options(n_options)
     request = Request(
         probabilities,

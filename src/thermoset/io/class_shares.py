@@ -60,6 +60,6 @@ def _from_csv(content: bytes) -> dict[str, float]:
         if not is_number(share):
             raise FileFormatError(f"line {number}: the share must be a number; got {quoted(share)}.")
         if name in shares:
-            raise FileFormatError(f"line {number}: class {quoted(name)} comes twice.")
+            raise FileFormatError(f"line {number}: class {quoted(name)} appears twice.")
         shares[name] = float(share)
     return shares

@@ -56,7 +56,7 @@ def open_top(path: Path, suffix: str, request: Request, stack: ExitStack) -> Row
         rows = read_top(path, suffix, unlabelled)
         found = None if rows is None else _in_memory(rows)
     if found is not None and request.id_column is not None:
-        raise InputError("ids cannot be read from files of largest logits. Leave out id_column.")
+        raise InputError("ids cannot be read from files of largest logits. Omit id_column.")
     return found
 
 

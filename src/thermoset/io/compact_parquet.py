@@ -112,7 +112,7 @@ def _joined(blocks: list[TopLogits]) -> TopLogits:
     """Row groups one after the other."""
     widths = {(block.top, block.dtype) for block in blocks}
     if len(widths) > 1:
-        raise FileFormatError("rows keep different numbers of logits. Keep as many of each.")
+        raise FileFormatError("rows keep different numbers of logits. Keep the same number for every row.")
     labels = [block.labels for block in blocks if block.labels is not None]
     rows = TopRows.stacked([block.stored for block in blocks])
     groups = [block.groups for block in blocks if block.groups is not None]
@@ -151,7 +151,9 @@ def _array(arrow: ModuleType, column: Any, name: str, first_row: int) -> NDArray
     flat = column.flatten()
     if len(other) or flat.null_count:
         row = first_row + (int(other[0]) if len(other) else 0)
-        raise FileFormatError(f"column {quoted(name)}, row {row}: lists must be of one length, without missing values.")
+        raise FileFormatError(
+            f"column {quoted(name)}, row {row}: lists must have the same length, without missing values."
+        )
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
 
 

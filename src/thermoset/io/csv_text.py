@@ -99,7 +99,7 @@ def csv_column(path: Path, name: str, max_bytes: int, wanted: str | None = "a va
                 yield "".join(cells[place : place + 1])
                 continue
             if not cells[place : place + 1] or not cells[place].strip():
-                raise FileFormatError(f"line {number}, column {quoted(name)} is empty; wanted {wanted}.")
+                raise FileFormatError(f"line {number}, column {quoted(name)} is empty; expected {wanted}.")
             yield cells[place]
 
 

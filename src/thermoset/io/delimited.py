@@ -143,7 +143,7 @@ def read_header(columns: list[str], request: Request) -> CsvHeader:
     if not columns:
         raise FileFormatError("the file has no header line; the first line must name the columns.")
     if all(map(is_number, columns)) and not all(map(is_whole, columns)):
-        raise FileFormatError("line 1 holds numbers; the first line must name the columns, one a class and 'label'.")
+        raise FileFormatError("line 1 holds numbers; the first line must name the columns, one per class and 'label'.")
     if len(columns) == 1:
         raise FileFormatError(f"only one column, {quoted(columns[0])}; columns must be separated by commas.")
     if columns[0].startswith(BYTE_ORDER_MARK):  # beside the one that was taken off: it would hide a label column
@@ -168,7 +168,7 @@ def read_header(columns: list[str], request: Request) -> CsvHeader:
 def _check_several(scores: list[str]) -> None:
     if len(scores) == 1:
         raise FileFormatError(
-            f"has one column of scores, {quoted(scores[0])}; wanted one for each class. If these are scores of the "
+            f"has one column of scores, {quoted(scores[0])}; expected one for each class. If these are scores of the "
             "second of two classes, add a column of zeros before it, named after the first."
         )
 
@@ -200,7 +200,7 @@ class _Labels:
             raise BadLabelError("is missing. Drop rows without a label")
         if not (self.numbers and is_whole(text)):
             what = "the name of a class column" if self.index else "a whole number"
-            raise BadLabelError(f"is {quoted(text)}; wanted {what}")
+            raise BadLabelError(f"is {quoted(text)}; expected {what}")
         number = float(text)  # infinite for hundreds of digits, which is too much as well
         if not 0 <= number < self.n_classes:
             hint = ". If labels start at 1, subtract 1" if number == self.n_classes else ""
@@ -218,7 +218,7 @@ def _rows(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[Line]:
     label, group = (None if name is None else header.columns.index(name) for name in (header.label, header.groups))
     for number, cells in islice(csv_lines(path, max_bytes), 1, None):
         if len(cells) != n_columns:
-            raise FileFormatError(f"line {number} has {len(cells)} cells where the header has {n_columns}.")
+            raise FileFormatError(f"line {number} has {len(cells)} cells, but the header has {n_columns}.")
         own, shared = ("" if place is None else cells[place] for place in (label, group))
         yield Line(number, own, shared, [cells[i] for i in places])
 
@@ -354,6 +354,6 @@ def _number(text: str, line: int, header: CsvHeader, place: int) -> float:
         pass
     shown = quoted(text) if text.strip() else "empty"
     raise FileFormatError(
-        f"line {line}, column {quoted(header.scores[place])} is {shown}; wanted a number or -inf. "
+        f"line {line}, column {quoted(header.scores[place])} is {shown}; expected a number or -inf. "
         f"Every column but those of labels and groups holds the logits of a class."
     )

@@ -166,7 +166,7 @@ def _regular(source: Path) -> os.stat_result:
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error.strerror or error}).") from None
     if stat.S_ISDIR(found.st_mode):
-        raise InputError(f"{source}: is a folder; give the name of a file.")
+        raise InputError(f"{source}: is a folder; pass the name of a file.")
     if not stat.S_ISREG(found.st_mode):
         raise InputError(f"{source}: is not a regular file.")
     return found
@@ -189,7 +189,7 @@ def errors_about(path: Path, done: str = "read") -> Iterator[None]:
     except InputError as error:
         raise type(error)(f"{printable(str(path))}: {printable(str(error), LONGEST_MESSAGE)}") from None
     except MemoryError:
-        raise FileFormatError(f"{printable(str(path))}: needs more memory than there is.") from None
+        raise FileFormatError(f"{printable(str(path))}: needs more memory than is available.") from None
     except UnicodeEncodeError as error:
         if error.object != str(path):
             raise
@@ -276,7 +276,7 @@ def byte_limit(max_bytes: int | None) -> int:
     """
     if max_bytes is None:
         return physical_memory() // 2
-    return whole_number(max_bytes, "max_bytes", 0, MOST_BYTES, "Leave it out for half of the memory.")
+    return whole_number(max_bytes, "max_bytes", 0, MOST_BYTES, "Omit it for half of the memory.")
 
 
 def check_size(n_bytes: int, max_bytes: int, what: str) -> None:
@@ -308,9 +308,9 @@ def check_folder(folder: Path) -> None:
             standing = standing.parent
         usable = standing.is_dir()
     except OSError as error:
-        raise InputError(f"{folder} cannot be made a folder ({error.strerror or error}). Name another.") from None
+        raise InputError(f"{folder} cannot be created ({error.strerror or error}). Name another.") from None
     if not usable:
-        raise InputError(f"{folder} cannot be made a folder ({standing} is not one). Name another.")
+        raise InputError(f"{folder} cannot be created ({standing} is not a folder). Name another.")
     if not os.access(standing, os.W_OK | os.X_OK):
         raise InputError(f"{folder} cannot be written ({standing}: permission denied). Name another.")
 
@@ -341,7 +341,7 @@ def _replaceable(target: Path) -> os.stat_result | None:
         return None
     is_folder = stat.S_ISDIR(found.st_mode)
     if is_folder and target.suffix.lower() not in FOLDER_SUFFIXES:
-        raise InputError("is a folder; give the name of a file.")
+        raise InputError("is a folder; pass the name of a file.")
     if not is_folder and not stat.S_ISREG(found.st_mode):
         raise InputError("is not a regular file and will not be replaced; name another.")
     return found
@@ -358,7 +358,7 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
     older = _replaceable(path)
     target = Path(os.path.realpath(path))  # write through a symbolic link, do not replace it
     if not target.parent.is_dir():
-        raise InputError(f"folder {target.parent} does not exist; make it first.")
+        raise InputError(f"folder {target.parent} does not exist; create it first.")
     shown = target.name.encode(errors="ignore")[:100].decode(errors="ignore")  # names are limited in bytes
     hidden = target.with_name(f".{shown}.{secrets.token_hex(8)}.tmp")
     mode = 0o666 if older is None else stat.S_IMODE(older.st_mode) & 0o777  # never more open than what it replaces

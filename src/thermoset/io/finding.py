@@ -74,7 +74,7 @@ def _found(where: FilePath, sidecars: Collection[str]) -> list[Path]:
     found += [file for match in matches if _is_plain_folder(match) for file in _walk(match, sidecars)]
     if not found:
         what = f"only {quoted(matches[0].name)} and the like, which cannot be read" if matches else "nothing"
-        raise InputError(f"{path}: finds {what}; wanted files that end in {', '.join(OPENERS)}.")
+        raise InputError(f"{path}: finds {what}; expected files that end in {', '.join(OPENERS)}.")
     return sorted(dict.fromkeys(found), key=_natural)
 
 

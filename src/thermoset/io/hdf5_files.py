@@ -75,7 +75,7 @@ def stored_hdf5(path: Path, request: Request) -> StoredFile:
 def _rows(path: Path, dataset: Any, name: str, request: Request) -> Rows:
     shape, dtype = tuple(map(int, dataset.shape or ())), dataset.dtype
     if dtype.kind not in "fiu":
-        raise FileFormatError(f"dataset {quoted(name)} is of type {quoted(str(dtype))}; wanted numbers.")
+        raise FileFormatError(f"dataset {quoted(name)} is of type {quoted(str(dtype))}; expected numbers.")
     check_shape(shape, f"dataset {quoted(name)}")
     start = dataset.id.get_offset()
     if start is not None and dataset.chunks is None and dataset.dtype.isnative:
@@ -115,7 +115,7 @@ def _values(dataset: Any, name: str, max_bytes: int) -> NDArray[Any] | list[str]
     text = need("h5py", "hdf5", READING).check_string_dtype(dataset.dtype)
     if text is None and dataset.dtype.kind not in "fiub":
         raise FileFormatError(
-            f"dataset {quoted(name)} is of type {quoted(str(dataset.dtype))}; wanted numbers or text."
+            f"dataset {quoted(name)} is of type {quoted(str(dataset.dtype))}; expected numbers or text."
         )
     check_size(int(np.prod(dataset.shape or (), dtype=object)) * max(8, dataset.dtype.itemsize), max_bytes, name)
     if text is None:
@@ -132,9 +132,11 @@ def _dataset(file: Any, name: str) -> Any:
         raise FileFormatError(f"{quoted(name)} is a link to another file. Open that one.")
     found = file[name]
     if not isinstance(found, library.Dataset):
-        raise FileFormatError(f"{quoted(name)} is a group; wanted a dataset.")
+        raise FileFormatError(f"{quoted(name)} is a group; expected a dataset.")
     if found.external or found.is_virtual:
-        raise FileFormatError(f"the numbers of dataset {quoted(name)} stand in other files. Write them into this one.")
+        raise FileFormatError(
+            f"the numbers of dataset {quoted(name)} are stored in other files. Write them into this one."
+        )
     return found
 
 

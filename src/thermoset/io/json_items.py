@@ -44,7 +44,7 @@ def read_items(path: Path, max_bytes: int, is_row: Callable[[dict[str, Any]], bo
         elif first == "{":
             yield from _objects(text, is_row)
         else:
-            raise FileFormatError(f"not a JSON file: it begins with {quoted(first)}; wanted an object or an array.")
+            raise FileFormatError(f"not a JSON file: it begins with {quoted(first)}; expected an object or an array.")
 
 
 def _objects(text: "_Text", is_row: Callable[[dict[str, Any]], bool]) -> Iterator[Item]:
@@ -88,7 +88,9 @@ def _split(text: "_Text", columns: list[Any]) -> Iterator[Item]:
 
 def _as_object(value: Any, row: int) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise FileFormatError(f"record {row} is {quoted(value)}; wanted an object, such as {{'logits': [1.5, 0.25]}}.")
+        raise FileFormatError(
+            f"record {row} is {quoted(value)}; expected an object, such as {{'logits': [1.5, 0.25]}}."
+        )
     return value
 
 
@@ -126,7 +128,7 @@ class _Text:
         """Pass one character, which must be this one."""
         found = self.peek()
         if found != wanted:
-            raise self._unreadable(f"wanted {wanted!r}, got {quoted(found) if found else 'the end of the file'}")
+            raise self._unreadable(f"expected {wanted!r}, got {quoted(found) if found else 'the end of the file'}")
         self.place += 1
 
     def value(self) -> Any:
@@ -134,7 +136,7 @@ class _Text:
         found = self.peek()
         if found not in STARTS:
             shown = quoted(found) if found else "the end of the file"
-            raise self._unreadable(f"wanted an object or a list, got {shown}")
+            raise self._unreadable(f"expected an object or a list, got {shown}")
         while True:
             try:
                 value, self.place = self._decode(self._held, self.place)

@@ -88,7 +88,7 @@ def _rows(path: Path, request: Request, header: ListHeader) -> Iterator[Row]:
         for number, cells in islice(csv_lines(path, request.max_bytes), 1, None):
             with naming(f"line {number}"):
                 if len(cells) != len(columns):
-                    raise FileFormatError(f"has {len(cells)} cells where the header has {len(columns)}.")
+                    raise FileFormatError(f"has {len(cells)} cells, but the header has {len(columns)}.")
                 yield _row(cells, header, request.find_labels)
 
 
@@ -112,7 +112,7 @@ def _floats(cell: str, name: str) -> list[float]:
     if "..." in inside:
         raise FileFormatError(f"column {quoted(name)} has lists that NumPy cut short with '...'. {BETTER}.")
     if not (inside.startswith("[") and inside.endswith("]")):
-        raise FileFormatError(f"column {quoted(name)} is {quoted(cell)}; wanted a list of numbers. {BETTER}.")
+        raise FileFormatError(f"column {quoted(name)} is {quoted(cell)}; expected a list of numbers. {BETTER}.")
     parts = inside[1:-1].replace(",", " ").split()
     try:
         if "_" in inside:  # Python reads 1_000, nobody else does
@@ -120,4 +120,4 @@ def _floats(cell: str, name: str) -> list[float]:
         return list(map(float, parts))
     except ValueError:
         bad = next(part for part in parts if "_" in part or not is_number(part))
-        raise FileFormatError(f"column {quoted(name)} holds {quoted(bad)}; wanted a list of numbers.") from None
+        raise FileFormatError(f"column {quoted(name)} holds {quoted(bad)}; expected a list of numbers.") from None

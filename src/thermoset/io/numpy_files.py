@@ -159,7 +159,7 @@ def group_sibling(path: Path, request: Request) -> Path | None:
         return None
     found = sibling(path, request.groups or GROUPS[0])
     if not found.exists() and request.groups is not None:
-        raise FileFormatError(f"there is no {found.name} beside it to take {quoted(request.groups)} from.")
+        raise FileFormatError(f"there is no {found.name} next to it to read {quoted(request.groups)} from.")
     return found if found.exists() else None
 
 
@@ -283,7 +283,7 @@ def _read_header(stream: IO[bytes], name: str) -> ArrayHeader:
     except BAD_HEADER as error:
         raise FileFormatError(f"{name} is not a readable npy array ({reason(error)}).") from None
     if not all(type(size) is int for size in header.shape):  # a header may say True, and NumPy lets it pass
-        raise FileFormatError(f"{name} declares the shape {quoted(header.shape)}; wanted whole numbers.")
+        raise FileFormatError(f"{name} declares the shape {quoted(header.shape)}; expected whole numbers.")
     if header.dtype.hasobject:
         raise FileFormatError(
             f"{name} is an object array, which only a pickle can hold and pickles are never read. "
@@ -292,7 +292,7 @@ def _read_header(stream: IO[bytes], name: str) -> ArrayHeader:
     if header.dtype.kind not in "fiubcUS" or header.dtype.itemsize == 0 or min(header.shape, default=0) < 0:
         raise FileFormatError(
             f"{name} has dtype {printable(str(header.dtype), 100)} and shape {quoted(header.shape)}; "
-            f"wanted numbers or text. Save bfloat16 as float32."
+            f"expected numbers or text. Save bfloat16 as float32."
         )
     return header
 
@@ -328,7 +328,7 @@ def _check_text(flat: NDArray[Any], name: str) -> None:
     """Refuse four bytes that are no character: NumPy would hand them to Python, which takes them for its own fault."""
     points = flat.view(flat.dtype.str[0] + "u4")
     if points.size and points.max() > sys.maxunicode:
-        raise FileFormatError(f"{name} holds bytes that are no text: damaged. Save it again.")
+        raise FileFormatError(f"{name} holds bytes that are not text: damaged. Save it again.")
 
 
 def read_bytes(stream: IO[bytes], header: ArrayHeader, name: str, begin: int, end: int) -> NDArray[np.uint8]:

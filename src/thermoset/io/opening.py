@@ -122,9 +122,7 @@ def _with_labels(shards: Sequence[FileShard], labels: Where, max_bytes: int) -> 
 def _check_count(file: Path, wanted: int, max_bytes: int) -> None:
     with errors_about(file):
         if (got := label_count(file, max_bytes)) != wanted:
-            raise InputError(
-                f"has {got} values for {wanted} rows. Wanted one for each row, in the order of the shards."
-            )
+            raise InputError(f"has {got} values for {wanted} rows. Pass one per row, in the order of the shards.")
 
 
 def _group_file(shards: Sequence[FileShard], groups: FilePath, max_bytes: int) -> Groups:

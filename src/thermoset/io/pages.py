@@ -105,7 +105,7 @@ def check_pages(path: Path, groups: Collection[Group], leaves: Collection[Leaf],
 def _chunk(read: dict[int, Any], size: int) -> Chunk:
     column = read[3]
     if 1 in read:
-        raise FileFormatError("its columns stand in other files. Write it as one file.")
+        raise FileFormatError("its columns are stored in other files. Write it as one file.")
     start = min(column[9], column[11]) if column.get(11, 0) > 0 else column[9]
     if column[5] < 0 or (column[5] > 0 and not 4 <= start <= start + column[7] <= size):
         raise FileFormatError("not a readable parquet file (a column lies outside of it): truncated or hostile.")

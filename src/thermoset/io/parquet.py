@@ -239,7 +239,7 @@ def _ids(arrow: ModuleType, source: OpenFile, name: str) -> Iterator[object]:
             column = batch.column(0)
             if column.null_count:
                 row = done + first_true(column.is_null())
-                raise FileFormatError(f"row {row} of column {quoted(name)} is missing; wanted an id.")
+                raise FileFormatError(f"row {row} of column {quoted(name)} is missing; expected an id.")
             yield from column.to_pylist()
             done += len(column)
 

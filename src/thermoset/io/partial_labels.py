@@ -72,7 +72,7 @@ def read_partial_labels(
         return None
     if any(one is None for one in found):
         without = next(path for path, one in zip(paths, found, strict=True) if one is None)
-        raise InputError(f"{without}: has no labels, and other files have some. Add them as batches of their own.")
+        raise InputError(f"{without}: has no labels, but other files do. Add them as separate batches.")
     values = found[0] if len(found) == 1 else list(chain.from_iterable(one_column(one, "labels") for one in found))
     with errors_about(paths[0]):
         return partial_indices(_numbered(values, rows.classes), shape, rows.classes, column_indices)

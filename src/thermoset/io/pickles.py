@@ -190,7 +190,7 @@ class _Machine:
             raise TypeError("keys are set in what is no dict")
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, (str, int)) or (isinstance(key, int) and key.bit_length() > INT_BITS):
-                raise FileFormatError(f"its pickle has {quoted(key)} for a key; wanted text.")
+                raise FileFormatError(f"its pickle has {quoted(key)} for a key; expected text.")
             if isinstance(target, dict):
                 target[key] = value
 

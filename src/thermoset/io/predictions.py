@@ -113,7 +113,7 @@ class PredictionWriter:
         kind = int if self._layout.ids == "number" else str
         if ids is not None and (len(given) != n_rows or not all(isinstance(one, kind) for one in given)):
             wanted = "whole numbers" if kind is int else "texts"
-            raise InputError(f"ids must be {n_rows} {wanted}, one for each row; got {len(given)}, or others.")
+            raise InputError(f"ids must be {n_rows} {wanted}, one per row; got {len(given)}, or another type.")
         return given
 
     def _checked_groups(self, groups: object, n_rows: int) -> Groups | None:
@@ -130,7 +130,7 @@ class PredictionWriter:
             return None
         table = np.asarray(p, dtype=np.float64)
         if table.shape != shape or not np.all((table >= 0) & (table <= 1)):
-            raise InputError(f"p must be p-values in [0, 1], shape {shape} as sets; got {table.shape}, or others.")
+            raise InputError(f"p must be p-values in [0, 1] of shape {shape}; got {table.shape}, or other values.")
         return table
 
 
@@ -199,7 +199,9 @@ def _check(label: NDArray[Any], sure: NDArray[Any], inside: NDArray[Any], n_clas
     for name, values, kinds in (("labels", label, "iu"), ("confidence", sure, "f")):
         if values.shape != (n_rows,) or (values.dtype.kind not in kinds and n_rows):
             wanted = "whole numbers" if kinds == "iu" else "floats"
-            raise InputError(f"{name} must be {n_rows} {wanted}, one a row; got {values.dtype}, shape {values.shape}.")
+            raise InputError(
+                f"{name} must be {n_rows} {wanted}, one per row; got {values.dtype}, shape {values.shape}."
+            )
     if n_rows and (label.min() < 0 or label.max() >= width):
         raise InputError(f"labels must be in 0..{width - 1}; got {label.min()}..{label.max()}.")
     if not np.isfinite(sure).all():

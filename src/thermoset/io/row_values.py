@@ -109,7 +109,7 @@ def _values(shard: FileShard, name: str) -> NDArray[Any]:
 def _beside(path: Path, name: str, request: Request) -> object:
     file = sibling(path.with_suffix(".npy"), name)
     if not file.exists():
-        raise FileFormatError(f"there is no {file.name} beside it to take {quoted(name)} from.")
+        raise FileFormatError(f"there is no {file.name} next to it to read {quoted(name)} from.")
     return read_npy_values(file, request.max_bytes)
 
 

@@ -96,9 +96,9 @@ class RowList(NamedTuple):
             n = len(found.scores)
             first = n if first is None else first
             if not self.ragged and n != first:
-                raise FileFormatError(f"row {row} has {n} values where row 0 has {first}.")
+                raise FileFormatError(f"row {row} has {n} values, but row 0 has {first}.")
             if self.ragged and most is not None and n > most:
-                raise FileFormatError(f"row {row} has {n} options; wanted at most {most}. Pass a larger n_options.")
+                raise FileFormatError(f"row {row} has {n} options; expected at most {most}. Pass a larger n_options.")
             yield found
         if row < 0:
             raise FileFormatError("the file has no rows.")
@@ -121,11 +121,11 @@ def numbers(value: Any, what: str) -> list[float]:
     [1.5, 2.0]
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        raise FileFormatError(f"{what} is one number, {quoted(value)}; wanted one for each class. {WHOLE_ROWS}.")
+        raise FileFormatError(f"{what} is one number, {quoted(value)}; expected one for each class. {WHOLE_ROWS}.")
     if not isinstance(value, list) or not set(map(type, value)) <= {float, int}:
         bad = next((x for x in value if type(x) not in (float, int)), None) if isinstance(value, list) else value
         inside = " holds" if isinstance(value, list) else " is"
-        raise FileFormatError(f"{what}{inside} {quoted(bad)}; wanted a list of numbers, one for each class.")
+        raise FileFormatError(f"{what}{inside} {quoted(bad)}; expected a list of numbers, one for each class.")
     try:
         return list(map(float, value))
     except OverflowError:
@@ -142,7 +142,7 @@ def class_number(value: Any, what: str) -> int:
         raise FileFormatError(f"{what} is {quoted(value)}: names of the largest classes. {WHOLE_ROWS}.")
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1
     if not whole or not 0 <= value < 2**31:
-        raise FileFormatError(f"{what} is {quoted(value)}; wanted the number of a column, counted from 0.")
+        raise FileFormatError(f"{what} is {quoted(value)}; expected the number of a column, counted from 0.")
     return int(value)
 
 

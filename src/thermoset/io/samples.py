@@ -27,7 +27,7 @@ def option_scores(record: dict[str, Any]) -> list[float]:
     responses = record[RESPONSES]
     if not isinstance(responses, list) or not responses or not all(map(_is_pair, responses)):
         raise FileFormatError(
-            f"filtered_resps is {quoted(responses)}; wanted a pair of log-likelihood and is_greedy for each option. "
+            f"filtered_resps is {quoted(responses)}; expected a pair of log-likelihood and is_greedy for each option. "
             f"Only samples of multiple-choice tasks can be read."
         )
     scores = [_number(pair[0]) for pair in responses]
@@ -46,7 +46,7 @@ def _number(value: Any) -> float:
             raise TypeError
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise FileFormatError(f"a log-likelihood is {quoted(value)}; wanted a number.") from None
+        raise FileFormatError(f"a log-likelihood is {quoted(value)}; expected a number.") from None
 
 
 def gold_option(record: dict[str, Any], scores: list[float]) -> int:
@@ -70,15 +70,15 @@ def gold_option(record: dict[str, Any], scores: list[float]) -> int:
 
 def _position(target: Any, record: dict[str, Any], n_options: int) -> int:
     if isinstance(target, bool) or not isinstance(target, (int, str)):
-        raise FileFormatError(f"target is {quoted(target)}; wanted the position of the right option, or its text.")
+        raise FileFormatError(f"target is {quoted(target)}; expected the position of the right option, or its text.")
     if isinstance(target, int) or is_whole(target):
         return int(float(target))
     if target.startswith("[") and _is_list(target):
-        raise FileFormatError(f"target is {quoted(target)}: several right options; wanted one for each question.")
+        raise FileFormatError(f"target is {quoted(target)}: several right options; expected one for each question.")
     texts = _continuations(record.get("arguments"))[:n_options]
     if texts.count(target.strip()) != 1:
         raise FileFormatError(
-            f"target {quoted(target)} is the text of {texts.count(target.strip())} options; wanted exactly one. "
+            f"target {quoted(target)} is the text of {texts.count(target.strip())} options; expected exactly one. "
             f"Pass the positions of the right options: load(path, labels='gold.npy')."
         )
     return texts.index(target.strip())

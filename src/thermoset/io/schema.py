@@ -87,7 +87,7 @@ def read_layout(arrow: ModuleType, schema: Any, request: Request) -> Layout:
     for name in (key,) if order is None else (key, order):
         if not is_number(arrow, kinds[name].value_type):
             raise FileFormatError(
-                f"column {quoted(name)} holds lists of {reason(kinds[name].value_type)}; wanted lists of numbers."
+                f"column {quoted(name)} holds lists of {reason(kinds[name].value_type)}; expected lists of numbers."
             )
     classes = (schema.metadata or {}).get(METADATA_KEY)
     return Layout(key, [], label, None if classes is None else names_from_json(classes), [kinds[key]], order, groups)
@@ -115,7 +115,7 @@ def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
     plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
     if not (is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_null(plain)):
         raise FileFormatError(
-            f"column {quoted(label)} is of type {reason(kind)}; wanted column numbers or class names."
+            f"column {quoted(label)} is of type {reason(kind)}; expected column numbers or class names."
         )
 
 
@@ -136,7 +136,7 @@ def check_values(arrow: ModuleType, schema: Any, name: str) -> None:
     plain = kind.value_type if arrow.types.is_dictionary(kind) else kind
     if not (is_number(arrow, plain) or _is_text(arrow, plain) or arrow.types.is_boolean(plain)):
         raise FileFormatError(
-            f"column {quoted(name)} is of type {reason(kind)}; wanted a name or a number for each row."
+            f"column {quoted(name)} is of type {reason(kind)}; expected a name or a number for each row."
         )
 
 

@@ -79,7 +79,7 @@ def _check_copies(paths: Sequence[Path]) -> None:
         with errors_about(path):
             for other in alike[digest := _digest(path)]:
                 if _same_content(path, other):
-                    raise InputError(f"is a copy of {other}. Leave one out, or pass allow_duplicates=True.")
+                    raise InputError(f"is a copy of {other}. Omit one, or pass allow_duplicates=True.")
             alike[digest].append(path)
 
 

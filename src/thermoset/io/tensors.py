@@ -122,7 +122,7 @@ class TorchFile(NamedTuple):
         if isinstance(content, StoredTensor):
             content = {"logits": content}
         if not isinstance(content, dict):
-            raise FileFormatError(f"holds a {type(content).__name__}; wanted a dict with tensors logits and labels.")
+            raise FileFormatError(f"holds a {type(content).__name__}; expected a dict with tensors logits and labels.")
         held = {key: value for key, value in content.items() if isinstance(key, str)}
         members = {info.filename: info for info in archive.infolist()}
         order = members.get(f"{root}byteorder")
@@ -141,7 +141,7 @@ class TorchFile(NamedTuple):
         """Where a tensor lies, compared with what is there."""
         tensor = self.held[name]
         if not isinstance(tensor, StoredTensor):
-            raise FileFormatError(f"{quoted(name)} is of type {type(tensor).__name__}; wanted a tensor. {_WANTED}")
+            raise FileFormatError(f"{quoted(name)} is of type {type(tensor).__name__}; expected a tensor. {_WANTED}")
         check_shape(tensor.shape, f"tensor {quoted(name)}")
         if tensor.key not in self.storages or tensor.end * self._item(tensor) > self.storage(name).file_size:
             raise FileFormatError(f"tensor {quoted(name)} has more numbers than the file: damaged. Save it again.")

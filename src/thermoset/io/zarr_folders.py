@@ -126,7 +126,7 @@ def zarr_sidecars(path: Path) -> tuple[Path, Path, Path]:
 def _rows(path: Path, array: ArrayFolder, request: Request) -> BandedRows:
     name = quoted(array.path.name)
     if array.dtype is None:
-        raise FileFormatError(f"array {name} holds text; wanted numbers.")
+        raise FileFormatError(f"array {name} holds text; expected numbers.")
     if len(array.shape) == 2:
         band = min(array.inner[0], array.shape[0]) * array.shape[1] * array.dtype.itemsize
         check_size(max(band, array.chunk_bytes), request.max_bytes, f"a row of chunks of array {name}")
@@ -164,7 +164,7 @@ def read_zarr_array(path: Path, name: str, request: Request) -> NDArray[Any] | l
 def _member(node: Node, name: str, max_bytes: int) -> ArrayFolder:
     array = read_node(node.members[name], max_bytes).array
     if array is None:
-        raise FileFormatError(f"{quoted(name)} is a group; wanted an array.")
+        raise FileFormatError(f"{quoted(name)} is a group; expected an array.")
     return array
 
 
@@ -198,7 +198,7 @@ def write_zarr(path: Path, logits: Logits) -> None:
     library = need("zarr", "zarr", "writing .zarr")
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise InputError(f"folder {target.parent} does not exist; make it first.")
+        raise InputError(f"folder {target.parent} does not exist; create it first.")
     mark = secrets.token_hex(8)
     new, old = (target.with_name(f".{target.name[:100]}.{mark}.{what}") for what in ("tmp", "old"))
     try:

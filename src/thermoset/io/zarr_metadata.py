@@ -150,7 +150,7 @@ def _version_3(path: Path, found: dict[str, Any]) -> ArrayFolder:
     name = kind["name"] if isinstance(kind, dict) else kind
     _check_codecs(codecs, path.name)
     if name not in NUMBERS and name not in {"string", "fixed_length_utf32"}:
-        raise FileFormatError(f"array {quoted(path.name)} is of type {quoted(name)}; wanted numbers or text.")
+        raise FileFormatError(f"array {quoted(path.name)} is of type {quoted(name)}; expected numbers or text.")
     grid, keys = found["chunk_grid"], found["chunk_key_encoding"]
     if grid["name"] != "regular" or found.get("storage_transformers"):
         raise FileFormatError(f"the chunks of array {quoted(path.name)} are not of one size. Write it again.")
@@ -172,7 +172,9 @@ def _version_2(path: Path, found: dict[str, Any]) -> ArrayFolder:
         dtype.kind in "US" or (dtype.hasobject and any(c["id"] == "vlen-utf8" for c in codecs))
     )
     if dtype is None or not (text or dtype.name in NUMBERS):
-        raise FileFormatError(f"array {quoted(path.name)} is of type {quoted(found['dtype'])}; wanted numbers or text.")
+        raise FileFormatError(
+            f"array {quoted(path.name)} is of type {quoted(found['dtype'])}; expected numbers or text."
+        )
     chunks = tuple(found["chunks"])
     separator = found.get("dimension_separator", ".")
     packing = _name(codecs[-1]) if codecs else "bytes"
@@ -188,7 +190,7 @@ def _check_codecs(codecs: Iterable[Any], array: str) -> None:
         name = _name(codec)
         if name not in CODECS:
             raise FileFormatError(
-                f"array {quoted(array)} uses the codec {quoted(name)}; wanted one of {', '.join(sorted(COMPRESSORS))}."
+                f"array {quoted(array)} uses codec {quoted(name)}; expected one of {', '.join(sorted(COMPRESSORS))}."
             )
         inside = codec.get("configuration") or {}
         _check_codecs([*inside.get("codecs", []), *inside.get("index_codecs", [])], array)

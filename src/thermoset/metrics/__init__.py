@@ -1,4 +1,4 @@
-"""Numbers that say how good sets and probabilities are, the laws they follow by chance, and how many rows to plan for.
+"""Metrics of sets and probabilities, the laws they follow by chance, and how many rows to plan for.
 
 =====================  ==================================================================================
 of sets                `avg_size`, `empty_share`, `marginal_coverage`, `marginal_coverage_gap`,
@@ -22,7 +22,7 @@ noise floor            `coverage_gap_noise_floor`, `noise_floor_of_counts`
 planning               `plan`, `coverage_half_width`
 =====================  ==================================================================================
 
-Coverages and gaps are fractions, not percent. Labels are column indices.
+Coverages and gaps are fractions, not percentages. Labels are column indices.
 
 Names load when they are first used: `__init__.pyi` lists them.
 

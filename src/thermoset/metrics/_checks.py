@@ -1,4 +1,4 @@
-"""The door of every metric: what was wanted, what came, what to do. Nothing here changes its input."""
+"""Input checks of every metric. Nothing here changes its input."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,7 +45,9 @@ def check_label_values(labels: ArrayLike, n_classes: int) -> Ints:
     """Labels as column indices 0 .. C-1, one dimension, at least one."""
     array = as_array(labels, "labels")
     if array.ndim != 1 or not len(array):
-        raise InputError(f"labels must have shape (rows,) with at least one row; got {array.shape}. One label a row.")
+        raise InputError(
+            f"labels must have shape (rows,) with at least one row; got {array.shape}. Pass one label per row."
+        )
     if array.dtype.kind not in "iu":
         raise InputError(
             f"labels must be integer class indices; got dtype {array.dtype}. Use the .labels of thermoset.Logits, "
@@ -67,7 +69,7 @@ def check_labels(labels: ArrayLike, table: AnyArray, name: str) -> Ints:
     n, n_classes = table.shape
     if array.shape != (n,):
         raise InputError(
-            f"labels must have shape ({n},) to match {name} {table.shape}; got {array.shape}. One label a row."
+            f"labels must have shape ({n},) to match {name} {table.shape}; got {array.shape}. Pass one label per row."
         )
     return check_label_values(array, n_classes)
 
@@ -110,11 +112,11 @@ def check_probs(probs: ArrayLike) -> RealArray:
 
 
 def check_confidence_and_correct(confidence: ArrayLike, correct: ArrayLike) -> tuple[Floats, Bools]:
-    """Confidence of the predicted label in [0, 1] and whether that label was right, one of each a row."""
+    """Confidence of the predicted label in [0, 1] and whether that label was correct, one of each per row."""
     level, right = as_array(confidence, "confidence"), as_array(correct, "correct")
     if level.ndim != 1 or not len(level) or right.shape != level.shape:
         raise InputError(
-            f"confidence and correct must have one and the same shape (rows,) with at least one row; "
+            f"confidence and correct must have the same shape (rows,), with at least one row; "
             f"got {level.shape} and {right.shape}."
         )
     if level.dtype.kind not in "fiu" or right.dtype != np.bool_:

@@ -28,11 +28,11 @@ class ClasswiseCalibration:
     Attributes
     ----------
     error : (C,)
-        Of each class: the mean over rows of the absolute gap, in the row's bin, of the mean probability of the class
-        and the share of rows of the class.
+        For each class: the mean over rows of the absolute difference, in the row's bin, between the mean probability of
+        the class and the share of rows of the class.
     chance : (C,)
-        What `error` would be on average if every probability were right: never 0, since rows are finite. An upper
-        bound, and a close one: rows of a bin are taken to have its mean probability.
+        What `error` would be on average if every probability were right: never 0, because the number of rows is finite.
+        A close upper bound: all rows of a bin are treated as having its mean probability.
     rows : int
         Rows.
     """
@@ -48,7 +48,7 @@ class ClasswiseCalibration:
 
     @property
     def ece_chance(self) -> float:
-        """Classwise ECE of perfectly calibrated probabilities, on average over the labels of so many rows."""
+        """Classwise ECE of perfectly calibrated probabilities, averaged over the labels of this many rows."""
         return float(self.chance.mean())
 
 
@@ -56,7 +56,7 @@ def classwise_calibration(probs: ArrayLike, labels: ArrayLike, n_bins: int = N_B
     """The calibration error of each class, and what chance alone shows; see `ClasswiseCalibration`.
 
     >>> found = classwise_calibration([[0.75, 0.25], [0.75, 0.25]], labels=[0, 1])
-    >>> found.error.tolist()  # class 0: 3/4 against 1/2; class 1: 1/4 against 1/2
+    >>> found.error.tolist()  # class 0: 3/4 versus 1/2; class 1: 1/4 versus 1/2
     [0.25, 0.25]
     >>> found.chance.round(12).tolist()  # 2, 1, 0 hits: (9/16 * 1/2 + 6/16 * 1/2 + 1/16 * 3/2) / 2 rows
     [0.28125, 0.28125]

@@ -1,4 +1,4 @@
-"""Counts of what prediction sets hold, and the one formula of each metric on them.
+"""Counts of what prediction sets contain, and the formula of each metric on them.
 
 A table of sets is counted once, a sweep counts over trials without making sets, and with u integrated out the counts
 are expected ones: the formulas are the same. Gaps are fractions, not percent; lower is better.
@@ -63,14 +63,14 @@ def _no_rows() -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class SetCounts:
-    """What sets hold; trials, if there are any, stand on the leading axes.
+    """What sets contain; trials, if there are any, are on the leading axes.
 
     What was not counted is NaN, and so is every metric that needs it.
 
     Attributes
     ----------
     rows, hits : (..., C)
-        Rows of each class, and how many of their sets hold their label: counted, or expected over u.
+        Rows of each class, and how many of their sets contain their label: counted, or expected over u.
     members, empty : (...)
         Labels in all sets together, and sets without any label.
     promised : float
@@ -80,13 +80,13 @@ class SetCounts:
     stratum_rows, stratum_hits : (..., strata)
         Rows and hits by size of the set, in the strata of `SIZE_STRATA`.
     top_missed : (...)
-        Rows whose top label is their own and is not in their set.
+        Rows whose top label is correct but not in their set.
     group_rows, group_hits : (..., groups)
         Rows and hits by group of rows.
     confidence_rows, confidence_hits : (..., strata)
         Rows and hits by stratum of confidence.
     slab_rows, slab_hits : (...)
-        Rows and hits in the worst slab, of rows that it was not found on.
+        Rows and hits in the worst slab, among rows that were not used to find it.
     """
 
     rows: Ints
@@ -146,7 +146,7 @@ def empty_part(counts: SetCounts) -> Floats:
 
 
 def coverage(counts: SetCounts) -> Floats:
-    """Share of rows whose set holds their label."""
+    """Share of rows whose set contains their label."""
     return ratio(counts.hits.sum(axis=-1), counts.total)
 
 
@@ -156,7 +156,7 @@ def coverage_gap(counts: SetCounts) -> Floats:
 
 
 def top_class_gap(counts: SetCounts) -> Floats:
-    """Mean gap of the 5% of classes that are furthest from 1 - alpha; see `top_gap`."""
+    """Mean gap of the 5% of classes furthest from 1 - alpha; see `top_gap`."""
     return top_gap(counts.class_gaps, counts.rows.shape[-1])
 
 
@@ -171,7 +171,7 @@ def squared_class_gap(counts: SetCounts) -> Floats:
 
 
 def worst_classes(counts: SetCounts) -> Floats:
-    """Mean coverage of the tenth of classes that are covered least; see `worst_tenth`."""
+    """Mean coverage of the 10% of classes with the lowest coverage; see `worst_tenth`."""
     return worst_tenth(counts.class_coverage, counts.rows.shape[-1])
 
 
@@ -188,7 +188,7 @@ def below_part(counts: SetCounts) -> Floats:
 
 
 def left_out_part(counts: SetCounts) -> Floats:
-    """Share of rows whose top label is their own and is not in their set."""
+    """Share of rows whose top label is correct but not in their set."""
     return ratio(counts.top_missed, counts.total)
 
 
@@ -236,8 +236,8 @@ def coverage_gaps(hits: ArrayLike, counts: ArrayLike, alpha: Alpha) -> Floats:
 def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
     """Mean of the m largest gaps along the last axis, m = max(int(0.05 C), 1) (paper, section 3.1: TopCovGap).
 
-    C is the number of classes of the problem, also when some are absent (NaN, or left out of `gaps`); with fewer
-    than m classes present it is the mean over those, with none NaN.
+    C is the number of classes of the problem, even when some are absent (NaN, or omitted from `gaps`); with fewer than
+    m classes present it is the mean over those, and NaN with none.
 
     >>> top_gap([0.25, 0.5, float("nan")], n_classes=3).tolist()
     0.5
@@ -258,8 +258,9 @@ def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
 def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
     """Mean of the m smallest coverages along the last axis, m = max(round(C / 10), 1).
 
-    C is the number of classes of the problem, also when some are absent (NaN, or left out of `coverage`); with fewer
-    than m classes present it is the mean over those, with none NaN. Where C / 10 ends in a half, m is even.
+    C is the number of classes of the problem, even when some are absent (NaN, or omitted from `coverage`); with fewer
+    than m classes present it is the mean over those, and NaN with none. Where C / 10 ends in a half, it is rounded to
+    even.
 
     >>> worst_tenth([0.75, 0.5, float("nan")], n_classes=3).tolist()
     0.5

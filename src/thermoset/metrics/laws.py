@@ -50,14 +50,14 @@ _MOST_SIMULATIONS = 10**6
 
 
 class Interval(NamedTuple):
-    """Two ends, both included."""
+    """An interval, both ends included."""
 
     low: float
     high: float
 
 
 class Intervals(NamedTuple):
-    """Arrays of two ends, both included."""
+    """Arrays of intervals, both ends included."""
 
     low: Floats
     high: Floats
@@ -65,9 +65,9 @@ class Intervals(NamedTuple):
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What TopCovGap and AvgCovGap show when every class is covered with probability exactly 1 - alpha.
+    """What TopCovGap and AvgCovGap show when every class has coverage exactly 1 - alpha.
 
-    A measured gap means something above the 95% point (`top_95`, `avg_95`).
+    A measured gap is meaningful only above the 95% quantile (`top_95`, `avg_95`).
     """
 
     top_mean: float
@@ -87,8 +87,8 @@ def conformal_coverage_distribution(n: int, alpha: Alpha) -> "rv_continuous_froz
     k = conformal_rank(rows, alpha)
     if k > rows:
         raise InputError(
-            f"n must be at least {rows_needed(alpha)} for a finite threshold at alpha={alpha}; got {rows}. "
-            "With fewer rows the sets hold every class and coverage is 1."
+            f"n must be at least {rows_needed(alpha)} for a finite threshold at alpha={alpha}; got {rows}. With fewer "
+            "rows the sets contain every class and coverage is 1."
         )
     return beta(k, rows + 1 - k)
 
@@ -128,14 +128,14 @@ def coverage_interval(n_conformal: int, n_evaluation: int, alpha: Alpha, confide
 
 
 def coverage_p_value(hits: int, n_evaluation: int, n_conformal: int, alpha: Alpha) -> float:
-    """Probability of so few hits or fewer when the promise holds (one-sided: too much coverage is no breach).
+    """Probability of this many hits or fewer when the promise holds (one-sided: excess coverage breaks no promise).
 
     >>> round(coverage_p_value(0, 1, n_conformal=9, alpha=0.1), 12)  # P(miss) = 1 - k/(n + 1) = 1/10
     0.1
     """
     fresh = _summed_rows(n_evaluation)
     law = coverage_law(n_conformal, fresh, alpha)
-    seen = whole_number(hits, "hits", 0, fresh, "Pass the number of rows whose set holds their label.")
+    seen = whole_number(hits, "hits", 0, fresh, "Pass the number of rows whose set contains their label.")
     # min: scipy sums the mass function, and the whole sum may exceed one in the last bits.
     return min(float(law.cdf(seen)), 1.0)
 

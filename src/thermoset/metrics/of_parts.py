@@ -41,7 +41,7 @@ _MOST_STRATA = 10_000
 
 @dataclass(frozen=True, eq=False)
 class GroupCoverage:
-    """Per group: its name, its rows, how many of their sets hold their label, the share, and the mean size of the sets.
+    """Per group: its name, its rows, how many of their sets contain the label, the share, and the mean set size.
 
     Coverage and size of a group without rows are NaN.
     """
@@ -65,7 +65,7 @@ class ConfidenceCoverage:
 
 
 def group_coverage(sets: ArrayLike, labels: ArrayLike, groups: object) -> GroupCoverage:
-    """Coverage and set sizes of each group of rows; `groups` has a name or whole number for each row.
+    """Coverage and set sizes of each group of rows; `groups` has one name or whole number per row.
 
     >>> table = group_coverage([[True, False], [True, True], [True, False]], labels=[0, 1, 1], groups=["b", "a", "b"])
     >>> table.names, table.coverage.tolist(), table.count.tolist(), table.avg_size.tolist()
@@ -79,9 +79,9 @@ def group_coverage(sets: ArrayLike, labels: ArrayLike, groups: object) -> GroupC
 
 
 def top_group_coverage_gap(sets: ArrayLike, labels: ArrayLike, groups: object, alpha: Alpha) -> float:
-    """TopCovGap over groups: mean gap to 1 - alpha of the 5% of groups that are furthest from it, at least one.
+    """TopCovGap over groups: mean distance from 1 - alpha of the 5% of groups furthest from it, at least one.
 
-    What chance alone shows: `noise_floor_of_counts` of the rows of each group.
+    For what chance alone shows, use `noise_floor_of_counts` with the rows of each group.
 
     >>> sets, labels = [[True, False], [True, True], [True, False]], [0, 1, 1]
     >>> top_group_coverage_gap(sets, labels, ["b", "a", "b"], alpha=0.25)  # coverages 1 and 1/2
@@ -101,7 +101,7 @@ def avg_group_coverage_gap(sets: ArrayLike, labels: ArrayLike, groups: object, a
 
 
 def worst_group_coverage(sets: ArrayLike, labels: ArrayLike, groups: object) -> float:
-    """Mean coverage of the tenth of groups that are covered least, at least one. Higher is better.
+    """Mean coverage of the 10% of groups with the lowest coverage, at least one. Higher is better.
 
     >>> sets, labels = [[True, False], [True, True], [True, False]], [0, 1, 1]
     >>> worst_group_coverage(sets, labels, ["b", "a", "b"])
@@ -112,10 +112,10 @@ def worst_group_coverage(sets: ArrayLike, labels: ArrayLike, groups: object) -> 
 
 
 def confidence_strata(confidence: ArrayLike, n_strata: int = N_STRATA) -> Ints:
-    """The stratum of each row, from 0 for the least confident: as many rows in each as ties allow.
+    """The stratum of each row, from 0 for the least confident: as equal in size as ties allow.
 
-    A row with r of n rows strictly less confident is in stratum floor(r n_strata / n), so that equal confidences are in
-    one stratum, and where many are equal some strata stay empty.
+    A row with r of n rows strictly less confident is in stratum floor(r n_strata / n), so equal confidences share a
+    stratum, and where many are equal some strata stay empty.
 
     >>> confidence_strata([0.9, 0.3, 1.0, 1.0], n_strata=2).tolist()
     [0, 0, 1, 1]
@@ -129,7 +129,7 @@ def confidence_strata(confidence: ArrayLike, n_strata: int = N_STRATA) -> Ints:
 def confidence_stratified_coverage(
     sets: ArrayLike, labels: ArrayLike, confidence: ArrayLike, n_strata: int = N_STRATA
 ) -> ConfidenceCoverage:
-    """Coverage of rows by how confident the model is, in strata of about as many rows each; see `confidence_strata`.
+    """Coverage of rows by confidence, in strata of about equal size; see `confidence_strata`.
 
     `confidence` is the probability of each row's predicted label, best at T*: `predict_proba(logits).max(axis=1)`.
 
@@ -143,7 +143,7 @@ def confidence_stratified_coverage(
 
 
 def coverage_by_confidence(confidence: Floats, hit: ArrayLike, n_strata: int = N_STRATA) -> ConfidenceCoverage:
-    """`confidence_stratified_coverage` from whether each row's set holds its label."""
+    """`confidence_stratified_coverage` from whether each row's set contains its label."""
     strata = confidence_strata(confidence, n_strata)
     found = coverage_by(strata, n_strata, np.asarray(hit))
     low, high = np.full(n_strata, np.inf), np.full(n_strata, -np.inf)
@@ -180,7 +180,7 @@ def _checked_confidence(confidence: ArrayLike, n_rows: int | None = None) -> Flo
     if array.ndim != 1 or not len(array) or array.dtype.kind not in "fiu" or n_rows not in (None, len(array)):
         wanted = "(rows,)" if n_rows is None else f"({n_rows},)"
         raise InputError(
-            f"confidence must be numbers of shape {wanted}, one for each row; got shape {array.shape} of "
+            f"confidence must be numbers of shape {wanted}, one per row; got shape {array.shape} of "
             f"{array.dtype}. Pass probs.max(axis=1)."
         )
     level = array.astype(np.float64, copy=False)

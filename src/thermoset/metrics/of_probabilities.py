@@ -34,15 +34,15 @@ __all__ = [
 
 
 N_BINS = 15
-"""Bins of confidence where nothing else is said: one number for tables, diagrams and the ECE."""
+"""The default number of confidence bins: one number for tables, diagrams and the ECE."""
 
 MOST_BINS = 100_000
-"""Bins that may be asked for."""
+"""The largest number of bins."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityTable:
-    """Confidence against accuracy in equal-width bins; confidence and accuracy of an empty bin are NaN.
+    """Confidence and accuracy in equal-width bins; confidence and accuracy of an empty bin are NaN.
 
     Bin b holds the rows with edges[b] < confidence <= edges[b + 1].
     """
@@ -54,7 +54,7 @@ class ReliabilityTable:
 
     @property
     def gap(self) -> Floats:
-        """Mean confidence minus accuracy of each bin: positive is overconfident, NaN is empty."""
+        """Mean confidence minus accuracy of each bin: positive means overconfident, NaN means empty."""
         return self.confidence - self.accuracy
 
     @property
@@ -65,7 +65,7 @@ class ReliabilityTable:
 
 
 def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS) -> ReliabilityTable:
-    """Reliability table from each row's confidence and whether its predicted label was right.
+    """Reliability table from each row's confidence and whether its predicted label was correct.
 
     >>> table = reliability_from_confidence([0.5, 0.75, 1.0], [True, False, True], n_bins=2)
     >>> table.confidence.tolist(), table.accuracy.tolist(), table.count.tolist()
@@ -149,9 +149,9 @@ def brier_terms(table: RealArray, truth: Ints) -> Floats:
 
 
 def top_k_accuracy(scores: ArrayLike, labels: ArrayLike, k: int = 1) -> float:
-    """Share of rows whose label is among the k highest scores (logits or probabilities; the higher the likelier).
+    """Share of rows whose label is among the k highest scores (logits or probabilities; higher means likelier).
 
-    Equal scores rank by label index, so that k = 1 is the accuracy of argmax.
+    Equal scores rank by label index, so k = 1 gives the accuracy of argmax.
 
     >>> top_k_accuracy([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2]], labels=[2, 1], k=1)
     0.0

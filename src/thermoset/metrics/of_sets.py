@@ -1,7 +1,7 @@
 """How good prediction sets are: functions of boolean sets (n, C) and labels (n,).
 
-Each function counts what its metric needs and applies the formula of `metrics.counts`, so that a caller who has counts
-and no sets (a sweep) computes the same numbers. Gaps are fractions, not percent; lower is better.
+Each function counts what its metric needs and applies the formula of `metrics.counts`, so a caller who has counts but
+no sets (a sweep) computes the same numbers. Gaps are fractions, not percentages; lower is better.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class ClassCoverage:
-    """Per class: rows with that label, how many of their sets hold it, and the share (NaN where there is no row)."""
+    """Per class: rows with that label, how many of their sets contain it, and the share (NaN without rows)."""
 
     coverage: Floats
     count: Ints
@@ -49,7 +49,7 @@ class ClassCoverage:
 
 @dataclass(frozen=True, eq=False)
 class StratumCoverage:
-    """Per stratum of set size: its first size, rows, how many of their sets hold the label, and the share."""
+    """Per stratum of set size: its first size, rows, how many of their sets contain the label, and the share."""
 
     first: Ints
     coverage: Floats
@@ -68,7 +68,7 @@ def avg_size(sets: ArrayLike) -> float:
 
 
 def empty_share(sets: ArrayLike) -> float:
-    """Share of sets without any label, to be read beside `avg_size`.
+    """Share of sets without any label; read it together with `avg_size`.
 
     >>> empty_share([[True, False], [False, False]])
     0.5
@@ -79,7 +79,7 @@ def empty_share(sets: ArrayLike) -> float:
 
 
 def marginal_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
-    """Share of rows whose set holds their label.
+    """Share of rows whose set contains their label.
 
     >>> marginal_coverage([[True, False], [True, False]], labels=[0, 1])
     0.5
@@ -98,7 +98,7 @@ def marginal_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> f
 
 
 def class_coverage(sets: ArrayLike, labels: ArrayLike) -> ClassCoverage:
-    """Coverage of each class, with the counts it rests on.
+    """Coverage of each class, with the counts behind it.
 
     >>> table = class_coverage([[True, False, False], [False, True, False], [True, False, False]], labels=[0, 1, 1])
     >>> table.coverage.tolist(), table.count.tolist(), table.hits.tolist()
@@ -109,9 +109,9 @@ def class_coverage(sets: ArrayLike, labels: ArrayLike) -> ClassCoverage:
 
 
 def top_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
-    """TopCovGap: mean gap to 1 - alpha of the 5% of classes that are furthest from it; see `top_gap`.
+    """TopCovGap: mean distance from 1 - alpha of the 5% of classes furthest from it; see `top_gap`.
 
-    Read it against `coverage_gap_noise_floor`: with few rows a class, perfect sets have gaps too.
+    Compare it with `coverage_gap_noise_floor`: with few rows per class, perfect sets have gaps too.
 
     >>> sets = [[True, False], [True, False], [False, True], [True, False]]
     >>> top_coverage_gap(sets, labels=[0, 0, 1, 1], alpha=0.25)  # coverages 1 and 1/2: gaps 1/4 and 1/4
@@ -121,9 +121,9 @@ def top_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
 
 
 def worst_tenth_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
-    """Mean coverage of the tenth of classes that are covered least; see `worst_tenth`. Higher is better.
+    """Mean coverage of the 10% of classes with the lowest coverage; see `worst_tenth`. Higher is better.
 
-    With few rows a class, some classes are covered less by chance alone, in perfect sets too.
+    With few rows per class, some classes have lower coverage by chance alone, even in perfect sets.
 
     >>> sets = [[True, False], [True, False], [False, True], [True, False]]
     >>> worst_tenth_coverage(sets, labels=[0, 0, 1, 1])  # coverages 1 and 1/2, and one class is a tenth of two
@@ -147,9 +147,9 @@ def macro_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
 def classes_below(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     """Share of the classes present whose coverage is below 1 - alpha.
 
-    Chance alone puts many classes below: if every class were covered with probability exactly 1 - alpha, a class of m
-    rows would show less in P(Binomial(m, 1 - alpha) < m (1 - alpha)) of cases, which at alpha 0.1 is 0.35 for 10 rows,
-    0.42 for 100 and 0.48 for 1,000.
+    Chance alone puts many classes below: if every class had coverage exactly 1 - alpha, a class of m rows would show
+    less with probability P(Binomial(m, 1 - alpha) < m (1 - alpha)), which at alpha 0.1 is 0.35 for 10 rows, 0.42 for
+    100 and 0.48 for 1,000.
 
     >>> sets = [[True, False], [True, False], [False, True], [True, False]]
     >>> classes_below(sets, labels=[0, 0, 1, 1], alpha=0.25)  # coverages 1 and 1/2
@@ -169,7 +169,7 @@ def avg_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
 
 
 def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> StratumCoverage:
-    """Coverage of the sets of each stratum of `SIZE_STRATA`, with the counts it rests on.
+    """Coverage of the sets in each stratum of `SIZE_STRATA`, with the counts behind it.
 
     >>> table = size_stratified_coverage([[True, False, False], [True, True, False]], labels=[1, 1])
     >>> table.first.tolist(), table.count.tolist(), table.coverage.tolist()
@@ -180,7 +180,7 @@ def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> StratumCover
 
 
 def coverage_by_size(sizes: Ints, hit: Bools) -> StratumCoverage:
-    """`size_stratified_coverage` from the size of each set, and whether it holds its row's label."""
+    """`size_stratified_coverage` from the size of each set, and whether it contains its row's label."""
     strata = np.searchsorted(SIZE_STRATA, sizes, side="right") - 1
     found = coverage_by(strata, len(SIZE_STRATA), hit)
     return StratumCoverage(np.array(SIZE_STRATA), found.coverage, found.count, found.hits)

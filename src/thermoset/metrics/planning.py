@@ -1,7 +1,7 @@
 """How many conformal rows an alpha and a coverage half-width need, and what n rows give.
 
 The coverage of a predictor fitted on n rows is itself random, Beta(k, n + 1 - k) with k = ceil((n + 1)(1 - alpha))
-(see `thermoset.metrics.laws`). A plan asks that it lies within 1 - alpha ± width with the wanted confidence.
+(see `thermoset.metrics.laws`). A plan requires it to lie within 1 - alpha ± width with the given confidence.
 """
 
 import math
@@ -31,9 +31,9 @@ CHUNK = 4096
 class Plan:
     """How many conformal rows to set aside.
 
-    `rows_minimum` rows give a finite threshold; `rows` rows, or any larger number, keep the coverage within
-    1 - alpha ± `width` with probability `confidence` (without a width they are `rows_minimum`). `half_width` is what
-    exactly `rows` rows give.
+    `rows_minimum` rows give a finite threshold; `rows` rows, or any larger number, keep the coverage within 1 - alpha ±
+    `width` with probability `confidence` (without a width, `rows` equals `rows_minimum`). `half_width` is the
+    half-width that exactly `rows` rows give.
     """
 
     alpha: float
@@ -45,7 +45,7 @@ class Plan:
 
 
 def plan(alpha: Alpha, width: Alpha | None = None, confidence: float = 0.95) -> Plan:
-    """Say how many conformal rows alpha and a coverage half-width need.
+    """Compute how many conformal rows an alpha and a coverage half-width need.
 
     P(n) = P(| coverage - (1 - alpha) | <= width) does not rise steadily (k jumps: a saw), so `rows` is the
     smallest n >= `rows_minimum` with P(n') >= confidence for n' = n and for every larger n'.

@@ -1,4 +1,4 @@
-"""The metrics of sets, each a record: what it is called, how it is shown, and its formula on counts.
+"""The metrics of sets, each a record: its name, how it is shown, and its formula on counts.
 
 Sweeps, tables, figures, pages and commands take names and titles from here. A new metric is a formula in
 `metrics/counts.py` and a record here.
@@ -39,9 +39,9 @@ class Metric:
     Attributes
     ----------
     name : str
-        What the metric column of a sweep says.
+        Its name in the metric column of a sweep.
     title, about : str
-        What readers see: the paper's name for it, and a few words on what it measures.
+        For display: the paper's name for it, and a few words on what it measures.
     unit : "labels", "share" or "score"
         Of its values. Shares are fractions.
     of : callable
@@ -66,7 +66,7 @@ class Metric:
 
     @property
     def heading(self) -> str:
-        """Title and what it measures, as above a chart."""
+        """Title and what it measures, as a chart heading."""
         return self.title[0].upper() + self.title[1:] + (f": {self.about}" if self.about else "")
 
     @property
@@ -81,14 +81,14 @@ class Metric:
 
     @property
     def is_asked(self) -> bool:
-        """Whether a sweep has it when it is asked for by name."""
+        """Whether a sweep computes it only when it is requested by name."""
         return self.needs in _ASKED
 
     def __call__(self, sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
         """Compute it from boolean sets (n, C) and labels (n,)."""
         if not self.is_of_sets:
             elsewhere = {"ranks": "thermoset.study", "threshold": "thermoset.sweep", "expectation": "thermoset.sweep"}
-            remedy = elsewhere.get(self.needs, f"thermoset.metrics.{self.name}, which takes the {self.needs} as well")
+            remedy = elsewhere.get(self.needs, f"thermoset.metrics.{self.name}, which also takes the {self.needs}")
             raise InputError(f"{self.name} cannot be computed from sets and labels. Use {remedy}.")
         return float(self.of(counts_of_sets(sets, labels, alpha)))
 
@@ -96,7 +96,11 @@ class Metric:
 _TOP = Metric("top_coverage_gap", "TopCovGap", "the worst classes", "share", of.top_class_gap)
 _AVG = Metric("avg_coverage_gap", "AvgCovGap", "all classes", "share", of.avg_class_gap)
 _WORST = Metric(
-    "worst_tenth_coverage", "coverage of the worst tenth", "the classes covered least", "share", of.worst_classes
+    "worst_tenth_coverage",
+    "coverage of the worst tenth",
+    "the classes with the lowest coverage",
+    "share",
+    of.worst_classes,
 )
 
 
@@ -124,7 +128,7 @@ METRICS: dict[str, Metric] = {
         Metric("empty_share", "empty", "sets without a label", "share", of.empty_part, averages=True),
         _WORST,
         Metric("macro_coverage", "macro-coverage", "the mean over classes", "share", of.macro, averages=True),
-        Metric("classes_below", "classes below", "classes covered less than 1 - alpha", "share", of.below_part),
+        Metric("classes_below", "classes below", "classes with coverage below 1 - alpha", "share", of.below_part),
         Metric("left_out_share", "correct top label left out", "all rows", "share", of.left_out_part, needs="ranks"),
         Metric("sscv", "SSCV", "the worst size of sets", "share", of.worst_stratum_gap, needs="sizes"),
         Metric(
@@ -156,7 +160,7 @@ METRICS: dict[str, Metric] = {
 
 
 def asked_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
-    """The metrics of these names that a sweep has only when it is asked for them, each once.
+    """The metrics of these names that a sweep computes only on request, each once.
 
     >>> [metric.title for metric in asked_metrics(["sscv", "worst_slab_coverage"])]
     ['SSCV', 'coverage of the worst slab']
@@ -165,8 +169,8 @@ def asked_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
     known = {metric.name: metric for metric in METRICS.values() if metric.is_asked}
     for name in wanted:
         if name not in known:
-            why = " Every sweep has that one." if name in METRICS and METRICS[name].is_swept else ""
-            raise InputError(f"metrics may name {', '.join(map(repr, known))}; got {quoted(name)}.{why}")
+            why = " Every sweep includes that one." if name in METRICS and METRICS[name].is_swept else ""
+            raise InputError(f"metrics can be {', '.join(map(repr, known))}; got {quoted(name)}.{why}")
     return tuple(known[name] for name in wanted)
 
 

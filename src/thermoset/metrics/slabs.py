@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 N_DIRECTIONS = 1000
-"""Directions where nothing else is said."""
+"""Default number of directions."""
 
 SLAB_SHARE = 0.1
-"""Share of the rows that a slab has at least, where nothing else is said."""
+"""Default minimum share of the rows in a slab."""
 
 _MOST_DIRECTIONS = 1_000_000
 _ROOM = 1 << 22  # projections that are held at once
@@ -46,7 +46,7 @@ _ROOM = 1 << 22  # projections that are held at once
 
 @dataclass(frozen=True, eq=False)
 class WorstSlab:
-    """The slab low <= direction . x <= high that sets cover least, found on half of the rows and judged on the others.
+    """The slab low <= direction . x <= high with the lowest coverage, found on half of the rows and judged on the rest.
 
     Attributes
     ----------
@@ -55,10 +55,10 @@ class WorstSlab:
     low, high : float
         The ends, both included.
     rows, hits, coverage
-        Rows of the judging half in the slab, how many of their sets hold their label, and the share: an honest
+        Rows of the judging half in the slab, how many of their sets contain their label, and the share: an unbiased
         estimate. Without rows it is NaN.
     found_rows, found_hits, found_coverage
-        The same for the half that the slab was found on: too low by the search.
+        The same for the half that the slab was found on: biased low by the search.
     """
 
     direction: Floats
@@ -89,21 +89,21 @@ def worst_slab(
     directions: int | ArrayLike = N_DIRECTIONS,
     random_state: int | np.random.Generator = 0,
 ) -> WorstSlab:
-    """Find the slab of the features that sets cover least on a random half of the rows, and judge it on the other half.
+    """Find the slab of the features with the lowest coverage on a random half of the rows, and judge it on the other.
 
     Parameters
     ----------
     sets, labels
         Boolean sets (n, C), and labels (n,).
     features : array-like (n, d)
-        What slabs are cut in: logits, an embedding, or columns such as age and income. Finite. Where columns have
-        different units, scale them first: directions are drawn at random.
+        The space in which slabs are cut: logits, an embedding, or columns such as age and income. Finite. Where columns
+        have different units, scale them first: directions are drawn at random.
     share : float
-        The least share of rows of a slab, in (0, 1).
+        The minimum share of rows in a slab, in (0, 1).
     directions : int or array-like (D, d)
         How many random directions to try, or the directions themselves.
     random_state : int or Generator
-        Decides on the random directions and halves.
+        Seeds the random directions and halves.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def worst_slab_coverage(
     directions: int | ArrayLike = N_DIRECTIONS,
     random_state: int | np.random.Generator = 0,
 ) -> float:
-    """Coverage of the slab of the features that sets cover least, on rows that it was not found on; see `worst_slab`.
+    """Coverage of the slab with the lowest coverage, on rows that were not used to find it; see `worst_slab`.
 
     >>> sets, labels = np.ones((100, 2), dtype=bool), np.zeros(100, dtype=int)
     >>> worst_slab_coverage(sets, labels, np.arange(100.0)[:, None])  # sets of all labels are right everywhere
@@ -206,7 +206,8 @@ def _checked_features(features: ArrayLike, n_rows: int) -> RealArray:
     table = check_scores(features, "features")
     if len(table) != n_rows:
         raise InputError(
-            f"features must have shape ({n_rows}, d), a row for each set; got {table.shape}. One feature is a column."
+            f"features must have shape ({n_rows}, d), one row per set; got {table.shape}. Pass a single feature as one "
+            "column."
         )
     if n_rows < 2:
         raise InputError("a worst slab needs at least 2 rows: one half to find it on, one to judge it on.")

@@ -1,4 +1,4 @@
-"""What watches a predictor after it was fitted.
+"""Watching a predictor after it has been fitted.
 
 `checking` tests labelled rows once, `drift` rows without labels, and `evidence` both, row by row, at all times;
 `watching` keeps such tests for a predictor, batch after batch (`thermoset.Monitor`).

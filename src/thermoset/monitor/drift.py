@@ -1,4 +1,4 @@
-"""Have the rows changed? A test that needs no labels: set sizes of a batch against those of the conformal rows.
+"""Have the rows changed? A test that needs no labels: it compares the set sizes of a batch with the conformal rows'.
 
 Set sizes are whole numbers, most of them tied and some of them rare. Each of up to 26 cuts parts them into "at most s
 labels" and "more", a table of two by two. If both samples come from one population, the number of conformal rows
@@ -26,7 +26,7 @@ from thermoset.quoting import quoted
 __all__ = ["LEVELS", "SIGNIFICANCE", "Drift", "size_drift"]
 
 SIGNIFICANCE = 0.001
-"""A p-value below it is a drift: one false alarm in a thousand batches or fewer."""
+"""A p-value below this is reported as drift: at most one false alarm in a thousand batches."""
 
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Shares of all rows near which sizes are cut in two."""
@@ -39,11 +39,11 @@ class Drift:
     Attributes
     ----------
     p_value : float
-        Of the test of one law for both; 1 when every set has the same size.
+        For the hypothesis that both follow the same law; 1 when every set has the same size.
     cuts : int
-        Places at which sizes were cut in two; the p-value is corrected for looking at so many.
+        Number of sizes at which the rows were divided in two; the p-value is corrected for this number.
     size : int
-        The cut with the smallest p-value is between this size and larger ones.
+        The cut with the smallest p-value separates this size from larger ones.
     share_before, share_after : float
         Share of conformal rows, and of rows of the batch, whose sets are larger than `size`.
     mean_before, mean_after : float
@@ -79,25 +79,26 @@ class Drift:
 
     @property
     def message(self) -> str:
-        """What was found, in one sentence, and what to do when it is a drift."""
-        means = f"mean {self.mean_after:.3g} against {self.mean_before:.3g}"
+        """The finding in one sentence, and what to do if there is drift."""
+        means = f"mean {self.mean_after:.3g} compared with {self.mean_before:.3g}"
         rows = f"those of the {self.rows_before:,} conformal rows"
         if not self.drifted:
             return f"set sizes look like {rows}: {means} ({self.test}, p = {self.p_value:.2g})."
         labels = f"{self.size} label{'' if self.size == 1 else 's'}"
         p = f"= {self.p_value:.1g}" if self.p_value else "< 1e-300"
         return (
-            f"set sizes differ from {rows}: {means}; {self.share_after:.1%} of the sets hold more than {labels} "
-            f"against {self.share_before:.1%} ({self.test}, p {p}). "
-            "Coverage is promised for rows like those: check it on fresh labelled rows, or recalibrate."
+            f"set sizes differ from {rows}: {means}; {self.share_after:.1%} of the sets have more than {labels}, "
+            f"compared with {self.share_before:.1%} ({self.test}, p {p}). "
+            "Coverage is promised only for rows like the conformal rows: check it on fresh labelled rows, or "
+            "recalibrate."
         )
 
 
 def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
-    """Compare two distributions of set sizes: counts[s] is the number of rows whose set holds s labels.
+    """Compare two distributions of set sizes: counts[s] is the number of rows whose set has s labels.
 
-    `reference_counts` are those of the conformal rows under the fitted threshold. The shorter array is filled up
-    with zeros.
+    `reference_counts` are those of the conformal rows under the fitted threshold. The shorter array is padded with
+    zeros.
 
     >>> before = [50, 900, 50]  # 900 of 1,000 conformal rows have sets of one label
     >>> size_drift(before, [1, 18, 1]).drifted

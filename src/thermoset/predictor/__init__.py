@@ -1,6 +1,6 @@
 """The predictor: what it does (`estimator`), what it is (`artifact`), how it is made and judged (`fitting`, `judging`).
 
-Names and rooms load when they are first used (`__init__.pyi` lists them): predicting needs nothing that fitting needs.
+Names and submodules load when they are first used (`__init__.pyi` lists them): predicting loads nothing of fitting.
 """
 
 from lazy_loader import attach_stub as _attach_stub

@@ -1,4 +1,4 @@
-"""What a predictor answers: label, confidence and set of each row, as arrays or one record for each row."""
+"""What a predictor returns: label, confidence and set of each row, as arrays or as one record per row."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,7 +11,7 @@ __all__ = ["Answers", "Prediction", "as_records"]
 
 
 class Prediction(NamedTuple):
-    """One row's answer: the likeliest label, its calibrated confidence, and the set; by name where classes have one."""
+    """The answer for one row: the likeliest label, its calibrated confidence and the set, by class name where known."""
 
     label: str | int
     confidence: float
@@ -27,7 +27,7 @@ class Answers(NamedTuple):
 
 
 def as_records(found: Answers, names: Sequence[str | int]) -> list[Prediction]:
-    """The same with one record for each row, in which classes go by name.
+    """The same with one record per row, with class names.
 
     >>> found = Answers(np.array([1]), np.array([0.75]), np.array([[False, True, True]]))
     >>> as_records(found, ["ant", "bee", "cow"])

@@ -37,12 +37,12 @@ def with_scores(artifact: Artifact, fitted: ConformalClassifier) -> Artifact:
 def _not_weighable(artifact: Artifact, n_rows: int) -> str:
     if n_rows > MOST_KEPT:
         return (
-            f"a predictor keeps the scores of conformal rows with weights, up to {MOST_KEPT:,}; got {n_rows:,}. Use "
-            "fewer conformal rows, those with larger weights among them."
+            f"a predictor stores the scores of weighted conformal rows, at most {MOST_KEPT:,}; got {n_rows:,}. Use "
+            "fewer conformal rows, and keep those with larger weights."
         )
     return (
-        f"weights go with a threshold of the promised level; this predictor's was raised to that of alpha = "
-        f"{artifact.alpha_sets} to protect classes. Fit one with prefer='even' or 'small', or leave weights out."
+        "weights need the threshold of the promised level, but this predictor's was raised to that of alpha = "
+        f"{artifact.alpha_sets} to protect classes. Fit with prefer='even' or 'small', or omit weights."
     )
 
 
@@ -64,7 +64,8 @@ def as_saved(made: Artifact, scores: bool | None) -> Artifact:
     if made.weights is not None:
         if scores is False:
             raise InputError(
-                "the scores of conformal rows with weights cannot be left out: thresholds of rows follow from them."
+                "the scores of weighted conformal rows cannot be omitted: each row's threshold is computed from them. "
+                "Pass scores=True or None."
             )
         return made
     if scores:
@@ -78,8 +79,8 @@ def pooled_scores(made: Artifact, score: Score) -> PooledScores:
     """The scores that set the threshold of a predictor, from its document; `score` may be one that it cannot name."""
     if made.shift is not None:
         raise InputError(
-            "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor that "
-            "it was made from."
+            "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor it "
+            "was made from."
         )
     kept = _required_scores(made)
     of_class = None if made.group_of_class is None else np.array(made.group_of_class)
@@ -102,19 +103,19 @@ def _required_scores(made: Artifact) -> KeptScores:
     """The scores of a document; refuses those without, and those whose sets they do not decide alone."""
     if made.alpha_sets != made.alpha:
         raise InputError(
-            f"this predictor has neither p-values nor other levels: its threshold was raised to that of alpha = "
-            f"{made.alpha_sets} to protect classes, and ranks among the conformal rows do not give its sets. "
-            "Fit one with prefer='even' or 'small'."
+            "this predictor cannot give p-values or other levels: its threshold was raised to that of alpha = "
+            f"{made.alpha_sets} to protect classes, so ranks among the conformal rows do not determine its sets. Fit "
+            "with prefer='even' or 'small'."
         )
     if not made.is_plain:
         raise InputError(
-            "this predictor has neither p-values nor other levels: with selection='full' all rows chose the "
-            "temperature as well, at this alpha alone. Fit with selection='calibration', or recalibrate on new rows."
+            "this predictor cannot give p-values or other levels: with selection='full' all rows also chose the "
+            "temperature, for this alpha only. Fit with selection='calibration', or recalibrate on new rows."
         )
     if not _has_ranks(resolve_grouping(made.grouping)):
         raise InputError(
-            f"this predictor has neither p-values nor other levels: with grouping={made.grouping!r} more than ranks "
-            "decides its sets. Fit one with grouping=None or 'class'."
+            f"this predictor cannot give p-values or other levels: with grouping={made.grouping!r}, ranks alone do not "
+            "determine its sets. Fit with grouping=None or 'class'."
         )
     if made.scores is None:
         raise InputError(

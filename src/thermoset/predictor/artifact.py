@@ -43,13 +43,13 @@ __all__ = [
 ]
 
 SCHEMA = 5
-"""The version this library writes, and the newest it reads."""
+"""The schema version this library writes, and the newest it reads."""
 
 UNDECIDED = "undecided_share"
 """The measure of predictors whose conformal rows held only their largest logits: how often bounds could not decide."""
 
 _FORMAT = "thermoset predictor"
-_NO_MATCH = "is damaged, or was edited: its checksum does not match. Save the predictor again."
+_NO_MATCH = "is damaged or was edited: its checksum does not match. Save the predictor again."
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
 
 # Unknown fields are refused, because ignoring one could change a prediction.
@@ -65,7 +65,7 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a predictor came from: library, rows, and what was asked for."""
+    """Where a predictor came from: library, rows, and what was requested."""
 
     version: str
     calibration_rows: int
@@ -203,8 +203,8 @@ def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
     """Write the document, whole or not at all."""
     if artifact.method.is_own:
         raise InputError(
-            f"a predictor with a score of your own ({quoted(artifact.method.title)}) cannot be saved: "
-            "the file would have to name a score that other programs know. Save the rows, and fit again."
+            f"a predictor with a custom score ({quoted(artifact.method.title)}) cannot be saved: the file can only "
+            "name built-in scores. Save the rows, and fit again."
         )
     target = Path(path)
     sealed = msgspec.structs.replace(artifact, checksum=checksum_of(artifact))
@@ -235,9 +235,9 @@ def _decoded(content: bytes) -> Artifact:
     except msgspec.ValidationError:
         head = _Head()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(f"is not a JSON document, or damaged ({reason(error)}).") from None
+        raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}).") from None
     if head.format != _FORMAT:
-        raise FileFormatError("is not a predictor that thermoset saved.")
+        raise FileFormatError("is not a predictor saved by thermoset.")
     if head.schema > SCHEMA:
         raise FileFormatError(
             f"was saved by a newer thermoset (schema {quoted(head.schema)}; this one reads up to {SCHEMA}). "
@@ -249,7 +249,7 @@ def _decoded(content: bytes) -> Artifact:
         artifact = msgspec.json.decode(content, type=Artifact)
         fits = checksum_of(artifact) == artifact.checksum
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
-        raise FileFormatError(f"is damaged, or was edited: {reason(error)}.") from None
+        raise FileFormatError(f"is damaged or was edited: {reason(error)}.") from None
     if not fits:
         raise FileFormatError(_NO_MATCH)
     return artifact
@@ -270,4 +270,4 @@ def _check(artifact: Artifact) -> None:
     artifact.method.score()
     for requirement, broken in broken_requirements(artifact):
         if broken:
-            raise FileFormatError(f"is no usable predictor: {requirement}.")
+            raise FileFormatError(f"is not a usable predictor: {requirement}.")

@@ -88,10 +88,10 @@ def broken_confidence(reference: ConfidenceReference, n_rows: int) -> Iterator[t
     cuts, counts = reference.cuts, reference.counts
     yield f"confidence must have from 1 to {MOST_CUTS} cuts", not 1 <= len(cuts) <= MOST_CUTS
     yield (
-        "cuts of confidence must be probabilities, and rise",
+        "cuts of confidence must be increasing probabilities",
         (not all(0 < cut <= 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts))),
     )
-    yield "counts of confidence must be one more than its cuts", len(counts) != len(cuts) + 1
+    yield "confidence must have one more count than cuts", len(counts) != len(cuts) + 1
     yield (
         "counts of confidence must count the conformal rows",
         (not all(0 <= count <= MOST_HELD for count in counts) or sum(counts) != n_rows),

@@ -39,8 +39,8 @@ __all__ = ["TwoTemperaturePredictor"]
 class TwoTemperaturePredictor(Estimator):
     """Calibrated probabilities and prediction sets from logits, each with its own temperature.
 
-    T* makes the confidence honest. T-hat gives the sets the user prefers. T* and T-hat come from calibration rows, the
-    threshold of the sets from conformal rows that nothing was chosen on, so that coverage is exact (see
+    T* makes the confidence match the accuracy. T-hat gives the sets that the user prefers. Both come from the
+    calibration rows; the threshold of the sets comes from conformal rows that chose nothing, so coverage is exact (see
     `ConformalClassifier`).
 
     Parameters
@@ -54,13 +54,13 @@ class TwoTemperaturePredictor(Estimator):
         What T* minimises; see `TemperatureScaler`.
     selection : "calibration", "paper" or "full"
         "paper" chooses T-hat by thresholds from the conformal rows (appendix C); coverage is then no longer exact.
-        "full" takes all rows for both temperatures and for the threshold: coverage is at least 1 - alpha, and it
-        scatters less; see `tuning.full`. For prefer "small" and "even", and one threshold for all classes.
+        "full" uses all rows for both temperatures and for the threshold: coverage is at least 1 - alpha, and varies
+        less; see `tuning.full`. Only for prefer "small" and "even", and one threshold for all classes.
     even : "class" or "group"
-        What `prefer` evens out or protects: the classes, or the groups of rows that `fit` was given. Sets know no
-        groups either way: rows to be predicted need none.
+        What `prefer` evens out or protects: the classes, or the groups of rows passed to `fit`. The sets do not use
+        groups either way, so rows to be predicted need none.
     calibration_fraction : float
-        Part of the rows that `fit` sets aside for the temperatures; the others set the threshold.
+        Fraction of the rows that `fit` sets aside for the temperatures; the others set the threshold.
 
     Attributes
     ----------
@@ -69,13 +69,13 @@ class TwoTemperaturePredictor(Estimator):
     temperature_sets_ : float
         T-hat, of `predict_set`.
     threshold_ : float or ndarray of shape (C,) or (G,)
-        The threshold(s) as the score's value, for reading.
+        The threshold(s) on the scale of the score, for reading.
     group_names_ : tuple of str, or None
-        The groups that the thresholds are for, with grouping="group".
+        The groups that have thresholds, with grouping="group".
     choice_ : Choice
-        What was chosen and why, what it costs, who pays, how sure the rows are.
+        What was chosen and why, what it costs, who pays, and how certain it is.
     artifact_ : Artifact
-        Everything learnt: what `save` writes.
+        Everything that was learned: what `save` writes.
 
     Examples
     --------
@@ -150,11 +150,10 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "TwoTemperaturePredictor":
         """Split labelled rows at random into calibration and conformal rows, and fit on them.
 
-        `groups`: the group of each row, as in `Logits`. `split_by` (one value for each row) keeps rows together that
-        are not independent, such as those of one patient, font or camera: all rows with the same value go to the same
-        side. `ids` and `weights`: as in `ConformalClassifier.fit`; those of the conformal rows are used, both
-        temperatures are those of the rows as they are. With selection="full" nothing is split. `memory`: as in
-        `thermoset.sweep`.
+        `groups`: the group of each row, as in `Logits`. `split_by` (one value per row) keeps rows together that are not
+        independent, such as those of one patient, font or camera: all rows with the same value go to the same side.
+        `ids` and `weights`: as in `ConformalClassifier.fit`; they apply to the conformal rows only, and both
+        temperatures ignore them. With selection="full" nothing is split. `memory`: as in `thermoset.sweep`.
         """
         data, beside = fit_data(self, logits, labels, groups), rooms.fitting.Beside(ids, weights)
         with memory_budget(memory):
@@ -184,14 +183,14 @@ class TwoTemperaturePredictor(Estimator):
     def recalibrate(
         self, logits: Any, labels: Any = None, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> "TwoTemperaturePredictor":
-        """Renew the threshold from new labelled rows, which may have ids; both temperatures stay.
+        """Set the threshold anew from new labelled rows, which may have ids; both temperatures stay.
 
-        With grouping="group", thresholds are for the groups of the new rows from then on. Rows that chose the
-        temperatures are refused; those of the old threshold may be among the new. With `weights`, thresholds are by
-        weight from then on, and rows to be predicted need weights too; see `ConformalClassifier.fit`.
+        With grouping="group", the groups of the new rows replace the old ones. Rows that chose the temperatures are
+        refused; rows behind the old threshold may be reused. With `weights`, thresholds depend on a row's weight from
+        then on, and rows to be predicted need weights too; see `ConformalClassifier.fit`.
 
         After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
-        choose it. A predictor that was `shifted` is an ordinary one again, for rows like the new ones.
+        choose it. A `shifted` predictor becomes an ordinary one again, for rows like the new ones.
 
         >>> import numpy as np, thermoset as ts
         >>> rng = np.random.default_rng(0)
@@ -252,25 +251,25 @@ class TwoTemperaturePredictor(Estimator):
         """p-values at T-hat, (n, C); the labels with p > alpha are exactly `predict_set`, also `at` any other alpha.
 
         See `ConformalClassifier.predict_p`. They need the label scores of the conformal rows (see `save`), and sets
-        that these alone decide: there are none with selection="full", and none where classes were protected by a
-        stricter level.
+        that these scores alone determine: they are not available with selection="full", nor where a stricter level
+        protects classes.
         """
         data = predict_data(self, logits, groups)
         seed = self._recipe.random_state if smoothed else None
         return self._pooled().p_values(data, seed, ids=ids, weights=weights)
 
     def require_p(self) -> None:
-        """Refuse, in one line, if `predict_p` and `at` would."""
+        """Raise the error that `predict_p` and `at` would raise, if any."""
         require_fitted(self)
         self._pooled()
 
     def at(self, alpha: Alpha) -> "TwoTemperaturePredictor":
-        """The predictor with another promise, 1 - alpha, from the scores of the same conformal rows.
+        """The predictor with a different promise, 1 - alpha, from the scores of the same conformal rows.
 
-        T* and T-hat stay: choosing again needs the calibration rows, so `choice_` tells what was chosen for the level
-        that was fitted. The threshold is that of a `ConformalClassifier` fitted at T-hat and this alpha on the
-        conformal rows, to the last bit (with grouping="cluster": on the clusters that were found). What was measured of
-        sets at the old level is left out of the document. Needs what `predict_p` needs.
+        T* and T-hat stay: choosing again needs the calibration rows, so `choice_` still describes the choice for the
+        fitted level. The threshold is that of a `ConformalClassifier` fitted at T-hat and this alpha on the conformal
+        rows, to the last bit (with grouping="cluster": on the same clusters). Measurements of sets at the old level are
+        dropped from the document. The requirements are those of `predict_p`.
 
         >>> import numpy as np, thermoset as ts
         >>> rng = np.random.default_rng(0)
@@ -303,15 +302,16 @@ class TwoTemperaturePredictor(Estimator):
         """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
 
         Conformal rows are weighted by target share / source share of their class, and so are probabilities at T*.
-        Coverage of target rows is at least 1 - alpha on average, where the shares are right and rows of a class look as
-        before. Needs one threshold for all classes, and what `predict_p` needs. New shares replace earlier ones.
+        Coverage of target rows is at least 1 - alpha on average, if the shares are right and the rows of each class
+        look as before. It needs one threshold for all classes, and has the requirements of `predict_p`. New shares
+        replace earlier ones.
 
         Parameters
         ----------
         target : array-like or Logits
             Unlabelled rows, whose class shares are estimated.
         priors : mapping, array-like or PriorEstimate
-            The shares instead: by class name or column number, in the order of columns, or as `estimate_priors` gave.
+            The shares instead: by class name or column number, in column order, or from `estimate_priors`.
 
         Examples
         --------
@@ -326,7 +326,7 @@ class TwoTemperaturePredictor(Estimator):
         """
         require_fitted(self)
         if (target is None) == (priors is None):
-            raise InputError("give either target rows, or their class shares (priors=).")
+            raise InputError("pass either target rows or their class shares (priors=), not both.")
         rooms.shifting.require_shiftable(self.artifact_)  # before the work
         given = self.estimate_priors(target) if priors is None else priors
         return self._under(rooms.shifting.shift_of(self.artifact_, given))
@@ -337,9 +337,9 @@ class TwoTemperaturePredictor(Estimator):
         return other
 
     def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.bool_]:
-        """Which rows, (n,), have labels in their set that whole rows might keep out; see `TopLogits`.
+        """Which rows, (n,), have labels in their set that whole rows might exclude; see `TopLogits`.
 
-        Where rows hold only their largest logits, bounds decide, and a label that they cannot decide is let in.
+        Where rows hold only their largest logits, bounds decide, and a label that they cannot exclude is included.
         """
         return self._rule.undecided(predict_data(self, logits, groups), ids, weights)
 
@@ -362,7 +362,7 @@ class TwoTemperaturePredictor(Estimator):
     def predict_records(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> list[Prediction]:
-        """Label, confidence and set of each row, for people and JSON."""
+        """Label, confidence and set of each row as records, for reading and for JSON."""
         found = self.answers(logits, groups=groups, ids=ids, weights=weights)
         return as_records(found, self.artifact_.classes or range(self.artifact_.n_classes))
 
@@ -375,11 +375,12 @@ class TwoTemperaturePredictor(Estimator):
         weights: Any = None,
         fail_on: str | Iterable[str] = (),
     ) -> "CheckReport":
-        """Whether fresh labelled rows show what was promised; see `checking.check`.
+        """Check the promise on fresh labelled rows; see `checking.check`.
 
-        Rows with groups show the coverage of each group as well, whatever the thresholds are for. Rows that chose the
-        temperatures or set the threshold are refused: see `predictor.used_rows`. Where conformal rows have weights, so
-        must these, which then come from the target that the weights are for; the law is an approximation.
+        Rows with groups also show the coverage of each group, whatever the grouping of the thresholds. Rows that chose
+        the temperatures or set the threshold are refused: see `predictor.used_rows`. Where conformal rows have weights,
+        these rows need them too, and must come from the population that the weights are for; the law is then
+        approximate.
         """
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
@@ -388,17 +389,17 @@ class TwoTemperaturePredictor(Estimator):
 
     @property
     def promise(self) -> "Promise":
-        """What coverage was promised, and by how many rows."""
+        """The promised coverage, and the number of rows behind it."""
         return rooms.judging.promise_of(self.artifact_, self._recipe)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
-        """Write one JSON document that `load` reads, whole or not at all.
+        """Write one JSON document for `load`, completely or not at all.
 
-        `scores` says whether the label scores of the conformal rows are written too, some 17 bytes a row, which
-        `predict_p` and `at` need: None writes them up to a million rows.
+        `scores` says whether to write the label scores of the conformal rows too, about 17 bytes per row; `predict_p`
+        and `at` need them. None writes them for up to a million rows.
         """
         if not hasattr(self, "artifact_"):
-            raise InputError("there is nothing to save: fit the predictor first.")
+            raise InputError("this predictor is not fitted, so it cannot be saved. Call fit first.")
         write_artifact(path, rooms.any_level.as_saved(self.artifact_, scores))
 
     @classmethod

@@ -94,7 +94,7 @@ def made_of_split(
 ) -> Made:
     """Fit temperatures on calibration rows, and the threshold on conformal rows."""
     if asked.selection == "full":
-        raise InputError("selection='full' takes all rows for everything: call fit on them together.")
+        raise InputError("selection='full' uses all rows for everything. Call fit on them together.")
     _check_split(calibration, conformal)
     _, recipes, even = read_preference(asked.prefer), kinds_of_sets(asked), checked_even(asked.even)
     parts_of(calibration, even)  # what can be refused is refused before the work
@@ -124,14 +124,14 @@ def _made_of_all(
 ) -> Made:
     """Fit both temperatures and the threshold on all rows."""
     if split_by is not None:
-        raise InputError("split_by= keeps rows together in a split, and selection='full' splits nothing. Leave it out.")
+        raise InputError("split_by= keeps rows together in a split, but selection='full' does not split. Omit it.")
     if beside.weights is not None:
         raise InputError(
-            "weights go with rows that set a threshold and choose nothing, and with selection='full' all rows do both. "
-            "Use selection='calibration', or leave weights out."
+            "weights are for rows that only set the threshold, but with selection='full' all rows also choose the "
+            "temperature. Use selection='calibration', or omit weights."
         )
     if asked.method == "auto":
-        raise InputError("selection='full' chooses a temperature for one method. Name a method.")
+        raise InputError("selection='full' chooses a temperature for a single method. Name a method.")
     if checked_even(asked.even) == "group":
         raise InputError("selection='full' evens out classes, not groups. Use even='class' or selection='calibration'.")
     recipe, preference = Recipe.of(asked), read_preference(asked.prefer)
@@ -148,7 +148,7 @@ def kinds_of_sets(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
     if asked.grouping is not None:
         raise InputError(
             f"method='auto' chooses among sets with one threshold for all classes; got grouping={asked.grouping!r}. "
-            "Name a method, or leave grouping out."
+            "Name a method, or omit grouping."
         )
     return menu(
         asked.alpha,
@@ -290,8 +290,8 @@ def _refuse_choosers(old: Artifact, conformal: Logits, keys: Keys) -> None:
     both = came.selection == "paper" and not came.recalibrated  # the conformal rows chose T-hat too
     if used.chose or (both and used.set_threshold):
         raise InputError(
-            f"{used.sentence}, and a threshold from rows that chose a temperature does not keep its promise. "
-            "Recalibrate on rows that did not."
+            f"{used.sentence}, and a threshold from rows that also chose a temperature cannot keep its promise. "
+            "Recalibrate on other rows."
         )
 
 
@@ -326,6 +326,6 @@ def _undecided(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -
 def _check_split(calibration: Logits, conformal: Logits) -> None:
     if calibration.n_classes != conformal.n_classes or calibration.classes != conformal.classes:
         raise InputError(
-            f"calibration and conformal rows must have the same classes in the same order; got "
-            f"{calibration.n_classes} and {conformal.n_classes} columns, or other names."
+            f"calibration and conformal rows must have the same classes in the same order; got {calibration.n_classes} "
+            f"and {conformal.n_classes} columns, or different names."
         )

@@ -69,10 +69,10 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             return None
         kind = _label_type(n_classes)
         if len(self.labels) != n_rows * kind.itemsize:
-            raise FileFormatError(f"is no usable predictor: labels of scores must be those of {n_rows:,} rows.")
+            raise FileFormatError(f"is not a usable predictor: it must have the labels of {n_rows:,} scores.")
         found = np.frombuffer(self.labels, kind).astype(np.int64)
         if found.max(initial=0) >= n_classes:
-            raise FileFormatError("is no usable predictor: labels of scores must be columns.")
+            raise FileFormatError("is not a usable predictor: labels of scores must be column numbers.")
         return found
 
 
@@ -126,7 +126,7 @@ def broken_scores(
     later[edges[(edges > 0) & (edges < n_rows)] - 1] = False  # a group may begin anywhere
     falls = pairs.value[1:] < pairs.value[:-1]
     falls |= (pairs.value[1:] == pairs.value[:-1]) & (pairs.refine[1:] < pairs.refine[:-1])
-    yield "scores must rise", bool((falls & later).any())
+    yield "scores must be sorted", bool((falls & later).any())
     found = [_smallest(pairs, rows, edges, place, alpha) for place in range(len(rows.group))]
     given = list(zip(thresholds.value.tolist(), thresholds.refine.tolist(), strict=True))
     yield "thresholds must be those of the scores", found != given

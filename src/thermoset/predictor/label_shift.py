@@ -120,15 +120,15 @@ def plain_thresholds(scores: ScorePairs, alpha: Alpha) -> ScorePairs:
 
 def broken_shift(shift: LabelShift, n_classes: int, n_rows: int) -> Iterator[tuple[str, bool]]:
     """What a shift must be, and whether it is not."""
-    yield "source must be shares, one for each class", not _are_shares(shift.source, n_classes, _LEAST_SHARE)
-    yield "target must be shares, one for each class", not _are_shares(shift.target, n_classes, 0.0)
+    yield "source must be shares, one per class", not _are_shares(shift.source, n_classes, _LEAST_SHARE)
+    yield "target must be shares, one per class", not _are_shares(shift.target, n_classes, 0.0)
     yield "effective_rows must be from 0 to the conformal rows", not 0 < shift.effective_rows <= n_rows * (1 + 1e-9)
     rows, error = shift.target_rows, shift.error
     yield f"target_rows must be from 1 to {MOST_HELD:,}", rows is not None and not 1 <= rows <= MOST_HELD
     yield "error must be that of estimated shares", error is not None and not shift.estimated
     if error is not None:
         outside = len(error) != n_classes or not all(0 < one <= 1 for one in error)
-        yield "error must be above 0 and at most 1, one for each class", outside
+        yield "error must be above 0 and at most 1, one per class", outside
 
 
 def _are_shares(shares: Sequence[float], n_classes: int, least: float) -> bool:

@@ -49,13 +49,13 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 def broken_members(members: Sequence[Member], n_classes: int) -> Iterator[tuple[str, bool]]:
     """What members must be, and whether they are not."""
     temperatures = [member.temperature for member in members]
-    yield "temperatures of members must rise", any(a >= b for a, b in pairwise(temperatures))
+    yield "temperatures of members must increase", any(a >= b for a, b in pairwise(temperatures))
     pairs = [member.thresholds.pairs() for member in members]
     single = all(len(pair.value) == len(pair.refine) == 1 for pair in pairs)
     yield "a member must have one threshold", not single
     yield "thresholds must be numbers", any(np.isnan([*pair.value, *pair.refine]).any() for pair in pairs)
     named = [member.classes for member in members if member.classes is not None]
     known = all(list(some) == sorted({c for c in some if 0 <= c < n_classes}) for some in named)
-    yield "classes of members must be columns, in rising order", not known
+    yield "classes of members must be columns, in increasing order", not known
     spoken = len(named) < len(members) or len(set(chain(*named))) == n_classes
-    yield "members must speak for every class", not spoken
+    yield "members must cover every class", not spoken

@@ -26,14 +26,14 @@ def _from_schema_1(document: dict[str, Any]) -> None:
     choice: Any = document.get("choice")
     old = "class_conditional" in document and isinstance(choice, dict) and isinstance(choice.get("prefer"), str)
     if not old or {"grouping", "scheme"} & document.keys() or "preference" in choice:
-        raise FileFormatError("is damaged, or was edited: its fields are not those of schema 1.")
+        raise FileFormatError("is damaged or was edited: its fields are not those of schema 1.")
     grouping = document.pop("class_conditional")
     if isinstance(grouping, str):
         grouping = _GROUPINGS_OF_SCHEMA_1.get(grouping, f"{grouping} of schema 1")  # its names alone are known in it
     asked = choice.pop("prefer")
     preference = read_preference(asked)
     if _WORDS.get(preference.text, preference.text) != asked:
-        raise FileFormatError("is no usable predictor: choice must have a preference.")
+        raise FileFormatError("is not a usable predictor: choice must have a preference.")
     choice["preference"] = msgspec.to_builtins(preference)
     document.update(grouping=grouping, scheme=1)
 
@@ -53,17 +53,17 @@ def _from_schema_2(document: dict[str, Any]) -> None:
             versus.update(_UNKNOWN_TO_SCHEMA_2)
         choice["rows_needed"] = None
     except (TypeError, KeyError, AttributeError):
-        raise FileFormatError("is damaged, or was edited: its choice is not one of its schema.") from None
+        raise FileFormatError("is damaged or was edited: its choice does not fit its schema.") from None
 
 
 def _from_schema_3(document: dict[str, Any]) -> None:
     """Choices of a temperature alone: one kind of sets, one level, no members, nothing known of who pays."""
     if "members" in document:
-        raise FileFormatError("is damaged, or was edited: its fields are not those of its schema.")
+        raise FileFormatError("is damaged or was edited: its fields are not those of its schema.")
     try:
         choice: Any = document["choice"]
         if choice.pop("temperature") != document["temperature_sets"]:
-            raise FileFormatError("is no usable predictor: choice must be that of the sets.")
+            raise FileFormatError("is not a usable predictor: choice must be that of the sets.")
         setting = {
             "method": document["method"],
             "randomized": document["seed"] is not None or document["method"]["name"] in ("lac", "margin"),
@@ -78,7 +78,7 @@ def _from_schema_3(document: dict[str, Any]) -> None:
         document["provenance"]["prefer"] = new.get(asked, asked)
         document["alpha_sets"] = document["alpha"]
     except (TypeError, KeyError, AttributeError):
-        raise FileFormatError("is damaged, or was edited: its fields are not those of schema 3.") from None
+        raise FileFormatError("is damaged or was edited: its fields are not those of schema 3.") from None
 
 
 def _from_schema_4(document: dict[str, Any]) -> None:
@@ -86,10 +86,10 @@ def _from_schema_4(document: dict[str, Any]) -> None:
     try:
         came: Any = document["provenance"]
         if "scores" in document or "top_rows" in came:
-            raise FileFormatError("is damaged, or was edited: its fields are not those of its schema.")
+            raise FileFormatError("is damaged or was edited: its fields are not those of its schema.")
         came["top_rows"] = any(one["name"] == "undecided_share" for one in document["measures"])
     except (TypeError, KeyError, AttributeError):
-        raise FileFormatError("is damaged, or was edited: its fields are not those of its schema.") from None
+        raise FileFormatError("is damaged or was edited: its fields are not those of its schema.") from None
 
 
 _STEPS = {1: _from_schema_1, 2: _from_schema_2, 3: _from_schema_3, 4: _from_schema_4}

@@ -40,11 +40,11 @@ def unpacked(content: bytes, n_numbers: int, most: int, what: str) -> Numbers:
     """
     n_heads = (n_numbers + 1) // 2
     if n_numbers > most or len(content) < n_heads:
-        raise FileFormatError(f"is no usable predictor: {what} must be those of {n_numbers:,} rows, up to {most:,}.")
+        raise FileFormatError(f"is not a usable predictor: {what} must be those of {n_numbers:,} rows, up to {most:,}.")
     heads, rest = (np.frombuffer(part, np.uint8) for part in (content[:n_heads], content[n_heads:]))
     n_digits = np.stack([heads & 15, heads >> 4], axis=1).ravel()
     if n_digits.max(initial=0) > _BYTES or n_digits[n_numbers:].any() or n_digits.sum(dtype=np.int64) != len(rest):
-        raise FileFormatError(f"is no usable predictor: {what} must be those of {n_numbers:,} rows.")
+        raise FileFormatError(f"is not a usable predictor: {what} must be those of {n_numbers:,} rows.")
     digits = np.zeros((n_numbers, _BYTES), np.uint8)
     digits[np.arange(_BYTES) < n_digits[:n_numbers, None]] = rest
     folded = digits.view("<u8").ravel().astype(np.uint64)

@@ -59,7 +59,7 @@ class PriorEstimate:
     resamples : int
         Resamples behind the errors.
     converged : bool
-        Whether the steps came to rest before there were too many of them.
+        Whether the iteration converged within the allowed number of steps.
     """
 
     source: Floats
@@ -102,7 +102,7 @@ def estimate_priors(
     Parameters
     ----------
     data : Logits
-        Target rows; labels are not looked at.
+        Target rows; labels are ignored.
     temperature : float
         T*, at which probabilities are calibrated on the source rows.
     counts : int array (C,)
@@ -123,13 +123,13 @@ def estimate_priors(
     if len(data) < FEWEST_ROWS:
         raise InputError(
             f"class shares cannot be estimated from {len(data):,} rows: at least {FEWEST_ROWS} are needed, and several "
-            "for each class. Give more target rows, or the shares themselves (priors=)."
+            "per class. Pass more target rows, or the shares themselves (priors=)."
         )
     source = shares_of(counts)
     found, calm = _solved(_steps(data, temperature, source[:, None], None), source[:, None], _TOLERANCE, None)
     if not calm[0]:
         warnings.warn(
-            f"the class shares still moved after {2 * _MOST_STEPS:,} steps of EM: they may be off in the last digits.",
+            f"the class shares were still changing after {2 * _MOST_STEPS:,} EM steps: their last digits may be wrong.",
             CoverageWarning,
             stacklevel=3,
         )

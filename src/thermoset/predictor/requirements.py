@@ -70,37 +70,37 @@ def _of_sets(artifact: "Artifact") -> Broken:
     yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
     yield "thresholds must be pairs", len(thresholds.refine) != n_thresholds
     yield "thresholds must be numbers", _any_nan(thresholds.value) or _any_nan(thresholds.refine)
-    yield "group_names must be there for thresholds by group alone", (artifact.group_names is not None) != by_row
+    yield "group_names must be used only with thresholds by group", (artifact.group_names is not None) != by_row
     expected = n_classes if by_class else len(artifact.group_names) if artifact.group_names is not None else 1
     n_pools = 1 if artifact.shift is not None else n_thresholds
     shifted = artifact.shift is not None and n_thresholds == n_classes
-    yield "thresholds must be one, or one for each class or group", n_thresholds != expected and not shifted
-    yield "pool_sizes must have one entry for each threshold", len(pools) != n_pools
+    yield "thresholds must be one, or one per class or group", n_thresholds != expected and not shifted
+    yield "pool_sizes must have one entry per threshold", len(pools) != n_pools
     yield f"pool_sizes must be from 0 to {MOST_HELD:,}", not _are_counts(pools)
-    yield "group_of_class must be there for class-conditional sets alone", (groups is not None) != by_class
+    yield "group_of_class must be used only with class-conditional sets", (groups is not None) != by_class
     if groups is not None:
-        yield "group_of_class must have one entry for each class", len(groups) != n_classes
+        yield "group_of_class must have one entry per class", len(groups) != n_classes
         own = grouping is not None and grouping.each_class and groups != tuple(range(n_classes))
         yield "group_of_class must name a group for each class", own or not all(-1 <= g < n_classes for g in groups)
         together = dict(zip(groups, pools, strict=True))
         shared = any(together[group] != pool for group, pool in zip(groups, pools, strict=True))
         yield "pool_sizes must be equal for the classes of a group", shared
     yield from _of_classes(artifact, grouping)
-    yield "classes must be one name for each class, all different", _bad_names(artifact.classes, n_classes)
+    yield "classes must be one name per class, all different", _bad_names(artifact.classes, n_classes)
     yield "sizes must count sets of 0 to n_classes labels", len(artifact.sizes) > n_classes + 1
     yield f"sizes must be from 0 to {MOST_HELD:,}", not _are_counts(artifact.sizes)
     rows = artifact.provenance.conformal_rows
     counted = not artifact.sizes or sum(artifact.sizes) == rows
     yield "sizes must count the conformal rows, at least one", not rows or not counted
     yield "seed must fit 64 bits", artifact.seed is not None and not 0 <= artifact.seed < 2**64
-    yield "scheme must be one that is known", artifact.scheme not in SCHEMES
+    yield "scheme must be a known one", artifact.scheme not in SCHEMES
 
 
 def _of_groups(artifact: "Artifact") -> Broken:
     names, fallback, other = artifact.group_names, artifact.fallback, artifact.fallback_threshold
     yield f"fallback must be null, {' or '.join(FALLBACKS)}", fallback is not None and fallback not in FALLBACKS
-    yield "fallback must be there for thresholds by group alone", fallback is not None and names is None
-    yield "fallback_threshold must be there with a fallback alone", (other is not None) != (fallback is not None)
+    yield "fallback must be used only with thresholds by group", fallback is not None and names is None
+    yield "fallback_threshold must be used only with a fallback", (other is not None) != (fallback is not None)
     if names is not None:
         yield "group_names must be at least one, all different", not names or len(set(names)) != len(names)
         rows = artifact.provenance.conformal_rows
@@ -118,12 +118,12 @@ def _of_classes(artifact: "Artifact", grouping: Grouping | None) -> Broken:
     """What scores and groupings hold for each class."""
     n_classes, limits, score = artifact.n_classes, artifact.rank_limits, artifact.method.score()
     yield "prior must be known", score.learns
-    yield "prior must have one number for each class", _is_not(lambda: bool(score.terms(n_classes)))
+    yield "prior must have one number per class", _is_not(lambda: bool(score.terms(n_classes)))
     limited = grouping is not None and grouping.limits_ranks
-    yield f"rank_limits must be there for {RC3P.name} alone", (limits is not None) != limited
+    yield f"rank_limits must be used only with {RC3P.name}", (limits is not None) != limited
     if limits is not None:
         outside = len(limits) != n_classes or not all(1 <= limit <= n_classes for limit in limits)
-        yield "rank_limits must be from 1 to n_classes, one for each class", outside
+        yield "rank_limits must be from 1 to n_classes, one per class", outside
 
 
 def _grouping_of(artifact: "Artifact") -> Grouping | None:
@@ -137,18 +137,18 @@ def _of_members(artifact: "Artifact") -> Broken:
     members, came = artifact.members, artifact.provenance
     if members:
         unfit = came.selection != "full" or came.recalibrated or artifact.grouping is not None
-        yield "members must come from selection full alone", unfit
+        yield "members must be used only with selection full", unfit
         temperatures = [member.temperature for member in members]
         yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
         hat = [member.thresholds for member in members if member.temperature == artifact.temperature_sets]
-        yield "members must hold T-hat and its threshold", hat != [artifact.thresholds]
+        yield "members must include T-hat and its threshold", hat != [artifact.thresholds]
         yield from broken_members(members, artifact.n_classes)
 
 
 def _of_choice(artifact: "Artifact") -> Broken:
     choice, curve = artifact.choice, artifact.choice.curve
     names = ["T = 1", "T*", "T-hat"]
-    yield "choice must look at T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
+    yield "choice must describe T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
     yield "choice must have a level", _is_not(lambda: bool(exact_level(choice.alpha)))
     yield "choice must be that of the sets", not _is_of_sets(choice, artifact)
     yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
@@ -161,8 +161,8 @@ def _of_choice(artifact: "Artifact") -> Broken:
     others = (*looked, *(choice.spread or ()), *peak, *curve.temperatures)
     yield f"temperatures of choice must be {_TEMPERATURES}", not all(map(_is_temperature, others))
     lengths = {len(curve.temperatures), len(curve.size), len(curve.size_error), len(curve.loss)}
-    yield "curve of choice must have one entry for each temperature", len(lengths) != 1 or lengths == {0}
-    yield "temperatures of choice must rise", any(a >= b for a, b in pairwise(curve.temperatures))
+    yield "curve of choice must have one entry per temperature", len(lengths) != 1 or lengths == {0}
+    yield "temperatures of choice must increase", any(a >= b for a, b in pairwise(curve.temperatures))
     yield "n_rows of choice must count rows", not _are_counts([choice.n_rows])
 
 
@@ -178,7 +178,7 @@ def _of_shift(artifact: "Artifact") -> Broken:
     if artifact.shift is not None:
         unfit = not artifact.is_plain or artifact.grouping is not None or bool(artifact.members)
         yield "shift must be that of one threshold for all classes", unfit
-        yield "thresholds must be one for each class under a label shift", _n_thresholds(artifact) != artifact.n_classes
+        yield "thresholds must be one per class under a label shift", _n_thresholds(artifact) != artifact.n_classes
         yield from broken_shift(artifact.shift, artifact.n_classes, artifact.provenance.conformal_rows)
 
 
@@ -197,13 +197,13 @@ def _n_thresholds(artifact: "Artifact") -> int:
 def _of_scores(artifact: "Artifact") -> Broken:
     kept = artifact.scores
     if kept is not None:
-        yield "scores must be those that set the threshold alone", not artifact.is_plain
+        yield "scores must be those that set the threshold", not artifact.is_plain
         rows, thresholds, n_rows = artifact.rows_behind, artifact.thresholds.pairs(), sum(artifact.pool_sizes)
         if artifact.shift is not None or artifact.weights is not None:  # those of weighted scores are looked at below
             thresholds = plain_thresholds(kept.pairs(n_rows), artifact.alpha)
         yield from broken_scores(kept, rows, thresholds[rows.place], artifact.alpha)
         if kept.labels is not None:
-            yield "labels of scores must be there for one threshold alone", artifact.grouping is not None
+            yield "labels of scores must be used only with one threshold", artifact.grouping is not None
             kept.own_labels(n_rows, artifact.n_classes)
         if artifact.shift is not None:
             yield from _of_weighted_scores(artifact)
@@ -243,11 +243,11 @@ def _of_used(artifact: "Artifact") -> Broken:
 
 def _of_provenance(artifact: "Artifact") -> Broken:
     came, names = artifact.provenance, [measure.name for measure in artifact.measures]
-    yield "measures must differ", len(set(names)) != len(names)
-    yield "the coverage of sets by class or group is no measure", "coverage" in names and artifact.grouping is not None
+    yield "measures must have different names", len(set(names)) != len(names)
+    yield "sets by class or group must not measure coverage", "coverage" in names and artifact.grouping is not None
     yield "objective must be nll or ece", came.objective not in ("nll", "ece")
     asked = (came.prefer, came.selection) != (artifact.choice.prefer, artifact.choice.selection)
-    yield "choice must be what was asked for", asked
+    yield "choice must match what was requested", asked
     yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
     rows = came.calibration_rows, came.conformal_rows
     yield f"rows must be from 0 to {MOST_HELD:,}", not _are_counts(rows)

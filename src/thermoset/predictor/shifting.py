@@ -56,7 +56,7 @@ def shift_of(made: Artifact, given: Any) -> LabelShift:
     scores, labels = _scores_and_labels(made)
     source, estimate = shares_of(source_counts(made)), given if isinstance(given, PriorEstimate) else None
     if estimate is not None and not np.array_equal(estimate.source, source):
-        raise InputError("these shares were estimated with another predictor. Estimate them with this one.")
+        raise InputError("these shares were estimated with a different predictor. Estimate them with this one.")
     target = read_priors(given, made.classes, made.n_classes) if estimate is None else estimate.target
     shift = LabelShift(
         source=tuple(source.tolist()),
@@ -68,8 +68,8 @@ def shift_of(made: Artifact, given: Any) -> LabelShift:
     weights = ratios_of(shift)[labels]
     if not np.any(weights > 0):
         raise InputError(
-            "the class shares give all their weight to classes without conformal rows, so nothing is known of their "
-            "scores. Recalibrate on rows that hold these classes."
+            "the class shares give all the weight to classes without conformal rows, so nothing is known about their "
+            "scores. Recalibrate on rows of these classes."
         )
     return msgspec.structs.replace(shift, effective_rows=WeightedScores.of(scores, weights).effective_rows)
 
@@ -85,38 +85,38 @@ def require_shiftable(made: Artifact) -> None:
     grouping = resolve_grouping(made.grouping)
     if grouping is not None and grouping.each_class and grouping.has_p_values:
         raise InputError(
-            "thresholds by class already hold under label shift: each class keeps its own coverage whatever its share. "
-            "Use the predictor as it is."
+            "thresholds by class remain valid under label shift: each class keeps its own coverage, whatever its "
+            "share. Use the predictor as it is."
         )
     if grouping is not None:
         raise InputError(
-            f"a predictor with grouping={made.grouping!r} cannot be shifted: its thresholds are not those of all rows "
-            "together. Fit one with grouping=None, or with grouping='class', whose thresholds hold under label shift."
+            f"a predictor with grouping={made.grouping!r} cannot be shifted: it has no single threshold for all rows. "
+            "Fit with grouping=None, or with grouping='class', whose thresholds remain valid under label shift."
         )
     if made.weights is not None:
         raise InputError(
-            "this predictor cannot be shifted: its conformal rows have weights of their own. Recalibrate it without "
+            "this predictor cannot be shifted: its conformal rows already have weights. Recalibrate it without "
             "weights, or multiply the weights by target share / source share of the rows' classes."
         )
     if made.alpha_sets != made.alpha:
         raise InputError(
             f"this predictor cannot be shifted: its threshold was raised to that of alpha = {made.alpha_sets} to "
-            "protect classes. Fit one with prefer='even' or 'small'."
+            "protect classes. Fit with prefer='even' or 'small'."
         )
     if not made.is_plain:
         raise InputError(
-            "this predictor cannot be shifted: with selection='full' all rows chose the temperature as well. Fit with "
+            "this predictor cannot be shifted: with selection='full' all rows also chose the temperature. Fit with "
             "selection='calibration', or recalibrate on new rows."
         )
     if made.scores is None:
         raise InputError(
-            "this predictor was saved without the label scores of its conformal rows, which a label shift weighs. Save "
+            "this predictor was saved without the label scores of its conformal rows, which a label shift needs. Save "
             "it with scores=True (thermoset tune --scores) where it was fitted, or recalibrate it."
         )
     if made.scores.labels is None:
         raise InputError(
-            "this predictor was saved by a version that did not keep the labels of its conformal rows, by which a "
-            "label shift weighs their scores. Fit it again, or recalibrate it."
+            "this predictor was saved by a version that did not store the labels of its conformal rows, which a label "
+            "shift needs. Fit it again, or recalibrate it."
         )
 
 
@@ -143,9 +143,9 @@ def read_priors(given: Any, classes: tuple[str, ...] | None, n_classes: int) -> 
     try:
         shares = np.array(listed, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"priors must be numbers, one for each class; got {quoted(given)}.") from None
+        raise InputError(f"priors must be numbers, one per class; got {quoted(given)}.") from None
     if shares.shape != (n_classes,):
-        raise InputError(f"priors must be {n_classes} shares, one for each class; got shape {shares.shape}.")
+        raise InputError(f"priors must be {n_classes} shares, one per class; got shape {shares.shape}.")
     bad = np.flatnonzero(~((shares >= 0) & (shares <= 1)))
     if len(bad):
         name = _name_of(classes, int(bad[0]))
@@ -166,7 +166,7 @@ def _in_order(given: Mapping[Any, Any], classes: tuple[str, ...] | None, n_class
     if unknown:
         more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
         known = "0 to " + str(n_classes - 1) if places is numbers else ", ".join(map(quoted, list(places)[:_NAMED]))
-        raise InputError(f"priors name a class that is not known: {quoted(unknown[0])}{more}. Classes are: {known} ...")
+        raise InputError(f"priors name an unknown class: {quoted(unknown[0])}{more}. Classes are: {known} ...")
     found: dict[int, Any] = {}
     for name, share in given.items():
         column = places[str(name)]
@@ -188,7 +188,8 @@ def _warn_of_endless(made: Artifact, endless: NDArray[np.int64], counts: NDArray
     more = f" and {len(endless) - _NAMED:,} more" if len(endless) > _NAMED else ""
     warnings.warn(
         f"{len(endless):,} of {made.n_classes:,} classes have too few conformal rows for a finite threshold under "
-        f"these class shares, and are in every set: {', '.join(told)}{more}. Recalibrate on rows that hold them.",
+        f"these class shares, so they are in every set: {', '.join(told)}{more}. Recalibrate on more rows of these "
+        "classes.",
         CoverageWarning,
         stacklevel=4,
     )

@@ -1,4 +1,4 @@
-"""What a notebook shows of a fitted predictor."""
+"""What a notebook shows for a fitted predictor."""
 
 from html import escape
 
@@ -11,16 +11,16 @@ __all__ = ["predictor_html"]
 def predictor_html(made: Artifact) -> str:
     """The recommendation, what sets will look like, and the curves behind the choice."""
     choice = made.choice
-    about = f" What follows is about alpha = {choice.alpha}, for which T-hat was chosen." if made.is_moved else ""
+    about = f" The rest refers to alpha = {choice.alpha}, for which T-hat was chosen." if made.is_moved else ""
     if made.shift is not None:
-        about += " It was made for other class shares (label shift) than those that follow."
+        about += " It was adjusted for other class shares (label shift) than those shown here."
     head = (
         f"{choice.setting.kind}, alpha = {made.alpha_sets}: T* = {made.temperature:.3f}.{about} {choice.sentences[0]}"
     )
     if made.weights is not None:
         head += (
-            f" Conformal rows have weights: {made.provenance.conformal_rows:,} rows count as "
-            f"{made.weights.effective_rows:,.1f} rows of equal weight, and sets are for rows with weights."
+            f" Conformal rows have weights: {made.provenance.conformal_rows:,} rows are worth "
+            f"{made.weights.effective_rows:,.1f} equally weighted rows, and rows to predict need weights too."
         )
     rows = [
         [

@@ -1,4 +1,4 @@
-"""The rows that a predictor was made from, recognised again: what they show says nothing about fresh rows.
+"""Recognising the rows that a predictor was made from: results on them say nothing about fresh rows.
 
 The document holds keys of the rows (`core.row_keys`), whatever file, order or type they come back in, and however many
 of them. Of long parts the smallest keys are kept, a random sample of the rows, from which the share that comes back is
@@ -166,7 +166,7 @@ class UsedRows:
     Attributes
     ----------
     rows : int
-        How many rows were looked at.
+        How many rows were examined.
     calibration, conformal : int
         How many of them chose the temperatures, and how many set the threshold.
     total : int
@@ -174,9 +174,10 @@ class UsedRows:
     estimated : bool
         Whether these numbers are estimates, because the document holds a sample of the rows.
     chose, set_threshold : bool
-        Whether there are more such rows than chance explains, so that they are indeed the same rows.
+        Whether there are more such rows than chance explains, so they are indeed the same rows.
     noted : bool
-        Whether they are worth a warning: more than one or two, and used rows do not repeat so often by nature.
+        Whether they are worth a warning: more than one or two, and more than natural repeats among the used rows
+        explain.
     """
 
     rows: int
@@ -202,11 +203,10 @@ class UsedRows:
 
 
 def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedRows:
-    """How many of these rows a predictor was made from, whatever file, order or type they come in.
+    """How many of these rows the predictor was made from, whatever file, order or type they come in.
 
-    Rows need no labels. Predictors of older versions know their rows as a whole alone: such rows are recognised where
-    all of a part are there, in their order and type, with their labels. `keys` are those of the rows, where they
-    are known.
+    Rows need no labels. Predictors of older versions recognise only complete parts, in their original order and type,
+    with their labels. `keys` are those of the rows, where they are known.
 
     >>> import thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -281,7 +281,7 @@ def refuse_used(made: "Artifact", data: Logits) -> None:
     if used.noted:
         message = (
             f"{used.total:,} of {used.rows:,} rows have the same logits as rows that were used to fit this predictor. "
-            "If they are the same rows, leave them out."
+            "If they are the same rows, remove them."
         )
         warnings.warn(message, ReusedRowsWarning, stacklevel=3)
 
@@ -291,7 +291,7 @@ def broken_keys(part: PartKeys, n_rows: int) -> Iterator[tuple[str, bool]]:
     yield "used must count the rows of its parts", part.rows != n_rows
     yield f"keys of used rows must be below a bound of at most {_ALL:,}", not 0 < part.below <= _ALL
     counted = part.once >= 0 and part.pairs >= 0 and part.once + 2 * part.pairs <= part.rows
-    yield "keys of used rows must be no more than the rows", not counted
+    yield "keys of used rows must not outnumber the rows", not counted
     keys = part.numbers()
     rise = bool((keys[1:] > keys[:-1]).all()) and (not len(keys) or int(keys[-1]) < part.below)
-    yield "keys of used rows must rise, below their bound", not rise
+    yield "keys of used rows must increase and stay below their bound", not rise

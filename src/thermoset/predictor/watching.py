@@ -1,4 +1,4 @@
-"""A monitor of a fitted predictor: batches of rows in, where it stands out."""
+"""A monitor for a fitted predictor: takes batches of rows and reports its findings."""
 
 import os
 from collections.abc import Iterator
@@ -60,11 +60,11 @@ _PATIENCE = 60.0  # seconds to wait for another process that holds the same stat
 
 
 class Monitor:
-    """Watches a fitted predictor, batch after batch; it may be asked where it stands after every one.
+    """Watches a fitted predictor, batch after batch, and reports its findings after each.
 
-    While coverage is what was promised and rows are like the conformal rows, the chance that any test *ever* alarms is
-    at most `delta`, however long it watches. Change detectors, which find a change after a long good time sooner, are a
-    separate statement: each gives a false alarm at most once in `run_length` rows on average.
+    While coverage is as promised and rows are like the conformal rows, the chance that any test *ever* alarms is at
+    most `delta`, however long it watches. Change detectors, which find a change sooner after a long good period, have a
+    separate guarantee: each gives a false alarm at most once in `run_length` rows on average.
 
     Parameters
     ----------
@@ -111,14 +111,14 @@ class Monitor:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], predictor: "TwoTemperaturePredictor") -> "Monitor":
-        """Read what `save` wrote, for the predictor that it is about."""
+        """Read what `save` wrote, for the predictor it belongs to."""
         monitor: Monitor = object.__new__(cls)
         monitor._of(predictor)
         monitor.state = read_state(path, monitor._watched.predictor)
         return monitor
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON document, whole or not at all."""
+        """Write one JSON document, completely or not at all."""
         write_state(path, self.state)
 
     @classmethod
@@ -126,11 +126,11 @@ class Monitor:
     def open(
         cls, path: str | os.PathLike[str], predictor: "TwoTemperaturePredictor", **settings: Any
     ) -> Iterator["Monitor"]:
-        """The monitor whose state is in a file, for this process alone; the file is written at the end.
+        """Open the monitor whose state is in a file, for this process alone; the file is written at the end.
 
-        A new one begins if there is no such file. Another process that has it open is waited for, up to a minute. If
-        anything is raised inside, the file stays as it is. `settings`, delta and run_length, are those of a new
-        monitor; those of a file that is there must be the same.
+        If the file does not exist, a new monitor is started. If another process has it open, this waits for up to a
+        minute. If an exception is raised inside, the file stays as it is. `settings` (delta and run_length) apply to a
+        new monitor; those of an existing file must be the same.
 
         >>> import tempfile, numpy as np, thermoset as ts
         >>> rng = np.random.default_rng(0)
@@ -154,7 +154,7 @@ class Monitor:
 
     @property
     def standing(self) -> Standing:
-        """Where it stands after the last batch."""
+        """The status after the last batch."""
         return told(self.state, self._watched)
 
     def add(
@@ -167,12 +167,12 @@ class Monitor:
         time: str | None = None,
         name: str | None = None,
     ) -> Standing:
-        """Add a batch of rows, in the order in which they came, and say where the monitor stands.
+        """Add a batch of rows, in the order in which they arrived, and return the monitor's status.
 
-        Labels may be missing, all or some (-1, NaN, None, or a blank text). When they are known, pass the same rows
-        again with them: rows are recognised by their logits, and what is new counts. A batch that brings nothing new,
-        or holds rows of an earlier one among others, is refused; one without rows changes nothing. Whether a label is
-        known must not depend on whether the set holds it.
+        Some or all labels may be missing (-1, NaN, None, or blank text). When they become known, pass the same rows
+        again with them: rows are recognised by their logits, and only new labels count. A batch that adds nothing new,
+        or mixes rows of an earlier batch with others, is refused; one without rows changes nothing. Whether a label is known
+        must not depend on whether the set contains it.
 
         Parameters
         ----------
@@ -183,9 +183,9 @@ class Monitor:
         groups : array-like (n,), optional
             The group of each row: coverage is shown by group, and tested if the predictor has thresholds by group.
         ids : sequence, optional
-            As in `predict_set`; rows with other ids are other rows, even if their logits are the same.
+            As in `predict_set`; rows with different ids are different rows, even if their logits are the same.
         time, name : str, optional
-            When the rows came, and what to call them, in any words.
+            When the rows arrived, and a name for them; any text.
         """
         rows = as_logits(logits, groups=groups)
         known = (
@@ -206,7 +206,7 @@ class Monitor:
         asked: tuple[tuple[str, Any], ...] = ("time", time), ("name", name)
         for what, said in asked:
             if said is not None and (not isinstance(said, str) or not 0 < len(said) <= _LONGEST_NAME):
-                raise InputError(f"{what} must be a text of 1 to {_LONGEST_NAME} characters; got {quoted(said)}.")
+                raise InputError(f"{what} must be text of 1 to {_LONGEST_NAME} characters; got {quoted(said)}.")
         kind = self._watched.part_kind(data.groups is not None)
         groups = self._groups(data) if kind == "group" else ()
         return Named(name or f"batch {len(self.state.batches) + 1}", time, kind, groups)
@@ -221,7 +221,7 @@ class Monitor:
         made, keys = self.predictor.artifact_, row_keys(data)
         used = used_rows(made, data, keys)
         if used.reused:
-            raise InputError(f"{used.sentence}, and a monitor watches rows that came later. Leave them out.")
+            raise InputError(f"{used.sentence}, but a monitor watches later rows. Remove them.")
         truth = np.full(len(data), -1, dtype=np.int64) if labels is None else labels
         if tops_of(data) is None:
             facts, rule = _Facts.empty(len(data)), self.predictor._rule
@@ -238,8 +238,8 @@ class Monitor:
         """The facts of rows that hold only their largest logits."""
         if not self.predictor.artifact_.provenance.top_rows:
             raise InputError(
-                "this batch holds only the largest logits of each row, and the predictor was fitted on whole rows: its "
-                "sets and its confidence would differ for that reason alone. Pass whole rows."
+                "this batch holds only the largest logits of each row, but the predictor was fitted on whole rows: "
+                "sets and confidence would differ for that reason alone. Pass whole rows."
             )
         return _facts(self.predictor._rule.sets(data, ids), self.predictor._calibrated.answers(data), truth)
 
@@ -255,7 +255,7 @@ class Monitor:
         return np.where(truth >= 0, part, -1)
 
 
-_BUSY = "another process has been adding to this state for more than a minute. Try again when it has ended."
+_BUSY = "another process has been using this state for more than a minute. Try again when it has finished."
 
 
 class _Facts(NamedTuple):
@@ -308,8 +308,8 @@ def _watched(predictor: "TwoTemperaturePredictor") -> Watched:
     came, promise = made.provenance, promise_of(made, predictor.recipe)
     if made.weights is not None:
         raise InputError(
-            "a predictor whose conformal rows have weights cannot be watched: later rows would need weights too, and "
-            "their coverage has no law that a test could use. Check it on labelled rows, batch by batch."
+            "a predictor with weighted conformal rows cannot be watched: later rows would need weights too, and their "
+            "coverage follows no known law to test against. Use check on labelled rows, batch by batch."
         )
     if came.selection == "paper" and not came.recalibrated:
         promise = replace(promise, exact=False)
@@ -336,6 +336,6 @@ def _check_same(path: Path, asked: dict[str, Any], state: MonitorState) -> None:
     for name, given in asked.items():
         if given != (known := getattr(state, name)):
             raise InputError(
-                f"{path}: was begun with {name} {known}; got {given}. Leave it out, or name another file to begin a "
-                "new state."
+                f"{path}: was started with {name} {known}; got {given}. Omit it, or name another file to start a new "
+                "state."
             )

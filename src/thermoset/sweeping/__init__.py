@@ -1,7 +1,7 @@
-"""Temperature x alpha x trials, at the price of the softmaxes.
+"""Temperature x alpha x trials, for little more than the cost of the softmaxes.
 
-A sweep sorts rows once, computes what a label's score needs once for each temperature, and then gets trials and
-alphas nearly for nothing: a trial only draws u, picks rows and an order statistic.
+A sweep sorts rows once, computes the ingredients of label scores once per temperature, and then gets trials and alphas
+almost for free: a trial only draws u, picks rows and an order statistic.
 """
 
 import warnings
@@ -82,11 +82,11 @@ def sweep(
     logits, labels
         Labelled rows, or `Logits`.
     temperatures : iterable of float
-        Rising, at most 10,000; 0.3 to 5 by 0.1 (`DEFAULT_GRID`) when left out. See `temperature_grid`; the
-        grid of the paper's section 3.1 is `PAPER_GRID`.
+        Increasing, at most 10,000; the default is 0.3 to 5 in steps of 0.1 (`DEFAULT_GRID`). See `temperature_grid`;
+        the grid of the paper's section 3.1 is `PAPER_GRID`.
     methods : names, score objects or functions
-        Several `RAPS(penalty=..., k_reg=...)` are cheap: they share everything but the comparison. "margin" and scores
-        of your own (see `OwnScore`) cost a softmax in every trial.
+        Several `RAPS(penalty=..., k_reg=...)` are cheap: they share everything but the comparison. "margin" and custom
+        scores (see `OwnScore`) cost a softmax in every trial.
     alphas, trials, calibration_fraction, cp_fraction, random_state
         Levels, number of random splits (at most 100,000, and what memory holds), parts of the rows set aside for
         calibration (may be 0) and for thresholds; the rest is evaluated. Trial t draws its rows, and
@@ -98,23 +98,23 @@ def sweep(
         `integrated_squared_coverage_gap`, for choosing a temperature.
     randomized, allow_empty, grouping
         As in `ConformalClassifier`; grouping="group" needs rows with groups, and costs a fit and a prediction in every
-        trial. `allow_empty="patched"` fills empty sets as published code does: the top label is
-        added afterwards, to sets whose threshold does not know of it, so they cover more than the level asks for.
+        trial. `allow_empty="patched"` fills empty sets as the published code does: the top label is added afterwards,
+        without adjusting the threshold, so sets cover more than the level requires.
     metrics : names
-        More than every sweep has: "sscv" (coverage by size of the set), "confidence_coverage_gap" (by strata of the
+        Additional metrics: "sscv" (coverage by set size), "confidence_coverage_gap" (by strata of the
         confidence at T*, fitted once on all rows) and "worst_slab_coverage" (the worst slab of the logits, found on
-        half of the evaluation rows and judged on the others), which is slow. Rows that have groups are always
-        measured by group as well.
+        half of the evaluation rows and judged on the others), which is slow. Rows with groups are always measured by
+        group as well.
     split_by : array-like (n,), optional
         Rows with the same value (of one patient, font or camera) stay together in every split; parts are then as large
         as that allows, and differ a little from trial to trial.
     n_jobs : int
-        Threads; all cores when left out. The answer does not depend on it.
+        Number of threads; all cores by default. The result does not depend on it.
     memory : str or int
-        What the sweep may take beside its input, such as "512MiB"; 1 GiB when left out. Beyond it, what belongs to rows
-        goes to files in the temporary folder. The answer does not depend on it.
+        Memory the sweep may use in addition to its input, such as "512MiB"; 1 GiB by default. Beyond it, per-row data
+        goes to files in the temporary folder. The result does not depend on it.
     progress : callable
-        Told (done, total) as work proceeds.
+        Called with (done, total) as work proceeds.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def sweep(
         alphas=_checked_alphas(alphas),
         integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
         allow_empty=_checked_empty(allow_empty),
-        n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None takes all cores."),
+        n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores."),
         added=(*(group_metrics() if data.groups is not None else ()), *asked_metrics(metrics)),
     )
     together = None if split_by is None else group_codes(split_by, len(data), "split_by")
@@ -144,11 +144,13 @@ def sweep(
     count = whole_number(trials, "trials", 1, MOST_TRIALS, "Try 100.")
     kind = resolve_grouping(grouping)
     if kind is not None and plan.integrate:
-        raise InputError("evaluation='integrated' needs one threshold for all classes; got grouping as well.")
+        raise InputError(
+            "evaluation='integrated' needs one threshold for all classes, but grouping was given. Use 'drawn'."
+        )
     if plan.integrate and (plain := [score.name for score in plan.scores if not score.prefixes]):
-        raise InputError(f"evaluation='integrated' needs a closed form, which {plain[0]!r} has not. Use 'drawn'.")
+        raise InputError(f"evaluation='integrated' needs a closed form, which {plain[0]!r} does not have. Use 'drawn'.")
     if plan.integrate and not randomized:
-        raise InputError("evaluation='integrated' averages over u, which randomized=False has not. Use 'drawn'.")
+        raise InputError("evaluation='integrated' averages over u, but randomized=False has no u. Use 'drawn'.")
     _check_room(bytes_needed(data, plan, count), count, plan)
     _warn_about_conformal_rows(plan, len(protocol.split(len(data), 0).conformal), data.n_classes)
     if kind is None:
@@ -205,7 +207,7 @@ def _checked_methods(methods: Any) -> tuple[Score, ...]:
     names = [_name(score) for score in found]
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise InputError(f"methods must differ; {twice!r} comes twice.")
+        raise InputError(f"methods must differ; {twice!r} appears twice.")
     return found
 
 
@@ -221,7 +223,8 @@ def _check_room(needed: int, trials: int, plan: SweepJob) -> None:
     if needed > physical_memory():
         raise InputError(
             f"a sweep of {trials:,} trials, {len(plan.temperatures):,} temperatures and {len(plan.alphas):,} levels "
-            f"needs some {needed / 2**30:,.0f} GiB, and there are {physical_memory() / 2**30:,.0f}. Ask for less."
+            f"needs about {needed / 2**30:,.0f} GiB of memory, but there are only "
+            f"{physical_memory() / 2**30:,.0f}. Ask for less."
         )
 
 
@@ -239,8 +242,8 @@ def _checked_empty(value: Any) -> AllowEmpty:
 def _warn_about_classes(absent: Ints, n_classes: int) -> None:
     if absent.any():
         warnings.warn(
-            f"{int(absent.max())} of {n_classes} classes have no evaluation rows in some trial; class gaps leave "
-            "them out. `absent_classes` counts them by trial.",
+            f"{int(absent.max())} of {n_classes} classes have no evaluation rows in some trial; class gaps omit them. "
+            "`absent_classes` counts them by trial.",
             CoverageWarning,
             stacklevel=3,
         )
@@ -251,7 +254,7 @@ def _warn_about_conformal_rows(plan: SweepJob, n_conformal: int, n_classes: int)
         if conformal_rank(n_conformal, alpha) > n_conformal:
             warnings.warn(
                 f"alpha={alpha} needs at least {rows_needed(alpha)} conformal rows; got {n_conformal}. Every set will "
-                f"hold all {n_classes} classes: raise cp_fraction or alpha, or add rows.",
+                f"contain all {n_classes} classes: raise cp_fraction or alpha, or add rows.",
                 CoverageWarning,
                 stacklevel=3,
             )

@@ -58,7 +58,7 @@ class OwnTemperatures:
     values : (methods, alphas, metrics, trials)
         Every measured value.
     hits : (methods, alphas, trials, C)
-        Evaluation rows of each class whose set holds their label.
+        Evaluation rows of each class whose set contains their label.
     counts : (trials, C)
         Evaluation rows of each class.
     """
@@ -95,7 +95,7 @@ def measure_trials(
     """
     own = np.asarray(temperatures, dtype=np.float64)
     if own.ndim != 1 or not own.size or not np.all((own > 0) & np.isfinite(own)):
-        raise InputError(f"temperatures must be finite numbers above 0, one for each trial; got {temperatures!r}.")
+        raise InputError(f"temperatures must be finite numbers above 0, one per trial; got {temperatures!r}.")
     scores, levels = tuple(resolve(method) for method in methods), tuple(alphas)
     return measure_ways(data, [Way(float(t), scores, levels) for t in own], levels, protocol, tick=tick)
 

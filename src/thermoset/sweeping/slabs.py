@@ -56,7 +56,7 @@ class Slabs:
         value = row_array((len(directions), len(data)))
         fill_rows(data, Project(directions), [value])
         if not all(np.isfinite(one).all() for one in value):
-            raise InputError("worst_slab_coverage needs finite logits; some classes are masked. Leave it out.")
+            raise InputError("worst_slab_coverage needs finite logits, but some classes are masked. Omit it.")
         return cls(sorted_along(value, row_array(value.shape, np.int32)), trials, seed)
 
     def halves(self, t: int) -> tuple[Along, Along]:

@@ -57,7 +57,7 @@ def standard_error(values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Curves over temperature, with their scatter over random splits.
+    """Curves over temperature, with their variation over random splits.
 
     Attributes
     ----------
@@ -66,9 +66,9 @@ class Sweep:
     trial_values : ndarray (methods, temperatures, alphas, metrics, trials)
         Every measured value.
     absent_classes : ndarray (trials,)
-        Classes without evaluation rows, which the class gaps of a trial leave out.
+        Number of classes without evaluation rows, which the class gaps of a trial omit.
     settings : dict
-        What the sweep was asked for.
+        The arguments of the sweep.
     """
 
     methods: tuple[str, ...]
@@ -85,7 +85,7 @@ class Sweep:
         return int(self.trial_values.shape[-1])
 
     def curve(self, metric: str, method: str, alpha: float | None = None) -> Floats:
-        """Mean of a metric at each temperature, (n_temperatures,); `alpha` may be left out when there is one.
+        """Mean of a metric at each temperature, (n_temperatures,); `alpha` may be omitted when there is only one.
 
         The mean of thresholds is infinite where one of them is; `of_trials` has them all.
         """
@@ -94,14 +94,14 @@ class Sweep:
     def of_trials(self, metric: str, method: str, alpha: float | None = None) -> Floats:
         """A metric at each temperature in each trial, (n_temperatures, trials)."""
         if alpha is None and len(self.alphas) > 1:
-            raise InputError(f"alpha must be named: this sweep has {self.alphas}.")
+            raise InputError(f"alpha must be given, because this sweep has several: {self.alphas}.")
         m, k = _place("method", method, self.methods), _place("metric", metric, self.metrics)
         a = 0 if alpha is None else _place("alpha", float(alpha), self.alphas)
         values: Floats = self.trial_values[m, :, a, k]
         return values
 
     def columns(self) -> dict[str, list[Any]]:
-        """The tidy table: one row for each method, temperature, alpha and metric."""
+        """The tidy table: one row per method, temperature, alpha and metric."""
         mean = mean_over_trials(self.trial_values)
         return {
             **self._index(mean.shape),
@@ -111,13 +111,13 @@ class Sweep:
         }
 
     def trial_columns(self) -> dict[str, list[Any]]:
-        """The long table: one row for each method, temperature, alpha, metric and trial."""
+        """The long table: one row per method, temperature, alpha, metric and trial."""
         shape = self.trial_values.shape
         trial = np.broadcast_to(np.arange(shape[-1]), shape).ravel().tolist()
         return {**self._index(shape), "trial": trial, "value": self.trial_values.ravel().tolist()}
 
     def to_pandas(self, *, per_trial: bool = False) -> "pd.DataFrame":
-        """The tidy table as a pandas frame; `per_trial` has a row for each trial instead of means."""
+        """The tidy table as a pandas DataFrame; `per_trial` gives one row per trial instead of means."""
         try:
             import pandas as pd  # noqa: PLC0415 (not a dependency)
         except ModuleNotFoundError as error:
@@ -127,7 +127,7 @@ class Sweep:
         return pd.DataFrame(self.trial_columns() if per_trial else self.columns())
 
     def save(self, path: str | Path, *, per_trial: bool = False) -> None:
-        """Write the table to a `.csv` or `.parquet` file, whole or not at all."""
+        """Write the table to a `.csv` or `.parquet` file, completely or not at all."""
         from thermoset.io.columns import write_table  # noqa: PLC0415 (only those who write)
 
         write_table(path, self.trial_columns() if per_trial else self.columns())

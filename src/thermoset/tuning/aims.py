@@ -1,4 +1,4 @@
-"""Preferences that make the most of one thing: the smallest sets, the most even coverage, or a way in between."""
+"""Preferences that optimise one thing: the smallest sets, the most even coverage, or a compromise between the two."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ class Small(Preference, frozen=True, tag="size"):
     def reason(self, choice: "Choice") -> str:
         """Where, and how many sets are empty: that is how sets become very small."""
         if choice.temperature == 1.0 and len(choice.methods) == 1:
-            return "T-hat = 1: no other temperature gives sets that are smaller by more than the error of the estimate."
+            return "T-hat = 1: no other temperature gives sets that are smaller by more than the estimation error."
         empty = f"({choice.outlook.empty_share:.1%} of them empty)"
         return f"{chosen(choice)} gives the smallest sets {where(choice)} {empty}."
 
@@ -85,29 +85,29 @@ class Even(Preference, frozen=True, tag="coverage"):
         gaps = f"{words.gap} {choice.outlook.class_gap:.3f} instead of {at_one.class_gap:.3f}"
         if versus.tells_apart and (versus.class_gap or 0.0) < 0:
             return f"{chosen(choice)} covers the {words.many} more evenly than T = 1: {gaps}."
-        sure = "" if choice.signal.beats is None else f" (they are {choice.signal.beats:.0%} sure that it does)"
-        more = "" if choice.rows_needed is None else f" About {choice.rows_needed:,} rows would tell."
+        sure = "" if choice.signal.beats is None else f" (probability that it does: {choice.signal.beats:.0%})"
+        more = "" if choice.rows_needed is None else f" About {choice.rows_needed:,} rows would settle it."
         return (
-            f"{chosen(choice)} is the best guess for even {words.one} coverage, but these rows do not show that it "
+            f"{chosen(choice)} is the best estimate for even {words.one} coverage, but these rows do not show that it "
             f"beats T = 1{sure}: {gaps}.{more}"
         )
 
 
 def _kept(choice: "Choice") -> str:
-    """Why T = 1 is kept, and how many rows would tell."""
+    """Why T = 1 is kept, and how many rows would settle it."""
     signal, rows, many = choice.signal, f"{choice.n_rows:,} rows", choice.words.many
     more = choice.rows_needed
     if signal.beats is None:
         said = (
-            f"Keep T = 1: on these {rows} the {many} differ no more than chance makes them (p = {signal.p_value:.2f}), "
-            "so there is nothing to gain: no temperature can be said to cover them more evenly."
+            f"Keep T = 1: on these {rows}, coverage differs between {many} no more than by chance (p = "
+            f"{signal.p_value:.2f}), so no temperature can be shown to cover them more evenly."
         )
-        return said if more is None else f"{said} About {more:,} rows would show differences worth evening out."
+        return said if more is None else f"{said} About {more:,} rows could show differences worth evening out."
     said = (
-        f"Keep T = 1: no temperature covers the {many} more evenly on these {rows}; the best of the others, "
-        f"{signal.tried:.2f}, is more even with a probability of {signal.beats:.0%}."
+        f"Keep T = 1: no other temperature covers the {many} more evenly on these {rows}; the best of them, "
+        f"{signal.tried:.2f}, is more even with a probability of only {signal.beats:.0%}."
     )
-    return said if more is None else f"{said} About {more:,} rows would tell."
+    return said if more is None else f"{said} About {more:,} rows would settle it."
 
 
 class Blend(Preference, frozen=True, tag="blend"):

@@ -1,4 +1,4 @@
-"""What one could have instead of the choice: the named settings of its frontier, and the front itself."""
+"""The alternatives to the choice: the named settings of its frontier, and the frontier itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,14 +31,14 @@ _NORMAL = 1.96  # standard errors of a 95% interval
 
 
 def front_titles(choice: Choice) -> dict[Front, str]:
-    """What each front weighs size against, in words: of classes, or of the groups that the choice evens out."""
+    """What each frontier weighs size against, in words: for classes, or for the groups that the choice evens out."""
     words = choice.words
     return {"worst_tenth": f"coverage of the worst tenth of {words.many}", "class_gap": words.gap}
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A setting with what it is called: the recommended one, another to compare with, or one without a name."""
+    """A setting and its names: the recommended one, another to compare it with, or one without a name."""
 
     names: tuple[str, ...]
     outlook: Outlook
@@ -46,12 +46,12 @@ class Alternative:
 
     @property
     def size_interval(self) -> tuple[float, float]:
-        """The 95% interval of the size, of which no set can have less than nothing; itself twice without an error."""
+        """The 95% interval of the size, never below 0; the size itself, twice, if its error is unknown."""
         reach = 0.0 if self.outlook.size_error is None else _NORMAL * self.outlook.size_error
         return max(self.outlook.size - reach, 0.0), self.outlook.size + reach
 
     def interval(self, metric: Front) -> tuple[float, float]:
-        """The ends of a known metric: 90% for the worst tenth, 95% for the class gap; itself twice without an error."""
+        """The interval of a metric: 90% for the worst tenth, 95% for the class gap; the value, twice, without one."""
         value: float = getattr(self.outlook, metric)
         ends: tuple[float, float] | None = getattr(self.outlook, f"{metric}_ends")
         return (value, value) if ends is None else ends
@@ -70,9 +70,10 @@ class Alternative:
 
 
 def settings_of(choice: Choice) -> tuple[Alternative, ...]:
-    """Every setting of the frontier once: the recommended one first, then by size of the sets.
+    """Every setting of the frontier once: the recommended one first, then by set size.
 
-    A setting that has several names has them together. Files of older versions have no frontier: nothing, then.
+    A setting with several names is listed once, with all of them. Files of older versions have no frontier and give an
+    empty result.
     """
     if not choice.frontier:
         return ()
@@ -88,7 +89,7 @@ def settings_of(choice: Choice) -> tuple[Alternative, ...]:
 
 
 def alternatives(choice: Choice) -> tuple[Alternative, ...]:
-    """The named settings: what a reader compares the recommended one with, which comes first.
+    """The named settings: the recommended one first, then those to compare it with.
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -101,20 +102,20 @@ def alternatives(choice: Choice) -> tuple[Alternative, ...]:
 
 
 def drawable(choice: Choice, metric: Front) -> tuple[Alternative, ...]:
-    """The settings of which the metric is known."""
+    """The settings whose metric is known."""
     every = settings_of(choice)
     return tuple(one for one in every if getattr(one.outlook, metric) is not None and one.outlook.size > 0)
 
 
 def target_of(choice: Choice, metric: Front) -> float | None:
-    """The coverage of hard classes or groups that was asked for, if any was."""
+    """The coverage requested for hard classes or groups, if any."""
     return choice.target if metric == "worst_tenth" else None
 
 
 def front(outlooks: Sequence[Outlook], metric: Front) -> tuple[Outlook, ...]:
     """The outlooks that no other one beats in both size and the metric, smallest sets first.
 
-    Much coverage of the worst tenth is good, and so is a small class gap. What is unknown is left out.
+    High coverage of the worst tenth is good, and so is a small class gap. Outlooks with an unknown metric are omitted.
     """
     sign = 1.0 if metric == "worst_tenth" else -1.0
     known = [(at.size, -sign * value, at) for at in outlooks if (value := getattr(at, metric)) is not None]
@@ -133,5 +134,5 @@ def is_stricter(choice: Choice) -> bool:
 
 
 def tells_setting(choice: Choice) -> bool:
-    """Whether a temperature alone does not tell what was chosen: other scores or levels were open as well."""
+    """Whether more than a temperature was chosen: other scores or levels were candidates too."""
     return len(choice.methods) > 1 or is_stricter(choice)

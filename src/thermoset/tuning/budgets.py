@@ -1,6 +1,6 @@
-"""Preferences that keep a bound: on size, on the class gap, or on what the hard classes are covered at least.
+"""Preferences that meet a bound: on size, on the class gap, or on the coverage of the hard classes.
 
-Where a choice evens out groups of rows, read groups for classes.
+Where a choice evens out groups of rows, read "groups" for "classes".
 """
 
 import math
@@ -42,7 +42,7 @@ _SHORT = 1.5  # without a number, hard classes may be missed this many times as 
 
 
 class _Budget(Preference, frozen=True):
-    """A bound on one thing that makes the most of the other."""
+    """A bound on one quantity that optimises the other."""
 
     amount: float
 
@@ -55,19 +55,19 @@ class _Budget(Preference, frozen=True):
         return f"{self.bound}<={brief(self.amount)}"
 
     def reason(self, choice: "Choice") -> str:
-        """What the choice has that keeps the budget, or that none does."""
+        """How the choice meets the budget, or that none does."""
         sure = "with 95% confidence" if choice.selection == "calibration" else "on the calibration rows"
         if choice.met:
             most = self.most.format(choice.words.one)
-            return f"{chosen(choice)} has {most} {where(choice)} that keeps {self.text} {sure}."
+            return f"{chosen(choice)} gives {most} {where(choice)} while meeting {self.text} {sure}."
         what = "temperature" if len(choice.methods) == 1 else "setting"
-        said = f"No {what} keeps {self.text} {sure}; {chosen(choice)} comes closest."
+        said = f"No {what} meets {self.text} {sure}; {chosen(choice)} comes closest."
         more = choice.rows_needed
         return said if more is None else f"{said} About {more:,} calibration rows would be needed to show it."
 
 
 class SizeBudget(_Budget, frozen=True, tag="size_budget"):
-    """The most even class coverage with at most so many labels on average."""
+    """The most even class coverage with at most a given number of labels on average."""
 
     bound = "size"
     most = "the most even {} coverage"
@@ -81,14 +81,14 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
             return None
         if not _LEAST_SIZE <= amount <= MOST_SIZE:
             raise InputError(
-                f"a size budget must be a number of labels > 0, from {_LEAST_SIZE:g} to {MOST_SIZE:g}; got "
+                f"a size budget must be a positive number of labels, from {_LEAST_SIZE:g} to {MOST_SIZE:g}; got "
                 f"{quoted(prefer)}. Try 'size<=3'."
             )
         return cls(amount)
 
     @property
     def rules(self) -> Sequence[Rule]:
-        """The least class loss among temperatures whose sets are small enough, with confidence."""
+        """The lowest class loss among temperatures whose sets are small enough, with confidence."""
 
         def within(curves: "Curves", searched: Searched) -> Pick:
             upper = np.full(len(searched), np.inf)
@@ -103,7 +103,7 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
 
 
 class GapBudget(_Budget, frozen=True, tag="gap_budget"):
-    """The smallest sets with a class gap of at most so much; see `class_gap`."""
+    """The smallest sets whose class gap is at most a given value; see `class_gap`."""
 
     bound = "gap"
     most = "the smallest sets"
@@ -116,7 +116,7 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
         if amount is None:
             return None
         if not 0 <= amount < 1:
-            raise InputError(f"a gap budget must be a share from 0 to 1; got {quoted(prefer)}. Try 'gap<=0.03'.")
+            raise InputError(f"a gap budget must be a number from 0 to 1; got {quoted(prefer)}. Try 'gap<=0.03'.")
         return cls(amount)
 
     @property
@@ -149,9 +149,9 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
 
 
 class Protect(Preference, frozen=True, tag="classes"):
-    """The smallest sets that cover the hard classes, the worst tenth of all, at least so much.
+    """The smallest sets whose coverage of the hard classes, the worst tenth, reaches a given level.
 
-    `least` is None for the word alone: hard classes may then be missed one and a half times as often as all rows.
+    `least` is None for the bare word: hard classes may then be missed 1.5 times as often as rows overall.
     """
 
     needs_closed_form = True
@@ -173,7 +173,7 @@ class Protect(Preference, frozen=True, tag="classes"):
 
     @property
     def over(self) -> EvenOver | None:
-        """Classes if they are named; the word alone protects whatever the choice evens out."""
+        """Classes if they are named; the bare word protects whatever the choice evens out."""
         return None if self.least is None else "class"
 
     @property
@@ -182,30 +182,30 @@ class Protect(Preference, frozen=True, tag="classes"):
         return [smallest]
 
     def target(self, alpha: Alpha) -> float | None:
-        """What the worst tenth of classes is to be covered at least."""
+        """The coverage that the worst tenth of classes must reach."""
         return 1 - _SHORT * float(exact_level(alpha)) if self.least is None else self.least
 
     def reason(self, choice: "Choice") -> str:
-        """What is claimed, and how sure; or that the rows cannot carry it."""
+        """The claim and its probability; or that the rows cannot support it."""
         target, at = choice.target or 0.0, choice.outlook
         if choice.met:
             return (
-                f"{chosen(choice)} gives the smallest sets {where(choice)} whose worst tenth of {choice.words.many} is "
-                f"covered at least {target:.3g} with {choice.sure or 0:.0%} probability: {at.size:.2f} labels, "
-                f"{_tenth(choice)}."
+                f"{chosen(choice)} gives the smallest sets {where(choice)} that cover the worst tenth of "
+                f"{choice.words.many} at least {target:.3g} of the time ({choice.sure or 0:.0%} probability): "
+                f"{at.size:.2f} labels on average, {_tenth(choice)}."
             )
         more = choice.rows_needed
         needed = "" if more is None else f" About {more:,} rows would be needed."
-        many = choice.words.many
-        return f"These rows cannot show that the worst tenth of {many} is covered at least {target:.3g}.{needed}"
+        worst = f"the worst tenth of {choice.words.many}"
+        return f"These rows cannot show that {worst} is covered at least {target:.3g} of the time.{needed}"
 
     def shortfall(self, choice: "Choice") -> str:
         """What the worst tenth has, with its interval."""
-        return f"{_tenth(choice)} ({choice.sure or 0:.0%} sure of {choice.target:.3g})"
+        return f"{_tenth(choice)} (probability of reaching {choice.target:.3g}: {choice.sure or 0:.0%})"
 
 
 class ProtectGroups(Protect, frozen=True, tag="groups"):
-    """The same for the hard groups of rows, by name: the word alone is `Protect`."""
+    """The same for the hard groups of rows, by name; the bare word is `Protect`."""
 
     @classmethod
     def read(cls, prefer: object) -> Preference | None:
@@ -229,7 +229,7 @@ def _least_coverage(prefer: object, bound: str) -> float | None:
     amount = bounded(prefer, bound, ">=")
     if amount is not None and not 0 < amount < 1:
         raise InputError(
-            f"the coverage of hard {bound} must be a share between 0 and 1; got {quoted(prefer)}. Try '{bound}>=0.85'."
+            f"the coverage of hard {bound} must be between 0 and 1; got {quoted(prefer)}. Try '{bound}>=0.85'."
         )
     return amount
 
@@ -237,12 +237,12 @@ def _least_coverage(prefer: object, bound: str) -> float | None:
 def _tenth(choice: "Choice") -> str:
     at = choice.outlook
     if at.worst_tenth is None or at.worst_tenth_ends is None:
-        return "the worst tenth unknown"
+        return "worst-tenth coverage unknown"
     low, high = at.worst_tenth_ends
-    return f"the worst tenth covered {at.worst_tenth:.3f} ({low:.3f} to {high:.3f})"
+    return f"worst-tenth coverage {at.worst_tenth:.3f} ({low:.3f} to {high:.3f})"
 
 
 def _within(upper: Floats, budget: float, wanted: Floats, searched: Searched) -> Pick:
-    """The least of what is wanted where the budget is kept; where it is nowhere, what comes closest."""
+    """The best setting among those that meet the budget; if none does, the closest."""
     kept = searched & (upper <= budget)
     return Pick(least(wanted, kept)) if kept.any() else Pick(least(upper, searched), met=False)

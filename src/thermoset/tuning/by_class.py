@@ -1,7 +1,7 @@
-"""Whether thresholds by class serve better: where classes have many rows each, they do.
+"""Whether per-class thresholds do better: where each class has many rows, they do.
 
-What such sets do for classes needs no estimate: the coverage of class c has the law Beta(k, n_c + 1 - k) of its own n_c
-conformal rows. Their sizes are tried out on halves of the calibration rows, which set larger thresholds than all
+What such sets do for classes needs no estimate: the coverage of class c follows Beta(k, n_c + 1 - k) for its own n_c
+conformal rows. Their sizes are measured on halves of the calibration rows, which set larger thresholds than all
 conformal rows will. Like every choice of a kind of sets, this one looks at calibration rows alone.
 """
 

@@ -1,4 +1,4 @@
-"""The record of a choice: which setting, why, what it costs, who pays, and how sure the rows are.
+"""The record of a choice: which setting, why, what it costs, who pays, and how certain it is.
 
 The records are part of the predictor's file, so they refuse fields that they do not know when they are read.
 """
@@ -17,9 +17,9 @@ _NORMAL = 1.96  # standard errors of a 95% interval
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that decides a set but for the rows: score, randomisation, grouping, level and temperature.
+    """Everything that determines a set apart from the rows: score, randomisation, grouping, level and temperature.
 
-    `alpha` is the level that the threshold is set for: the promised one, or a stricter one.
+    `alpha` is the level that the threshold is set for: the promised level, or a stricter one.
     """
 
     method: Method
@@ -30,7 +30,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @classmethod
     def of(cls, recipe: Recipe, temperature: float) -> "Setting":
-        """A recipe at a temperature; what does not look at u counts as randomised.
+        """A recipe at a temperature; sets that do not depend on u count as randomised.
 
         >>> Setting.of(Recipe("lac", alpha=0.06), 2.0).title
         'LAC, T = 2.00, alpha 0.06'
@@ -51,7 +51,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def kind(self) -> str:
-        """The score, and what is not usual about it: without temperature and level."""
+        """The score and its unusual options, without temperature and level."""
         parts = [self.method.title]
         if not self.randomized:
             parts.append("deterministic")
@@ -65,7 +65,7 @@ class Payers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Who pays for the misses that alpha allows.
 
     easy : coverage of the tenth of classes (or groups) that are covered best; None where unknown.
-    left_out : share of all rows whose top label is right and yet not in the set.
+    left_out : share of all rows whose top label is correct but not in the set.
     empty : share of empty sets in each fifth of the rows, from the least to the most confident (at T*).
     """
 
@@ -77,12 +77,12 @@ class Payers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What sets of one setting are expected to show on fresh rows; errors are standard errors, None if unknown.
 
-    `class_gap` is the root mean square over classes of class coverage minus that of all rows, free of the noise of few
-    rows, and `class_gap_ends` its 95% interval; None where there is no closed form. `worst_tenth` is the mean coverage
-    of the tenth of classes covered least, with its 90% interval. `top_gap` is TopCovGap as the calibration rows show
-    it, each half with the threshold of the other: read it beside `Choice.noise_floor`, which is for as many rows. It is
-    None where some class has fewer than 30 rows. In a choice for groups (see `Choice.even`) all of these are over
-    groups of rows in place of classes.
+    `class_gap` is the root mean square over classes of class coverage minus overall coverage, corrected for sampling
+    noise, and `class_gap_ends` its 95% interval; None where there is no closed form. `worst_tenth` is the mean coverage
+    of the tenth of classes covered least, with its 90% interval. `top_gap` is TopCovGap on the calibration rows, each
+    half with the threshold of the other: compare it with `Choice.noise_floor`, which is for the same number of rows. It
+    is None where some class has fewer than 30 rows. In a choice for groups (see `Choice.even`) all of these are over
+    groups of rows instead of classes.
     """
 
     name: str
@@ -104,10 +104,10 @@ class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class TradeOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What T-hat gives and takes against another temperature: differences T-hat minus the other.
+    """What T-hat gains and costs compared with another temperature: differences, T-hat minus the other.
 
-    `class_gap_ends` is the 95% interval of the difference of class gaps, and `tells_apart` says whether the rows can
-    tell the two apart; None where there is no closed form, or the levels differ.
+    `class_gap_ends` is the 95% interval of the difference in class gap, and `tells_apart` says whether the rows can
+    distinguish the two; None where there is no closed form, or the levels differ.
     """
 
     name: str
@@ -120,12 +120,11 @@ class TradeOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Signal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whether the rows show anything that a choice for even coverage could rest on.
+    """Whether the rows show any differences that a choice for even coverage could rest on.
 
-    p_value : how often classes (or groups) that are all covered alike would look as different as these do; None if not
-        asked.
-    beats : how sure the rows are that the chosen setting has a lower class gap than T = 1; None if not asked.
-    tried : the best guess, where it was given up for T = 1; else None.
+    p_value : how often equally covered classes (or groups) would look as different as these do; None if not tested.
+    beats : the probability that the chosen setting has a lower class gap than T = 1; None if not tested.
+    tried : the best estimate, where it was rejected in favour of T = 1; else None.
     """
 
     p_value: float | None = None
@@ -148,39 +147,40 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     Attributes
     ----------
     preference : Preference
-        What was asked for; `prefer` is the same as one would type it.
+        What was requested; `prefer` is the same as you would type it.
     alpha : str
-        The promised level; that of the setting may be stricter.
+        The promised level; the setting's own may be stricter.
     selection : str
-        Where thresholds came from while choosing: "calibration" or "paper".
+        Which rows the thresholds came from during the choice: "calibration" or "paper".
     methods : tuple of str
         The kinds of sets that were searched: one, or many with method="auto".
     met : bool
-        Whether a budget is kept, or the claim about classes holds; True without one.
+        Whether a budget is met, or the claim about classes holds; True if there is neither.
     sure : float or None
-        The probability that a claim about classes holds, given the rows; None without one.
+        The probability that a claim about classes holds, given the rows; None if there is no claim.
     peak : float or None
-        T_c, the temperature of the largest sets, beyond which nothing is searched; None where the curve has no peak.
+        T_c, the temperature of the largest sets; the search stops there. None where the curve has no peak.
     spread : (float, float) or None
-        Where 90% of random halves of the rows put T-hat; None where the choice does not rest on class coverage.
+        The interval in which 90% of random halves of the rows put T-hat; None where the choice does not rest on class
+        coverage.
     outlooks : tuple of Outlook
         At T = 1 and T* with the promised level, and at the choice.
     comparisons : tuple of TradeOff
-        The choice against T = 1 and T*.
+        The choice compared with T = 1 and T*.
     frontier : tuple of Outlook
-        Settings that no other one beats in both size and worst-tenth coverage, and named ones to compare with.
+        Settings that no other beats in both size and worst-tenth coverage, and named ones to compare with.
     signal : Signal
-        Whether the rows can carry a choice for class coverage.
+        Whether the rows can support a choice for class coverage.
     noise_floor, noise_floor_95 : float
-        Mean and 95% point of TopCovGap if every class were covered alike, on these rows.
+        Mean and 95% quantile that TopCovGap would have on these rows if every class were covered equally.
     n_rows : int
-        Calibration rows it was chosen from.
+        Number of calibration rows behind the choice.
     rows_needed : int or None
-        About how many of them would show that a budget is kept, or that T = 1 is beaten; None where none would.
+        About how many of them would show that a budget is met, or that T = 1 is beaten; None if no number would.
     curve : Curve
-        What was searched for the chosen kind of sets.
+        The search results for the chosen kind of sets.
     even : "class" or "group"
-        What coverage is evened over or protected: whatever is said of classes here is said of groups of rows, if those.
+        What coverage is evened over or protected; with "group", read "groups of rows" for "classes" above.
     """
 
     preference: AnyPreference
@@ -209,12 +209,12 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def prefer(self) -> str:
-        """What was asked for, as one would type it."""
+        """What was requested, as you would type it."""
         return self.preference.text
 
     @property
     def target(self) -> float | None:
-        """What the worst tenth of classes or groups was asked to be covered at least; None where nothing was."""
+        """The coverage requested for the worst tenth of classes or groups; None if none was."""
         return self.preference.target(self.alpha)
 
     @property
@@ -234,7 +234,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The recommendation, what it gives and takes (± is 95%), who pays, and how sure the rows are."""
+        """The recommendation, what it gains and costs (± is 95%), who pays, and how certain it is."""
         others = [
             versus for versus, at in zip(self.comparisons, self.outlooks, strict=False) if at.setting != self.setting
         ]
@@ -243,7 +243,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def legend(self) -> tuple[tuple[str, str], ...]:
-        """The words of the table and the sentences, explained."""
+        """The terms used in the table and the sentences, explained."""
         terms = [
             ("T*", "the temperature that makes confidence match accuracy"),
             ("T-hat", "the temperature chosen for the prediction sets"),
@@ -252,11 +252,11 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             terms.append(("T_c", "the temperature at which sets are largest on average; T-hat is never above it"))
         words = self.words
         if self.outlook.class_gap is not None:
-            typical = f"how far the coverage of a {words.one} typically is from that of all rows"
+            typical = f"the typical distance between the coverage of a {words.one} and overall coverage"
             terms.append((words.gap, f"{typical} (root mean square over {words.many})"))
         if self.outlook.worst_tenth is not None:
-            few = "; of fewer than 15 groups, that of the one covered least" if self.even == "group" else ""
-            terms.append(("worst tenth", f"the mean coverage of the tenth of {words.many} that are covered least{few}"))
+            few = "; with fewer than 15 groups, the coverage of the worst one" if self.even == "group" else ""
+            terms.append(("worst tenth", f"the mean coverage of the 10% of {words.many} with the lowest coverage{few}"))
         return tuple(terms)
 
     @property
@@ -283,8 +283,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         alike = [c.name for c in self.comparisons if c.tells_apart is False and c.temperature != self.temperature]
         if alike:
             said.append(
-                f"These rows cannot tell its {self.words.gap} from that at {' and '.join(alike)}: the difference is "
-                "within the noise."
+                f"On these rows its {self.words.gap} cannot be distinguished from that at {' and '.join(alike)}: the "
+                "difference is within the noise."
             )
         return said
 
@@ -292,11 +292,11 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 def _traded(versus: TradeOff, name: str) -> str:
     size = _change(versus.size, versus.size_error, "labels larger", "labels smaller", 2)
     if versus.class_gap is None or versus.class_gap_ends is None:
-        return f"Against {versus.name}: sets {size}."
+        return f"Compared with {versus.name}, sets are {size}."
     low, high = versus.class_gap_ends
     change = f"{abs(versus.class_gap):.3f} {'higher' if versus.class_gap > 0 else 'lower'}"
-    gap = f"{name} the same" if round(versus.class_gap, 3) == 0 else f"{name} {change}"
-    return f"Against {versus.name}: sets {size}, {gap} (95% interval: {low:+.3f} to {high:+.3f})."
+    gap = f"the {name} is {'the same' if round(versus.class_gap, 3) == 0 else change}"
+    return f"Compared with {versus.name}, sets are {size} and {gap} (95% interval: {low:+.3f} to {high:+.3f})."
 
 
 def _change(value: float, error: float | None, more: str, less: str, digits: int) -> str:

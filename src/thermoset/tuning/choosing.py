@@ -1,4 +1,4 @@
-"""The choice itself: what is searched, measured and compared for a preference, and in which order."""
+"""The choice itself: what is searched, measured and compared for a preference, and in what order."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -59,43 +59,46 @@ def choose(
     Parameters
     ----------
     calibration : Logits
-        Labelled rows that set no threshold, with groups if these are evened out. Of more than 100,000 (or 20 for each
-        class or group) so many are looked at, drawn at random: the error of a choice is then far below what its
-        preference can tell apart.
+        Labelled rows that set no threshold, with groups if these are evened out. If there are more than 100,000 (or 20
+        for each class or group), a random sample of that size is used: the error of the choice is then negligible.
     recipe : Recipe, or several
-        How the sets will be made; `Recipe()` if left out. Of several, the best is chosen: `tuning.menu` makes the ones
-        that `method="auto"` looks at.
+        How the sets will be made; the default is `Recipe()`. Of several, the best is chosen: `tuning.menu` lists the
+        ones that `method="auto"` considers.
     prefer : str or float
         - "small": the smallest sets.
         - "even": the most even class coverage at exactly 1 - alpha, the paper's aim.
-        - "protect", or such as "classes>=0.85": the smallest sets whose worst tenth of classes is covered at least so
-          much ("protect": 1 - 1.5 alpha), by a level stricter than alpha if need be.
-        - a number beta: the temperature that far on the way from "small" to "even" (the published code's rule).
+        - "protect", or a bound such as "classes>=0.85": the smallest sets whose worst tenth of classes reaches that
+          coverage ("protect": 1 - 1.5 alpha), with a level stricter than alpha if necessary.
+        - a number beta from 0 to 1: the temperature that fraction of the way from "small" to "even" (the published
+          code's rule).
         - "size<=S": the most even class coverage with at most S labels on average.
         - "gap<=G": the smallest sets with a class gap of at most G: the root mean square over classes of class
           coverage minus 1 - alpha, in the population that the rows come from.
 
-        A bound is kept with 95% confidence, whichever of the settings searched is chosen. Where that can be said of
-        none, the closest is taken, with a warning that says how many rows would be needed. Where the rows do not show
-        that classes differ, or speak against the best guess, "even" keeps T = 1.
+        A bound is met with 95% confidence, whichever of the settings searched is chosen. If no setting meets it, the
+        closest is taken, with a warning that says how many rows would be needed. If the rows do not show that classes
+        differ, or contradict the best estimate, "even" keeps T = 1.
     calibrated : float
-        T*, to compare with, and to place the search.
+        T*, for comparison and to centre the search.
     n_conformal : int
-        Rows that will set the threshold, for the standard error of sizes; as many as calibration rows if left out.
+        Number of rows that will set the threshold, for the standard error of sizes; by default as many as calibration
+        rows.
     even : "class" or "group"
         What coverage is evened over, or protected: the classes, or the groups of the rows (`Logits(..., groups=)`).
-        With "group" read groups for classes above: "gap<=G" bounds the group gap, and "groups>=0.85" takes the place of
-        "classes>=0.85". The sets themselves know no groups: a new row needs none. For sets with one threshold.
+        With "group", read "groups" for "classes" above: "gap<=G" bounds the group gap, and "groups>=0.85" replaces
+        "classes>=0.85". The sets themselves do not use groups, so a new row needs none. Only for sets with one
+        threshold.
     selection : "calibration" or "paper"
-        "paper" is appendix C: thresholds from `conformal`, metrics on `calibration`. It looks at the conformal rows
-        for the choice, and coverage is then no longer exact.
+        "paper" is appendix C: thresholds from `conformal`, metrics on `calibration`. The choice then depends on the
+        conformal rows, so coverage is no longer exact.
     conformal : Logits
-        The rows that will set the threshold, for `selection="paper"`, and for "protect": kind and temperature come from
-        the calibration rows, but how strict the level must be from all rows (see `protection`).
+        The rows that will set the threshold, for `selection="paper"` and for "protect": score and temperature come from
+        the calibration rows, but how strict the level must be is decided from all rows (see `protection`).
     temperatures : iterable of float
-        The grid to search; 0.3 to 5 by 0.1, or as far as T* asks for, if left out. The choice is refined off the grid.
+        The grid to search; by default 0.3 to 5 in steps of 0.1, wider if T* requires it. The choice is refined off the
+        grid.
     progress : callable
-        Told (done, total).
+        Called with (done, total).
 
     Examples
     --------
@@ -118,7 +121,7 @@ def choose(
     preference, even = read_preference(prefer), checked_even(even)
     rows = len(calibration) if n_conformal is None else n_conformal
     calibration = enough_of(calibration, _kinds(recipe)[0].random_state, even)
-    fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Leave it out for as many as calibration rows.")
+    fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Omit it for as many as calibration rows.")
     kinds = _kinds(recipe)
     ranked = RankedRows(calibration)
     search = Search(calibration, ranked, kinds[0], fresh, selection, conformal, Steps(progress), even=even)
@@ -140,7 +143,7 @@ def settle(
     calibrated: float,
     temperatures: Iterable[float] | None = None,
 ) -> tuple[Found, Compared]:
-    """What `choose` chooses, and what it was chosen from, without what is said of it."""
+    """What `choose` chooses and the candidates it chose from, without the description."""
     best = checked_temperature(calibrated)
     _check(search, kinds, preference)
     if search.even == "group":
@@ -155,7 +158,7 @@ def settle(
 
 
 def enough_of(rows: Logits, seed: int, even: EvenOver = "class") -> Logits:
-    """The rows that a choice looks at: all, or of very many so many that more would not change it.
+    """The rows that a choice uses: all, or, of very many, a sample so large that more would not change it.
 
     >>> len(enough_of(Logits(np.zeros((120_000, 2)), np.zeros(120_000, dtype=int)), seed=0))
     100000
@@ -170,7 +173,8 @@ def _kinds(recipe: object) -> tuple[Recipe, ...]:
     kinds = (Recipe(),) if recipe is None else (recipe,) if isinstance(recipe, Recipe) else recipe
     if not isinstance(kinds, Sequence) or not kinds or not all(isinstance(kind, Recipe) for kind in kinds):
         raise InputError(
-            f"recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1), or several; got {quoted(recipe)}."
+            "recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1), or a sequence of them; got "
+            f"{quoted(recipe)}."
         )
     return tuple(replace(kind, alpha=str(kind.alpha)) for kind in kinds)  # as it was typed: an array is no key
 
@@ -248,17 +252,17 @@ def _check(search: Search, kinds: Sequence[Recipe], preference: Preference) -> N
     if selection not in ("calibration", "paper"):
         raise InputError(f"selection must be 'calibration' or 'paper'; got {selection!r}.")
     if selection == "paper" and search.conformal is None:
-        raise InputError("selection='paper' takes thresholds from the conformal rows; pass conformal=.")
+        raise InputError("selection='paper' takes thresholds from the conformal rows. Pass conformal=.")
     if selection == "paper" and (len(kinds) > 1 or preference.target(recipe.alpha) is not None):
         raise InputError(
-            "selection='paper' chooses a temperature for one method, as the paper does. Name a method, and prefer "
-            "'small', 'even', a number in between or a budget."
+            "selection='paper' chooses a temperature for a single method, as the paper does. Name a method, and use "
+            "prefer='small', 'even', a number between 0 and 1, or a budget."
         )
     if preference.one_kind and len(kinds) > 1:
-        raise InputError(f"prefer={preference.text!r} lies between two temperatures of one method. Name a method.")
+        raise InputError(f"prefer={preference.text!r} lies between two temperatures of a single method. Name a method.")
     if len(kinds) > 1 and not all(kind.closed_form for kind in kinds):
         raise InputError(
-            "to choose among several recipes, each must have a closed form: no grouping, a compiled score."
+            "to choose among several recipes, each must have a closed form: no grouping and a compiled score."
         )
     _check_closed_form(recipe, preference)
     if recipe.by_row:
@@ -272,7 +276,7 @@ def _check(search: Search, kinds: Sequence[Recipe], preference: Preference) -> N
 
 
 def _check_closed_form(recipe: Recipe, preference: Preference) -> None:
-    """Refuse a preference that needs estimates which there are not for these sets."""
+    """Refuse a preference that needs estimates these sets do not have."""
     if not preference.needs_closed_form:
         return
     if recipe.by_row:
@@ -282,12 +286,12 @@ def _check_closed_form(recipe: Recipe, preference: Preference) -> None:
         )
     if recipe.grouping is not None:
         raise InputError(
-            f"prefer={preference.text!r} needs one threshold for all classes; grouping="
-            f"{recipe.grouping!r} evens out class coverage by itself. Use prefer='small' or a size budget."
+            f"prefer={preference.text!r} needs one threshold for all classes, but grouping={recipe.grouping!r} already "
+            "evens out class coverage. Use prefer='small' or a size budget."
         )
     if not recipe.closed_form:
         raise InputError(
-            f"prefer={preference.text!r} needs a closed form, which the score {recipe.score.name!r} has not. Use "
+            f"prefer={preference.text!r} needs a closed form, which the score {recipe.score.name!r} does not have. Use "
             "prefer='small', 'even' or a size budget."
         )
 
@@ -297,8 +301,8 @@ def _check_groups(kinds: Sequence[Recipe], preference: Preference) -> None:
     recipe = kinds[0]
     if recipe.grouping == "group":
         raise InputError(
-            f"grouping='group' gives every group its own threshold, which evens out group coverage by itself: there is "
-            f"nothing left for even='group' and prefer={preference.text!r} to choose. Leave even out."
+            "grouping='group' gives every group its own threshold, which already evens out group coverage, so "
+            f"even='group' with prefer={preference.text!r} has nothing left to choose. Omit even=."
         )
     if not recipe.closed_form:
         what = f"grouping={recipe.grouping!r}" if recipe.grouping else f"the score {recipe.score.name!r}"
@@ -324,12 +328,12 @@ _compiled: list[bool] = []
 
 def _unmet(result: Choice, unseen: bool) -> str:
     needed, what = result.rows_needed, "temperature" if len(result.methods) == 1 else "setting"
-    advice = "Ask for less" + ("." if needed is None else f", or take some {needed:,} calibration rows.")
+    advice = "Ask for less" + ("." if needed is None else f", or use about {needed:,} calibration rows.")
     if result.target is not None:
-        advice = "Ask for less" + ("." if needed is None else f", or take some {needed:,} rows in all.")
+        advice = "Ask for less" + ("." if needed is None else f", or use about {needed:,} rows in total.")
         what = "setting"
-    unknown = f"Nothing is known of {result.words.many} without calibration rows: add rows of them. "
+    unknown = f"Nothing is known about {result.words.many} without calibration rows: add rows for them. "
     return (
-        f"no {what} keeps {result.prefer} with 95% confidence; the closest, {result.setting.title}, has "
+        f"no {what} meets {result.prefer} with 95% confidence; the closest, {result.setting.title}, has "
         f"{result.preference.shortfall(result)}. {unknown if unseen else ''}{advice}"
     )

@@ -1,4 +1,4 @@
-"""How unevenly classes are covered, as a number of the population, and how sure the rows are of it.
+"""How unevenly classes are covered, as a property of the population, and how precisely the rows determine it.
 
 The class gap at a temperature is
 
@@ -14,7 +14,7 @@ the estimate lies lower than 95 of 100 simulations would put it at any temperatu
 simulated population has the measured gaps, scaled to G, and variances that are no smaller for having seen few misses.
 Sums are NumPy's own: those of a linear algebra library may depend on the number of its threads.
 
-For a choice that evens out groups of rows, read groups for classes: see `parts`.
+For a choice that evens out groups of rows, read "groups" for "classes": see `parts`.
 """
 
 from collections.abc import Callable, Iterator

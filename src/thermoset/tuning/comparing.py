@@ -1,4 +1,4 @@
-"""What a choice means: sets at T = 1, at T* and as chosen side by side, with errors, and what there is instead."""
+"""What a choice means: sets at T = 1, at T* and as chosen side by side, with errors, and the alternatives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What one could have instead: settings that no other one beats in both size and coverage of the worst tenth.
+"""The alternatives: settings that no other one beats in both size and coverage of the worst tenth.
 
 All kinds of sets, temperatures and levels are ranked by a quick guess; those on the front get estimates with intervals.
 Sets by class and by cluster are tried out: half of the rows set the thresholds of the other half.

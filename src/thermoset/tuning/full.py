@@ -1,4 +1,4 @@
-"""Choosing T-hat from the rows that set the threshold, with coverage still promised: `selection="full"`.
+"""Choosing T-hat from the same rows that set the threshold, with coverage still guaranteed: `selection="full"`.
 
 With halves, the temperature is chosen on rows that the threshold does not see. Here all rows do both, after the idea of
 Liang, Zhu and Barber (2024): a rule that treats rows alike, applied to the n labelled rows *and* the row to be
@@ -235,7 +235,9 @@ def _bracketing(recipe: Recipe, shares: SharesByTemperature, j: int, levels: Flo
 def _check(data: Logits, recipe: Recipe, preference: AnyPreference, calibrated: float) -> None:
     data.require_labels("choosing a temperature")
     if not isinstance(preference, Small | Even):
-        raise InputError(f"selection='full' knows prefer='small' and 'even'; got {preference.text!r}. {_INSTEAD}")
+        raise InputError(
+            f"selection='full' supports only prefer='small' and 'even'; got {preference.text!r}. {_INSTEAD}"
+        )
     if not recipe.closed_form:
         what = f"grouping={recipe.grouping!r}" if recipe.grouping else f"the score {recipe.score.name!r}"
         raise InputError(
@@ -251,6 +253,6 @@ def _check(data: Logits, recipe: Recipe, preference: AnyPreference, calibrated: 
     if not low <= calibrated <= high:
         raise InputError(
             f"selection='full' chooses among temperatures from {low:.2f} to {high:.2f}, but T* is {calibrated:.3g}: "
-            "these logits are on another scale. Multiply them by a constant, also at prediction, or use "
+            "these logits are on a different scale. Multiply them by a constant, here and at prediction, or use "
             "selection='calibration'."
         )

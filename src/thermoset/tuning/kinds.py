@@ -1,4 +1,4 @@
-"""Every kind of sets at once: which ones `method="auto"` looks at, and which of them deserve a full search.
+"""Every kind of sets at once: which ones `method="auto"` considers, and which of them get a full search.
 
 A menu, not a grid: penalties and weights from almost none to much, each with and without randomisation. The margin
 score is left out: it orders labels much as LAC does, and has no closed form. All kinds are measured on some of the rows
@@ -41,7 +41,7 @@ _NEARLY = 1.02**2  # class losses as good as the least: gaps that are 2% larger
 def menu(
     alpha: Alpha, *, randomized: bool = True, allow_empty: bool = True, random_state: int = 0
 ) -> tuple[Recipe, ...]:
-    """The kinds of sets that `method="auto"` chooses among; `randomized=False` leaves the deterministic ones.
+    """The kinds of sets that `method="auto"` chooses from; `randomized=False` keeps only the deterministic ones.
 
     >>> kinds = menu(0.1)
     >>> len(kinds), len(menu(0.1, randomized=False))

@@ -1,7 +1,7 @@
 """What coverage is evened over: the classes, or groups of rows such as sites or devices.
 
 Losses, gaps, tests and worst tenths ask how the rows of each part are covered. Scores and thresholds do not know parts:
-they come from labels alone. So everything that is said of classes can be said of groups, by the same formulas.
+they come from labels alone. So the same formulas serve for classes and for groups.
 """
 
 import warnings
@@ -24,7 +24,7 @@ EvenOver = Literal["class", "group"]
 
 
 class Words(NamedTuple):
-    """What people read: one part, several, and the name that the metrics of these parts have in the registry."""
+    """The words for messages: one part, several, and the registry name of the metrics of these parts."""
 
     one: str
     many: str
@@ -36,7 +36,7 @@ class Words(NamedTuple):
         return f"{self.one} gap"
 
     def title(self, title: str) -> str:
-        """The title of a metric of classes, said of these parts.
+        """The title of a class metric, applied to these parts.
 
         >>> WORDS["class"].title("TopCovGap"), WORDS["group"].title("TopCovGap")
         ('TopCovGap', 'TopCovGap over groups')
@@ -79,7 +79,8 @@ def parts_of(data: Logits, even: EvenOver) -> Parts:
         return Parts(labels, data.n_classes)
     if data.groups is None:
         raise InputError(
-            "even='group' evens out groups of rows, but these rows have no groups. Pass groups=, one name for each row."
+            "even='group' evens out coverage over groups of rows, but these rows have no groups. Pass groups=, one "
+            "name per row."
         )
     names = data.groups.names
     if len(names) < 2:
@@ -122,7 +123,7 @@ def tell_missing(rows: Logits, even: EvenOver) -> None:
     if missing:
         warnings.warn(
             f"no calibration row belongs to {words.one if len(missing) == 1 else words.many} {listed_groups(missing)}: "
-            f"the choice rests on the other {words.many}. Add rows of {'it' if len(missing) == 1 else 'them'}.",
+            f"the choice is based on the other {words.many}. Add rows for {'it' if len(missing) == 1 else 'them'}.",
             CoverageWarning,
             stacklevel=4,
         )

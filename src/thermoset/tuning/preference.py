@@ -1,6 +1,6 @@
-"""What a preference is: it reads itself from what `prefer=` takes, picks among estimates, and explains the pick.
+"""What a preference is: it parses the value of `prefer=`, picks among estimates, and explains the pick.
 
-Members stand in `aims` (make the most of one thing) and `budgets` (keep a bound); `preferences` lists them. A
+They are defined in `aims` (optimise one thing) and `budgets` (meet a bound); `preferences` lists them. A
 preference is part of a `Choice`, and so of the predictor's file, under its kind.
 """
 
@@ -77,13 +77,13 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     """What a setting is chosen for."""
 
     needs_closed_form: ClassVar[bool] = False
-    """Whether it can only be asked of sets with a closed form: see `Recipe.closed_form`."""
+    """Whether it applies only to sets with a closed form: see `Recipe.closed_form`."""
 
     evens_out: ClassVar[bool] = False
-    """Whether the class loss ranks settings that keep what is asked for; if not, their size does."""
+    """Whether settings that meet the request are ranked by class loss; if not, by size."""
 
     one_kind: ClassVar[bool] = False
-    """Whether it can only be asked of one kind of sets."""
+    """Whether it applies to only one kind of sets."""
 
     @classmethod
     def read(cls, prefer: object) -> "Preference | None":
@@ -105,16 +105,16 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
         return picks[0], of_halves
 
     def settled(self, temperature: float, estimates: Estimates) -> float:  # noqa: ARG002
-        """The temperature once more, or another where the rows do not bear it out."""
+        """The same temperature, or another where the rows do not support it."""
         return temperature
 
     def target(self, alpha: Alpha) -> float | None:  # noqa: ARG002
-        """What hard classes are to be covered at least at a promised level; None where nothing is asked for them."""
+        """The coverage that hard classes must reach at a promised level; None where there is no such demand."""
         return None
 
     @property
     def over(self) -> EvenOver | None:
-        """What it names, classes or groups, where it can be asked of these alone; None where it serves both."""
+        """What it applies to: "class" or "group", or None for both."""
         return None
 
     def reason(self, choice: "Choice") -> str:
@@ -122,7 +122,7 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
         raise NotImplementedError
 
     def shortfall(self, choice: "Choice") -> str:
-        """What the closest setting has, where none keeps what was asked for."""
+        """What the closest setting reaches, where none meets the request."""
         raise NotImplementedError
 
 
@@ -136,8 +136,8 @@ def chosen(choice: "Choice") -> str:
 def where(choice: "Choice") -> str:
     """What was searched."""
     if len(choice.methods) > 1:
-        return f"of {len(choice.methods)} kinds of sets"
-    return "of the temperatures searched" if choice.peak is None else f"up to the size peak T_c = {choice.peak:.2f}"
+        return f"among {len(choice.methods)} kinds of sets"
+    return "among the temperatures searched" if choice.peak is None else f"up to the size peak T_c = {choice.peak:.2f}"
 
 
 def least(values: Floats, among: Searched) -> int:
@@ -164,7 +164,7 @@ def is_word(prefer: object, words: Sequence[str], value: int) -> bool:
 
 
 def bounded(prefer: object, bound: str, sign: str = "<=") -> float | None:
-    """The number in "bound <= number" (NaN if it is none), or None where something else is written."""
+    """The number in "bound <= number" (NaN if it is not one), or None if the text is something else."""
     budget = re.fullmatch(rf"{bound}\s*{sign}\s*(\S+)", prefer.strip()) if isinstance(prefer, str) else None
     return None if budget is None else number(budget.group(1))
 

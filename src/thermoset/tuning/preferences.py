@@ -1,4 +1,4 @@
-"""What users may want of the sets. A registry: a preference is a class, and a place in the union below."""
+"""The preferences users can choose from. To register one, write a class and add it to the union below."""
 
 from typing import cast, get_args
 
@@ -23,7 +23,7 @@ _HELP = (
 
 
 def read_preference(prefer: str | float) -> AnyPreference:
-    """Read what `prefer=` and `--prefer` take.
+    """Parse the value of `prefer=` or `--prefer`.
 
     >>> read_preference("even"), read_preference(0.25).text, read_preference("classes >= 0.85")
     (Even(), '0.25', Protect(least=0.85))

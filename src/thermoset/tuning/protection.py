@@ -1,4 +1,4 @@
-"""Sets that protect the hard classes: the smallest ones whose worst tenth of classes is covered as asked for.
+"""Sets that protect the hard classes: the smallest ones that cover the worst tenth of classes as requested.
 
 Evenness at a fixed coverage is bought by leaving out right answers of easy rows. A stricter level instead gives hard
 classes more and takes nothing from easy ones: the promise of 1 - alpha still holds. For every kind of sets and

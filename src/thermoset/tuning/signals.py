@@ -1,7 +1,7 @@
 """No signal, no advice: whether classes (or groups) differ at all, and whether a temperature is more even than T = 1.
 
-The least of fifty noisy losses is somewhere, also where classes do not differ. Then the temperature it stands at means
-nothing, and sets at T = 1 are what nobody has to explain.
+Some temperature always has the lowest of fifty noisy losses, even if classes do not differ. Then it means nothing, and
+T = 1 is the choice that needs no explanation.
 
 Whether classes differ is asked of plain LAC sets at T = 1 and a laxer level, three times alpha: randomised sets hide
 how hard a class is, relative risks hardly change with the level, and misses are many there. The test is the analysis

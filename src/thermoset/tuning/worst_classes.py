@@ -1,4 +1,4 @@
-"""How well the hard classes are covered, and how sure the rows are of it.
+"""How well the hard classes are covered, and with what certainty.
 
 The worst tenth of the classes is what a user means by "the hard ones", but the tenth that *looks* worst on few rows is
 mostly bad luck. So the miss rates of the classes are estimated together. At a level a, class c is missed at the rate

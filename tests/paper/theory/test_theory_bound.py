@@ -172,7 +172,7 @@ def test_below_the_bound_the_sign_can_be_the_other_one(t, c):
 def test_at_m_equal_to_c_there_is_no_slope():
     z = [[50.0, 0.0, -1.0]]
     assert theory.gap_derivative(z, 1.5, 3).tolist() == [0.0]
-    with pytest.raises(InputError, match="the gap of all classes is 0"):
+    with pytest.raises(InputError, match="the gap of all classes is always 0"):
         theory.theorem_4_4(z, 1.5, 3)
 
 

@@ -119,7 +119,7 @@ def test_ties_at_the_top_share_the_mass():
 def test_what_cannot_be_asked_is_refused():
     with pytest.raises(InputError, match="limit must be 'cold'"):
         limit_scores([[1.0, 0.0]], "warm")
-    with pytest.raises(InputError, match="limits are those of APS and RAPS"):
+    with pytest.raises(InputError, match="limits are available only for APS and RAPS"):
         limit_scores([[1.0, 0.0]], "cold", method="lac")
     with pytest.raises(InputError, match="needs labels"):
         theory.limit_sizes(Logits([[1.0, 0.0]]), [[1.0, 0.0]], "cold")

@@ -219,7 +219,7 @@ def test_on_published_logits_it_is_never_refuted_and_the_sign_is_lost_as_t_grows
         (lambda: theory.sharp_bound(2.0, 1), "whole number >= 2"),
         (lambda: theory.sharp_theorem([[1.0, 0.0]], 1.0), "has no sign"),
         (lambda: theory.sign_share([[1.0, 0.0]], [2.0, 1.0]), "has no sign"),
-        (lambda: theory.sharp_theorem([[1.0, 0.0]], 2.0, 2), "the gap of all classes is 0"),
+        (lambda: theory.sharp_theorem([[1.0, 0.0]], 2.0, 2), "the gap of all classes is always 0"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(call, says):

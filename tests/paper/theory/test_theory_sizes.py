@@ -226,5 +226,5 @@ def test_what_cannot_be_asked_is_refused():
         theory.routes(rows, rows, 2.0, alpha=0.01)
     with pytest.raises(InputError, match="one for each of 30 rows"):
         theory.paper_sizes(z, 1.0, 0.5, u=[0.5])
-    with pytest.raises(InputError, match="temperatures must rise"):
+    with pytest.raises(InputError, match="temperatures must increase"):
         theory.corollary_4_2(z, labels, [2.0, 1.0])

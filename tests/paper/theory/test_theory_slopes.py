@@ -152,10 +152,10 @@ def test_on_published_logits_the_terms_cross_at_the_measured_peak(real, name):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda z, y: theory.size_slopes(z, y, [1.0], method="lac"), "those of APS and RAPS"),
+        (lambda z, y: theory.size_slopes(z, y, [1.0], method="lac"), "only for APS and RAPS"),
         (lambda z, y: theory.size_slopes(z, None, [1.0]), "needs labels"),
         (lambda z, y: theory.size_slopes(z, y, [0.0]), "temperature must be"),
-        (lambda z, y: theory.size_slopes(100 * z, y, [0.011]), "Take a higher T"),
+        (lambda z, y: theory.size_slopes(100 * z, y, [0.011]), "Use a higher T"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(call, says):

@@ -40,7 +40,7 @@ class ArrowTables:
         table = _table(batch)
         for name in names:
             if not is_number(pyarrow(), kind := table.schema.field(name).type):
-                raise InputError(f"column {quoted(name)} is of type {reason(kind)}; wanted numbers.")
+                raise InputError(f"column {quoted(name)} has type {reason(kind)}; it must hold numbers.")
         return stacked(table, list(names))
 
     def cells(self, batch: Any, name: str) -> list[Any]:
@@ -66,8 +66,8 @@ def list_column(column: Any, name: str, width: int) -> NDArray[Any]:
     if isinstance(column.type, arrow.BaseExtensionType) and len(getattr(column.type, "shape", (width,))) == 1:
         column = arrow.chunked_array([chunk.storage for chunk in column.chunks])
     if not (is_list(arrow, column.type) and is_number(arrow, column.type.value_type)):
-        raise InputError(f"column {quoted(name)} is of type {reason(column.type)}; wanted lists of numbers.")
-    return list_matrix(arrow, column, quoted(name), width=width, declared="the predictor wants")
+        raise InputError(f"column {quoted(name)} has type {reason(column.type)}; it must hold lists of numbers.")
+    return list_matrix(arrow, column, quoted(name), width=width, declared="the predictor needs")
 
 
 def _table(batch: Any) -> Any:

@@ -50,8 +50,8 @@ def layout_of(held: Sequence[Hashable], asked: Asked, classes: Sequence[str] | i
     passed = set(held).difference(read) if asked.keep is None else set(asked.keep)
     if taken := [name for name in asked.made if name in passed]:
         raise InputError(
-            f"the batch has a column {quoted(taken[0])} already, which predictions have too. Name theirs otherwise "
-            "with prefix='predicted_', or list the columns to pass on in keep=[...]."
+            f"the batch already has a column {quoted(taken[0])}, which predictions add too. Rename theirs with "
+            "prefix='predicted_', or list the columns to pass on in keep=[...]."
         )
     return Layout(listed, by_class, [place for place, name in enumerate(held) if name in passed])
 
@@ -70,8 +70,8 @@ def _scores(held: Sequence[Hashable], asked: Asked, classes: Sequence[str] | int
     if not set(by_class).intersection(names):
         what = "probs" if asked.probabilities else "logits"
         raise InputError(
-            f"the batch has no list column {what!r} and no column for each class ({_some(by_class)}); it has "
-            f"{_some(held)}. Name what holds them: Predictor(..., logits='NAME')."
+            f"the batch has neither a list column {what!r} nor one column per class ({_some(by_class)}); it has "
+            f"{_some(held)}. Name the column: Predictor(..., logits='NAME')."
         )
     return None, by_class
 

@@ -28,7 +28,7 @@ class Mappings:
         first, wanted = next(iter(lengths.items()))
         for name, length in lengths.items():
             if length is None or length != wanted:
-                found = "is no array" if length is None else f"has {length} rows where {quoted(first)} has {wanted}"
+                found = "is not an array" if length is None else f"has {length} rows where {quoted(first)} has {wanted}"
                 raise InputError(f"column {quoted(name)} {found}; the columns of a batch must be equally long arrays.")
         return wanted or 0
 
@@ -45,7 +45,7 @@ class Mappings:
         columns = [np.asarray(batch[name]) for name in names]
         for name, column in zip(names, columns, strict=True):
             if column.ndim != 1:
-                raise InputError(f"column {quoted(name)} has shape {column.shape}; wanted one number for each row.")
+                raise InputError(f"column {quoted(name)} has shape {column.shape}; it must have one number per row.")
         return np.stack(columns, axis=1)
 
     def cells(self, batch: Mapping[str, Any], name: str) -> list[Any]:
@@ -78,12 +78,14 @@ def matrix_of_cells(cells: list[Any], name: str, width: int) -> NDArray[Any]:
         if cell is None or (isinstance(cell, float) and cell != cell):  # noqa: PLR0124 - NaN, which pandas writes for it
             raise InputError(f"row {row} of column {quoted(name)} is missing.")
         if not hasattr(cell, "__len__") or isinstance(cell, str | bytes):
-            raise InputError(f"row {row} of column {quoted(name)} is {quoted(cell)}; wanted a list of {width} numbers.")
+            raise InputError(
+                f"row {row} of column {quoted(name)} is {quoted(cell)}; it must be a list of {width} numbers."
+            )
         if len(cell) != width:
-            who = "row 0 has" if row else "the predictor wants"
-            raise InputError(f"row {row} of column {quoted(name)} has {len(cell)} values where {who} {width}.")
+            who = "row 0 has" if row else "the predictor needs"
+            raise InputError(f"row {row} of column {quoted(name)} has {len(cell)} values, but {who} {width}.")
     rows = [np.asarray(cell) for cell in cells]
     for row, values in enumerate(rows):
         if values.dtype == object and (gaps := [place for place, one in enumerate(values) if one is None]):
-            raise InputError(f"row {row} of column {quoted(name)} has a missing value at place {gaps[0]}.")
+            raise InputError(f"row {row} of column {quoted(name)} has a missing value at position {gaps[0]}.")
     return np.stack(rows)

@@ -26,43 +26,43 @@ S = TypeVar("S")
 
 
 class Predictor:
-    """Label, confidence and set for each row of a batch; what comes back is of the kind that came in.
+    """Label, confidence and set for each row of a batch; the result has the same type as the batch.
 
     | in | out |
     |---|---|
     | Arrow `RecordBatch` or `Table`, pandas or polars `DataFrame`, dict of arrays | the same, with predictions |
-    | an iterator of these (Spark's `mapInArrow`, `mapInPandas`) | an iterator that answers one batch at a time |
-    | Arrow `RecordBatchReader`, polars `LazyFrame` | the same, which answers as it is read |
+    | an iterator of these (Spark's `mapInArrow`, `mapInPandas`) | an iterator that predicts one batch at a time |
+    | Arrow `RecordBatchReader`, polars `LazyFrame` | the same, which predicts as it is read |
     | Arrow `Array` or `ChunkedArray` of logits (functions of DuckDB) | the same, of structs |
 
     Each row gets the set that `TwoTemperaturePredictor.predict_set` gives it, whatever batch it comes in. A `Predictor`
-    can be pickled: it carries the fitted predictor with it, so that workers need no file.
+    can be pickled: it carries the fitted predictor with it, so workers need no file.
 
     Parameters
     ----------
     predictor : path or TwoTemperaturePredictor
         What `TwoTemperaturePredictor.save` or `thermoset tune` wrote, or a fitted predictor. A path is read at once.
     logits : str or list of str, optional
-        The column of lists that holds the logits, or one column of numbers for each class, in the order of the classes.
-        By default the list column `logits` (or `logit`), else the columns with the names of the classes (`logit_0`,
+        The column of lists that holds the logits, or one column of numbers per class, in the order of the classes. By
+        default the list column `logits` (or `logit`), otherwise the columns named after the classes (`logit_0`,
         `logit_1`, ... if classes have no names).
     id_column : str, optional
         The column of ids, whole numbers or text: u then comes from the id, as in `predict_set(ids=...)`.
     groups : str, optional
-        The column of groups, names or whole numbers; by default `groups`, where the predictor has a threshold for each
-        group. See `Logits`.
+        The column of groups, names or whole numbers; by default `groups`, if the predictor has thresholds by group. See
+        `Logits`.
     keep : list of str, optional
-        The columns to pass on; by default all but the logits. `keep=[]` leaves the predictions alone.
+        The columns to pass on; by default all but the logits. `keep=[]` returns only the predictions.
     outputs : list of str
         Which columns to add, in which order: "label", "confidence", "set", "size", "probabilities". Names and types are
         those of `thermoset predict`: labels are class names, or column numbers if classes have no names. Probabilities
         are those of all classes, calibrated.
     prefix : str
-        What the names of the added columns begin with.
+        Prefix of the names of the added columns.
     probabilities : bool
-        The batches hold probabilities and not logits, by default in a list column `probs`; as in `ts.load`.
+        Whether the batches hold probabilities instead of logits, by default in a list column `probs`; as in `ts.load`.
     n_jobs : int or None
-        Threads that share a batch. The default is 1, since engines run a worker on every core; None takes all cores.
+        Threads that share a batch. The default is 1, because engines run a worker on every core; None uses all cores.
 
     Examples
     --------
@@ -92,11 +92,11 @@ class Predictor:
         self._model = _fitted(predictor)
         if self._model.artifact_.weights is not None:
             raise InputError(
-                "batches bring no weights, and this predictor's conformal rows have some, so that a row's threshold "
-                "depends on its own. Use predict_set(logits, weights=...), or recalibrate without weights."
+                "batches have no weights, but this predictor's conformal rows do, so each row's threshold depends on "
+                "its own weight. Use predict_set(logits, weights=...), or recalibrate without weights."
             )
         self._n_jobs = (
-            None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None takes all cores.")
+            None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores.")
         )
         made = checked_names(outputs, "outputs")
         if unknown := [name for name in made if name not in OUTPUTS] or not made:
@@ -114,7 +114,7 @@ class Predictor:
         self._asked = Asked(where, id_column, passed, probabilities, self._outputs.names, groups)
 
     def __call__(self, batch: Any) -> Any:
-        """Answer a batch, or give what answers batches as they come."""
+        """Predict for a batch, or return an object that predicts for batches as they arrive."""
         if is_instance(batch, "pyarrow", "RecordBatchReader"):
             return pyarrow().RecordBatchReader.from_batches(self.schema(batch.schema), map(self, batch))
         if is_instance(batch, "pyarrow", "Array", "ChunkedArray"):
@@ -130,7 +130,9 @@ class Predictor:
         return kind.answered(batch, layout.kept, self._outputs, self._found(kind, batch, layout))
 
     def schema(self, schema: S) -> S:
-        """What the schema of a table becomes: of Arrow, Spark (`df.schema`) or polars (`frame.collect_schema()`).
+        """The schema of the result, given the schema of a table.
+
+        It takes one of Arrow, Spark (`df.schema`) or polars (`frame.collect_schema()`).
 
         >>> import numpy as np, pyarrow, thermoset as ts
         >>> rng = np.random.default_rng(0)
@@ -153,7 +155,7 @@ class Predictor:
         """The names of the columns of the classes, in the order of the classes."""
         names, artifact = checked_names(given, "logits"), self._model.artifact_
         if len(names) != artifact.n_classes:
-            raise InputError(f"logits must name {artifact.n_classes} columns, one for each class; got {len(names)}.")
+            raise InputError(f"logits must name {artifact.n_classes} columns, one per class; got {len(names)}.")
         classes = artifact.classes or names
         if names != classes and set(names) == set(classes):
             raise InputError(f"logits must name the columns in the order of the classes: {quoted(list(classes))}.")
@@ -162,9 +164,9 @@ class Predictor:
     def _structs(self, column: Any) -> Any:
         """A struct of predictions for each row of a column of logits."""
         if self._asked.id_column is not None:
-            raise InputError("a column of logits has no ids. Pass a table, or leave out id_column.")
+            raise InputError("a column of logits has no ids. Pass a table, or omit id_column.")
         if self._asked.groups is not None:
-            raise InputError("a column of logits has no groups, which the predictor was asked to use. Pass a table.")
+            raise InputError("a column of logits has no groups, but groups were requested. Pass a table.")
         arrow, name = pyarrow(), self._asked.logits if isinstance(self._asked.logits, str) else "logits"
         found = self._found(ArrowTables(), arrow.table({name: column}), Layout(name, (), []))
         columns = self._outputs.arrow(found)
@@ -207,7 +209,7 @@ def _fitted(predictor: object) -> TwoTemperaturePredictor:
     if not isinstance(predictor, TwoTemperaturePredictor):
         return TwoTemperaturePredictor.load(predictor)  # type: ignore[arg-type]
     if not hasattr(predictor, "artifact_"):
-        raise InputError("the predictor is not fitted. Fit it, or pass the path of one that was saved.")
+        raise InputError("the predictor is not fitted. Fit it, or pass the path of a saved one.")
     return predictor
 
 

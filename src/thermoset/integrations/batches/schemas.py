@@ -26,7 +26,7 @@ def answered_schema(schema: Any, asked: Asked, outputs: Outputs, classes: tuple[
         kept = layout_of(names, asked, classes).kept
         added = sys.modules["polars"].from_arrow(pyarrow().schema(outputs.arrow_types()).empty_table()).schema
         return type(schema)({names[place]: schema[names[place]] for place in kept} | dict(added))
-    raise InputError(f"schema must be one of Arrow, Spark or polars; got {type(schema).__name__}.")
+    raise InputError(f"schema must be an Arrow, Spark or polars schema; got {type(schema).__name__}.")
 
 
 def _spark_type(kind: Any, types: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Sweeps, fits, checks and predictions on a dask cluster: the same answers as on one machine, bit for bit.
+"""Sweeps, fits, checks and predictions on a dask cluster: the same results as on one machine, bit for bit.
 
 Rows may be a source (`thermoset.open`) or what it opens, which the workers read themselves; a dask array of logits;
-delayed blocks of rows; or rows in memory, which are sent to the workers. `client=None` takes the active client, as
-`xgboost.dask` does. Labels are held by the client: eight bytes a row.
+delayed blocks of rows; or rows in memory, which are sent to the workers. `client=None` uses the active client, as
+`xgboost.dask` does. The client holds the labels: eight bytes per row.
 
 >>> from distributed import Client, LocalCluster
 >>> import numpy as np, thermoset as ts

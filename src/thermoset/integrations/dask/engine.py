@@ -112,7 +112,7 @@ def threads_of(client: Any) -> int:
 
 def _stored(source: Source) -> StoredLogits:
     if not isinstance(source, StoredLogits):
-        raise InputError(f"a cluster works on stored rows; got {type(source).__name__}. Use thermoset.open.")
+        raise InputError(f"a cluster needs stored rows; got {type(source).__name__}. Use thermoset.open.")
     return source
 
 

@@ -30,7 +30,7 @@ _SENT_BYTES = 2**26  # of rows in memory that go to the workers in one block
 
 
 def sweep(logits: Any, labels: Any = None, *, groups: Any = None, client: Any = None, **options: Any) -> Sweep:
-    """`thermoset.sweep` on a cluster; `options` are those of it, and `groups` as in `on_cluster`."""
+    """`thermoset.sweep` on a cluster, with the same `options`; `groups` as in `on_cluster`."""
     return sweep_here(on_cluster(logits, labels, groups=groups, client=client), **options)
 
 
@@ -43,7 +43,7 @@ def fit(
     client: Any = None,
     **options: Any,
 ) -> TwoTemperaturePredictor:
-    """`TwoTemperaturePredictor.fit` on a cluster; `options` are those of it. Returns the predictor, fitted."""
+    """`TwoTemperaturePredictor.fit` on a cluster, with the same `options`. Returns the fitted predictor."""
     return predictor.fit(on_cluster(logits, labels, groups=groups, client=client), **options)
 
 
@@ -56,7 +56,7 @@ def check(
     client: Any = None,
     **options: Any,
 ) -> CheckReport:
-    """`TwoTemperaturePredictor.check` on a cluster; `options` are those of it."""
+    """`TwoTemperaturePredictor.check` on a cluster, with the same `options`."""
     return predictor.check(on_cluster(logits, labels, groups=groups, client=client), **options)
 
 
@@ -71,13 +71,12 @@ class LazyAnswers(NamedTuple):
 def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None) -> LazyAnswers:
     """The answers of `TwoTemperaturePredictor.answers` for the rows of a dask array, as dask arrays.
 
-    `groups`: the group of each row, where thresholds are by group; a dask array is computed. Nothing else is computed
-    before it is asked for; a row's answers do not depend on its block. Files get a file of predictions each: see
-    `predict_shards`.
+    `groups`: the group of each row, where thresholds are by group; a dask array is computed. Everything else is lazy,
+    and a row's answers do not depend on its block. For files, see `predict_shards`.
     """
     if not is_instance(logits, "dask.array", "Array"):
         raise InputError(
-            f"predict takes a dask array of logits (n, C); got {type(logits).__name__}. For files: predict_shards."
+            f"predict takes a dask array of logits (n, C); got {type(logits).__name__}. For files, use predict_shards."
         )
     dask, array = need("dask", "dask", "predicting on dask"), need("dask.array", "dask", "predicting on dask")
     rows = _one_column_block(logits)
@@ -109,9 +108,9 @@ def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | Non
 def predict_shards(
     predictor: TwoTemperaturePredictor, where: Any, out: Any, *, client: Any = None, **options: Any
 ) -> Predicted:
-    """`thermoset.predictor.shards.predict_shards` on a cluster: one file of predictions for each file of logits.
+    """`thermoset.predictor.shards.predict_shards` on a cluster: one file of predictions per file of logits.
 
-    The workers read and write the files themselves. `options` are those of it. The folder can be resumed anywhere.
+    The workers read and write the files themselves. The `options` are the same. The folder can be resumed anywhere.
     """
     return shards_here(predictor, where, out, run=run_shards(_client(client)), **options)
 
@@ -152,8 +151,8 @@ def on_cluster(
     Parameters
     ----------
     logits
-        What `thermoset.open` gives or takes; a dask array (n, C); a list of delayed blocks or futures; or rows in
-        memory.
+        Anything that `thermoset.open` returns or accepts; a dask array (n, C); a list of delayed blocks or futures; or
+        rows in memory.
     labels : array-like (n,), optional
         Labels of all rows, where the rows have none of their own; a dask array is computed.
     groups : array-like (n,), optional
@@ -161,7 +160,7 @@ def on_cluster(
     classes : sequence of str, optional
         Class names, for dask arrays and blocks.
     client : distributed.Client, optional
-        The active one if left out.
+        The active one by default.
     """
     found = _client(client)
     engine, given, named = DaskEngine(found), _computed(labels), _computed(groups)
@@ -197,7 +196,7 @@ def _client(client: Any) -> Any:
         return distributed.get_client()
     except ValueError:
         raise InputError(
-            "there is no active dask client. Make one, client = distributed.Client(address), or pass client=."
+            "there is no active dask client. Create one, client = distributed.Client(address), or pass client=."
         ) from None
 
 

@@ -75,8 +75,8 @@ def remote_rows(futures: Sequence[Any], classes: Sequence[str] | None, client: A
     for i, (shape, dtype) in enumerate(facts):
         if shape[1] != facts[0][0][1] or dtype != facts[0][1]:
             raise InputError(
-                f"block {i} has {shape[1]} columns of {dtype}, and block 0 has {facts[0][0][1]} of {facts[0][1]}. "
-                "All blocks must have the same classes and the same type."
+                f"block {i} has {shape[1]} columns of {dtype}, but block 0 has {facts[0][0][1]} of {facts[0][1]}. All "
+                "blocks must have the same classes and the same type."
             )
     shards = [
         RemoteShard(f"block {i}", future, client, shape[0], shape[1], dtype, names)

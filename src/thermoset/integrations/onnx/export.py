@@ -22,7 +22,7 @@ from thermoset.quoting import quoted
 __all__ = ["OPSETS", "group_codes", "id_keys", "to_onnx"]
 
 OPSETS = range(18, 27)
-"""Opsets that can be asked for: 18 is read by runtimes since 2023, and no runtime that was tried reads 27."""
+"""Supported opsets: runtimes since 2023 read 18, and no runtime that was tried reads 27."""
 
 _DTYPES = ("float32", "float64", "float16")
 _SOURCES = ("row", "input", "ids")
@@ -49,25 +49,25 @@ def to_onnx(
     and u comes from the seed and the row inside the graph, as in the library. A row that the library would refuse (NaN,
     +inf, all classes masked) gets the label -1, NaN probabilities and an empty set.
 
-    With grouping="group" there is one more input, `groups`, int64 (n,): places in the metadata entry
-    thermoset.group_names, as `group_codes` makes them. Any other number, such as -1, stands for a group without a
-    threshold of its own: its rows get the fallback's, or all labels where the predictor has no fallback.
+    With grouping="group" there is one more input, `groups`, int64 (n,): indices into the metadata entry
+    thermoset.group_names, as `group_codes` returns them. Any other number, such as -1, means a group without its own
+    threshold: its rows get the fallback's, or all labels if the predictor has no fallback.
 
     Parameters
     ----------
     predictor : TwoTemperaturePredictor
-        Fitted, with a score of thermoset.
+        A fitted predictor with a built-in score.
     path : path, optional
-        A file for the model, written whole or not at all.
+        A file for the model, written completely or not at all.
     after : path or onnx.ModelProto, optional
         A classifier. Its logits go straight into the predictor: inputs are the classifier's, outputs are its own and
         the five.
     opset : int, optional
         From 18 to 26; by default that of `after`, else 18, which older runtimes read too.
     logits : str, optional
-        Which output (or inner value) of `after` holds the logits, where that is not clear.
+        Which output (or inner value) of `after` holds the logits, if that is ambiguous.
     dtype : "float32", "float64" or "float16", optional
-        The type of the input; float32 by default. With `after` it is what the classifier gives.
+        The type of the input; float32 by default. With `after` it is the classifier's type.
     u : "row", "input" or "ids"
         Where u comes from: the row itself; a further input `u`, float64 (n,); or ids, by a further input `id_keys`,
         uint64 (n,), made with `thermoset.integrations.onnx.id_keys`. A predictor that draws no u has no such input.
@@ -87,7 +87,7 @@ def to_onnx(
     target = None if path is None else as_path(path)
     before = None if after is None else read_before(after, logits, program.n_classes)
     if before is None and logits is not None:
-        raise InputError(f"logits={quoted(logits)} names an output of the model in after=, and there is none.")
+        raise InputError(f"logits={quoted(logits)} names an output of the model in after=, but no model was given.")
     version = _opset(opset, before)
     made = _model(program, _dtype(dtype, before), u, version)
     if before is not None:
@@ -160,7 +160,7 @@ def _opset(asked: int | None, before: Before | None) -> int:
     newest = min(OPSETS[-1], defs.onnx_opset_version())
     if asked is None:
         return OPSETS[0] if before is None else min(max(before.opset, OPSETS[0]), newest)
-    return whole_number(asked, "opset", OPSETS[0], newest, "Leave it out.")
+    return whole_number(asked, "opset", OPSETS[0], newest, "Omit it.")
 
 
 def _dtype(asked: str | None, before: Before | None) -> str:
@@ -168,7 +168,7 @@ def _dtype(asked: str | None, before: Before | None) -> str:
         _check_choice("dtype", asked or _DTYPES[0], _DTYPES)
         return asked or _DTYPES[0]
     if asked is not None and asked != before.dtype:
-        raise InputError(f"dtype is {quoted(asked)}, and the model gives logits of type {before.dtype}. Leave it out.")
+        raise InputError(f"dtype is {quoted(asked)}, but the model gives logits of type {before.dtype}. Omit it.")
     return before.dtype
 
 
@@ -176,8 +176,8 @@ def _write(target: Path, model: ModelProto) -> None:
     size = model.ByteSize()
     if size > _LARGEST:
         raise InputError(
-            f"{target}: the joined model has {size:,} bytes, and ONNX holds at most {_LARGEST:,} in one file. "
-            "Export the predictor alone, and let the server run one after the other."
+            f"{target}: the joined model has {size:,} bytes, but an ONNX file holds at most {_LARGEST:,}. Export the "
+            "predictor alone, and let the server run one after the other."
         )
     with errors_about(target, "written"), write_whole(target) as stream:
         stream.write(model.SerializeToString())

@@ -68,7 +68,7 @@ def _loaded(path: Path) -> ModelProto:
             model = onnx.load(path, format="protobuf")  # whatever its name ends in
             onnx.checker.check_model(model)
         except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
-            raise FileFormatError(f"is not an ONNX model, or damaged ({reason(error)}).") from None
+            raise FileFormatError(f"is not an ONNX model, or is damaged ({reason(error)}).") from None
     return model
 
 
@@ -110,8 +110,8 @@ def _check(model: ModelProto, value: ValueInfoProto, n_classes: int) -> None:
     made_by = _maker(model, value.name)
     if made_by in _PROBABILITIES:
         raise InputError(
-            f"output {quoted(value.name)} of the model comes out of a {made_by}: those are probabilities, and the "
-            f"predictor takes the logits before them. Name the value that holds those: {_OPTION}."
+            f"output {quoted(value.name)} of the model comes out of a {made_by}: those are probabilities, but the "
+            f"predictor takes the logits before it. Name the value that holds them: {_OPTION}."
         )
 
 

@@ -24,7 +24,7 @@ def check_scheme(given: int) -> None:
     if given != scheme.CURRENT_SCHEME:
         raise InputError(
             f"this predictor draws u by scheme {given}, which cannot be exported; scheme {scheme.CURRENT_SCHEME} can. "
-            "Renew its threshold with predictor.recalibrate(conformal_rows), save it, and export that."
+            "Set its threshold again with predictor.recalibrate(conformal_rows), save it, and export that."
         )
 
 

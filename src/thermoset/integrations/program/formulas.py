@@ -142,8 +142,7 @@ def form_of(score: Score) -> Form:
     found = FORMS.get(of.name) if type(of) in _EXPORTED else None
     if found is None:
         raise InputError(
-            f"score {quoted(score.name)} cannot be exported; those of thermoset can: {', '.join(FORMS)}. "
-            "Fit the predictor with one of them."
+            f"score {quoted(score.name)} cannot be exported. Fit the predictor with one of {', '.join(FORMS)}."
         )
     return found
 

@@ -71,7 +71,7 @@ class Program:
         if made.group_names is not None and not score.by_rank:
             raise InputError(
                 f"a predictor with grouping='group' and the score {made.method.name!r} cannot be exported: the score "
-                "treats classes differently, and thresholds by group differ by row. Use another score or grouping."
+                "treats classes differently, while thresholds by group differ by row. Use another score or grouping."
             )
         self._by_class = by_class or not score.by_rank
         self._parts = [SetProgram(f"sets{m}", one, compared, made.n_classes) for m, one in enumerate(members)]
@@ -128,7 +128,7 @@ class Program:
         if self.group_names is None:
             return None
         if groups is None:
-            raise InputError("a predictor with grouping='group' needs the group of each row. Pass groups.")
+            raise InputError("a predictor with grouping='group' needs the group of each row. Pass groups=.")
         known = len(self.group_names)
         return ops.where((groups >= 0) & (groups < known), groups, known)
 
@@ -143,16 +143,16 @@ def _exportable(predictor: object) -> Artifact:
     """The document of a predictor that an engine can run; others are refused."""
     if not isinstance(predictor, TwoTemperaturePredictor):
         raise InputError(
-            f"a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
+            f"only a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
             "Load one with TwoTemperaturePredictor.load('predictor.json')."
         )
     if not hasattr(predictor, "artifact_"):
-        raise InputError("there is nothing to export: fit the predictor first.")
+        raise InputError("this predictor is not fitted, so it cannot be exported. Call fit first.")
     made = predictor.artifact_
     if made.weights is not None:
         raise InputError(
-            "a predictor whose conformal rows have weights cannot be exported: the threshold of a row depends on "
-            "its own weight and on all conformal scores. Recalibrate it without weights."
+            "a predictor with weighted conformal rows cannot be exported: each row's threshold depends on its own "
+            "weight and on all conformal scores. Recalibrate it without weights."
         )
     return made
 
@@ -175,7 +175,7 @@ def _thresholds(made: Artifact) -> ScorePairs:
 
 
 def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.int64]:
-    """The groups of rows, one name or number for each, as an exported predictor takes them: int64 (n,), -1 if unknown.
+    """The groups of rows, one name or number each, in the form an exported predictor takes: int64 (n,), -1 if unknown.
 
     >>> import numpy as np, thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -187,5 +187,5 @@ def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.i
     """
     names = predictor.artifact_.group_names
     if names is None:
-        raise InputError("group_codes is for predictors with grouping='group'; this one has no groups.")
+        raise InputError("group_codes needs a predictor with grouping='group'; this one has no groups.")
     return read_groups(groups, len(groups)).codes_among(names)

@@ -1,4 +1,4 @@
-"""A classifier with prediction sets, in scikit-learn's grammar."""
+"""A classifier with prediction sets, with scikit-learn's interface."""
 
 import warnings
 from collections.abc import Iterable
@@ -37,8 +37,8 @@ CONFORMAL = ("split", "cross")
 class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Calibrated probabilities and prediction sets for any classifier that gives scores or probabilities.
 
-    The scores of the classifier are read as logits; a `TwoTemperaturePredictor` makes of them probabilities with T* and
-    sets with T-hat. Class labels are those of the classifier, in the order of its `classes_`.
+    The scores of the classifier are read as logits; a `TwoTemperaturePredictor` turns them into probabilities with T*
+    and sets with T-hat. Class labels are those of the classifier, in the order of its `classes_`.
 
     Parameters
     ----------
@@ -48,20 +48,21 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     method, alpha, prefer, objective, randomized, allow_empty, grouping, selection, calibration_fraction
         As in `TwoTemperaturePredictor`. `calibration_fraction` is for `cv="prefit"`.
     cv : "prefit", a number of folds, or a splitter
-        "prefit": the estimator is fitted already, on other rows than those of `fit`, which choose the temperatures and
-        set the threshold. Folds: the estimator is fitted here, and out-of-fold scores choose the temperatures.
+        "prefit": the estimator is already fitted, on rows other than those passed to `fit`, which choose the
+        temperatures and set the threshold. Folds: the estimator is fitted here, and out-of-fold scores choose the
+        temperatures.
     conformal : "split" or "cross"
         What sets the threshold when there are folds. "split": a held-out part of the rows, drawn at random; coverage is
-        exact. "cross": all rows (CV+), judged by the model that has not seen them; no row is lost, and the promise is
-        weaker: see `promise_`.
+        exact. "cross": all rows (CV+), each scored by the model that has not seen it; no row is lost, but the promise
+        is weaker: see `promise_`.
     held_out : float or int
-        The part, or number, of rows that set the threshold when there are folds and `conformal="split"`.
+        The fraction or number of rows that set the threshold, with folds and `conformal="split"`.
     response : "auto", "decision_function", "predict_log_proba" or "predict_proba"
-        The method that gives the scores. "auto" takes the first of these that has one column for each class, or one
-        column z for two classes, which is read as the logits (0, z).
+        The method that gives the scores. "auto" uses the first of these that has one column per class, or one column z
+        for two classes, which is read as the logits (0, z).
     floor : float or None
-        What stands for a probability of exactly zero, as forests and neighbours give: this probability, or half of the
-        row's smallest other one where that is less. None masks such classes; a label that is masked is then an error.
+        Replaces a probability of exactly zero, as forests and nearest neighbours give: this probability, or half of the
+        row's smallest other one if that is less. None masks such classes; a masked label is then an error.
     n_jobs : int or None
         Processes that fit the folds, as in scikit-learn.
     random_state : int
@@ -70,17 +71,17 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     Attributes
     ----------
     estimator_ : classifier
-        The one that predicts: as given, or fitted on the rows that were not held out.
+        The classifier that predicts: as given, or fitted on the rows that were not held out.
     classes_, n_features_in_, feature_names_in_
         Those of `estimator_`.
     predictor_ : TwoTemperaturePredictor
-        Probabilities and sets from the scores: what can be saved and exported. Cross-conformal sets have none.
+        Probabilities and sets from the scores; it can be saved and exported. Not available with cross-conformal sets.
     fold_estimators_ : list of classifiers
         With `conformal="cross"`, the models that the sets come from.
     response_ : str
         The method that gives the scores.
     promise_ : str
-        The guarantee that is in force.
+        The guarantee, as a sentence.
     temperature_, temperature_sets_, choice_
         T*, T-hat, and why it was chosen.
     zero_labels_ : int
@@ -147,12 +148,13 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         X, y
             Rows as the estimator takes them, and their labels.
         groups : one value for each row
-            Rows of a group stay together in every split: rows of one patient or camera are not independent.
+            Rows of a group stay together in every split: for example, rows of one patient or camera are not
+            independent.
         ids : one whole number or text for each row
-            u then comes from the seed and the id; see `ConformalClassifier.fit`. Coverage is exact also where rows have
-            equal scores, as those of forests and neighbours do. Prediction then needs ids too.
+            u then comes from the seed and the id; see `ConformalClassifier.fit`. Coverage is then exact even where rows
+            have equal scores, as with forests and nearest neighbours. Prediction then needs ids too.
         **fit_params
-            For `estimator.fit`, such as `sample_weight`; values with one entry for each row are split with the rows.
+            For `estimator.fit`, such as `sample_weight`; values with one entry per row are split with the rows.
             Temperatures and threshold count every row once.
         """
         self._check_parameters(fit_params)
@@ -164,7 +166,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         else:
             X, y = indexable(X, y)
             if len(y) < 2:
-                raise InputError(f"fit needs rows for folds and for the threshold; got {len(y)} sample.")
+                raise InputError(f"fit needs rows for the folds and for the threshold; got {len(y)} sample.")
             fit = fit_cross if self.conformal == "cross" else fit_split
             made = fit(self, TrainingRows(X, y, groups, fit_params), ids)
         self._keyed = ids is not None
@@ -191,7 +193,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return labels_in(self.predict_set(X, ids=ids), self.classes_)
 
     def predict_records(self, X: Any, *, ids: Any = None) -> list[Prediction]:
-        """Label, confidence and set of each row, for people and JSON."""
+        """Label, confidence and set of each row as records, for reading and for JSON."""
         data = self.logits(X)
         labels = self.classes_[data.logits.argmax(axis=1)].tolist()
         confidence = confidence_at(data, self.temperature_).tolist()
@@ -207,12 +209,12 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return sizes
 
     def check(self, X: Any, y: Any, *, ids: Any = None, fail_on: str | Iterable[str] = ()) -> CheckReport:
-        """Whether fresh labelled rows agree with what was promised; see `monitor.checking.check`."""
+        """Check the promise on fresh labelled rows; see `monitor.checking.check`."""
         made = self._made
         if isinstance(made, CrossSets):
             raise InputError(
-                "check compares coverage with its exact law, and cross-conformal sets have none: promise_ is a lower "
-                "bound. Use conformal='split'."
+                "check compares coverage with its exact law, but cross-conformal sets have none: promise_ is only a "
+                "lower bound. Use conformal='split'."
             )
         data = self.logits(X, y)
         labels = data.require_labels("check")
@@ -238,7 +240,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if isinstance(made, TwoTemperaturePredictor):
             return made
         raise AttributeError(
-            "conformal='cross' has no predictor_: its sets need the models of all folds, and cannot be saved or "
+            "conformal='cross' has no predictor_: its sets need the models of all folds, so they cannot be saved or "
             "exported as one predictor. Use conformal='split'."
         )
 
@@ -247,11 +249,11 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         """The models that cross-conformal sets come from."""
         if isinstance(self._made, CrossSets):
             return list(self._fitted.models)
-        raise AttributeError("fold_estimators_ are there for conformal='cross' alone.")
+        raise AttributeError("fold_estimators_ is available only with conformal='cross'.")
 
     @property
     def promise_(self) -> str:
-        """The guarantee that is in force, in words."""
+        """The guarantee, as a sentence."""
         made = self._made
         if isinstance(made, CrossSets):
             return cross_promise(made.n_rows, len(made.scores), made.choice_.alpha)
@@ -296,9 +298,11 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
                 raise InputError("selection='full' needs rows that the estimator was not fitted on: use cv='prefit'.")
             return
         if self.conformal == "cross":
-            raise InputError("conformal='cross' needs folds, and cv='prefit' has none. Try cv=5.")
+            raise InputError("conformal='cross' needs folds, but cv='prefit' has none. Try cv=5.")
         if fit_params:
-            raise InputError(f"cv='prefit' fits no estimator, so {quoted(next(iter(fit_params)))} has nowhere to go.")
+            raise InputError(
+                f"cv='prefit' fits no estimator, so it cannot pass on {quoted(next(iter(fit_params)))}. Omit it."
+            )
 
     def _adopt(self, made: Fitted) -> None:
         """Take over what was fitted."""
@@ -315,8 +319,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if share > exact_level(self.alpha):
             warnings.warn(
                 f"the estimator gave probability zero to the label of {made.zero_labels} of {made.n_scored} rows "
-                f"({share:.0%}, more than alpha={self.alpha}): sets must hold labels that it does not rank. "
-                "Use one that gives every class a probability (more trees, larger leaves, more neighbours).",
+                f"({share:.0%}, more than alpha={self.alpha}): sets must include labels that it does not rank. Use a "
+                "classifier that gives every class a probability (more trees, larger leaves, more neighbours).",
                 ZeroProbabilityWarning,
                 stacklevel=3,
             )
@@ -324,8 +328,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def _checked_ids(self, ids: Any) -> Any:
         """Ids in prediction as in `fit`: rows whose u is drawn in two ways are not exchangeable where scores tie."""
         if (ids is not None) != self._keyed:
-            had, do = ("ids", "Pass ids= here too.") if self._keyed else ("no ids", "Leave them out, or fit with ids.")
-            raise InputError(f"fit had {had}, and prediction must draw u in the same way. {do}")
+            had, do = ("ids", "Pass ids= here too.") if self._keyed else ("no ids", "Omit them, or fit with ids.")
+            raise InputError(f"fit had {had}, and prediction must draw u the same way. {do}")
         return ids
 
     def _sets(self, X: Any, data: Logits, ids: Any) -> NDArray[np.bool_]:

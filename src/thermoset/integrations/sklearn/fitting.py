@@ -57,7 +57,7 @@ def _predictor(asked: Any) -> TwoTemperaturePredictor:
     """The predictor to be fitted; its parameters are checked here, before classifiers are fitted."""
     if asked.grouping == "group":
         raise InputError(
-            "SetClassifier has no thresholds by group: the `groups` of its fit keep rows together in folds. Fit a "
+            "SetClassifier has no thresholds by group: its `groups` only keep rows together in folds. Fit a "
             "TwoTemperaturePredictor(grouping='group') on the scores of held-out rows."
         )
     predictor = TwoTemperaturePredictor(**{name: getattr(asked, name) for name in _OF_PREDICTOR})
@@ -68,7 +68,7 @@ def _predictor(asked: Any) -> TwoTemperaturePredictor:
 def _reader(asked: Any, classes: NDArray[Any]) -> Reader:
     if len(classes) < 2:
         known = quoted(classes.tolist()[0])
-        raise InputError(f"the estimator knows one class only, {known}; sets need two classes or more.")
+        raise InputError(f"the estimator knows only one class, {known}; sets need at least two.")
     return Reader(classes, None if asked.floor is None else float(exact_level(asked.floor, "floor")))
 
 
@@ -94,7 +94,9 @@ def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
     estimator = known.fitted(asked.estimator)
     response = respond(estimator, fresh.X, asked.response)
     reader = _reader(asked, response.classes)
-    label_columns(rows.y, reader.classes, "They were held out, and no other row has their class: add rows of it.")
+    label_columns(
+        rows.y, reader.classes, "They were held out, and no other row has their class: add rows of that class."
+    )
     conformal = reader.scored(response.values, fresh.y)
     models = fold_models(asked.estimator, known, folds, asked.n_jobs)
     calibration = reader.scored(out_of_fold(models, known, folds, response.name, reader), known.y)
@@ -123,7 +125,7 @@ def _one_rule(asked: Any) -> Wanted:
     """What cross-conformal sets are made for: one method, and one rule for all classes."""
     if asked.method == "auto" or asked.grouping is not None or asked.selection != "calibration":
         raise InputError(
-            "conformal='cross' has one rule for all classes and one method to choose a temperature for: name one, and "
-            "leave grouping and selection out; or use conformal='split'."
+            "conformal='cross' needs one rule for all classes and a single method: name a method, and omit grouping "
+            "and selection; or use conformal='split'."
         )
     return Wanted(Recipe.of(_predictor(asked)), asked.prefer, asked.objective)

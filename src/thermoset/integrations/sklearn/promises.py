@@ -1,4 +1,4 @@
-"""What is promised of the sets, in a sentence."""
+"""What is promised for the sets, in a sentence."""
 
 from fractions import Fraction
 
@@ -15,27 +15,27 @@ def split_promise(predictor: TwoTemperaturePredictor) -> str:
     level = f"{promise.promised:.6g}"
     if made.provenance.selection == "paper" and not made.provenance.recalibrated:
         return (
-            f"A set holds the true label with a probability of about {level}. Nothing is proven: selection='paper' "
-            "chose the temperature with the rows that set the threshold."
+            f"A set contains the true label with a probability of about {level}. Nothing is proven: selection='paper' "
+            "chose the temperature on the rows that set the threshold."
         )
     grouping = resolve_grouping(made.grouping)
     if grouping is not None and not grouping.exact:
         return (
-            f"Among new rows like those of fit, a set holds the true label with probability at least "
+            "For new rows like those of fit, a set contains the true label with probability at least "
             f"{max(2 * promise.promised - 1, 0):.6g}, and in practice about {level}: thresholds are interpolated."
         )
     if grouping is not None:
         return (
-            f"Among new rows of each {grouping.unit} like those of fit, a set holds the true label with probability at "
-            f"least {level}."
+            f"For new rows of each {grouping.unit} like those of fit, a set contains the true label with probability "
+            f"at least {level}."
         )
-    n, where = made.provenance.conformal_rows, "Among new rows like those of fit, a set holds the true label"
+    n, where = made.provenance.conformal_rows, "For new rows like those of fit, a set contains the true label"
     if not promise.exact:
         return f"{where} with probability at least {level}."
     k = conformal_rank(n, made.alpha)
     return (
         f"{where} with probability {k / (n + 1):.6g} = {k}/{n + 1}, from {n} rows that set the threshold: "
-        "exactly where no two scores are equal, and at least that where some are."
+        "exactly if no two scores are equal, and at least that if some are."
     )
 
 
@@ -59,8 +59,8 @@ def cross_promise(n_rows: int, n_folds: int, alpha: Alpha) -> str:
     """The promise of cross-conformal sets."""
     bound, level = cross_bound(n_rows, n_folds, alpha), float(1 - exact_level(alpha))
     return (
-        f"Among new rows like those of fit, a set holds the true label with probability at least {bound:.4g}, and in "
+        f"For new rows like those of fit, a set contains the true label with probability at least {bound:.4g}, and in "
         f"practice about {level:.6g}: cross-conformal sets (CV+) from {n_rows} rows in {n_folds} random folds of equal "
-        "size. The theorem takes the temperatures as given; here they were chosen from the same rows, two numbers that "
-        "it does not cover."
+        "size. The theorem takes the two temperatures as given; here they were chosen from the same rows, which it "
+        "does not cover."
     )

@@ -1,4 +1,4 @@
-"""What a classifier puts out, read as logits in the order of its classes."""
+"""The output of a classifier, read as logits in the order of its classes."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -71,7 +71,7 @@ class Reader(NamedTuple):
         """Rows with their labels."""
         labels = label_columns(y, self.classes)
         if len(labels) != len(values):
-            raise InputError(f"y must have one label for each of {len(values)} rows; got {len(labels)}.")
+            raise InputError(f"y must have one label per row, {len(values)} in all; got {len(labels)}.")
         zero = int(np.count_nonzero(np.isneginf(values[np.arange(len(labels)), labels])))
         rows = self.data(values)
         return Scored(rows.labelled(labels), zero)
@@ -103,8 +103,8 @@ def respond(estimator: Any, X: Any, asked: str) -> Response:
         refused = f" {name} gave shape {np.shape(raw)} for {len(classes)} classes."
     wanted = f"{RESPONSES[0]}, {RESPONSES[1]} or {RESPONSES[2]}" if asked == "auto" else asked
     raise InputError(
-        f"{type(estimator).__name__} must have {wanted} with one column for each class, and has not.{refused} "
-        "Pass a classifier that gives a score for every class."
+        f"{type(estimator).__name__} must have {wanted} with one column per class, but does not.{refused} Pass a "
+        "classifier that gives a score for every class."
     )
 
 
@@ -114,7 +114,7 @@ def _classes(estimator: Any) -> NDArray[Any]:
     if classes is None:
         raise NotFittedError(f"{name} is not fitted: it has no classes_. Fit it first, or pass cv=5 to have it fitted.")
     if isinstance(classes, list) or np.ndim(classes) != 1:
-        raise InputError(f"{name} has several outputs; a set is for one. Pass a classifier of one output.")
+        raise InputError(f"{name} has several outputs, but a set is for one. Pass a classifier with a single output.")
     return np.asarray(classes)
 
 
@@ -143,7 +143,7 @@ def _array(raw: Any, name: str) -> Values:
     try:
         values = np.asarray(raw)
     except ValueError as error:
-        raise InputError(f"{name} gave no array of one row for each row of X ({reason(error)}).") from None
+        raise InputError(f"{name} did not return an array with one row per row of X ({reason(error)}).") from None
     return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 

@@ -52,9 +52,9 @@ def collect_logits(
     device: "str | torch.device | None" = None,
     progress: Progress | None = None,
 ) -> Logits:
-    """Run a model over batches and gather its logits.
+    """Run a model over batches and collect its logits.
 
-    The model runs in evaluation mode and without gradients; afterwards it is on the device and in the mode it came in.
+    The model runs in evaluation mode without gradients; afterwards it is back on its device and in its mode.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def collect_logits(
     device : str or torch.device, optional
         Where to run; by default where the model is.
     progress : callable, optional
-        Told (done, total) batches; total is None for a loader without a length.
+        Called with (done, total) batches; total is None for a loader without a length.
 
     Examples
     --------
@@ -99,9 +99,9 @@ def collect_to_file(
 ) -> Collected:
     """Run a model over batches and write its logits to a file, without holding them all in memory.
 
-    Batches go to a nameless file in the folder of `path` as they come; at the end `path` is written from there, whole
-    or not at all. Arguments are those of `collect_logits`; the suffix of `path` is one that `thermoset.load` reads.
-    npz, npy and csv are written piece by piece; the libraries behind the other formats build the file in memory.
+    Batches go to an unnamed temporary file in the folder of `path`; at the end `path` is written from it, completely or
+    not at all. Arguments are those of `collect_logits`; `path` has a suffix that `thermoset.load` reads. npz, npy and
+    csv are written piece by piece; the libraries behind the other formats build the file in memory.
 
     Examples
     --------
@@ -236,12 +236,12 @@ def _checked_device(device: "str | torch.device", places: "list[torch.device]") 
     try:
         target = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise InputError(f"device must be one that torch knows, such as 'cpu' or 'cuda'; got {device!r}.") from error
+        raise InputError(f"device must be a torch device, such as 'cpu' or 'cuda'; got {device!r}.") from error
     if target.type == "meta":
         raise InputError("device 'meta' holds no numbers. Use 'cpu', 'cuda' or another real one.")
     if len(places) > 1:
         shown = ", ".join(str(place) for place in places)
-        raise InputError(f"the model is spread over {shown} and stays there. Leave device out.")
+        raise InputError(f"the model is spread over {shown} and stays there. Omit device.")
     return target
 
 
@@ -261,8 +261,8 @@ def _read_batch(item: Any) -> Batch:
         return Batch(item, None)
     if len(item) not in (1, 2):
         raise InputError(
-            f"a {type(item).__name__} of {len(item)} parts; wanted (inputs, labels), inputs alone or a dict. "
-            f"Pick them: ((batch[0], batch[1]) for batch in loader)."
+            f"a {type(item).__name__} of {len(item)} parts; expected (inputs, labels), inputs alone or a dict. Select "
+            "them: ((batch[0], batch[1]) for batch in loader)."
         )
     return Batch(item[0], item[1] if len(item) == 2 else None)
 
@@ -276,19 +276,19 @@ def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "to
     output = _logits_in(returned, torch.Tensor)
     if not isinstance(output, torch.Tensor):
         raise InputError(
-            f"the model returned {type(returned).__name__}; wanted a tensor (rows, classes) or an object with one "
-            f"called logits. Wrap the model in a Module whose forward picks it."
+            f"the model returned {type(returned).__name__}; expected a tensor (rows, classes) or an object with one "
+            "called logits. Wrap the model in a Module whose forward selects it."
         )
     if output.ndim in (1, 2) and output.numel() == len(output) > 0:
         raise InputError(
-            f"the model returned one number for each row, shape {tuple(output.shape)}; wanted (rows, classes). For a "
+            f"the model returned one number for each row, shape {tuple(output.shape)}; expected (rows, classes). For a "
             f"binary model, wrap it in a Module whose forward takes z = model(x).flatten() and returns "
             f"torch.stack([0 * z, z], dim=1)."
         )
     if output.ndim != 2:
         raise InputError(
-            f"the model returned a tensor of shape {tuple(output.shape)}; wanted (rows, classes). "
-            f"Wrap the model in a Module whose forward picks or pools."
+            f"the model returned a tensor of shape {tuple(output.shape)}; expected (rows, classes). Wrap the model in "
+            "a Module whose forward selects or pools."
         )
     return output
 
@@ -299,7 +299,7 @@ def _logits_in(returned: Any, tensor: Any) -> Any:
         if "logits" not in returned:
             keys = ", ".join(map(quoted, islice(returned, 5))) or "none"
             raise InputError(
-                f"the model returned a {type(returned).__name__} with these keys: {keys}; wanted 'logits'. Wrap the "
+                f"the model returned a {type(returned).__name__} with these keys: {keys}; expected 'logits'. Wrap the "
                 f"model in a Module whose forward picks the logits."
             )
         return returned["logits"]
@@ -308,7 +308,7 @@ def _logits_in(returned: Any, tensor: Any) -> Any:
         if len(matrices) != 1:
             shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in returned)
             raise InputError(
-                f"the model returned a {type(returned).__name__} of shapes {shapes}; wanted exactly one (rows, "
+                f"the model returned a {type(returned).__name__} of shapes {shapes}; expected exactly one (rows, "
                 f"classes) among them. Wrap the model in a Module whose forward picks the logits."
             )
         return matrices[0]
@@ -337,9 +337,9 @@ def _moved(value: Any, place: "torch.device") -> Any:
 def check_alike(block: Logits, first: Logits) -> None:
     """Rows of one file have the same columns, and all have labels or none has."""
     if block.n_classes != first.n_classes:
-        raise InputError(f"the model returned {block.n_classes} columns, and {first.n_classes} for the first batch.")
+        raise InputError(f"the model returned {block.n_classes} columns, but {first.n_classes} for the first batch.")
     if block.logits.dtype != first.logits.dtype:
-        raise InputError(f"the model returned {block.logits.dtype}, and {first.logits.dtype} for the first batch.")
+        raise InputError(f"the model returned {block.logits.dtype}, but {first.logits.dtype} for the first batch.")
     if (block.labels is None) != (first.labels is None):
         words = ("has labels", "has none") if first.labels is None else ("has no labels", "has them")
-        raise InputError(f"{words[0]}, and the first batch {words[1]}. Give labels with every batch or with none.")
+        raise InputError(f"{words[0]}, but the first batch {words[1]}. Pass labels with every batch or with none.")

@@ -1,4 +1,4 @@
-"""A fitted predictor as a PyTorch module: the last layer of a model that answers with sets."""
+"""A fitted predictor as a PyTorch module: the last layer of a model that returns sets."""
 
 import io
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _BLOCK = 2**17  # logits that are worked on at a time: temporary arrays of a meb
 
 
 class Answers(NamedTuple):
-    """What the module gives for n rows: the names and the numbers are those of the ONNX graph.
+    """What the module returns for n rows: the names and numbers are those of the ONNX graph.
 
     label : int64 (n,), column of the largest logit; confidence : float64 (n,), its calibrated probability;
     probabilities : float64 (n, C), at T*; sets : bool (n, C), at T-hat; sizes : int64 (n,).
@@ -42,14 +42,14 @@ _pytree._register_namedtuple(Answers, serialized_type_name="thermoset.integratio
 class SetModule(nn.Module):  # type: ignore[misc]
     """Label, confidence, probabilities and sets from logits; `to_torch` makes one.
 
-    Everything that was learnt is in buffers. `to(device)` moves them; they stay float64 when the model around the
+    Everything that was learned is in buffers. `to(device)` moves them; they stay float64 when the model around the
     module is cast to half precision, because thresholds need every digit. Logits of any floating type are widened to
     float64, which is exact. A row with NaN or +inf, or with all classes masked, gets the label -1, NaN probabilities
     and an empty set.
 
-    A predictor with grouping="group" needs the group of each row: `groups`, int64 (n,), places in `group_names`, as
-    `group_codes` makes them. Any other number, such as -1, stands for a group without a threshold of its own: its rows
-    get the fallback's, or all labels where the predictor has no fallback.
+    A predictor with grouping="group" needs the group of each row: `groups`, int64 (n,), indices into `group_names`, as
+    `group_codes` returns them. Any other number, such as -1, means a group without its own threshold: its rows get the
+    fallback's, or all labels if the predictor has no fallback.
     """
 
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
@@ -68,8 +68,8 @@ class SetModule(nn.Module):  # type: ignore[misc]
         """
         if logits.ndim != 2 or logits.shape[1] != self._program.n_classes:
             raise InputError(
-                f"logits must have shape (n, {self._program.n_classes}): one column for each class that the predictor "
-                f"was fitted on, in the same order; got {tuple(logits.shape)}."
+                f"logits must have shape (n, {self._program.n_classes}): one column per class that the predictor was "
+                f"fitted on, in the same order; got {tuple(logits.shape)}."
             )
         given, of_rows = None if u is None else u.to(torch.float64).reshape(-1, 1), self._places(logits, groups)
         # What depends on the numbers, or on where they are, a trace cannot follow.
@@ -88,8 +88,8 @@ class SetModule(nn.Module):  # type: ignore[misc]
         if groups is None or groups.ndim != 1 or groups.shape[0] != logits.shape[0]:  # len() would fix n in a trace
             got = "none" if groups is None else f"shape {tuple(groups.shape)}"
             raise InputError(
-                f"groups must have shape ({len(logits)},), the place of each row's group in group_names; got {got}. "
-                "Make them with group_codes."
+                f"groups must have shape ({len(logits)},), the index of each row's group in group_names; got {got}. "
+                "Use group_codes to make them."
             )
         return groups.to(torch.int64).reshape(-1, 1)
 
@@ -129,8 +129,8 @@ def _cut(of_rows: Tensor | None, rows: slice | Tensor) -> Tensor | None:
 def to_torch(predictor: TwoTemperaturePredictor) -> SetModule:
     """The predictor as a PyTorch module that gives the same sets.
 
-    It can stand behind a model, `nn.Sequential(model, to_torch(predictor))`, and works under `torch.compile` and
-    `torch.export`. A row's answer does not depend on the batch it comes in.
+    It can follow a model, `nn.Sequential(model, to_torch(predictor))`, and works with `torch.compile` and
+    `torch.export`. A row's result does not depend on its batch.
 
     Examples
     --------
@@ -176,8 +176,8 @@ def save_torch(predictor: TwoTemperaturePredictor, path: FilePath, *, dtype: str
     """Write the predictor as a program of `torch.export`, which runs without thermoset.
 
     `torch.export.load(path).module()(logits)` gives a dict of tensors by the names of `Answers`, for logits of the one
-    type that `dtype` names; with grouping="group" it is called as module(logits, groups), see `SetModule`. The file
-    appears whole or not at all.
+    type that `dtype` names; with grouping="group" it is called as module(logits, groups), see `SetModule`. The file is
+    written completely or not at all.
     """
     target, answering = as_path(path), to_torch(predictor)
     by_group = answering.group_names is not None

@@ -1,9 +1,9 @@
 """Is the promise kept? Coverage and calibration of a fitted predictor on fresh labelled rows.
 
 ================  =====================================================================================
-`promise`         which law the hits follow, and why; marginal coverage against it
+`promise`         which law the hits follow, and why; marginal coverage compared with it
 `by_group`        coverage by class, cluster or group of rows, p-values adjusted for their number
-`confidence`      whether confidence is calibrated, beside what chance shows
+`confidence`      whether confidence is calibrated, compared with what chance shows
 `parts`           coverage by size of the set, by confidence and in the worst slab
 `findings`        what was found: as a record, as sentences, as JSON
 ================  =====================================================================================
@@ -80,11 +80,11 @@ def check(
 ) -> CheckReport:
     """Compare sets (n, C) and probabilities (n, C) of fresh rows with their labels and with the promise.
 
-    Broken is: marginal coverage below 1 - alpha, and below its law with p < 0.001; with thresholds by class, cluster or
-    group, the same for one of these with a Holm-adjusted p-value. `groups`, one name or number for each row, adds the
-    coverage of each group of rows. `fail_on` adds, at the same level, "classes" and "groups" (one of them is covered
-    with probability below 1 - alpha, though nothing may be promised for it) and "calibration" (confidence is not
-    calibrated). A predictor that keeps its promise fails each question once in a thousand times, or less.
+    The promise is broken if marginal coverage is below 1 - alpha, significantly so (p < 0.001); with thresholds by
+    class, cluster or group, also if this holds for one of them with a Holm-adjusted p-value. `groups`, one name or
+    number per row, adds the coverage of each group of rows. `fail_on` adds further tests at the same level: "classes"
+    and "groups" (one of them has coverage below 1 - alpha, even if nothing was promised for it) and "calibration"
+    (confidence is not calibrated). A predictor that keeps its promise fails each test at most once in a thousand times.
 
     >>> sets = np.eye(2, dtype=bool)[[0] * 82 + [1] * 18]
     >>> probs = np.where(sets, 0.8, 0.2)
@@ -121,12 +121,12 @@ def check_facts(
     groups: Groups | None = None,
     classwise: ClasswiseCalibration | None = None,
 ) -> CheckReport:
-    """The same from what each row shows: sets and probabilities need not be in memory all at once."""
+    """The same from the facts of each row: sets and probabilities need not be in memory all at once."""
     wanted, names = _checked_fail_on(fail_on), _checked_names(class_names, n_classes)
     kind = promise.kind
     by_row = kind is not None and kind.of_rows
     if groups is None and (by_row or "groups" in wanted):
-        raise InputError("checking groups needs the group of each row, and these rows have none. Pass groups.")
+        raise InputError("checking groups needs the group of each row, but these rows have none. Pass groups=.")
     of_class = np.bincount(labels, minlength=n_classes), np.bincount(labels[facts.hit], minlength=n_classes)
     if by_row and groups is not None:
         found = _laws_of_rows(promise, facts.hit, groups)
@@ -206,7 +206,7 @@ def _checked_fail_on(fail_on: str | Iterable[str]) -> tuple[str, ...]:
     if unknown:
         *others, last = (repr(name) for name in FAIL_ON)
         raise InputError(
-            f"fail_on may name {', '.join(others)} and {last}; got {unknown[0]!r}. Coverage as promised is always "
+            f"fail_on accepts {', '.join(others)} and {last}; got {unknown[0]!r}. The promised coverage is always "
             "checked."
         )
     return names

@@ -1,4 +1,4 @@
-"""Coverage of each class, cluster of classes or group of rows, with p-values that are adjusted for looking at many."""
+"""Coverage of each class, cluster of classes or group of rows, with p-values adjusted for multiple testing."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,17 +26,17 @@ class CoverageTable:
     index : int array
         Class, cluster, or place of the group in the names.
     rows, hits, coverage, low, high : arrays
-        Rows, how many of their sets hold the label, the share, and its 95% interval (Clopper-Pearson).
+        Number of rows, how many of their sets contain the label, the share, and its 95% interval (Clopper-Pearson).
     p_value, p_holm : float arrays
-        Probability of so few hits or fewer, alone and adjusted by `holm` for the number of entries tested.
+        Probability of that many hits or fewer, alone and adjusted by `holm` for the number of entries tested.
     promised : float
         1 - alpha.
     law : str
-        Where the p-values come from: "beta-binomial", the law that was promised, or "binomial", the yardstick of
-        coverage 1 - alpha where nothing was promised.
+        Where the p-values come from: "beta-binomial", the promised law, or "binomial", a comparison with coverage 1 -
+        alpha where nothing was promised.
 
-    The share, the interval and the p-values of an entry without rows are NaN; so are p-values of a null cluster, and of
-    groups that had no conformal row.
+    The share, the interval and the p-values of an entry without rows are NaN, as are the p-values of a null cluster and
+    of groups that had no conformal row.
     """
 
     index: _Counts
@@ -57,17 +57,17 @@ class CoverageTable:
 
     @property
     def under_covered(self) -> _Counts:
-        """Places of the entries below 1 - alpha with `p_holm` below `SIGNIFICANCE`, the clearest first."""
+        """Indices of the entries below 1 - alpha with `p_holm` below `SIGNIFICANCE`, the clearest first."""
         found = np.flatnonzero((self.p_holm < SIGNIFICANCE) & (self.coverage < self.promised))
         return found[np.argsort(self.p_holm[found], kind="stable")]
 
     def at(self, places: _Counts) -> "CoverageTable":
-        """Some of the entries, with the p-values that they have among all."""
+        """Some of the entries, with p-values that are still adjusted for all."""
         arrays = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
         return replace(self, **{name: getattr(self, name)[places] for name in arrays})
 
     def to_json_dicts(self) -> list[dict[str, Any]]:
-        """One dict for each entry, with the names of the arrays as keys; None for NaN."""
+        """One dict per entry, with the names of the arrays as keys; None for NaN."""
         keys = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
         columns = ([None if x != x else x for x in getattr(self, key).tolist()] for key in keys)  # noqa: PLR0124 (NaN)
         return [dict(zip(keys, entry, strict=True)) for entry in zip(*columns, strict=True)]
@@ -76,7 +76,7 @@ class CoverageTable:
 def coverage_table(
     index: _Counts, rows: _Counts, hits: _Counts, p_value: _Floats, promised: float, law: str
 ) -> CoverageTable:
-    """Table of shares and intervals beside p-values that are known.
+    """Table of shares and intervals, with known p-values.
 
     >>> counts = np.array([4, 0]), np.array([3, 0])
     >>> table = coverage_table(np.arange(2), *counts, np.array([0.5, np.nan]), promised=0.9, law="binomial")
@@ -102,7 +102,7 @@ def coverage_table(
 
 
 def yardstick(rows: _Counts, hits: _Counts, promised: float) -> CoverageTable:
-    """What nothing was promised for, against coverage with probability 1 - alpha by the predictor as it is.
+    """Entries for which nothing was promised, compared with coverage 1 - alpha of the predictor as it is.
 
     >>> yardstick(np.array([2, 0]), np.array([0, 0]), 0.5).p_value.tolist()  # two misses: 1/4
     [0.25, nan]
@@ -112,9 +112,9 @@ def yardstick(rows: _Counts, hits: _Counts, promised: float) -> CoverageTable:
 
 
 def holm(p_values: ArrayLike) -> _Floats:
-    """Holm's adjusted p-values: below a level a for any true hypothesis with probability a at most (Holm 1979).
+    """Holm's adjusted p-values: for any true hypothesis, below a level a with probability at most a (Holm 1979).
 
-    The i-th smallest of m is multiplied by m - i + 1; then none may be below a smaller one's, or above 1.
+    The i-th smallest of m is multiplied by m - i + 1; the results are made non-decreasing and capped at 1.
 
     >>> holm([0.01, 0.04, 0.03]).round(12).tolist()  # 3 * 0.01, 2 * 0.03, and 0.04 is not below that
     [0.03, 0.06, 0.06]

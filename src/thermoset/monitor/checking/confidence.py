@@ -1,4 +1,4 @@
-"""Whether the confidence of the predicted label is calibrated, beside what a calibrated model shows by chance.
+"""Whether the confidence of the predicted label is calibrated, compared with what a calibrated model shows by chance.
 
 A perfectly calibrated model has an ECE above zero on a finite number of rows. How much is simulated: each row is right
 with a probability equal to its confidence. The p-value is the share of models with an ECE at least as large as the
@@ -31,12 +31,12 @@ class CalibrationCheck:
     Attributes
     ----------
     ece, nll, brier, accuracy, confidence : float
-        Expected calibration error in `n_bins` bins, negative log-likelihood, Brier score, share of right labels,
-        mean confidence.
+        Expected calibration error in `n_bins` bins, negative log-likelihood, Brier score, share of correct labels, mean
+        confidence.
     ece_mean, ece_95 : float
-        Mean and 95% point of the ECE that a calibrated model shows with these confidences.
+        Mean and 95% quantile of the ECE that a calibrated model would show with these confidences.
     p_value : float
-        Probability that it shows an ECE as large; not below 0.0002, by simulation.
+        Probability that a calibrated model shows an ECE at least as large; simulated, so never below 0.0002.
     """
 
     ece: float

@@ -1,4 +1,4 @@
-"""What each row shows of a predictor: enough for every finding of a check, and no larger than a few numbers a row."""
+"""What each row says about a predictor: a few numbers per row, enough for every finding of a check."""
 
 from typing import NamedTuple
 
@@ -49,7 +49,7 @@ def row_facts(sets: Bools, probs: NDArray[np.floating], labels: Ints) -> RowFact
 
 
 def facts_of(sets: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> tuple[RowFacts, Ints]:
-    """The facts of rows whose sets, probabilities and labels a user gives, and the labels; all are checked.
+    """The facts of rows from a user's sets, probabilities and labels, and the labels; all are validated.
 
     >>> facts, _ = facts_of([[True, False]], [[0.75, 0.25]], labels=[1])
     >>> facts.size.tolist(), facts.hit.tolist(), facts.own.tolist(), facts.distance.tolist()  # 2 (3/4)^2
@@ -59,7 +59,7 @@ def facts_of(sets: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> tuple[RowF
     truth = check_labels(labels, inside, "sets")
     if table.shape != inside.shape:
         raise InputError(
-            f"sets and probs must have one shape (rows, classes); got {inside.shape} and {table.shape}. "
+            f"sets and probs must have the same shape (rows, classes); got {inside.shape} and {table.shape}. "
             "Pass both for the same rows."
         )
     return row_facts(inside, table, truth), truth

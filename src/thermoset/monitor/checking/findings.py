@@ -14,7 +14,7 @@ from thermoset.monitor.checking.promise import SIGNIFICANCE, MarginalCoverage, P
 __all__ = ["FAIL_ON", "CheckReport"]
 
 FAIL_ON = ("classes", "groups", "calibration")
-"""What a check may be asked to fail on besides broken promises."""
+"""What a check can fail on besides broken promises."""
 
 _NAMED = 5  # classes a sentence names before it says "and n more"
 
@@ -28,7 +28,7 @@ class CheckReport:
     promise : Promise
         What was promised.
     fail_on : tuple of str
-        What to fail on besides.
+        What else to fail on.
     class_names : tuple of str, or None
         Names of the classes.
     rows : int
@@ -40,23 +40,23 @@ class CheckReport:
     classes : CoverageTable
         Every class.
     clusters : CoverageTable or None
-        Every group of classes, where thresholds are by cluster or another group of classes; None where they are not.
+        Every group of classes, where thresholds are by cluster or another group of classes; otherwise None.
     top_gap, avg_gap : float
         TopCovGap and AvgCovGap.
     floor : NoiseFloor
-        What those two show by chance with so many rows of each class.
+        What those two show by chance, given the number of rows of each class.
     calibration : CalibrationCheck
         The probabilities.
     parts : PartTable
-        Coverage by size of the set and by confidence, for which nothing was promised.
+        Coverage by set size and by confidence, for which nothing was promised.
     classwise : ClasswiseCalibration or None
-        Calibration of every class, where the probabilities of all classes were looked at.
+        Calibration of every class, where the probabilities of all classes were examined.
     undecided : int or None
-        Rows with labels in their set that whole rows might keep out, where rows hold only their largest logits; see
+        Rows with labels in their set that complete rows might exclude, where rows hold only their largest logits; see
         `TopLogits`.
     groups : CoverageTable or None
-        Every group of rows, where rows have groups: against its own law where thresholds are by group, else against
-        coverage 1 - alpha, which nobody promised.
+        Every group of rows, where rows have groups: compared with its own law where thresholds are by group, otherwise
+        with coverage 1 - alpha, which was not promised for it.
     group_names : tuple of str, or None
         Names of the groups.
     """
@@ -82,7 +82,7 @@ class CheckReport:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """A sentence for each promise that was not kept, and for what `fail_on` asked for."""
+        """A sentence for each broken promise, and for each failed test that `fail_on` added."""
         kind, clusters = self.promise.kind, self.clusters
         by_class = (kind is not None and kind.each_class) or "classes" in self.fail_on
         sentences = (
@@ -102,9 +102,9 @@ class CheckReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what was not promised and is worth knowing: groups and parts that are covered too little.
+        """Sentences about what was not promised but is worth knowing: groups and parts with too little coverage.
 
-        And that the law is an approximation, where conformal rows have weights.
+        Also that the law is an approximation, where conformal rows have weights.
         """
         return tuple(sentence for sentence in (self.weight_note, self.group_note, self.parts.sentence) if sentence)
 
@@ -115,18 +115,19 @@ class CheckReport:
         if rows is None:
             return None
         return (
-            f"The conformal rows have weights, and coverage scatters about as with {rows:,.0f} rows of equal weight: "
-            "what is expected of it here is an approximation, for rows like those that the weights were made for."
+            f"The conformal rows have weights, so coverage varies about as much as with {rows:,.0f} equally weighted "
+            "rows: the expected range given here is approximate, and applies to rows like those the weights were made "
+            "for."
         )
 
     @property
     def group_note(self) -> str | None:
-        """A sentence about groups of rows that are covered too little where nothing was promised for them."""
+        """A sentence about groups of rows with too little coverage, where nothing was promised for them."""
         told = None if self.groups is None else self._of_table(self.groups, "groups", self.group_names)
         return None if told in self.broken else told
 
     def to_json_dict(self) -> dict[str, Any]:
-        """The report in plain Python for `json`; what has no finite value (an absent class) is None.
+        """The report as plain Python for `json`; values that are not finite (of an absent class) are None.
 
         Keys: ok, broken, notes, fail_on, rows, alpha, grouping, exact, effective_rows (None without weights); marginal
         (rows, hits, coverage, promised, allowed as [low, high], p_value); avg_size, empty_share; top_coverage_gap and
@@ -174,10 +175,10 @@ class CheckReport:
         seen = self.marginal
         if not seen.broken:
             return None
-        law = "its law" if self.promise.effective_rows is None else "its law, approximately,"
+        expected = "the expected" if self.promise.effective_rows is None else "the approximate expected"
         return (
-            f"Coverage is {seen.coverage:.4f} on {seen.rows:,} rows, below the promised {seen.promised:g}: by {law} "
-            f"it would lie between {seen.allowed.low:.4f} and {seen.allowed.high:.4f} (p = {seen.p_value:.1g})."
+            f"Coverage is {seen.coverage:.4f} on {seen.rows:,} rows, below the promised {seen.promised:g}: {expected} "
+            f"95% range is {seen.allowed.low:.4f} to {seen.allowed.high:.4f} (p = {seen.p_value:.1g})."
         )
 
     def _of_groups(self) -> str | None:
@@ -208,8 +209,8 @@ class CheckReport:
         if seen.p_value >= SIGNIFICANCE:
             return None
         return (
-            f"Confidence is not calibrated: its mean is {seen.confidence:.3f} and accuracy {seen.accuracy:.3f}; ECE is "
-            f"{seen.ece:.4f}, where a calibrated model shows {seen.ece_mean:.4f} on average and more than "
+            f"Confidence is not calibrated: its mean is {seen.confidence:.3f}, but accuracy is {seen.accuracy:.3f}; "
+            f"ECE is {seen.ece:.4f}, while a calibrated model would show {seen.ece_mean:.4f} on average and more than "
             f"{seen.ece_95:.4f} in 5% of cases (p = {seen.p_value:.1g})."
         )
 
@@ -221,7 +222,7 @@ def _classwise(found: ClasswiseCalibration) -> dict[str, Any]:
 
 
 def _plain(record: MarginalCoverage | CalibrationCheck) -> dict[str, Any]:
-    """Fields of a record; None for what JSON cannot hold."""
+    """Fields of a record; None for values that JSON cannot represent."""
     return {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in asdict(record).items()

@@ -1,4 +1,4 @@
-"""Coverage of parts of the rows that nothing was promised for: by size of the set, by confidence, in the worst slab.
+"""Coverage of parts of the rows, for which nothing was promised: by set size, by confidence, in the worst slab.
 
 All parts of a table are tested together: p-values are adjusted for the number of parts of every kind.
 """
@@ -24,7 +24,7 @@ _NAMED = 5  # parts a sentence names before it says "and n more"
 
 
 class Part(NamedTuple):
-    """Some of the rows: what they were told apart by, what they are called, how many they are, and their hits."""
+    """Some of the rows: by what they were selected, their name, how many there are, and their hits."""
 
     by: str
     name: str
@@ -48,11 +48,11 @@ class PartTable:
     Attributes
     ----------
     by, names : tuple of str
-        Of each part: its kind ("size", "confidence", "slab"), and what it is called.
+        For each part: its kind ("size", "confidence", "slab"), and its name.
     table : CoverageTable
-        Rows, hits, coverage with its interval, and p-values against coverage of 1 - alpha, adjusted for all parts.
+        Rows, hits, coverage with its interval, and p-values for coverage below 1 - alpha, adjusted for all parts.
     gaps : tuple of PartGap
-        The largest gap of each kind, beside chance.
+        The largest gap of each kind, and what chance alone shows.
     """
 
     by: tuple[str, ...]
@@ -62,7 +62,7 @@ class PartTable:
 
     @property
     def phrases(self) -> tuple[str, ...]:
-        """What each part is called in a sentence, such as "sets of 2 to 3 labels"."""
+        """The name of each part in a sentence, such as "sets of 2 to 3 labels"."""
         return tuple(_PHRASES[by].format(name) for by, name in zip(self.by, self.names, strict=True))
 
     def places(self, by: str) -> list[int]:
@@ -71,7 +71,7 @@ class PartTable:
 
     @property
     def sentence(self) -> str | None:
-        """Which parts are covered significantly less than 1 - alpha; None if there are none."""
+        """Which parts have coverage significantly below 1 - alpha; None if there are none."""
         under, table = self.table.under_covered, self.table
         if not len(under):
             return None
@@ -86,7 +86,7 @@ class PartTable:
         )
 
     def to_json_dicts(self) -> list[dict[str, Any]]:
-        """One dict for each part: by, name, and the keys of `CoverageTable.to_json_dicts` but for the index."""
+        """One dict per part: by, name, and the keys of `CoverageTable.to_json_dicts` except the index."""
         entries = self.table.to_json_dicts()
         for entry in entries:
             del entry["index"]
@@ -95,7 +95,7 @@ class PartTable:
 
 
 def part_table(parts: Sequence[Part], alpha: Alpha) -> PartTable:
-    """Put parts side by side; those without rows are left out.
+    """Tabulate parts; those without rows are omitted.
 
     >>> found = part_table([Part("size", "0 to 1", 2, 0), Part("size", "2 to 3", 4, 4), Part("size", "4", 0, 0)], "0.5")
     >>> found.names, found.table.coverage.tolist(), found.table.p_holm.tolist()  # two misses: 1/4, and two tests
@@ -116,7 +116,7 @@ def part_table(parts: Sequence[Part], alpha: Alpha) -> PartTable:
 
 
 def size_parts(sizes: Ints, hit: Bools) -> list[Part]:
-    """Rows by the size of their set, in the strata of SSCV.
+    """Rows by set size, in the strata of SSCV.
 
     >>> size_parts(np.array([0, 2, 300]), np.array([False, True, True]))[-1]
     Part(by='size', name='101 or more', rows=1, hits=1)

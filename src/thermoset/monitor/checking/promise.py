@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 SIGNIFICANCE = 0.001
-"""A promise is called broken when, if it were kept, so much would be seen with a smaller probability than this."""
+"""A promise is called broken when such data would have a probability below this if it were kept."""
 
 _TAIL = 0.025  # of each side of the 95% interval
 _CONVOLVED = 1e-12  # a p-value of a convolution is rounded up to this, which is above the error of the transforms
@@ -95,20 +95,20 @@ class Promise:
     Attributes
     ----------
     alpha : Alpha
-        Miscoverage level, as typed.
+        Miscoverage level, as the user wrote it.
     pool_sizes : int array
-        Conformal rows behind each threshold: shape (1,), (C,) by class, or (G,) by group of rows.
+        Number of conformal rows behind each threshold: shape (1,), (C,) by class, or (G,) by group of rows.
     grouping : None, or a name in `GROUPINGS`
-        Whether there is one threshold for all classes, for each, or for each group of them.
+        Whether there is one threshold for all classes, one per class, or one per group.
     exact : bool
-        Whether coverage follows the law (randomised scores or LAC, empty sets allowed) or is at least that.
+        Whether coverage follows the law exactly (randomised scores or LAC, empty sets allowed) or is at least as high.
     group_of_class : int array (C,)
         Group of each class, where that is not the class itself; `NULL_GROUP` for classes that have none.
     group_names : tuple of str (G,)
         The groups of rows that have a threshold each, where rows are grouped.
     effective_rows : float
-        How many rows of equal weight the conformal rows count as, where they have weights and one threshold for all
-        classes or one weight for each; the law is then an approximation.
+        The number of equally weighted rows that the conformal rows are worth, where they have weights and one threshold
+        for all classes or one weight for each; the law is then an approximation.
 
     >>> Promise("0.1", [1000]).promised
     0.9
@@ -124,7 +124,7 @@ class Promise:
 
     @property
     def promised(self) -> float:
-        """Coverage 1 - alpha, for all groups that have a promise of their own.
+        """Coverage 1 - alpha, for every group with its own promise.
 
         >>> Promise(0.05, [1000]).promised
         0.95
@@ -142,7 +142,7 @@ class Promise:
         pools = _whole(self.pool_sizes, "pool_sizes", 1 if kind is None else n_classes, 0)
         index, first, place = np.unique(of_class, return_index=True, return_inverse=True)
         if np.any(pools[first][place] != pools):
-            raise InputError("pool_sizes must be equal for the classes of a group, which share their threshold.")
+            raise InputError("pool_sizes must be equal for classes of the same group, because they share a threshold.")
         return Groups(pools[first], (index != NULL_GROUP) | (len(index) == 1), place, index)
 
     def row_groups(self, fresh: RowGroups) -> tuple[RowGroups, Pools]:
@@ -174,18 +174,18 @@ class Promise:
 
 @dataclass(frozen=True)
 class MarginalCoverage:
-    """Coverage of all rows together that a promise was made for.
+    """Coverage of all rows covered by a promise, taken together.
 
     Attributes
     ----------
     rows, hits : int
-        Rows, without those of a null cluster, and how many of their sets hold the label.
+        Rows, without those of a null cluster, and how many of their sets contain the label.
     coverage, promised : float
         hits / rows (NaN without rows), and 1 - alpha.
     allowed : Interval
-        Where the law puts the coverage in 95% of cases; up to 1 where the law is a lower bound.
+        The 95% range of the coverage under the law; up to 1 where the law is a lower bound.
     p_value : float
-        Probability of so few hits or fewer under the promise; not below 1e-12 where laws were convolved.
+        Probability of that many hits or fewer under the promise; never below 1e-12 where laws were convolved.
     """
 
     rows: int
@@ -197,9 +197,9 @@ class MarginalCoverage:
 
     @property
     def broken(self) -> bool:
-        """Whether coverage is below 1 - alpha, and below its law with a p-value below `SIGNIFICANCE`.
+        """Whether coverage is below 1 - alpha, with a p-value below `SIGNIFICANCE`.
 
-        With few conformal rows k / (n + 1) exceeds 1 - alpha, and the law is more than was promised.
+        With few conformal rows k / (n + 1) exceeds 1 - alpha, and the law demands more than was promised.
         """
         return self.p_value < SIGNIFICANCE and self.coverage < self.promised
 
@@ -327,6 +327,6 @@ def _whole(values: ArrayLike | None, name: str, length: int, minimum: int) -> _C
     if not whole or array.min() < minimum:
         got = f"smallest {array.min()}" if whole else f"shape {array.shape} of {array.dtype}"
         raise InputError(
-            f"{name} must be {length} whole numbers of at least {minimum}; got {got}. Pass the predictor's own."
+            f"{name} must be {length} whole numbers of at least {minimum}; got {got}. Pass the predictor's own values."
         )
     return array.astype(np.int64, copy=False)

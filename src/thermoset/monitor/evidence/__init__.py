@@ -1,11 +1,11 @@
-"""Evidence against a promise that may be looked at after every row.
+"""Evidence against a promise that can be examined after every row.
 
 ================  =====================================================================================
-`sequential`      the state of one test and of the detector beside it
+`sequential`      the state of one test and of its change detector
 `coverage`        hits of labelled rows against their exact law
 `ranks`           rows without labels against the conformal rows
-`counts`          evidence from counts alone, for classes and groups, and what many of them come to
-`confidence`      intervals of the coverage for all times; since when it has changed
+`counts`          evidence from counts alone, for classes and groups, and combined over many of them
+`confidence`      intervals of the coverage that hold at all times; since when it has changed
 ================  =====================================================================================
 
 The mathematics is in docs/monitor-theory.md.

@@ -1,4 +1,4 @@
-"""How much coverage there was, at all times at once; and since when it has been another."""
+"""Intervals of the coverage that hold at all times; and since when coverage has changed."""
 
 from typing import Literal, NamedTuple
 
@@ -20,9 +20,9 @@ _HALVINGS = 60
 
 
 def confidence_sequence(hits: ArrayLike, rows: ArrayLike, delta: float) -> Intervals:
-    """Intervals that hold the mean coverage of the rows so far, at all times at once, with probability 1 - delta.
+    """Intervals that contain the mean coverage of the rows so far, at all times at once, with probability 1 - delta.
 
-    They hold however coverage drifts. Arrays broadcast; without rows it is [0, 1].
+    They are valid however coverage drifts. Arrays broadcast; without rows the interval is [0, 1].
 
     >>> found = confidence_sequence([90, 9000], [100, 10000], delta=0.05)
     >>> bool(np.all((found.low < 0.9) & (0.9 < found.high)))
@@ -70,14 +70,14 @@ class Change(NamedTuple):
 
 
 def change_point(rows: ArrayLike, hits: ArrayLike, *, direction: Literal["lower", "higher"] = "lower") -> Change | None:
-    """The batch from which on coverage was lower (or higher), by likelihood; None if it was at no batch.
+    """The most likely batch from which coverage was lower (or higher); None if there is none.
 
     >>> change_point([100, 100, 100, 100], [90, 91, 80, 79])
     Change(batch=2, before=0.905, after=0.795)
     """
     h, m = check_counts(hits, rows, names=("hits", "rows"))
     if h.ndim != 1 or h.shape != m.shape:
-        raise InputError(f"rows and hits must be one number for each batch; got shapes {m.shape} and {h.shape}.")
+        raise InputError(f"rows and hits must be one number per batch; got shapes {m.shape} and {h.shape}.")
     m0, h0 = np.cumsum(m)[:-1], np.cumsum(h)[:-1]
     m1, h1 = m.sum() - m0, h.sum() - h0
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,4 +1,4 @@
-"""Evidence that needs counts only: rows and hits of each class or group, and what many of them come to."""
+"""Evidence that needs only counts: rows and hits of each class or group, and their combined evidence."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +44,7 @@ def _each_bet(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLike
     h, m = _counts(hits, rows)
     k, n = (np.asarray(part, dtype=np.float64)[..., None] for part in (rank, pool))
     if np.any(k < 1) or np.any(n < 0):
-        raise InputError("rank must be at least 1 and pool at least 0, for each part.")
+        raise InputError("rank must be at least 1, and pool at least 0, for every part.")
     finite = k <= n
     a = np.where(finite, k, 1.0)
     b = np.where(finite, n + 1 - k, 1.0)
@@ -63,7 +63,7 @@ def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats
     h, m = _counts(hits, rows)
     p = np.asarray(level, dtype=np.float64)[..., None]
     if not np.all((p > 0) & (p < 1)):
-        raise InputError("level must be above 0 and below 1, for each part. Try 0.9.")
+        raise InputError("level must be between 0 and 1, exclusive, for every part. Try 0.9.")
     odds = lower_odds(p[..., 0])
     # With odds r p / (1 - p): a hit is r / (1 - p + r p) times as likely, and a miss 1 / (1 - p + r p) times.
     return _average(h * np.log(odds) - m * np.log1p(p * (odds - 1)))

@@ -68,7 +68,7 @@ class RankTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         places, uniform = np.asarray(bins), np.ascontiguousarray(v, dtype=np.float64)
         whole = places.ndim == 1 and (places.dtype.kind in "iu" or not len(places))
         if not whole or places.min(initial=0) < 0 or places.max(initial=0) >= len(self.reference):
-            raise InputError(f"bins must be whole numbers from 0 to {len(self.reference) - 1}, one for each row.")
+            raise InputError(f"bins must be whole numbers from 0 to {len(self.reference) - 1}, one per row.")
         if uniform.shape != places.shape or not np.all((uniform >= 0) & (uniform <= 1)):
-            raise InputError(f"v must be a number from 0 to 1 for each of the {len(places)} rows.")
+            raise InputError(f"v must be one number from 0 to 1 for each of the {len(places)} rows.")
         return np.ascontiguousarray(places, dtype=np.int64), uniform

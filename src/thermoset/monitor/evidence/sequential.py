@@ -1,4 +1,4 @@
-"""The state of one test and of the detector beside it."""
+"""The state of one test and of its change detector."""
 
 import math
 from collections.abc import Callable

@@ -1,15 +1,15 @@
-"""Is the promise still kept, batch after batch? Tests that may be looked at after every row, at any time.
+"""Is the promise still kept, batch after batch? Tests that can be examined after every row, at any time.
 
 ================  =====================================================================================
-`rows`            what a batch shows row by row, and how its rows are recognised when they come again
+`rows`            what a batch shows row by row, and how rows are recognised when they are added again
 `parts`           classes, clusters and groups: what is promised for each, and what their rows show
-`watch`           a batch more: from one state to the next
+`watch`           one more batch: from one state to the next
 `state`           everything that the next batch needs, as a JSON document
-`telling`         where the monitor stands, since when and how much; `wording` says it in sentences
-`standing`        the records of that: what the command prints and the page draws
+`telling`         the monitor's findings, since when and by how much; `wording` puts them into sentences
+`standing`        the records of these findings: what the command prints and the page draws
 ================  =====================================================================================
 
-`thermoset.Monitor` puts a predictor in front of it.
+`thermoset.Monitor` joins this to a predictor.
 """
 
 from thermoset.monitor.watching.rows import RowsSeen, identified

@@ -1,4 +1,4 @@
-"""What a batch shows row by row, and how its rows are recognised when they come again."""
+"""What a batch shows row by row, and how its rows are recognised when they are added again."""
 
 import hashlib
 from dataclasses import dataclass

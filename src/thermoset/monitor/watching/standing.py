@@ -1,6 +1,6 @@
-"""Where a watched predictor stands after each batch: what the command prints and the page draws.
+"""The status of a watched predictor after each batch: what the command prints and the page draws.
 
-Evidence is a logarithm (base e) of an e-value throughout: 0 says nothing, and at `log_bar` a test alarms.
+Evidence is the natural logarithm of an e-value throughout: 0 is no evidence, and a test alarms at `log_bar`.
 """
 
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from typing import Any, Literal
 __all__ = ["BatchRecord", "PartKind", "PartStanding", "Standing", "TestStanding"]
 
 PartKind = Literal["class", "cluster", "group"]
-"""What parts are: classes, clusters of classes, or groups of rows."""
+"""What the parts are: classes, clusters of classes, or groups of rows."""
 
 
 @dataclass(frozen=True)
@@ -19,16 +19,16 @@ class BatchRecord:
     Attributes
     ----------
     name, time : str
-        What it is called, and the time that was given for it (None: none was).
+        Its name, and the time given for it (None if no time was given).
     rows, labelled, hits, correct : int
-        Its rows; how many have a label by now; how many sets of these hold the label; for how many the likeliest label
-        is right.
+        Number of rows; how many have a label by now; how many of these have the label in their set; for how many the
+        likeliest label is correct.
     mean_size, empty, mean_confidence
         Mean number of labels in a set, number of empty sets, and mean confidence of the likeliest label, over all rows.
     log_under, log_over, log_size, log_confidence : float, or None where there is no such test
-        Evidence of each test while this was the latest batch.
+        Evidence of each test when this was the latest batch.
     coverage_low, coverage_high : float, or None without labels
-        Confidence sequence of the mean coverage of all labelled rows, while this was the latest batch.
+        Confidence sequence of the mean coverage of all labelled rows, when this was the latest batch.
     """
 
     name: str
@@ -57,14 +57,14 @@ class TestStanding:
     name : "under", "over", "parts", "size" or "confidence"
         Which one.
     title : str
-        What it looks for, for people.
+        What it looks for, in words.
     log_e, log_bar : float
-        Evidence now, and where it alarms.
+        Evidence now, and the level at which it alarms.
     crossed_batch, crossed_row : int or None
-        Place of the batch (from 0) and number of the row (from 1) at which it first alarmed. Rows are labelled ones for
-        tests of coverage; tests of parts look after every batch, and have no row.
+        Index of the batch (from 0) and number of the row (from 1) at which it first alarmed. Tests of coverage count
+        labelled rows; tests of parts are evaluated after every batch, and have no row.
     change_batches : tuple of int
-        Places of the batches in which its change detector alarmed.
+        Indices of the batches in which its change detector alarmed.
     """
 
     name: str
@@ -80,8 +80,9 @@ class TestStanding:
 class PartStanding:
     """Coverage of one class, cluster or group.
 
-    `log_e` is evidence of too few hits, adjusted for looking at all parts: where something was promised for the part
-    (`promised`) the largest so far, and otherwise what there is now against coverage 1 - alpha, which never alarms.
+    `log_e` is the evidence of too few hits, adjusted for testing all parts. Where coverage was promised for the part
+    (`promised`), it is the largest so far; otherwise it is the current evidence against coverage 1 - alpha, which never
+    alarms.
     """
 
     name: str
@@ -94,30 +95,30 @@ class PartStanding:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a watched predictor stands.
+    """The status of a watched predictor.
 
     Attributes
     ----------
     promised, alpha, exact
-        1 - alpha, alpha as typed, and whether coverage follows an exact law or is at least that.
+        1 - alpha, alpha as the user wrote it, and whether coverage follows an exact law or is at least as high.
     delta : float
-        Chance, at most, that a test ever alarms while the promise holds.
+        Upper bound on the probability that any test ever alarms while the promise holds.
     run_length : int or None
-        Rows, on average and at least, between false alarms of a change detector; None: there are none.
+        Lower bound on the average number of rows between false alarms of a change detector; None without detectors.
     reference_rows, reference_size
-        Conformal rows, and the mean size of their sets (None where the predictor does not know).
+        Number of conformal rows, and the mean size of their sets (None if unknown).
     batches, tests, parts : tuples
-        All batches in order; the tests that there are; coverage of each part that has labelled rows.
+        All batches in order; the tests in use; coverage of each part that has labelled rows.
     part_kind : "class", "cluster" or "group"
         What parts are.
     since : int or None
-        Place of the batch from which coverage most likely changed; None unless a test of coverage has alarmed.
+        Index of the batch at which coverage most likely changed; None unless a test of coverage has alarmed.
     before, after : float or None
         Coverage before that batch and from it on (`before` is None if it is the first).
     after_low, after_high : float or None
-        Confidence sequence of `after`, which allows for the start being chosen by the data.
+        Confidence sequence of `after`, valid although the data chose the starting point.
     alarm : bool
-        Whether a test has alarmed, or a change detector in the last call.
+        Whether a test has ever alarmed, or a change detector alarmed in the last call.
     new_changes : bool
         Whether a change detector alarmed in the last call.
     sentences, advice : tuples of str

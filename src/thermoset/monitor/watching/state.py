@@ -22,7 +22,7 @@ SCHEMA = 1
 
 _FORMAT = "thermoset monitor"
 _MOST_BYTES = 2**30
-_ELSE = "Use a copy of the file from before, or name another file to begin a new state."
+_ELSE = "Restore a backup of the file, or name another file to start a new state."
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
 
@@ -91,8 +91,8 @@ def read_state(path: FilePath, predictor: str) -> MonitorState:
         state = _decoded(content)
         if state.predictor != predictor:
             raise InputError(
-                "is the state of a monitor of another predictor, or of this one before it was recalibrated. A state "
-                "belongs to one predictor: name another file to begin a new state."
+                "holds the state of a monitor for another predictor, or for this one before it was recalibrated. A "
+                "state belongs to one predictor: name another file to start a new state."
             )
     return state
 
@@ -103,9 +103,9 @@ def _decoded(content: bytes) -> MonitorState:
     except msgspec.ValidationError:
         head = _Head()
     except _DAMAGE as error:
-        raise FileFormatError(f"is not a JSON document, or damaged ({reason(error)}). {_ELSE}") from None
+        raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}). {_ELSE}") from None
     if head.format != _FORMAT:
-        raise FileFormatError("is not a state that thermoset monitor has written. Name another file.")
+        raise FileFormatError("is not a state written by thermoset monitor. Name another file.")
     if head.schema > SCHEMA:
         raise FileFormatError(
             f"was written by a newer thermoset (schema {quoted(head.schema)}; this one reads up to {SCHEMA}). "
@@ -115,9 +115,9 @@ def _decoded(content: bytes) -> MonitorState:
         state = msgspec.json.decode(content, type=MonitorState)
         fits = _sealed(state) == content  # to the byte: a digit more of a number may leave it what it is
     except _DAMAGE as error:
-        raise FileFormatError(f"is damaged, or was edited: {reason(error)}. {_ELSE}") from None
+        raise FileFormatError(f"is damaged or was edited: {reason(error)}. {_ELSE}") from None
     if not fits:
-        raise FileFormatError(f"is damaged, or was edited: its checksum does not match. {_ELSE}")
+        raise FileFormatError(f"is damaged or was edited: its checksum does not match. {_ELSE}")
     return state
 
 

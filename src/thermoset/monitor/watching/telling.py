@@ -1,4 +1,4 @@
-"""Where a monitor stands: everything that a state says, with since when and how much."""
+"""The findings of a monitor: everything in its state, including since when and by how much."""
 
 import math
 from dataclasses import replace
@@ -84,20 +84,23 @@ def _untested(state: MonitorState, watched: Watched) -> tuple[str, ...]:
     kind, found = watched.promise.kind, []
     if kind is not None and not kind.exact:
         found.append(
-            "Coverage is shown and not tested: what is proven of interpolated thresholds is an average of at least "
-            "1 - 2 alpha, which says nothing of the rows of one stream."
+            "Coverage is shown but not tested: for interpolated thresholds, the only proven bound is average coverage "
+            "of at least 1 - 2 alpha, which does not apply to a single stream."
         )
     elif kind is None and watched.law is None:
         found.append(
-            "Coverage is shown and not tested: thresholds for other class shares have no law that a test could use."
+            "Coverage is shown but not tested: with thresholds adjusted for label shift, it follows no known law to "
+            "test against."
         )
     elif watched.law is not None and not watched.law.finite:
-        found.append("Coverage is not tested: with so few conformal rows the threshold is infinite, and no set misses.")
+        found.append(
+            "Coverage is not tested: with so few conformal rows the threshold is infinite, and no set can miss."
+        )
     off = [name for name, test in (("set sizes", state.size), ("confidence", state.confidence)) if test is None]
     if off:
         found.append(
-            f"Rows without labels are not tested by {' and '.join(off)}: the predictor has no conformal rows that they "
-            "could be compared with."
+            f"Unlabelled rows are not tested for changes in {' and '.join(off)}: the predictor has no conformal rows "
+            "to compare them with."
         )
     return tuple(found)
 
@@ -111,7 +114,7 @@ def _parts(state: MonitorState, watched: Watched) -> tuple[PartStanding, ...]:
 
 
 class _Since(NamedTuple):
-    """Since when coverage has been another, and which; all None if no test of coverage says that it is."""
+    """Since when coverage has changed, and to what; all None if no test of coverage has alarmed."""
 
     batch: int | None = None
     before: float | None = None
@@ -121,7 +124,7 @@ class _Since(NamedTuple):
 
 
 def _since(state: MonitorState, watched: Watched, names: set[str]) -> _Since:
-    """The batch from which on coverage was another, if a test of coverage says that it is.
+    """The batch at which coverage changed, if a test of coverage has alarmed.
 
     The conformal rows, whose coverage is known, stand before the first batch: so a stream that was bad from its first
     row on has its change there.

@@ -1,4 +1,4 @@
-"""A batch more: what is new in it goes into the tests, and the state that comes out replaces the old one."""
+"""One more batch: its new rows and labels go into the tests, and the resulting state replaces the old one."""
 
 import math
 from dataclasses import dataclass, replace
@@ -118,8 +118,8 @@ def advanced(state: MonitorState, watched: Watched, rows: RowsSeen, named: Named
     new = rows.labelled & ~_has_label(after.batches[place])
     if after is state and not new.any():
         raise InputError(
-            f"batch {quoted(named.name)} was added before, as {quoted(state.batches[place].record.name)}, and brings "
-            "no new label. Nothing was counted."
+            f"batch {quoted(named.name)} was already added, as {quoted(state.batches[place].record.name)}, and has no "
+            "new labels. Nothing was counted."
         )
     return _told(state, _with_labels(after, watched, rows, named, _New(place, new)))
 
@@ -135,9 +135,9 @@ def _check_new(state: MonitorState, rows: RowsSeen, named: Named) -> None:
     again = first_repeat([batch.sketch for batch in state.batches], rows.key)
     if again is not None:
         raise InputError(
-            f"batch {quoted(named.name)} holds rows of batch {quoted(state.batches[again].record.name)}, which was "
-            "added before. Rows count once: leave them out. To add labels, pass all rows of that batch again, in the "
-            "same order."
+            f"batch {quoted(named.name)} contains rows of batch {quoted(state.batches[again].record.name)}, which was "
+            "already added. Each row counts only once: remove them. To add labels, pass all rows of that batch again, "
+            "in the same order."
         )
 
 
@@ -156,7 +156,7 @@ def _check_kind(state: MonitorState, named: Named) -> None:
     if state.parts is not None and state.parts.kind != named.kind:
         has, had = ("groups", "none") if named.kind == "group" else ("no groups", "groups")
         raise InputError(
-            f"this batch has {has} and earlier batches had {had}. Pass groups with every batch, or with none."
+            f"this batch has {has}, but earlier batches had {had}. Pass groups with every batch, or with none."
         )
 
 

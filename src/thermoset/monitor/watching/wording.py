@@ -1,4 +1,4 @@
-"""What a monitor has found, in sentences: where it stands, since when, how much, for whom, and what to do."""
+"""What a monitor has found, in sentences: the status, since when, how much, for which parts, and what to do."""
 
 import math
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ _SHOWN = 3  # parts that a sentence names
 _CLEAR = math.log(20)  # evidence from which on a part is named that nothing was promised for
 _NARROWEST = Fraction(1, 1000)
 _LABEL_SOME = (
-    "Rows are no longer like those the predictor was fitted on, and its coverage may have changed with them: label a "
-    "sample of recent rows and add them, or run thermoset check on them."
+    "Rows no longer resemble those the predictor was fitted on, so its coverage may have changed: label a sample of "
+    "recent rows and add them, or run thermoset check on them."
 )
 _PLURALS = {"class": "classes", "cluster": "clusters", "group": "groups"}
 
@@ -24,7 +24,7 @@ _PLURALS = {"class": "classes", "cluster": "clusters", "group": "groups"}
 def sentences(found: Standing, changed: Sequence[str], untested: Sequence[str]) -> tuple[str, ...]:
     """What was found; `changed` names the tests whose detector has just alarmed, `untested` says what is not tested."""
     if not found.batches:
-        return ("No batch so far.", *untested)
+        return ("No batches so far.", *untested)
     crossed = [_of_test(found, test) for test in found.tests if test.crossed_batch is not None]
     detected = [_of_detector(found, test) for test in found.tests if test.name in changed]
     spoken = [_overall(found), *crossed, *detected]
@@ -44,7 +44,7 @@ def advice(found: Standing) -> tuple[str, ...]:
     each = f" of each {found.part_kind}" if any(part.promised for part in found.parts) else ""
     within = f"within {found.promised:g} ± {float(width):g} with 95% probability"
     first = "Recalibrate on labelled rows from after the change (thermoset recalibrate)"
-    return (f"{first}: with {rows:,} rows{each} coverage is {within}. Then begin a new state file.",)
+    return (f"{first}: with {rows:,} rows{each}, coverage will be {within}. Then start a new state file.",)
 
 
 def _overall(found: Standing) -> str:
@@ -56,8 +56,7 @@ def _overall(found: Standing) -> str:
     sure = f"with {100 * (1 - found.delta):g}% confidence at any time"
     return (
         f"{found.rows:,} rows in {batches}, {labelled}: coverage {found.hits / found.labelled:.4f} "
-        f"({last.coverage_low:.3f} to {last.coverage_high:.3f} {sure}), "
-        f"and {found.promised:g} was promised."
+        f"({last.coverage_low:.3f} to {last.coverage_high:.3f} {sure}); promised: {found.promised:g}."
     )
 
 
@@ -67,19 +66,19 @@ def _of_test(found: Standing, test: TestStanding) -> str:
     at = "" if test.crossed_row is None else f", at {rows} {test.crossed_row:,}"
     said = {
         "under": "Coverage is lower than promised",
-        "over": "Coverage is higher than promised, and sets are larger than they need to be",
+        "over": "Coverage is higher than promised, so sets are larger than necessary",
         "parts": f"Coverage of {_PLURALS[found.part_kind]} is lower than promised: {_worst(found.parts, alarm=True)}",
         "size": f"Set sizes have changed ({_sizes(found)})",
         "confidence": f"Confidence has changed (mean {found.batches[-1].mean_confidence:.3f} in the last batch)",
     }[test.name]
     chance = f"{math.exp(test.log_bar):,.0f}"
-    return f"{said}: alarm in {_called(batch)}{at} (a false alarm has a chance of at most 1 in {chance})."
+    return f"{said}: alarm in {_called(batch)}{at} (the chance of a false alarm is at most 1 in {chance})."
 
 
 def _of_detector(found: Standing, test: TestStanding) -> str:
     once = f"{found.run_length:,}" if found.run_length else ""
     return (
-        f"Change detector ({test.title}): alarm in {_called(found.batches[-1])}; a false one comes at most once in "
+        f"Change detector ({test.title}): alarm in {_called(found.batches[-1])}; false alarms occur at most once in "
         f"{once} rows on average."
     )
 
@@ -100,7 +99,8 @@ def _of_parts(found: Standing) -> list[str]:
     noted = [part for part in found.parts if not part.promised and part.log_e >= _CLEAR]
     what = _PLURALS[found.part_kind]
     if noted:
-        return [f"Lowest {what}: {_worst(noted)}. Nothing was promised for {'them' if len(noted) > 1 else 'it'} alone."]
+        each = "any of these" if len(noted) > 1 else "it alone"
+        return [f"Lowest {what}: {_worst(noted)}. No coverage was promised for {each}."]
     if found.since is not None and found.parts and not any(part.alarm for part in found.parts):
         return [f"No {found.part_kind} stands out."]
     return []
@@ -116,7 +116,7 @@ def _worst(parts: Sequence[PartStanding], alarm: bool = False) -> str:
 
 
 def _sizes(found: Standing) -> str:
-    before = "" if found.reference_size is None else f", {found.reference_size:.3g} of the conformal rows"
+    before = "" if found.reference_size is None else f", {found.reference_size:.3g} for the conformal rows"
     return f"mean {found.batches[-1].mean_size:.3g} in the last batch{before}"
 
 

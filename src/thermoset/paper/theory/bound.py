@@ -86,7 +86,7 @@ class BoundIntervals:
 
 
 def temperature_intervals(margin: ArrayLike, n_classes: int) -> BoundIntervals:
-    """Temperatures at which a margin, or each of several, is above b(T): one interval below 1 and one above.
+    """Temperatures at which a margin (or each of several) is above b(T): one interval below 1 and one above.
 
     The ends are the outermost floating-point numbers at which it is. hot_to is infinite where no number is too hot.
 
@@ -101,7 +101,7 @@ def temperature_intervals(margin: ArrayLike, n_classes: int) -> BoundIntervals:
     except (TypeError, ValueError, OverflowError):
         given = np.asarray(np.nan)
     if not np.all(given >= 0):
-        raise InputError(f"margin must be at least 0: the largest logit minus the second; got {quoted(margin)}.")
+        raise InputError(f"margin, the largest logit minus the second, must be at least 0; got {quoted(margin)}.")
     coldest, hottest = float(np.finfo(float).tiny), float(np.finfo(float).max)
     best = critical_temperature(n_classes)
     cold, warm = given > bound(coldest, n_classes), given > bound(best, n_classes)

@@ -1,4 +1,4 @@
-"""What the theory says of a file of logits, beside what its sets do: everything `thermoset theory` prints."""
+"""What the theory says about a file of logits, and what its sets do: everything `thermoset theory` prints."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ class TypicalRows:
     Attributes
     ----------
     rows : (k,)
-        Their numbers, by rising score.
+        Their row numbers, by increasing score.
     margin : (3,)
         Lower quartile, median and upper quartile of their margins.
     by_bound, by_sharp, by_proposition, claimed : float
-        Share of them that each route speaks for, and for which the claim is true, from 1 to T* with u = 1.
+        Share of them that each route covers, and for which the claim is true, from 1 to T* with u = 1.
     intervals : BoundIntervals
         The temperatures at which their median margin is above b(T).
     """
@@ -61,7 +61,7 @@ class Explanation:
     Attributes
     ----------
     n_rows : tuple
-        Rows that T* was fitted on, that set thresholds, and that were judged.
+        Numbers of rows that T* was fitted on, that set thresholds, and that were evaluated.
     n_classes, alpha, temperature
         C, the level, and T*.
     critical : float
@@ -69,7 +69,7 @@ class Explanation:
     peaks : mapping
         Where mean set sizes peak, by name: "aps" and "raps" (u drawn), "aps, u = 1".
     drawn, fixed : Routes
-        What the three routes say of the step from 1 to T*, with u drawn and with u = 1.
+        What the three routes say about the step from 1 to T*, with u drawn and with u = 1.
     typical : TypicalRows
     slopes : SizeSlopes
         What moves the mean size of APS sets, at up to 25 temperatures of the grid; all rows are the population. Not at
@@ -114,7 +114,7 @@ def explain(
     random_state: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Confront the theory with labelled rows, split once for T*, thresholds and judgement, as a sweep's trials are.
+    """Compare the theory with labelled rows, split once for T*, thresholds and evaluation, as in the trials of a sweep.
 
     T* is fitted unless `temperature` is given. `temperatures` and `trials` are those of the measured curves.
 
@@ -139,7 +139,7 @@ def explain(
     else:
         t = checked_temperature(temperature)
     if t == 1:
-        raise InputError("the theory compares sets at T with those at 1; T is 1 here. Name another temperature.")
+        raise InputError("the theory compares sets at T with sets at 1, but T is 1 here. Pass another temperature.")
     fixed, drawn = (
         routes(conformal, fresh, t, alpha=alpha, randomized=u_drawn, random_state=random_state)
         for u_drawn in (False, True)

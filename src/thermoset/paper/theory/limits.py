@@ -40,7 +40,7 @@ def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: A
     if limit not in ("cold", "hot"):
         raise InputError(f"limit must be 'cold' (T -> 0) or 'hot' (T -> infinity); got {limit!r}.")
     if not isinstance(score, APS | RAPS):
-        raise InputError(f"limits are those of APS and RAPS; got {score!r}.")
+        raise InputError(f"limits are available only for APS and RAPS; got {score!r}.")
     one = _cold if limit == "cold" else _hot
     pairs = np.empty((len(data), 2, data.n_classes))
     each_row(data, pairs, lambda ranked, rows: one(ranked, given[rows, None]))

@@ -52,7 +52,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """What a statement says of each row: whether its premise holds, and whether its conclusion does."""
+    """A statement checked on each row: whether its premise holds, and whether its conclusion does."""
 
     premise: Bools
     conclusion: Bools
@@ -64,12 +64,12 @@ class Check:
 
     @property
     def violations(self) -> Ints:
-        """Rows that satisfy the premise and not the conclusion: none, if the statement is true."""
+        """Rows that satisfy the premise but not the conclusion: none, if the statement is true."""
         return np.flatnonzero(self.premise & ~self.conclusion)
 
     @property
     def silent(self) -> Ints:
-        """Rows of which the statement says nothing: the premise fails."""
+        """Rows about which the statement says nothing: the premise fails."""
         return np.flatnonzero(~self.premise)
 
     def __repr__(self) -> str:
@@ -117,7 +117,7 @@ def corollary_4_2(
     data = finite_logits(logits, labels)
     found = np.atleast_1d(np.asarray(temperatures, dtype=np.float64)).tolist()
     if sorted(set(found)) != found:
-        raise InputError(f"temperatures must rise; got {temperatures!r}.")
+        raise InputError(f"temperatures must increase; got {temperatures!r}.")
     q = []
     for t in found:
         model = ConformalClassifier(method, alpha, t, randomized=randomized).fit(data)
@@ -142,7 +142,7 @@ def proposition_4_3(
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
     if t == 1:
-        raise InputError("proposition 4.3 compares T with 1; got T = 1.")
+        raise InputError("proposition 4.3 compares T with 1; got T = 1. Pass another temperature.")
     given = checked_u(u, len(data))
     before, after = paper_sizes(data, 1.0, q, u=given), paper_sizes(data, t, q_t, u=given)
     wanted = _log_threshold_gap(t, q, q_t)
@@ -168,7 +168,7 @@ def derivative_has_sign(data: Logits, temperature: float, m: ArrayLike) -> Bools
     """Whether g falls (T < 1: rises) as the largest logit grows, in each row: what theorem 4.4 concludes."""
     places = checked_places(m, len(data), data.n_classes)
     if places.min() < 1 or places.max() >= data.n_classes:
-        raise InputError(f"m must lie from 1 to {data.n_classes - 1}: the gap of all classes is 0 always; got {m!r}.")
+        raise InputError(f"m must be from 1 to {data.n_classes - 1}: the gap of all classes is always 0; got {m!r}.")
     first, second = slope_logs(data, temperature, places)
     return np.asarray(first < second if temperature > 1 else first > second)
 
@@ -266,7 +266,7 @@ def _log_threshold_gap(t: float, q: float | ScorePairs, q_t: float | ScorePairs)
     if hot.log_left < cool.log_left:
         raise InputError(
             f"thresholds fall as T grows (corollary 4.2); got q = {one.value} and q_t = {other.value} for T = {t}. "
-            "Take both from the same rows."
+            "Compute both from the same rows."
         )
     return _log_subtract(np.asarray(hot.log_left), np.asarray(cool.log_left))
 

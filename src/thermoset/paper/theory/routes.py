@@ -27,7 +27,9 @@ __all__ = ["Routes", "routes"]
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """What each route says of rows when APS sets go from T = 1 to T. The claim: L_T >= L for T > 1, L_T <= L for T < 1.
+    """What each route says about rows when APS sets go from T = 1 to T.
+
+    The claim is L_T >= L for T > 1, and L_T <= L for T < 1.
 
     Attributes
     ----------
@@ -108,7 +110,7 @@ def routes(
     randomized: bool = False,
     random_state: int = 0,
 ) -> Routes:
-    """Ask the three routes about fresh rows; labelled `conformal` rows give the two thresholds.
+    """Apply the three routes to fresh rows; labelled `conformal` rows give the two thresholds.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -123,7 +125,7 @@ def routes(
     """
     t, seed = checked_temperature(temperature), checked_seed(random_state)
     if t == 1:
-        raise InputError("routes compare sets at T with those at 1; got T = 1.")
+        raise InputError("routes compare sets at T with sets at 1; got T = 1. Pass another temperature.")
     rows, new = finite_logits(conformal), finite_logits(fresh)
     checked_rank(len(rows), alpha)
     u = row_u(new, seed) if randomized else np.ones(len(new))

@@ -108,5 +108,5 @@ def sign_share(logits: Any, temperatures: ArrayLike) -> Floats:
 def _not_one(temperature: float) -> float:
     t = checked_temperature(temperature)
     if t == 1:
-        raise InputError("the gap of T = 1 is 0 and has no sign. Name another temperature.")
+        raise InputError("the gap at T = 1 is 0 and has no sign. Pass another temperature.")
     return t

@@ -88,7 +88,9 @@ def checked_u(u: ArrayLike, n_rows: int) -> Floats:
     try:
         given = np.asarray(u, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"u must be a number in [0, 1] or one for each of {n_rows} rows; got {quoted(u)}.") from None
+        raise InputError(
+            f"u must be one number in [0, 1], or one for each of {n_rows} rows; got {quoted(u)}."
+        ) from None
     if given.shape not in ((), (n_rows,)) or not np.all((given >= 0) & (given <= 1)):
-        raise InputError(f"u must be a number in [0, 1] or one for each of {n_rows} rows; got shape {given.shape}.")
+        raise InputError(f"u must be one number in [0, 1], or one for each of {n_rows} rows; got shape {given.shape}.")
     return np.broadcast_to(given, (n_rows,)).copy()

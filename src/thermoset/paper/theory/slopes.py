@@ -174,7 +174,7 @@ def population(logits: Any, labels: Any, method: str | Score, alpha: Alpha) -> P
     data, score = finite_logits(logits, labels), resolve(method)
     own = data.require_labels("the derivative in T")
     if not isinstance(score, APS | RAPS):
-        raise InputError(f"derivatives in T are those of APS and RAPS; got {score!r}.")
+        raise InputError(f"derivatives in T are available only for APS and RAPS; got {score!r}.")
     return Population(
         RankedRows(data), own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha))
     )
@@ -230,5 +230,5 @@ def _solved(labels: _Ranks, target: float, most: float) -> float:
     if enough(_TINY):
         return float(last_where(enough, np.asarray(_TINY), np.asarray(1.0)))
     if most == 0:
-        raise InputError("probabilities at the threshold are below 1e-300: no derivative there. Take a higher T.")
+        raise InputError("probabilities at the threshold are below 1e-300, so there is no derivative. Use a higher T.")
     return -float(last_where(lambda over: ~enough(-over), np.asarray(_TINY), np.asarray(2.0 * most + 1)))

@@ -47,8 +47,8 @@ def finite_logits(logits: Any, labels: Any = None) -> Logits:
         found = ((rows.start, np.isneginf(block).any(axis=1)) for rows, block in data.blocks(1024))
         row = next(first + int(np.argmax(here)) for first, here in found if here.any())
         raise InputError(
-            f"the theory is about finite logits; row {row} has a masked class (-inf), {masked} such values. "
-            "Drop the masked columns, or those rows."
+            f"the theory needs finite logits, but row {row} has a masked class (-inf); {masked} such values. Drop the "
+            "masked columns or those rows."
         )
     return data
 
@@ -76,9 +76,9 @@ def checked_places(m: ArrayLike, n_rows: int, n_classes: int, name: str = "m") -
     """Read how many top classes a sum takes: a whole number, or one for each row, from 0 to C."""
     given = np.asarray(m)
     if given.dtype.kind not in "iu" or given.shape not in ((), (n_rows,)):
-        raise InputError(f"{name} must be a whole number or one for each of {n_rows} rows; got {quoted(m)}.")
+        raise InputError(f"{name} must be one whole number, or one for each of {n_rows} rows; got {quoted(m)}.")
     if given.size and not (given.min() >= 0 and given.max() <= n_classes):
-        raise InputError(f"{name} must lie from 0 to {n_classes}, the number of classes; got {quoted(m)}.")
+        raise InputError(f"{name} must be from 0 to {n_classes}, the number of classes; got {quoted(m)}.")
     return np.broadcast_to(given.astype(np.int64), (n_rows,))
 
 

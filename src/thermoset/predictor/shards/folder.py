@@ -1,4 +1,4 @@
-"""A folder of predictions that a killed run leaves fit to be resumed.
+"""A folder of predictions that can be resumed after a run was killed.
 
 While the work goes on, the folder has a journal: a line that says what was begun, and one for each finished shard, on
 disk before the next is begun. A line counts if it is complete. At the end the same records become the manifest, and the
@@ -27,10 +27,10 @@ from thermoset.quoting import quoted, reason
 __all__ = ["JOURNAL", "MANIFEST", "Folder", "Manifest", "Run", "check_target", "locked", "read_manifest", "standing"]
 
 MANIFEST = "_manifest.json"
-"""What was predicted, by what and from what; there when all of it is."""
+"""What was predicted, by what and from what; written when everything is finished."""
 
 JOURNAL = "_unfinished.journal"
-"""What is finished, while something is not."""
+"""What is finished so far, while the run is incomplete."""
 
 _FORMAT = "thermoset predictions"
 _SCHEMA = 1
@@ -51,7 +51,7 @@ _T = TypeVar("_T")
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that decides what is written: it must be the same when a run is resumed."""
+    """Everything that determines the output: it must be the same when a run is resumed."""
 
     format: str = _FORMAT
     schema: int = _SCHEMA
@@ -66,7 +66,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a folder of predictions holds: a record for each shard, in the order of the shards."""
+    """The contents of a folder of predictions: one record per shard, in the order of the shards."""
 
     run: Run
     shards: tuple[ShardDone, ...]
@@ -88,13 +88,13 @@ class _State(NamedTuple):
 
 
 def read_manifest(folder: FilePath) -> Manifest:
-    """Read the manifest of a folder of predictions; it is there when all shards are finished."""
+    """Read the manifest of a folder of predictions; it exists once all shards are finished."""
     path = as_path(folder) / MANIFEST
     content = read_at_most(path, _MOST_BYTES)
     try:
         return msgspec.json.decode(content, type=Manifest)
     except _DAMAGE as error:
-        raise FileFormatError(f"{path}: is damaged, or was edited ({reason(error)}). Predict again.") from None
+        raise FileFormatError(f"{path}: is damaged or was edited ({reason(error)}). Predict again.") from None
 
 
 def standing(folder: Path) -> tuple[int, int] | None:
@@ -113,9 +113,9 @@ def check_target(folder: Path, resume: bool) -> None:
         with errors_about(folder):
             others = sorted(one.name for one in folder.iterdir() if one.name[0] != "." and one.name != JOURNAL)
         if others:
-            raise InputError(f"{folder}: is not empty (it holds {quoted(others[0])}). Name a new folder.")
+            raise InputError(f"{folder}: is not empty (it contains {quoted(others[0])}). Name a new folder.")
     elif not resume:
-        raise InputError(f"{folder}: holds predictions of an earlier run. Resume it, or name another folder.")
+        raise InputError(f"{folder}: contains predictions of an earlier run. Resume it, or name another folder.")
 
 
 def _state_of(folder: Path) -> _State | None:
@@ -163,7 +163,7 @@ def locked(folder: Path) -> Iterator[FileIO]:
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     with errors_about(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-        stream = lock(path, "another process is predicting into this folder. Wait until it has ended.")
+        stream = lock(path, "another process is writing predictions to this folder. Wait until it has finished.")
     with stream:
         try:
             yield stream
@@ -257,15 +257,15 @@ def _check_same(folder: Path, was: _Begun, now: _Begun) -> None:
         if before != after:
             shown = "" if field == "predictor" else f": {quoted(before)} then, {quoted(after)} now"
             raise InputError(
-                f"{folder}: cannot be resumed with another {spoken} than it was begun with{shown}. "
-                "Use the same again, or name another folder."
+                f"{folder}: was begun with a different {spoken}{shown}, so it cannot be resumed. Use the same one, or "
+                "name another folder."
             )
     for one, other, said in ((was, now, "is missing"), (now, was, "is new")):
         differing = sorted(set(one.inputs) - set(other.inputs))
         if differing:
             raise InputError(
-                f"{folder}: cannot be resumed with other shards than it was begun with: {quoted(differing[0])} {said}. "
-                "Use the same again, or name another folder."
+                f"{folder}: was begun with different shards, so it cannot be resumed: {quoted(differing[0])} {said}. "
+                "Use the same shards, or name another folder."
             )
 
 

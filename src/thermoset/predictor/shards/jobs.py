@@ -1,4 +1,4 @@
-"""One shard after the other: what is to be done, whether it can be done, and doing it."""
+"""One shard after another: planning the work, checking it, and doing it."""
 
 import glob
 import hashlib
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 RowsDone = Callable[[int, int | None], None]
-"""Told of rows that are done, of how many; None where only reading to the end would tell."""
+"""Called with the rows done and the total, or None if that is only known at the end of the file."""
 
 _ENDS = 1 << 16  # bytes at each end of an input that its fingerprint covers
 _BLOCKS_HELD = 8  # a block as it was read and as float64, its ranks and sets on all threads: less than so many blocks
@@ -96,11 +96,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShardDone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A shard whose predictions are on disk, whole.
+    """A shard whose predictions are complete and on disk.
 
     `input` and `output` are names below the folder of the logits and below that of the predictions; `sizes` has a pair
-    (labels in a set, number of rows) for each set size that occurs; `undecided` counts rows with labels that were let
-    in because rows which are not whole do not tell.
+    (labels in a set, number of rows) for each set size that occurs; `undecided` counts rows with labels that were
+    included because rows with only their largest logits could not exclude them.
     """
 
     input: str
@@ -114,10 +114,9 @@ class ShardDone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def plan_shards(where: Where, out: FilePath, kind: str, reading: Reading) -> tuple[ShardJob, ...]:
-    """List what is to be done: one file of predictions for each shard, named after it.
+    """List the jobs: one file of predictions per shard, named after it.
 
-    Folders below the place that was given are kept, as hive-style trees need it. With several places, names start at
-    the folder that they have in common.
+    Subfolders are kept, as hive-style trees need. With several places, names start at their common parent folder.
 
     Parameters
     ----------
@@ -165,13 +164,13 @@ def _common_folder(places: Iterable[Path], found: Sequence[Path]) -> str:
 def _collision(first: ShardJob, second: Path) -> str:
     names = [printable(str(path)) for path in (first.source, second)]
     if os.path.relpath(second, first.source) == ".":
-        return f"{names[0]}: is given twice. Name each shard once."
+        return f"{names[0]}: is listed twice. Name each shard once."
     output = printable(first.output)
     return f"{names[0]} and {names[1]} would both be written as {output}. Predict them into different folders."
 
 
 def check_shards(predictor: "TwoTemperaturePredictor", jobs: Iterable[ShardJob]) -> None:
-    """Open every shard and read its first row, so that a bad one is named before hours of work.
+    """Open every shard and read its first row, so that a bad one is reported before hours of work.
 
     Number and names of the classes must be the predictor's; ids must be whole numbers everywhere, or text everywhere;
     all shards must have groups, or none; and weights, if the predictor needs them, which are read whole.
@@ -182,20 +181,22 @@ def check_shards(predictor: "TwoTemperaturePredictor", jobs: Iterable[ShardJob])
     first: tuple[Path, str | None, bool] | None = None
     for job in jobs:
         with _opened(predictor, job, block_bytes=1) as blocks:
-            next(iter(blocks), None)
+            some = next(iter(blocks), None)
             _weights(predictor, job)
+            if some is None:  # no rows, so no ids that could be of another kind
+                continue
             if first is None:
                 first = job.source, blocks.id_kind, blocks.has_groups
             if blocks.id_kind != first[1]:
                 here, there = ("whole numbers", "text") if blocks.id_kind == "number" else ("text", "whole numbers")
-                raise InputError(f"{job.source}: ids are {here}, but {there} in {first[0]}. Write all of them alike.")
+                raise InputError(f"{job.source}: ids are {here}, but {there} in {first[0]}. Use the same type for all.")
             if blocks.has_groups != first[2]:
                 has = "has groups" if blocks.has_groups else "has no groups"
                 raise InputError(f"{job.source}: {has}, unlike {first[0]}. Give all shards groups, or none.")
 
 
 def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress: RowsDone | None = None) -> ShardDone:
-    """Predict one shard: its predictions appear under their name, whole, or not at all.
+    """Predict one shard: its file of predictions appears complete, or not at all.
 
     It needs nothing but its arguments, which can be pickled, and the two files: it can run in another process or on
     another machine that has them.
@@ -226,7 +227,7 @@ def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress:
                 progress(rows, blocks.n_rows)
         if source_of(job.source) != before:
             raise InputError(
-                f"{job.source}: was changed while it was read. Wait until it is complete, and start again."
+                f"{job.source}: changed while it was being read. Wait until it is complete, and start again."
             )
     size, digest = sha256_of(job.target)
     sizes = tuple(sorted(written.sizes.items()))
@@ -259,8 +260,8 @@ def _weights(predictor: "TwoTemperaturePredictor", job: ShardJob) -> NDArray[np.
             "the predictor's conformal rows have weights, so rows to be predicted need them too. Name their column "
             "(--weights)."
             if needed
-            else f"the predictor's conformal rows have no weights, so column {quoted(reading.weights)} says nothing. "
-            "Leave --weights out, or recalibrate with weights."
+            else f"the predictor's conformal rows have no weights, so column {quoted(reading.weights)} has no meaning. "
+            "Omit --weights, or recalibrate with weights."
         )
     if reading.weights is None:
         return None

@@ -1,4 +1,4 @@
-"""Predicting many shards into one folder: planned, checked, run, and resumed where a run before was stopped."""
+"""Predicting many shards into one folder: planned, checked, run, and resumed where an earlier run was stopped."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -30,14 +30,14 @@ from thermoset.quoting import quoted
 __all__ = ["KINDS", "Predicted", "RunShards", "predict_shards", "size_counts"]
 
 KINDS = tuple(suffix.removeprefix(".") for suffix in PREDICTION_SUFFIXES)
-"""What predictions can be written as."""
+"""The formats in which predictions can be written."""
 
 RunShards = Callable[[TwoTemperaturePredictor, Sequence[ShardJob]], Iterable[ShardDone]]
-"""Runs `predict_shard` for each job, anywhere and in any order, and gives each record as soon as it is there."""
+"""Runs `predict_shard` for each job, anywhere and in any order, and yields each record as soon as it is ready."""
 
 
 class Predicted(NamedTuple):
-    """What a folder of predictions holds, and how many of its shards were there before."""
+    """The contents of a folder of predictions, and how many of its shards were already there."""
 
     folder: Path
     shards: tuple[ShardDone, ...]
@@ -78,11 +78,11 @@ def predict_shards(
     run: RunShards | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Predicted:
-    """Predict many files of logits, one file of predictions for each, in a folder with a manifest.
+    """Predict many files of logits into a folder: one file of predictions each, and a manifest.
 
-    Every shard is opened and checked before the first is predicted. A run that was stopped, by whatever, is continued
-    with `resume`: what is finished is kept, and the folder becomes what it would have been without the stop, byte for
-    byte.
+    Every shard is opened and checked before the first is predicted. A run that was stopped, for any reason, can be
+    continued with `resume`: finished shards are kept, and the folder ends up byte for byte as it would have been
+    without the interruption.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ def predict_shards(
     where : path, folder, glob, or a list of these
         The files of logits; see `thermoset.io.found_shards`.
     out : path
-        The folder for the predictions: a new or empty one, or with `resume` that of an earlier run.
+        The folder for the predictions: a new or empty one, or, with `resume`, that of an earlier run.
     kind : "parquet", "csv", "jsonl" or "npz"
-        What they are written as; see `thermoset.io.open_predictions`.
+        The output format; see `thermoset.io.open_predictions`.
     resume : bool
-        Continue an earlier run with the same predictor, shards and settings; begin if there is none.
+        Continue an earlier run with the same predictor, shards and settings; start a new one if there is none.
     probabilities, id_column, groups
         As in `thermoset.io.open_blocks`.
     p_values : bool
@@ -103,19 +103,19 @@ def predict_shards(
     weights : str, optional
         The column (array) that holds the weight of each row, where the predictor's conformal rows have weights.
     memory : int or str, optional
-        About how many bytes blocks of logits, and what is made of them, may take at a time, such as "64MiB"; at most,
-        and by default, 128 MiB. It does not change what is written.
+        About how much memory blocks of logits and their results may take at a time, such as "64MiB"; the default and
+        maximum is 128 MiB. It does not change the output.
     run : function, optional
-        Runs the jobs elsewhere: takes the predictor and the jobs, and yields what `predict_shard` returns for each, in
+        Runs the jobs elsewhere: takes the predictor and the jobs, and yields the result of `predict_shard` for each, in
         any order.
     progress : function, optional
-        Called with the bytes of logits that are done and all there are to do.
+        Called with the bytes of logits done and the total.
 
     Raises
     ------
     InputError
-        A shard cannot be used, the folder is not empty, another process is working in it, or what is to be resumed was
-        begun with something else.
+        A shard cannot be used, the folder is not empty, another process is working in it, or the run to resume was
+        begun with other settings.
 
     >>> import tempfile, thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -179,7 +179,7 @@ def _work(
             told.finished(one)
     except InputError as error:
         kept = f"{len(ours.done)} of {len(ours.done) + len(ours.pending)} shards are finished and kept"
-        raise type(error)(f"{error} {kept}: resume to do the others.") from None
+        raise type(error)(f"{error} {kept}: resume to do the rest.") from None
 
 
 class _Told:

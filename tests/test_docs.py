@@ -1,0 +1,100 @@
+"""What the documentation shows happens: Python blocks and shell sessions run, and their output is that of today."""
+
+import difflib
+import importlib.util
+import re
+import shutil
+import sys
+
+import pytest
+import typer.main
+
+from conftest import ROOT
+from parts import missing
+from thermoset.cli import app
+from thermoset.io import PREDICTION_SUFFIXES, READERS
+
+_SPEC = importlib.util.spec_from_file_location("sessions", ROOT / "tools" / "sessions.py")
+sessions = importlib.util.module_from_spec(_SPEC)
+sys.modules["sessions"] = sessions
+_SPEC.loader.exec_module(sessions)
+
+PAGES = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in sessions.PAGES}
+RUN = [name for name, text in PAGES.items() if any(not block.reason for block in sessions.blocks(text))]
+COMMANDS = typer.main.get_command(app).commands
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("filled")
+    sessions.fill(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_what_a_page_shows_happens(name, filled, tmp_path):
+    folder = tmp_path / "page"
+    shutil.copytree(filled, folder)
+    try:
+        made = sessions.run_page(ROOT / name, folder)
+    except sessions.MissingPartError as absent:
+        missing(str(absent))
+    differences = difflib.unified_diff(PAGES[name].splitlines(), made.splitlines(), name, "today", lineterm="", n=1)
+    assert made == PAGES[name], "\n".join([f"python -m tools.sessions {name} would rewrite:", *differences])
+
+
+def test_what_is_not_run_says_why():
+    blocks = [block for text in PAGES.values() for block in sessions.blocks(text)]
+    assert all(len(block.reason.split()) > 2 for block in blocks if block.reason)
+    assert sum(not block.reason for block in blocks) > 2 * sum(bool(block.reason) for block in blocks)
+
+
+def test_a_session_that_shows_something_else_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ echo one\none\n$ echo two\nthree\n```\n")
+    assert sessions.run_page(page, tmp_path).splitlines()[2:5] == ["one", "$ echo two", "two"]
+    page.write_text("```console\n$ thermoset plan --alpha 2\n```\n")
+    with pytest.raises(sessions.DiffersError, match="exit code 2"):
+        sessions.run_page(page, tmp_path)
+    for unknown in ("pip install '.[plots]'", "make everything", "uvicorn app"):
+        page.write_text(f"```console\n$ {unknown}\n```\n")
+        with pytest.raises(sessions.DiffersError, match=r"plots|everything|uvicorn"):
+            sessions.run_page(page, tmp_path)
+
+
+def test_every_page_is_in_the_navigation_once():
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = re.findall(r"^ +- .*: ([\w/-]+\.md)$", settings, flags=re.MULTILINE)
+    assert sorted(f"docs/{name}" for name in named) == sorted(name for name in PAGES if name.startswith("docs/"))
+
+
+ELSEWHERE = {
+    "sweep": "sweep.md",
+    "study": "study.md",
+    "theory": "theory.md",
+    "collect": "collect.md",
+    "compact": "compact.md",
+}
+"""Commands whose options are listed on a page of their own."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_documented_and_no_other(name):
+    page = PAGES["docs/cli.md"]
+    assert f"| [`{name}`](" in page
+    section = PAGES[f"docs/{ELSEWHERE.get(name, 'cli.md')}"]
+    if section is page:
+        section = re.search(rf"^## thermoset {name}\n(.*?)(?=^## |\Z)", page, flags=re.DOTALL | re.MULTILINE)[1]
+    rows = re.findall(r"^\| (`--.*?) \| ", section, flags=re.MULTILINE)
+    listed = {option for row in rows for option in re.findall(r"`(--[\w-]+)", row)}
+    options = [option for option in COMMANDS[name].params if option.param_type_name == "option" and not option.hidden]
+    known = {flag for option in options for flag in (*option.opts, *option.secondary_opts)} - {"--help", "-h"}
+    assert listed == {flag for flag in known if flag.startswith("--")}
+
+
+def test_every_format_is_documented():
+    page = PAGES["docs/data.md"]
+    files = page[page.index("## Files") : page.index("## Streaming")]
+    assert set(READERS) <= set(re.findall(r"`(\.\w+)`", files))
+    streaming = page[page.index("## Streaming") : page.index("## Limits")]
+    assert set(re.findall(r"^\| `(\.\w+)` \|", streaming, flags=re.MULTILINE)) == set(PREDICTION_SUFFIXES)
