@@ -171,8 +171,8 @@ class Monitor:
 
         Some or all labels may be missing (-1, NaN, None, or blank text). When they become known, pass the same rows
         again with them: rows are recognised by their logits, and only new labels count. A batch that adds nothing new,
-        or mixes rows of an earlier batch with others, is refused; one without rows changes nothing. Whether a label is known
-        must not depend on whether the set contains it.
+        or mixes rows of an earlier batch with others, is refused; one without rows changes nothing. Whether a label is
+        known must not depend on whether the set contains it.
 
         Parameters
         ----------
