@@ -7,7 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
+from thermoset.conformal import ConformalClassifier
+from thermoset.core.levels import conformal_rank
 from thermoset.core.scores import resolve
 
 Sets = NDArray[np.bool_]
@@ -39,15 +42,61 @@ def z_over_splits(
     seed: int = 0,
 ) -> float:
     """How many standard deviations the hits of all splits together lie from the law's convolution."""
-    rng = np.random.default_rng(seed)
-    hits = 0
-    for _ in range(splits):
-        rows = rng.permutation(len(logits))[: n_conformal + n_evaluation]
-        conformal, evaluation = rows[:n_conformal], rows[n_conformal:]
+
+    def hits(conformal: NDArray[np.int64], evaluation: NDArray[np.int64]) -> NDArray[np.bool_]:
         sets = predict(logits[conformal], labels[conformal], logits[evaluation])
-        hits += int(sets[np.arange(n_evaluation), labels[evaluation]].sum())
-    mean, variance = law(n_conformal, n_evaluation, alpha)
-    return (hits - splits * mean) / math.sqrt(splits * variance)
+        return sets[np.arange(n_evaluation), labels[evaluation]]
+
+    return _z_of_hits(hits, len(logits), alpha, (n_conformal, n_evaluation), splits, seed)
+
+
+def _z_of_hits(
+    hits: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]],
+    n_rows: int,
+    alpha: str,
+    sizes: tuple[int, int],
+    splits: int,
+    seed: int = 0,
+) -> float:
+    rng, total = np.random.default_rng(seed), 0
+    for _ in range(splits):
+        rows = rng.permutation(n_rows)[: sum(sizes)]
+        total += int(hits(rows[: sizes[0]], rows[sizes[0] :]).sum())
+    mean, variance = law(*sizes, alpha)
+    return (total - splits * mean) / math.sqrt(splits * variance)
+
+
+def z_by_scores(
+    classifier: ConformalClassifier,
+    logits: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    *,
+    alpha: str,
+    n_conformal: int,
+    n_evaluation: int,
+    splits: int = 200,
+    formed: int = 20,
+) -> float:
+    """`z_over_splits` of a classifier, for a tenth of the time: the score of a label depends on its own row alone.
+
+    So scores are computed once, and a split takes a rank among them. In `formed` of the splits the classifier is fitted
+    and forms its sets, and every single hit must be the one that scores tell. That is stricter than a law: what 200
+    splits see of a fault in forming sets, eight of a thousand hits, is 64 of the 8,000 hits that are compared.
+    """
+    pairs = clone(classifier).fit(logits, labels).calibration_.scores
+    place = np.unique(np.stack([pairs.value, pairs.refine], axis=1), axis=0, return_inverse=True)[1].ravel()
+    k, passed = conformal_rank(n_conformal, alpha), 0
+
+    def hits(conformal: NDArray[np.int64], evaluation: NDArray[np.int64]) -> NDArray[np.bool_]:
+        nonlocal passed
+        found = place[evaluation] <= (np.partition(place[conformal], k - 1)[k - 1] if k <= n_conformal else np.inf)
+        if passed % (splits // formed) == 0:
+            sets = clone(classifier).fit(logits[conformal], labels[conformal]).predict_set(logits[evaluation])
+            np.testing.assert_array_equal(sets[np.arange(n_evaluation), labels[evaluation]], found)
+        passed += 1
+        return found
+
+    return _z_of_hits(hits, len(logits), alpha, (n_conformal, n_evaluation), splits)
 
 
 def generated(

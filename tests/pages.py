@@ -149,6 +149,33 @@ def is_rounded(shown: str, value: float) -> bool:
     return abs(float(plain.rstrip("%")) / (100 if percent else 1) - value) <= 0.5000001 * 10.0**-digits
 
 
+def assert_glossary_opens(seen: Opened) -> None:
+    """One click shows all terms and another hides them; so do the keys, and no term is said twice."""
+    words = seen.page.locator("#words")
+    assert not words.is_visible()
+    button = seen.page.get_by_role("button", name="Glossary", exact=True)
+    button.click()
+    assert words.is_visible()
+    assert all(len(text) > 20 for text in seen.texts("#words dd"))
+    words.get_by_role("button", name="Close").click()
+    assert not words.is_visible()
+    button.press("Enter")
+    assert words.is_visible()
+    seen.page.keyboard.press("Escape")
+    assert not words.is_visible()
+
+
+def assert_wide_tables_say_so(seen: Opened) -> None:
+    """Every table that is wider than its place says so above it, and has shadows; no other does."""
+    told = """all => all.filter(e => e.clientWidth).map(e => [e.scrollWidth > e.clientWidth + 1,
+        !!e.previousElementSibling?.matches('.swipe') && e.previousElementSibling.offsetHeight > 0,
+        getComputedStyle(e).backgroundImage.split('gradient').length - 1])"""
+    found = seen.page.eval_on_selector_all(".scroll", told)
+    assert found
+    assert all(wide == said and shadows == 4 for wide, said, shadows in found), found
+    assert any(wide for wide, *_ in found)
+
+
 def assert_apart(found):
     """No text covers another."""
     for i, (_, left, right, top, bottom) in enumerate(found):

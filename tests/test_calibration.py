@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from parts import since_sklearn
-from thermoset import BoundWarning, InputError, Logits, TemperatureScaler, metrics
+from thermoset import BoundWarning, InputError, Logits, TemperatureScaler, ZeroProbabilityWarning, metrics
 from thermoset.calibration import T_MAX, T_MIN, fit_ece, fit_nll, probabilities
 
 
@@ -143,9 +144,50 @@ def test_masked_classes_are_as_if_absent():
     np.testing.assert_allclose(probs[:, :4], plain.predict_proba(logits), rtol=1e-13)
 
 
-def test_a_label_on_a_masked_class_is_an_error():
-    with pytest.raises(InputError, match=r"labels\[1\] is 0, a masked class.*1 such row"):
-        TemperatureScaler().fit([[0.0, 1.0], [-np.inf, 1.0]], [1, 0])
+def with_zero_labels(every=10):
+    logits, labels = problem(n_classes=4)
+    zero = np.arange(len(labels)) % every == 0
+    masked = logits.copy()
+    masked[zero, labels[zero]] = -np.inf
+    return masked, labels, zero
+
+
+def test_nll_leaves_out_labels_of_probability_zero_and_says_how_many():
+    logits, labels, zero = with_zero_labels()
+    said = rf"labels of {zero.sum():,} of {len(labels):,} rows have probability zero"
+    with pytest.warns(ZeroProbabilityWarning, match=said):
+        found = TemperatureScaler().fit(logits, labels)
+    others = TemperatureScaler().fit(logits[~zero], labels[~zero])
+    assert (found.temperature_, found.loss_, found.zero_labels_) == (others.temperature_, others.loss_, zero.sum())
+    assert others.zero_labels_ == 0
+
+
+def test_any_floor_of_a_probability_would_give_the_same_temperature():
+    logits, labels, _ = with_zero_labels()
+    rows = np.arange(len(labels))
+
+    def nll(inverse, floor):
+        return -np.log(np.maximum(softmax(logits * inverse, axis=1)[rows, labels], floor)).mean()
+
+    with pytest.warns(ZeroProbabilityWarning):
+        fitted = TemperatureScaler().fit(logits, labels).temperature_
+    for floor in (1e-12, 1e-300):
+        best = minimize_scalar(nll, bounds=(0.01, 10), args=(floor,), method="bounded", options={"xatol": 1e-10}).x
+        assert 1 / best == pytest.approx(fitted, rel=1e-6)
+
+
+def test_ece_counts_labels_of_probability_zero_as_wrong():
+    logits, labels, zero = with_zero_labels(every=4)
+    with pytest.warns(ZeroProbabilityWarning):
+        found = TemperatureScaler("ece").fit(logits, labels)
+    assert found.zero_labels_ == zero.sum()
+    assert found.loss_ == pytest.approx(ece(logits, labels, found.temperature_, 15), rel=1e-12)
+
+
+def test_where_all_labels_have_probability_zero_no_temperature_is_better():
+    with pytest.warns(ZeroProbabilityWarning, match="2 of 2 rows"):
+        found = TemperatureScaler().fit([[3.0, -np.inf], [-np.inf, 1.0]], [1, 0])
+    assert (found.temperature_, found.loss_, found.at_bound_) == (1.0, np.inf, False)
 
 
 def ece(logits, labels, temperature, n_bins):

@@ -13,6 +13,8 @@ from conftest import ROOT
 from parts import missing
 from thermoset.cli import app
 from thermoset.io import PREDICTION_SUFFIXES, READERS
+from thermoset.predictor.artifact import SCHEMA
+from thermoset.tuning.kinds import menu
 
 _SPEC = importlib.util.spec_from_file_location("sessions", ROOT / "tools" / "sessions.py")
 sessions = importlib.util.module_from_spec(_SPEC)
@@ -98,3 +100,10 @@ def test_every_format_is_documented():
     assert set(READERS) <= set(re.findall(r"`(\.\w+)`", files))
     streaming = page[page.index("## Streaming") : page.index("## Limits")]
     assert set(re.findall(r"^\| `(\.\w+)` \|", streaming, flags=re.MULTILINE)) == set(PREDICTION_SUFFIXES)
+
+
+def test_numbers_that_pages_repeat_are_those_of_the_code():
+    assert f"the version of this list: {SCHEMA}. " in PAGES["docs/two-temperatures.md"]
+    kinds = len(menu(0.1))
+    said = {int(number) for text in PAGES.values() for number in re.findall(r"\b(\d+)\s+kinds of\s+sets", text)}
+    assert said == {kinds}

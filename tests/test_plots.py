@@ -171,7 +171,8 @@ def test_size_against_gap_has_a_point_for_each_temperature_and_marks_the_chosen_
     assert mark.get_offsets()[0].tolist() == want
     plots.plot_size_gap(swept(methods=("aps",)), ax=ax, label="Mondrian")
     assert [line.get_label() for line in ax.lines] == ["LAC", "APS", "Mondrian APS"]
-    assert len({line.get_color() for line in ax.lines}) == 3
+    lac, aps, by_class = ax.lines
+    assert (aps.get_color(), aps.get_marker()) == (by_class.get_color(), by_class.get_marker()) != lac.get_color()
 
 
 def test_confidence_and_set_sizes_are_counts():

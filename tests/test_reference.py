@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import thermoset as ts
+
 PAGES = sorted((Path(__file__).parents[1] / "docs" / "reference").glob("*.md"))
 
 
@@ -28,3 +30,8 @@ def test_every_name_exists(page):
             for part in rest.split("."):
                 found = getattr(found, part)
         assert found is not None
+
+
+def test_the_index_names_all_that_the_package_offers_and_no_more():
+    page = next(page for page in PAGES if page.stem == "index").read_text(encoding="utf-8")
+    assert set(re.findall(r"`ts\.(\w+)`", page)) == {*ts.__all__, "open"} - {"__version__"}

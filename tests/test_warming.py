@@ -12,7 +12,8 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset import InputError, Logits, TwoTemperaturePredictor
-from thermoset.warming import warmup
+from thermoset.cli import main
+from thermoset.warming import _STEPS, warmup
 
 CORE = Path(ts.__file__).parent / "core"
 OLD = Path(__file__).parent / "predictor" / "old_schemas"
@@ -64,13 +65,13 @@ def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_p
     (folder,) = (tmp_path / "cache").iterdir()
     kept = sorted(folder.iterdir())
     assert f"Cached in {folder}" in done.stdout
-    assert f"{len(kept)} compiled, 0 there already" in done.stdout
+    assert f"{len(kept)} compiled, 0 already there" in done.stdout
     files = [*(tmp_path / f"{name}.json" for name in asked), OLD / "predictor_schema1.json"]
     predicted = run("-c", PREDICT, *files, folder=tmp_path / "cache")
     assert (predicted.returncode, predicted.stderr) == (0, "")
     assert sorted(folder.iterdir()) == kept
     again = command("warmup", "--for", "predict", folder=tmp_path / "cache")
-    assert f"0 compiled, {len(kept)} there already" in again.stdout
+    assert f"0 compiled, {len(kept)} already there" in again.stdout
     assert sorted(folder.iterdir()) == kept
 
 
@@ -127,6 +128,15 @@ def test_what_was_done_is_told():
     assert told == ["predict"]
     assert done.n_bytes == sum(path.stat().st_size for path in done.folder.glob("*.nbc"))
     assert set(done.compiled) <= set(done.ready)
+
+
+def test_the_command_names_every_step(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["thermoset", "warmup"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out = capsys.readouterr().out
+    assert not ended.value.code, out
+    assert out.count("Preparing ") == len(_STEPS)
 
 
 def test_nowhere_to_keep_it_is_told_before_the_work(tmp_path):

@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 COLUMNS = "100"
 COMPILING = "thermoset: compiling, once for this machine ...\n"
+STOPPED = (129, 130, 143)  # hung up, interrupted, terminated
 SHELL_TOOLS = ("cat", "echo", "grep", "head", "jq", "ls", "tail")
 SETUP_TOOLS = ("make", "pip")
 MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -147,6 +148,8 @@ def _in_process(arguments: list[str]) -> Ran:
             main()
         except SystemExit as ended:
             code = int(ended.code or 0)
+            if code in STOPPED:  # not what the command has to say
+                raise
     return Ran(out.getvalue() + err.getvalue().replace(COMPILING, ""), code)
 
 

@@ -48,6 +48,7 @@ __getattr__, __dir__, __all__ = _attach(
             "FileFormatError",
             "InputError",
             "MissingExtraError",
+            "ProbabilitiesAsLogitsWarning",
             "ReusedRowsWarning",
             "ZeroProbabilityWarning",
         ],

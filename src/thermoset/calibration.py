@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import checked_temperature
-from thermoset.core.label_logits import label_logits, top_labels
+from thermoset.core.label_logits import LabelLogits, label_logits, top_labels
 from thermoset.core.memory import row_array
 from thermoset.core.pool import for_blocks
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax
@@ -18,7 +18,8 @@ from thermoset.core.stages import fill_rows
 from thermoset.data import Logits, as_logits
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
-from thermoset.errors import BoundWarning, InputError
+from thermoset.data.input_kinds import input_kind_of
+from thermoset.errors import BoundWarning, InputError, ZeroProbabilityWarning
 from thermoset.metrics import reliability_from_confidence
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
     "fit_ece",
     "fit_nll",
     "probabilities",
+    "warn_of_zero_labels",
+    "zero_labels",
 ]
 
 T_MIN, T_MAX = 0.01, 100.0
@@ -132,13 +135,24 @@ def _newton(data: Logits, labels: NDArray[np.int64], start: float) -> tuple[floa
 def fit_nll(data: Logits) -> Fit:
     """Minimise the mean negative log-likelihood to machine precision.
 
+    Rows whose label has probability zero (a logit of -inf) are left out: their loss is infinite at every temperature,
+    and with any floor for the probability it would be the same at every temperature, which moves no minimum.
+
     >>> import numpy as np
     >>> logits = np.log([[0.8, 0.2]] * 5)  # four of five right: already calibrated
     >>> round(fit_nll(Logits(logits, [0, 0, 0, 0, 1])).temperature, 12)
     1.0
     """
     labels = data.require_labels("temperature scaling")
-    if _separable(data, labels):
+    seen = label_logits(data, labels)
+    zero = np.isneginf(seen.own)
+    if zero.all():
+        return Fit(1.0, math.inf, 0)  # no temperature is better than another
+    if zero.any():
+        kept = np.flatnonzero(~zero)
+        data, labels = data.take(kept), labels[kept]
+        seen = LabelLogits(seen.own[kept], seen.top[kept], seen.uneven[kept])
+    if _separable(seen):
         return Fit(T_MIN, _moments(data, labels, 1.0 / T_MIN).loss, 1)
     start, warm_steps = 1.0, 0
     if len(data) > 4 * _WARM_START_ROWS:
@@ -149,9 +163,8 @@ def fit_nll(data: Logits) -> Fit:
     return Fit(bounds.get(inverse, 1.0 / inverse), loss, warm_steps + steps)
 
 
-def _separable(data: Logits, labels: NDArray[np.int64]) -> bool:
+def _separable(seen: LabelLogits) -> bool:
     """Whether every label is at its row's maximum: sharper is better without end, even where NLL rounds to 0."""
-    seen = label_logits(data, labels)
     return not np.any(seen.own < seen.top) and bool(np.any(seen.uneven))  # else flat: every T is as good
 
 
@@ -265,6 +278,9 @@ class TemperatureScaler(Estimator):
         Whether the search ended at a bound, as for NLL when every row is correct (or none is better than chance).
     n_iter_ : int
         Number of evaluations of the objective.
+    zero_labels_ : int
+        Number of rows whose label has probability zero (a logit of -inf). Their NLL is infinite at every temperature,
+        so NLL leaves them out; ECE counts them as wrong.
 
     Examples
     --------
@@ -286,7 +302,14 @@ class TemperatureScaler(Estimator):
     def fit(self, logits: Any, labels: Any = None) -> "TemperatureScaler":
         """Find T* on labelled rows."""
         data = fit_data(self, logits, labels)
-        _refuse_unlikely_labels(data)
+        self.learn(data)
+        self.warn_at_bound()
+        warn_of_zero_labels(self.zero_labels_, len(data))
+        return self
+
+    def learn(self, data: Logits) -> "TemperatureScaler":
+        """Find T* without a warning, for those who have more to say about the rows."""
+        self.zero_labels_ = _checked_zero_labels(data)
         if self.objective == "nll":
             fit = fit_nll(data)
         elif self.objective == "ece":
@@ -295,33 +318,55 @@ class TemperatureScaler(Estimator):
             raise InputError(f"objective must be 'nll' or 'ece'; got {self.objective!r}.")
         self.temperature_, self.loss_ = fit.temperature, fit.loss
         self.n_iter_, self.at_bound_ = fit.n_iter, fit.at_bound
-        remember_classes(self, data.n_classes, data.classes)
-        if fit.at_bound:
-            warnings.warn(_bound_message(fit.temperature), BoundWarning, stacklevel=2)
+        remember_classes(self, data.n_classes, data.classes, input_kind_of(data))
         return self
+
+    def warn_at_bound(self) -> None:
+        """Say so where the search ended at a bound."""
+        if self.at_bound_:
+            warnings.warn(_bound_message(self.temperature_), BoundWarning, stacklevel=3)
 
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
         """Calibrated probabilities, (n, C)."""
         return probabilities(predict_data(self, logits), self.temperature_)
 
 
-def _refuse_unlikely_labels(data: Logits) -> None:
-    """Labels that are masked, or so far below the top that the loss, or the square of it, is no number."""
-    labels = data.require_labels("temperature scaling")
-    own, top, _ = label_logits(data, labels)
-    masked = np.flatnonzero(np.isneginf(own))
-    if masked.size:
-        row = masked[0]
-        raise InputError(
-            f"labels[{row}] is {labels[row]}, a masked class (its logit is -inf); {masked.size} such row(s). "
-            "No temperature gives them a probability: unmask the class or drop the rows."
-        )
-    far = np.flatnonzero(top / 2 - own / 2 > _FURTHEST / 2)  # halves: the whole may be beyond the largest number
+def zero_labels(data: Logits) -> int:
+    """How many rows have a label of probability zero.
+
+    >>> zero_labels(Logits([[0.0, -np.inf], [0.0, 1.0]], [1, 1]))
+    1
+    """
+    seen = label_logits(data, data.require_labels("labels of probability zero"))
+    return int(np.count_nonzero(np.isneginf(seen.own)))
+
+
+def _checked_zero_labels(data: Logits) -> int:
+    """The same for rows to be fitted on: labels whose loss, or its square, is no number are refused."""
+    own, top, _ = label_logits(data, data.require_labels("temperature scaling"))
+    zero = np.isneginf(own)
+    # halves: the whole may be beyond the largest number
+    far = np.flatnonzero((top / 2 - own / 2 > _FURTHEST / 2) & ~zero)
     if far.size:
         row = far[0]
         raise InputError(
             f"logits[{row}] has its label at {own[row]:g} and its top at {top[row]:g}, more than {_FURTHEST:g} apart; "
-            f"{far.size} such row(s). No temperature up to {T_MAX:g} helps: scale the logits, or drop the rows."
+            f"{far.size} such row(s). No temperature up to {T_MAX:g} helps: divide all logits by a large number."
+        )
+    return int(np.count_nonzero(zero))
+
+
+def warn_of_zero_labels(n_zero: int, n_rows: int) -> None:
+    """Say how many labels have probability zero, if some have.
+
+    >>> warn_of_zero_labels(0, 10)
+    """
+    if n_zero:
+        warnings.warn(
+            f"the labels of {n_zero:,} of {n_rows:,} rows have probability zero (a logit of -inf), and no temperature "
+            "changes that. They count as misses, so that coverage is what is promised; T* by NLL leaves them out.",
+            ZeroProbabilityWarning,
+            stacklevel=4,
         )
 
 

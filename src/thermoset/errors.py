@@ -34,7 +34,11 @@ class BudgetWarning(UserWarning):
 
 
 class ZeroProbabilityWarning(UserWarning):
-    """A classifier gives the true label of so many rows probability zero that sets must include such labels."""
+    """Some rows have a true label of probability zero (a logit of -inf): misses that no temperature can change."""
+
+
+class ProbabilitiesAsLogitsWarning(UserWarning):
+    """Rows that were given as logits look like probabilities."""
 
 
 class ReusedRowsWarning(UserWarning):

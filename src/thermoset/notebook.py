@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal, Protocol
 
+from thermoset.looks import Look, score_looks
+
 __all__ = [
     "NameBeside",
     "PanelAxis",
     "PlacedName",
     "html_curves",
+    "html_paragraphs",
     "html_sweep",
     "html_table",
     "names_beside",
@@ -19,8 +22,6 @@ __all__ = [
     "placed_names",
 ]
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
-_DASHES = ("", "7 3", "2 3", "8 3 2 3", "1 4", "4 4")
 _LEFT, _ACROSS, _RIGHT, _UP = 44, 250, 46, 104  # pixels of a plot: numbers, curves, room for a name, height of curves
 _TITLE, _LINE, _LETTER = 16, 13, 6  # pixels of the title, of a line of names, and of a letter at most
 
@@ -34,6 +35,11 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_paragraphs(*texts: str) -> str:
+    """Texts, escaped, each in a paragraph."""
+    return "".join(f"<p>{escape(text)}</p>" for text in texts)
 
 
 @dataclass(frozen=True)
@@ -203,7 +209,7 @@ def _outside(box: _Box, panel: Place) -> float:
 def html_curves(
     title: str, x: Sequence[float], curves: Mapping[str, Sequence[float]], marks: Mapping[str, float]
 ) -> str:
-    """Curves over x as SVG: a legend below, dotted lines at the marks; values that are not finite are left out.
+    """Curves of scores over x as SVG: a legend below, dotted lines at the marks; only finite values are drawn.
 
     >>> "<svg" in html_curves("AvgSize", [1.0, 2.0], {"raps": [3.0, 4.0]}, {"T*": 1.5})
     True
@@ -223,16 +229,17 @@ def html_curves(
     parts += [_text(_LEFT + across(t), bottom + 14, f"{t:g}", "middle") for t in (x[0], x[-1])]
     parts.append(_text(_LEFT + _ACROSS / 2, bottom + 14, "temperature T", "middle"))
     parts += [_mark(at, _LEFT + across(at.temperature), bottom - _UP, bottom) for at in names]
-    for i, curve in enumerate(curves.values()):
+    looks = score_looks(list(curves))
+    for i, (look, curve) in enumerate(zip(looks, curves.values(), strict=True)):
         points = [
             (_LEFT + across(t), bottom - _UP * (v - low) / span)
             for t, v in zip(x, curve, strict=True)
             if math.isfinite(v)
         ]
         drawn = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        parts.append(f'<polyline points="{drawn}" fill="none" stroke-width="2" {_look(i)}/>')
-    sample = '<svg width="24" height="10" aria-hidden="true"><path d="M0 5h24" stroke-width="2" {}/></svg> {}'
-    legend = " &#8194;".join(sample.format(_look(i), escape(name)) for i, name in enumerate(curves))
+        parts.append(f'<polyline points="{drawn}" fill="none" stroke-width="2" {_stroke(look)}/>')
+        parts += [_symbol(look, *point) for point in points[_FIRST_MARK + i * _MARK_SHIFT :: _MARK_STEP]]
+    legend = " &#8194;".join(f"{_sample(look)} {escape(name)}" for look, name in zip(looks, curves, strict=True))
     width, height = _LEFT + _ACROSS + _RIGHT, bottom + 18
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     label = escape(f"{title} by temperature: {low:.3g} to {high:.3g}")
@@ -277,8 +284,21 @@ def html_sweep(sweep: SweptCurves, titles: Mapping[str, str]) -> str:
     return f"<div><p>{escape(repr(sweep))}</p>{table}{''.join(plots)}</div>"
 
 
-def _look(i: int) -> str:
-    return f'stroke="{_COLOURS[i % 6]}" stroke-dasharray="{_DASHES[i % 6]}"'
+_FIRST_MARK, _MARK_SHIFT, _MARK_STEP = 2, 3, 10  # points of a curve with a mark; those of equal curves stand apart
+
+
+def _stroke(look: Look) -> str:
+    return f'stroke="{look.colour}" stroke-dasharray="{" ".join(map(str, look.dash))}"'
+
+
+def _symbol(look: Look, x: float, y: float) -> str:
+    return f'<path d="{look.mark.path}" transform="translate({x:.1f} {y:.1f}) scale(3.2)" fill="{look.colour}"/>'
+
+
+def _sample(look: Look) -> str:
+    """A piece of a curve for the legend."""
+    line = f'<path d="M0 5h24" stroke-width="2" {_stroke(look)}/>{_symbol(look, 12, 5)}'
+    return f'<svg width="24" height="10" aria-hidden="true">{line}</svg>'
 
 
 def _frame(top: float, bottom: float) -> list[str]:

@@ -1,11 +1,12 @@
 """How messages quote text from a file or a user: on one line, without terminal control codes, and not too long."""
 
+import dataclasses
 import math
 import re
 import reprlib
 import unicodedata
 
-__all__ = ["printable", "quoted", "reason"]
+__all__ = ["Brief", "brief", "printable", "quoted", "reason"]
 
 MOST = 80
 """Characters shown of a name, a cell or a value; longer ones lose their middle."""
@@ -62,3 +63,45 @@ def reason(error: object) -> str:
     'bad value'
     """
     return printable(" ".join(str(error).split()), 160)
+
+
+class Brief:
+    """A record of many numbers whose `repr` stays short; for dataclasses with `repr=False`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+
+def brief(record: object) -> str:
+    """A dataclass in a line or two: numbers and short words as they are, of all else what it is and how many.
+
+    >>> @dataclasses.dataclass
+    ... class Found:
+    ...     rows: int
+    ...     share: float
+    ...     names: tuple[str, ...]
+    >>> brief(Found(10, 0.123456789, ("a", "b")))
+    'Found(rows=10, share=0.1235, names=<2 items>)'
+    """
+    told = [f"{field.name}={_told(getattr(record, field.name))}" for field in dataclasses.fields(record)]  # type: ignore[arg-type]
+    return f"{type(record).__name__}({', '.join(told)})"
+
+
+def _told(value: object) -> str:
+    if value is None or isinstance(value, bool | int):
+        return repr(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, str):
+        return quoted(value)
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return f"<array {'x'.join(map(str, shape))}>" if shape else f"{value:.4g}"
+    if isinstance(value, tuple | list | dict | frozenset | set) and type(value).__repr__ in _PLAIN_REPRS:
+        return f"<{len(value)} item{'' if len(value) == 1 else 's'}>"
+    return f"<{type(value).__name__}>"
+
+
+_PLAIN_REPRS = {kind.__repr__ for kind in (tuple, list, dict, frozenset, set)}

@@ -5,7 +5,15 @@ from typing import NamedTuple
 
 import pytest
 
-from pages import CLIPPED, CONTRAST, HOSTILE, MARK_NAMES, assert_apart
+from pages import (
+    CLIPPED,
+    CONTRAST,
+    HOSTILE,
+    MARK_NAMES,
+    assert_apart,
+    assert_glossary_opens,
+    assert_wide_tables_say_so,
+)
 from standings import parts_of, renamed, standing_of, untimed
 from thermoset.monitor.watching import Standing
 
@@ -90,11 +98,9 @@ def test_names_are_text(opened, watched):
 
 def test_the_glossary_is_one_click_away(opened, watched):
     seen = opened(watched("alarm").path)
-    seen.page.get_by_role("link", name="What do these words mean?").click()
-    seen.page.wait_for_function("document.getElementById('words').getBoundingClientRect().top < innerHeight / 2")
+    assert_glossary_opens(seen)
     terms = seen.texts("#words dt")
     assert {"e-value", "confidence sequence", "average run length", "coverage", "T*"} <= {*terms}
-    assert all(len(text) > 20 for text in seen.texts("#words dd"))
 
 
 def test_points_say_what_they_are(opened, watched):
@@ -113,9 +119,7 @@ def test_points_say_what_they_are(opened, watched):
 
 def test_tables_sort_and_show_that_they_scroll(opened, watched):
     seen = opened(watched("alarm").path, width=390)
-    shadows = "getComputedStyle(e).backgroundImage.split('gradient').length - 1"
-    wide = f"all => all.map(e => [e.scrollWidth > e.clientWidth, {shadows}])"
-    assert seen.page.eval_on_selector_all(".scroll", wide) == [[True, 4]] * 3
+    assert_wide_tables_say_so(seen)
     read = "rows => rows.map(r => +r.cells[1].querySelector('data').value)"
     assert seen.page.eval_on_selector_all("#batches tbody tr", read) == list(range(26, 0, -1))
     seen.page.locator("#batches thead").get_by_role("button", name="number", exact=True).click()

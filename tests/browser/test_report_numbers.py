@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import thermoset as ts
-from pages import LABELS_SHOWN, METRICS, is_rounded
+from pages import LABELS_SHOWN, METRICS, assert_glossary_opens, is_rounded
 from thermoset.calibration import probabilities
 from thermoset.core.levels import exact_level
 from thermoset.metrics import (
@@ -76,14 +76,19 @@ def of_head(page, sets, check):
         "n_classes": judged.n_classes,
         "rows": len(judged),
         "rows.again": len(judged),
+        "rows.tiles": len(judged),
         "coverage.seen": marginal_coverage(sets, labels),
         "coverage.hits": int(sets[np.arange(len(sets)), labels].sum()),
         "coverage.rows": len(judged),
         "coverage.allowed.low": check.marginal.allowed.low,
         "coverage.allowed.high": check.marginal.allowed.high,
         "avg_size": sets.sum(axis=1).mean(),
+        "avg_size.again": sets.sum(axis=1).mean(),
         "empty_share": (sets.sum(axis=1) == 0).mean(),
+        "empty_share.again": (sets.sum(axis=1) == 0).mean(),
         "top_gap": check.top_gap,
+        "top_gap.again": check.top_gap,
+        "conformal_rows.slider": made.provenance.conformal_rows,
         "floor.top_mean": check.floor.top_mean,
         "floor.top_95": check.floor.top_95,
         "critical": critical_temperature(judged.n_classes),
@@ -274,7 +279,9 @@ def of_sweep(page):
             trials = sweep.of_trials(metric, sweep.methods[0], float(page.predictor.alpha))
             found[f"sweep.{i}.{metric}"] = trials[i].mean()
             found[f"sweep.{i}.{metric}.reach"] = 2 * standard_error(trials[i])
-    return found
+    hat = sweep.temperatures.tolist().index(page.predictor.temperature_sets_)
+    shown = {"hat.avg_size": "avg_size", "hat.top_gap": "top_coverage_gap"}
+    return found | {key: found[f"sweep.{hat}.{metric}"] for key, metric in shown.items()}
 
 
 def of_pairs(page, sets):
@@ -437,13 +444,13 @@ def test_what_one_could_have_instead_is_named_with_the_recommended_setting_first
 def test_who_pays_is_said_in_plain_words(opened, protecting_page, kept_page):
     said = " ".join(opened(protecting_page.path).texts("#instead h3 + p"))
     assert said == (
-        "At T = 1 (RAPS), 2.0% of all rows have a correct top label that the set leaves out; with the recommendation, "
+        "At T = 1 (RAPS), the set leaves out a correct top label for 2.0% of all rows; with the recommendation, for "
         "0.0%. Coverage at T = 1 (RAPS) is 0.985 in the easiest tenth of classes and 0.793 in the worst; with the "
         "recommendation, 0.998 in the easiest tenth of classes and 0.865 in the worst."
     )
     said = " ".join(opened(kept_page.path).texts("#instead h3 + p"))
     assert said == (
-        "2.0% of all rows have a correct top label that the set leaves out. Coverage is 0.985 in the easiest tenth of "
+        "For 2.0% of all rows, the set leaves out a correct top label. Coverage is 0.985 in the easiest tenth of "
         "classes and 0.793 in the worst."
     )
 
@@ -483,15 +490,46 @@ def test_two_branches_are_drawn_with_both_temperatures(opened, request, name):
 
 
 @every_page
-def test_words_are_explained_and_linked_from_the_top(opened, request, name):
+def test_every_term_is_explained_one_click_away(opened, request, name):
     page = request.getfixturevalue(name)
     seen, choice = opened(page.path), page.predictor.choice_
     terms = [text.replace("T\u0302", "T-hat").replace("Tc", "T_c") for text in seen.texts("#words dt")]
     assert len(terms) == len(set(terms)) == seen.page.locator("#words dd").count()
     assert terms[: len(choice.legend)] == [term for term, _ in choice.legend]
     assert {"\u03b1", page.predictor.artifact_.method.name.upper(), "TopCovGap", "ECE", "NLL"} <= set(terms)
-    seen.page.get_by_role("link", name="What do these words mean?").click()
-    assert seen.page.url.endswith("#words")
+    assert_glossary_opens(seen)
+    used = seen.page.locator("main .term, header .term").evaluate_all(
+        "all => all.map(e => e.getAttribute('popovertarget'))"
+    )
+    assert len(used) > 8
+    for place in set(used):
+        assert len(seen.page.locator(f"#{place}").text_content()) > 30
+
+
+def test_a_term_shows_its_meaning_where_it_stands(opened, glyphs_page):
+    seen = opened(glyphs_page.path)
+    term = seen.page.locator(".tile .term").first
+    assert term.text_content() == "ECE"
+    term.press("Enter")
+    shown = seen.page.locator("#word-ece")
+    assert shown.is_visible()
+    assert "how far confidence is from accuracy" in shown.text_content()
+    seen.page.keyboard.press("Escape")
+    assert not shown.is_visible()
+
+
+def test_numbers_that_differ_and_empty_sets_are_explained_where_they_stand(opened, glyphs_page, mondrian_page):
+    seen = opened(glyphs_page.path)
+    told = " ".join(seen.texts("header .hint"))
+    assert "Why do some numbers on this page differ?" in told
+    beside = " ".join(seen.texts(".dial + .hint"))
+    assert "so they differ from the tiles" in beside
+    assert "a split measures on half of the rows" in beside
+    (sets,) = [text for text in seen.texts("#sets > .hint") if "empty" in text]
+    assert "counts as a miss" in sets
+    assert "allow_empty=False" in sets
+    (sets,) = opened(mondrian_page.path).texts("#sets > .hint")
+    assert "puts the most likely label into every set" in sets
 
 
 @every_page

@@ -12,8 +12,11 @@ from pages import (
     MARK_NAMES,
     METRICS,
     assert_apart,
+    assert_glossary_opens,
+    assert_wide_tables_say_so,
     is_rounded,
 )
+from thermoset.looks import SCORE_LOOKS
 from thermoset.metrics import class_coverage
 from thermoset.tuning.alternatives import alternatives
 
@@ -96,12 +99,57 @@ def test_a_point_of_the_frontier_says_what_it_is(opened, protecting_page):
 
 def test_the_legend_of_the_frontier_has_the_colours_of_the_other_charts(opened, protecting_page):
     seen = opened(protecting_page.path)
-    read = """all => all.map(e => [e.textContent, e.querySelector('path').getAttribute('fill')])"""
+    read = """all => all.map(e => [e.textContent, ['stroke', 'd', 'fill', 'stroke-dasharray']
+        .map(key => e.querySelector('path').getAttribute(key))])"""
     curves = dict(seen.page.eval_on_selector_all("#size-gap .legend li", read))
     front = dict(seen.page.eval_on_selector_all("#instead .legend li", read))
     assert set(front) == {"LAC", "RAPS", "RAPS, Mondrian", "RAPS, clustered"}
     assert {name: front[name] for name in ("LAC", "RAPS")} == {name: curves[name] for name in ("LAC", "RAPS")}
-    assert len(set(front.values())) == 4
+    assert len({tuple(look) for look in front.values()}) == 4
+    for name, look in front.items():
+        known = SCORE_LOOKS[name.partition(",")[0].lower()]
+        assert look[:2] == [known.colour, known.mark.path]
+        assert (look[2] == "var(--card)") is ("," in name)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_scores_have_the_colours_and_marks_that_they_have_everywhere(opened, glyphs_page, scheme):
+    """In the charts as drawn: RAPS comes first on this page, and is green with triangles all the same."""
+    seen = opened(glyphs_page.path, scheme=scheme)
+    shade = "dark" if scheme == "dark" else "colour"
+    wanted = {getattr(SCORE_LOOKS[name], shade) for name in ("raps", "lac", "aps")}
+    lines = "all => all.map(e => e.getAttribute('stroke'))"
+    marks = "all => all.map(e => e.getAttribute('fill') + ' ' + (e.getAttribute('d').match(/[A-Z]/g) ?? []).join(''))"
+    for metric in ("avg_size", "threshold"):
+        assert set(seen.page.eval_on_selector_all(f"#chart-trade-{metric} .mark-line path", lines)) == wanted
+        drawn = seen.page.eval_on_selector_all(f"#chart-trade-{metric} .mark-symbol path", marks)
+        by_colour = {colour: {mark for one, mark in map(str.split, drawn) if one == colour} for colour in wanted}
+        assert all(by_colour.values()), "every curve has marks, so that two that coincide are both seen"
+
+
+@pytest.mark.parametrize("name", ["glyphs_page", "protecting_page"])
+def test_wide_tables_on_a_phone_say_that_they_scroll(opened, request, name):
+    assert_wide_tables_say_so(opened(request.getfixturevalue(name).path, width=390))
+
+
+def test_the_glossary_needs_no_script(chromium, glyphs_page):
+    context = chromium.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(glyphs_page.path.as_uri())
+    page.get_by_role("button", name="Glossary", exact=True).click()
+    assert page.locator("#words").is_visible()
+    page.locator("#words .close").click()
+    page.locator(".tile .term").first.click()
+    assert page.locator("#word-ece").is_visible()
+    context.close()
+
+
+def test_the_glossary_is_printed(opened, two_page):
+    seen = opened(two_page.path)
+    assert_glossary_opens(seen)
+    seen.page.emulate_media(media="print")
+    assert seen.page.locator("#words").is_visible()
+    assert seen.page.locator(".word:visible").count() == 0
 
 
 def test_dark_is_dark_and_follows_the_system(opened, glyphs_page):
@@ -304,9 +352,19 @@ def test_everything_to_operate_is_reached_by_keyboard_and_shows_it(opened, two_p
     here = """() => { const e = document.activeElement, style = getComputedStyle(e);
                       return [e.id || e.textContent.trim() || e.getAttribute('aria-label'), style.outlineStyle]; }"""
     reached = set()
-    for _ in range(60):
+    for _ in range(90):
         seen.page.keyboard.press("Tab")
         name, outline = seen.page.evaluate(here)
         reached.add(name)
         assert outline != "none" or seen.page.evaluate("document.activeElement === document.body"), name
-    assert {"slider-t", "slider-alpha", "slider-t-again", "coverage", "p (Holm)", "The bins", "T = 1"} <= reached
+    assert {
+        "slider-t",
+        "slider-alpha",
+        "slider-t-again",
+        "coverage",
+        "p (Holm)",
+        "The bins",
+        "T = 1",
+        "Glossary",
+        "ECE",
+    } <= reached

@@ -6,6 +6,7 @@ import pytest
 
 import thermoset as ts
 from law import generated
+from pages import assert_glossary_opens, assert_wide_tables_say_so
 from parts import require
 from thermoset.paper.study import Settings, study
 
@@ -34,6 +35,13 @@ def test_it_opens_alone_and_nothing_overflows(opened, out, width, scheme):
     wide = seen.page.evaluate("getComputedStyle(document.querySelector('nav')).position")
     assert wide == ("sticky" if width > 1000 else "static"), "contents stay in sight where there is room"
     seen.shot(f"study-{width}-{scheme}")
+
+
+def test_the_glossary_is_one_click_away_and_wide_tables_say_so(opened, out):
+    seen = opened(out / "index.html", width=390, ready="figure img")
+    assert_glossary_opens(seen)
+    assert {"T*", "T\u0302", "CP set", "TopCovGap", "published", "RAPS"} <= {*seen.texts("#words dt")}
+    assert_wide_tables_say_so(seen)
 
 
 def test_a_file_name_is_text_in_every_format(opened, out):

@@ -124,7 +124,7 @@ def test_wrong_confidence_fails_when_asked_to(call, tuned, tmp_path):
         done = call(*asked, "--fail-on", names)
         assert (done.returncode, done.stderr) == (1, ""), done
         sure = tuned.predictor.check(flat).calibration
-        told = f"its mean is {sure.confidence:.3f} and accuracy {sure.accuracy:.3f}"
+        told = f"its mean is {sure.confidence:.3f}, but accuracy is {sure.accuracy:.3f}"
         assert f"FAIL: Confidence is not calibrated: {told}" in done.words
         assert done.words.count("FAIL:") == 1
     assert call(*asked, "--fail-on", "classes").returncode == 0

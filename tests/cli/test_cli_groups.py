@@ -71,7 +71,7 @@ def test_report_recomputes_the_split(call, val, tmp_path):
 
     rows = ts.load(val, groups="site", ignore=["patient"])
     assert roles_of(rows, made, PATIENTS).origin == "calibration"
-    with pytest.raises(ts.InputError, match="with the split_by of then"):  # or else the split cannot be found again
+    with pytest.raises(ts.InputError, match="with the same split_by"):  # or else the split cannot be found again
         roles_of(rows, made)
 
 

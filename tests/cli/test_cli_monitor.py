@@ -79,9 +79,9 @@ def test_settings_of_a_state_stay(call, tuned, batches, tmp_path):
     done = call(*common, batches / "day-0.npz", "--delta", "0.05", "--run-length", "0", "--json")
     found = json.loads(done.stdout)
     assert (found["delta"], found["run_length"]) == (0.05, None)
-    call(*common, batches / "day-1.npz", "--delta", "0.01").assert_refused("was begun with delta 0.05; got 0.01")
+    call(*common, batches / "day-1.npz", "--delta", "0.01").assert_refused("was started with delta 0.05; got 0.01")
     call(*common, batches / "day-1.npz", "--run-length", "500").assert_refused(
-        "was begun with run_length None; got 500"
+        "was started with run_length None; got 500"
     )
     assert call(*common, batches / "day-1.npz").returncode == 0
 
@@ -128,7 +128,7 @@ def test_a_page_is_written(call, tuned, batches, tmp_path):
     for module in ("altair", "vl_convert", "jinja2"):
         require(module, "report")
     common = ("monitor", tuned.path, "--state", tmp_path / "s.json", "--quiet")
-    call(*common, batches / "day-0.npz", "--page", tmp_path / "s.json").assert_refused("Name two files")
+    call(*common, batches / "day-0.npz", "--page", tmp_path / "s.json").assert_refused("Name two different files")
     assert list(tmp_path.iterdir()) == []
     done = call(*common, batches / "day-0.npz", "--page", tmp_path / "over-time.html")
     assert done.returncode == 0, done

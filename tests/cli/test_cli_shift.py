@@ -38,7 +38,7 @@ def test_estimated_from_the_target(call, files, tmp_path):
     shift = found.artifact_.shift
     target = ts.load(files / "target.npz")
     assert f"class shares that were estimated from {len(target):,} rows" in done.words
-    assert f"600 rows are worth {shift.effective_rows:,.0f} of equal weight" in done.words
+    assert f"600 rows are worth {shift.effective_rows:,.0f} equally weighted rows" in done.words
     before = ts.TwoTemperaturePredictor.load(files / "predictor.json")
     sizes = [one.set_sizes(target).mean() for one in (before, found)]
     assert f"on average: {sizes[0]:.2f} before, {sizes[1]:.2f} after" in done.words
@@ -123,13 +123,15 @@ def test_other_commands_take_it(call, files, tmp_path):
     done = call("check", out, files / "labelled.npz")
     assert done.returncode == 0, done
     assert call("predict", out, files / "target.npz", "--out", tmp_path / "sets.csv").returncode == 0
-    call("report", out, files / "labelled.npz", "--out", tmp_path / "r.html").assert_refused("a report is about")
+    call("report", out, files / "labelled.npz", "--out", tmp_path / "r.html").assert_refused(
+        "a report needs a predictor for"
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "because"),
     [
-        ('{"ant": 0.6, "bee, small": 0.3, "dog": 0.1}', "a class that is not known: 'dog'"),
+        ('{"ant": 0.6, "bee, small": 0.3, "dog": 0.1}', "an unknown class: 'dog'"),
         ('{"ant": 1}', "is missing"),
         ("[0.6, 0.3, 0.2]", "priors must add up to 1; got 1.1"),
         ("[0.6, -0.3, 0.7]", "that of class 'bee, small' is -0.3"),

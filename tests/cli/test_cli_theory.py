@@ -32,7 +32,7 @@ def line_of(done, start):
 
 
 def test_without_a_file_it_tells_the_bound(run, tmp_path):
-    done = run("--classes", 37)
+    done = run("--n-classes", 37)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in (tmp_path / "theory-output").iterdir()] == ["bound.png"]
     sharp = [f"{theory.sharp_bound(t, 100):.3f}" for t in (theory.critical_temperature(100), 1.0)]
@@ -114,8 +114,8 @@ def test_logits_without_labels_have_margins_alone(run, val, tmp_path):
     ("arguments", "says"),
     [
         (["none.npz"], "there is no such file"),
-        (["--classes", 1], "n_classes must be a whole number >= 2"),
-        (["VAL", "--classes", 11], "does not fit"),
+        (["--n-classes", 1], "n_classes must be a whole number >= 2"),
+        (["VAL", "--n-classes", 11], "does not fit"),
         (["VAL", "--temperature", 1.0], "T is 1 here"),
         (["VAL", "--temperature", -1], "temperature must be a finite number > 0"),
         (["VAL", "--alpha", 0.001], "needs at least 999 conformal rows; got 90"),

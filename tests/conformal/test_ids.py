@@ -66,9 +66,9 @@ def test_the_law_holds_with_ids():
 @pytest.mark.parametrize(
     ("ids", "because"),
     [
-        (IDS[:3], "ids must be 400, one for each row; got 3"),
-        ("abc", "ids must be 400 whole numbers or texts"),
-        (7, "ids must be 400 whole numbers or texts"),
+        (IDS[:3], "there must be 400 ids, one per row; got 3"),
+        ("abc", "ids must be 400 whole numbers or strings"),
+        (7, "ids must be 400 whole numbers or strings"),
         ([*FRESH_IDS[:399], None], r"ids\[399\] is None"),
         ([1.5, *FRESH_IDS[1:]], r"ids\[0\] is 1\.5"),
         ([True, *FRESH_IDS[1:]], r"ids\[0\] is True"),
@@ -110,7 +110,7 @@ def test_a_predictor_takes_ids(predictor, tmp_path):
     np.testing.assert_array_equal(again.predict_set(FRESH, ids=FRESH_IDS), sets)
     again.recalibrate(data.take(rows), ids=[IDS[i] for i in rows])
     assert again.threshold_ == predictor.threshold_
-    with pytest.raises(InputError, match="ids must be 400, one for each row"):
+    with pytest.raises(InputError, match="there must be 400 ids, one per row"):
         ts.TwoTemperaturePredictor("aps").fit(data, ids=IDS)
 
 
@@ -129,16 +129,16 @@ def write_rows(path, ids):
             writer.writerows([row[0], one, *row[1:]] for row, one in zip(FRESH.tolist(), ids, strict=True))
 
 
-def read_ids(path):
+def read_ids(path, name="key"):
     if path.suffix == ".npz":
         with np.load(path) as held:
-            return held["id"].tolist()
+            return held[name].tolist()
     if path.suffix == ".parquet":
-        return require("pyarrow.parquet", "io").read_table(path).column("id").to_pylist()
+        return require("pyarrow.parquet", "io").read_table(path).column(name).to_pylist()
     if path.suffix == ".jsonl":
-        return [json.loads(line)["id"] for line in path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line)[name] for line in path.read_text(encoding="utf-8").splitlines()]
     with path.open(newline="", encoding="utf-8") as stream:
-        return [row["id"] for row in csv.DictReader(stream)]
+        return [row[name] for row in csv.DictReader(stream)]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
@@ -196,7 +196,7 @@ def test_predictions_hold_ids_only_as_the_file_was_opened(tmp_path):
         for bad in (None, [7, 8], ["7"]):
             with pytest.raises(InputError, match="ids must be"):
                 out.write(**row, ids=bad)
-    assert read_ids(tmp_path / "a.jsonl") == [7]
+    assert read_ids(tmp_path / "a.jsonl", "id") == [7]
     with open_predictions(tmp_path / "b.jsonl") as out, pytest.raises(InputError, match="ids must be given if"):
         out.write(**row, ids=[7])
 
@@ -210,12 +210,12 @@ def test_the_command_carries_ids_into_the_output(suffix, out, predictor, tmp_pat
     predictor.save(tmp_path / "predictor.json")
     write_rows(path, FRESH_IDS)
     command = ["thermoset", "predict", str(tmp_path / "predictor.json"), str(path), "--out", str(made)]
-    monkeypatch.setattr("sys.argv", [*command, "--id-column", "key"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code, capsys.readouterr()
-    assert read_ids(made) == FRESH_IDS
-    sizes = predictor.set_sizes(FRESH, ids=FRESH_IDS)
-    if out == ".jsonl":
-        written = [json.loads(line)["size"] for line in made.read_text(encoding="utf-8").splitlines()]
-        assert written == sizes.tolist()
+    by_row, by_id = predictor.set_sizes(FRESH), predictor.set_sizes(FRESH, ids=FRESH_IDS)
+    assert (by_row != by_id).any()
+    for asked, sizes in (((), by_row), (("--u", "ids"), by_id)):
+        monkeypatch.setattr("sys.argv", [*command, "--id-column", "key", *asked])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code, capsys.readouterr()
+        assert read_ids(made) == FRESH_IDS
+        assert [int(size) for size in read_ids(made, "size")] == sizes.tolist()

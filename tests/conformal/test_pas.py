@@ -95,7 +95,7 @@ def test_a_file_holds_the_prior_and_predicts_the_same(tmp_path, grouping):
 @pytest.mark.parametrize(
     ("prior", "complaint"),
     [
-        ((1.0, 2.0), "prior must have one number for each class"),
+        ((1.0, 2.0), "prior must have one number per class"),
         ((1.0, 2.0, 3.0, 4.0, 5.0, -1.0), "class 5 has -1"),
         ((0.0,) * 6, "class 0 has 0"),
         (None, "prior must be known"),

@@ -69,7 +69,9 @@ def test_a_row_of_weight_two_is_two_rows():
 def test_too_small_an_effective_sample_is_said():
     weights = np.full(500, 1e-6)
     weights[:4] = 1.0  # count as four rows, and alpha = 0.1 needs nine
-    with pytest.warns(CoverageWarning, match=r"needs at least 9 rows of equal weight .* 500 rows of these .* as 4\.0"):
+    with pytest.warns(
+        CoverageWarning, match=r"needs at least 9 rows of equal weight .* 500 rows with these .* worth 4\.0"
+    ):
         model = ConformalClassifier("lac").fit(LOGITS, LABELS, weights=weights)
     heaviest = model.calibration_.weighted.heaviest(0.1)  # 4.000496 / 9
     assert heaviest == pytest.approx((4 + 496e-6) / 9, rel=1e-5)
@@ -117,7 +119,7 @@ def test_weights_are_needed_where_the_fit_had_them_and_only_there():
     for name in ("predict_set", "set_sizes", "predict_p", "undecided"):
         with pytest.raises(InputError, match="the conformal rows have weights"):
             getattr(with_weights, name)(FRESH)
-        with pytest.raises(InputError, match="comes from rows without any"):
+        with pytest.raises(InputError, match="comes from rows without weights"):
             getattr(without, name)(FRESH, weights=np.ones(120))
 
 

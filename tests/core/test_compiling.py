@@ -97,27 +97,14 @@ def test_a_full_disk_costs_the_cache_and_nothing_else(warm, tmp_path):
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-SETS = """
-import numpy as np
-from thermoset.core.general import sets_of
-from thermoset.core.scores import RAPS
-from thermoset.core.sources import ArrayRows
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
-rows = np.random.default_rng(0).normal(size=(50, 9))
-threshold = ScorePairs(np.full((1, 1), 0.9), np.zeros((1, 1)))
-print(sets_of(ArrayRows(rows), RAPS(), 1.0, Randomness(), threshold).tobytes().hex())
-"""
-
-
 def test_many_processes_that_start_cold_at_once_agree(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    begun = [subprocess.Popen([sys.executable, "-c", SETS], env=environment, **pipes) for _ in range(6)]
+    begun = [subprocess.Popen([sys.executable, "-c", SOFTMAX], env=environment, **pipes) for _ in range(6)]
     ended = [one.communicate() for one in begun]
     assert [one.returncode for one in begun] == [0] * 6
     assert {told for _, told in ended} == {""}
-    assert {sets for sets, _ in ended} == {run(SETS, tmp_path).stdout}
+    assert {sets for sets, _ in ended} == {run(SOFTMAX, tmp_path).stdout}
     names = [path.name.partition("-")[0] for path in kernel_files(tmp_path)]
     assert sorted(set(names)) == sorted(names)
     assert not list(tmp_path.rglob("*.tmp"))

@@ -30,6 +30,7 @@ class Held:
     own: np.ndarray | None
     name: str = "held"
     classes: tuple[str, ...] | None = None
+    input_kind: str = "logits"
     most: int = 0
     total: int = 0
 

@@ -224,7 +224,7 @@ OPTIONS = [
     ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--seed"),
     ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--jobs"),
     ("sweep", "ROWS", "--quiet", "--temperatures", "1", "--methods", "lac", "--trials"),
-    ("theory", "--classes"),
+    ("theory", "--n-classes"),
     ("theory", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1,2", "--temperature"),
     ("theory", "ROWS", "--quiet", "--trials", "1", "--temperatures"),
     ("theory", "ROWS", "--quiet", "--temperatures", "1,2", "--trials"),

@@ -154,9 +154,11 @@ def test_u_comes_from_the_ids_where_they_are_asked_for(model, make, ids):
     batch = make(IDS, Z)
     if isinstance(ids[0], int):
         batch = _with_ids(batch, ids)
-    found = columns(Predictor(model, id_column="id")(batch))
+    found = columns(Predictor(model, id_column="id", u="ids")(batch))
     assert found == {"id": ids} | expected(model, Z, ids)
     assert found["set"] != expected(model, Z)["set"]
+    passed = columns(Predictor(model, id_column="id", keep=[])(batch))
+    assert passed == {"id": ids} | expected(model, Z), "ids are passed on, and change nothing by themselves"
 
 
 def _with_ids(batch, ids):
@@ -241,7 +243,7 @@ def test_columns_are_those_of_the_command(model, unnamed, tmp_path, ids):
         with open_predictions(tmp_path / "sets.parquet", one.artifact_.classes, ids=kind) as out:
             out.write(*one.answers(Z, ids=ids), ids=ids)
         batch = arrow_table(IDS, Z) if ids is None else _with_ids(arrow_table(IDS, Z), ids)
-        predict = Predictor(one, keep=[]) if ids is None else Predictor(one, id_column="id", keep=["id"])
+        predict = Predictor(one, keep=[]) if ids is None else Predictor(one, id_column="id", u="ids", keep=["id"])
         written = parquet.read_table(tmp_path / "sets.parquet")
         assert predict(batch).equals(written)
         assert predict(batch).schema.equals(written.schema)
@@ -534,6 +536,8 @@ def test_bad_batches_are_refused_in_one_line(model, batch, options, said):
         ({"logits": list(NAMES[::-1])}, "logits must name the columns in the order of the classes"),
         ({"prefix": None}, "prefix must be text; got None."),
         ({"id_column": 3}, "id_column must be text; got 3."),
+        ({"u": "ids"}, "u must be 'row', or 'ids' if id_column names their column; got 'ids'."),
+        ({"u": "seed"}, "u must be 'row', or 'ids' if id_column names their column; got 'seed'."),
         ({"n_jobs": 0}, "n_jobs"),
     ],
 )
@@ -553,7 +557,7 @@ def test_a_predictor_that_is_not_there_or_not_fitted(tmp_path):
 def test_a_pickle_carries_the_predictor_and_not_its_path(model, tmp_path):
     path = tmp_path / "predictor.json"
     model.save(path)
-    shipped = pickle.dumps(Predictor(path, id_column="id", prefix="p_"))
+    shipped = pickle.dumps(Predictor(path, id_column="id", u="ids", prefix="p_"))
     assert len(shipped) < path.stat().st_size
     path.unlink()
     found = columns(pickle.loads(shipped)(arrow_table(IDS, Z)))  # noqa: S301

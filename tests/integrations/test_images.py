@@ -190,7 +190,7 @@ def test_a_model_of_colours_gets_grey_archives_three_times(layout, tmp_path):
         ({"images": np.zeros((2, 4, 4, 2))}, r"got \(2, 4, 4, 2\)"),
         ({"images": np.zeros((2, 4, 4), dtype=np.uint16)}, "got uint16. Divide them by 65535"),
         ({"images": np.zeros((0, 4, 4, 3))}, r"got \(0, 4, 4, 3\)"),
-        ({"images": np.zeros((2, 3, 5, 3))}, r"may be \(n, H, W, channels\) or \(n, channels, H, W\)"),
+        ({"images": np.zeros((2, 3, 5, 3))}, r"are ambiguous: \(n, H, W, channels\) or \(n, channels, H, W\)"),
         ({"images": np.zeros((2, 4, 4, 3), dtype=np.int64)}, "bytes .* or floats from 0 to 1; got int64"),
         ({"images": np.zeros((2, 4, 4, 3)), "labels": [0]}, r"labels must have shape \(2,\)"),
     ],

@@ -120,7 +120,7 @@ def test_only_what_draws_has_a_seed():
 
 
 def test_what_is_no_fitted_predictor_is_refused():
-    with pytest.raises(InputError, match="fit the predictor first"):
+    with pytest.raises(InputError, match="Call fit first"):
         Program(TwoTemperaturePredictor())
     with pytest.raises(InputError, match="a fitted TwoTemperaturePredictor can be exported; got str"):
         Program("predictor.json")

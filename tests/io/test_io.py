@@ -192,6 +192,8 @@ def test_labels_from_a_named_file(tmp_path):
         load(tmp_path / "val.npz", labels=tmp_path / "none.npy")
     with pytest.raises(FileFormatError, match=r"known: \.npy"):
         load(tmp_path / "val.npz", labels=tmp_path / "val.npz")
+    with pytest.raises(FileFormatError, match=r"known: \.npy"):
+        load(tmp_path / "val.npz", labels=str(tmp_path / "val.npz"))
 
 
 def test_npy_does_not_adopt_stale_siblings(tmp_path):

@@ -290,12 +290,12 @@ def test_shapes_of_safetensors(tmp_path):
 def test_bytes_that_are_no_characters(tmp_path, order):
     names = np.array([ord("a"), 0x110000], dtype=f"{order}u4").view(f"{order}U1")
     np.savez(tmp_path / "classes.npz", logits=np.zeros((2, 2)), classes=names)
-    both_refuse(tmp_path / "classes.npz", r"classes\.npy holds bytes that are no text")
+    both_refuse(tmp_path / "classes.npz", r"classes\.npy holds bytes that are not text")
     np.savez(tmp_path / "labels.npz", logits=np.zeros((2, 2)), labels=names, classes=["a", "b"])
-    with pytest.raises(FileFormatError, match=r"labels\.npy holds bytes that are no text"):
+    with pytest.raises(FileFormatError, match=r"labels\.npy holds bytes that are not text"):
         load(tmp_path / "labels.npz")
     np.savez(tmp_path / "logits.npz", logits=np.stack([names, names]))
-    both_refuse(tmp_path / "logits.npz", "holds bytes that are no text|must be numbers", InputError)
+    both_refuse(tmp_path / "logits.npz", "holds bytes that are not text|must be numbers", InputError)
 
 
 @pytest.mark.parametrize("plain", [True, False])

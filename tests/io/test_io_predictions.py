@@ -462,11 +462,11 @@ def test_p_values_that_do_not_fit_are_refused(target):
 @pytest.mark.parametrize(
     ("labels", "sure", "sets", "said"),
     [
-        (LABELS[:2], SURE, SETS, "labels must be 3 whole numbers, one a row; got int64, shape"),
-        (LABELS / 2, SURE, SETS, "labels must be 3 whole numbers, one a row; got float64"),
-        (LABELS == 1, SURE, SETS, "labels must be 3 whole numbers, one a row; got bool"),
-        (LABELS, SURE[:, None], SETS, "confidence must be 3 floats, one a row; got float64, shape"),
-        (LABELS, LABELS, SETS, "confidence must be 3 floats, one a row; got int64"),
+        (LABELS[:2], SURE, SETS, "labels must be 3 whole numbers, one per row; got int64, shape"),
+        (LABELS / 2, SURE, SETS, "labels must be 3 whole numbers, one per row; got float64"),
+        (LABELS == 1, SURE, SETS, "labels must be 3 whole numbers, one per row; got bool"),
+        (LABELS, SURE[:, None], SETS, "confidence must be 3 floats, one per row; got float64, shape"),
+        (LABELS, LABELS, SETS, "confidence must be 3 floats, one per row; got int64"),
         (LABELS, SURE * np.nan, SETS, "confidence must be finite"),
         (LABELS, SURE, SETS[:, :2], r"sets must be a boolean array \(n, 3\); got bool, shape \(3, 2\)"),
         (LABELS, SURE, SETS[0], r"sets must be a boolean array \(n, 3\)"),

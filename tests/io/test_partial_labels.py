@@ -131,7 +131,7 @@ def test_files_of_which_some_have_labels_are_refused(tmp_path):
     ts.save(tmp_path / "a.npz", ts.Logits(ROWS, [0, 1, 2]))
     ts.save(tmp_path / "b.npz", ts.Logits(ROWS + 1))
     rows = ts.open(tmp_path, labels=False)
-    with pytest.raises(ts.InputError, match=r"b\.npz: has no labels, and other files have some"):
+    with pytest.raises(ts.InputError, match=r"b\.npz: has no labels, but other files do"):
         read_partial_labels(tmp_path, rows)
     ts.save(tmp_path / "b.npz", ts.Logits(ROWS + 1, [2, 2, 2]))
     rows = ts.open(tmp_path, labels=False)

@@ -173,7 +173,7 @@ def test_hdf5_that_points_to_other_files_or_was_never_written(tmp_path):
         opened(path)
     with library.File(path, "w") as file:
         file.create_dataset("logits", (N, C), "f4", external=[(str(tmp_path / "raw"), 0, N * C * 4)])
-    with pytest.raises(FileFormatError, match="stand in other files"):
+    with pytest.raises(FileFormatError, match="are stored in other files"):
         opened(path)
     for options in ({}, {"chunks": (10, 5)}):
         with library.File(path, "w") as file:

@@ -202,7 +202,7 @@ def test_from_the_files_to_sets_on_the_command_line(tmp_path, fmt):
     asked = ["--id-column", "filename", "--out", sets, "--quiet"]
     assert run("predict", out / "predictor.json", path, *asked).exit_code == 0
     rows = [json.loads(line) for line in sets.read_text().splitlines()]
-    assert [row["id"] for row in rows] == names
+    assert [row["filename"] for row in rows] == names
     assert [row["label"] for row in rows] == logits[:600].argmax(axis=1).tolist()
 
 

@@ -173,6 +173,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
     ("changes", "said"),
     [
         ({"schema": 0}, "schema must be at least 1"),
+        ({"input_kind": "pictures"}, "input_kind must be null, logits or probabilities or"),
         ({"alpha": "2"}, "alpha must be a number strictly between 0 and 1"),
         ({"alpha": "1e-99999999"}, "alpha must be a number strictly between 0 and 1"),
         ({"temperature": 5e-309}, "temperatures must be finite and > 0, from 1e-300 to 1e[+]300"),
@@ -183,11 +184,11 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"temperature": 0.0}, "temperatures must be finite and > 0, from 1e-300"),
         ({"temperature_sets": -1.0}, "temperatures must be finite and > 0, from 1e-300"),
         ({"n_classes": 1, "classes": None}, "n_classes must be from 2"),
-        ({"n_classes": 5}, "classes must be one name for each class"),
+        ({"n_classes": 5}, "classes must be one name per class"),
         ({"classes": ("a", "a", "b", "c")}, "all different"),
         ({"thresholds": Thresholds(value=(0.5, 0.5), refine=(0.5, 0.5))}, "thresholds must be one"),
         ({"thresholds": Thresholds(value=(0.5,), refine=())}, "thresholds must be pairs"),
-        ({"grouping": "class"}, "thresholds must be one, or one for each class"),
+        ({"grouping": "class"}, "thresholds must be one, or one per class"),
         ({"pool_sizes": (1, 2)}, "pool_sizes must have one entry"),
         ({"pool_sizes": (-1,)}, "pool_sizes must be from 0"),
         ({"group_of_class": (0, 1, 2, 3)}, "group_of_class must be used only with class-conditional sets"),
@@ -223,7 +224,7 @@ def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said
         ({"peak": -1.0}, "temperatures of choice must be finite and > 0"),
         ({"spread": (0.0, 1.0)}, "temperatures of choice must be finite and > 0"),
         ({"n_rows": -1}, "n_rows of choice must count rows"),
-        ({"curve": Curve((), (), (), ())}, "curve of choice must have one entry for each temperature"),
+        ({"curve": Curve((), (), (), ())}, "curve of choice must have one entry per temperature"),
         ({"curve": Curve((1.0, 2.0), (1.0,), (None,), (1.0,))}, "curve of choice must have one entry"),
         ({"curve": Curve((2.0, 1.0), (1.0, 1.0), (None, None), (1.0, 1.0))}, "temperatures of choice must increase"),
     ],
@@ -314,6 +315,7 @@ OLD = {
     "predictor_schema3_kept": (3, 2, None, SizeBudget(4.0)),  # the top label was patched into empty sets
     "predictor_schema4": (4, 2, "class", Small()),
     "predictor_schema4_top": (4, 2, None, Even()),  # conformal rows held their four largest logits
+    "predictor_schema5": (5, 2, None, Small()),
 }
 
 
@@ -328,7 +330,8 @@ def test_a_document_of_an_older_schema_answers_as_it_did(name, tmp_path):
     assert (made.grouping, made.choice.preference) == (grouping, preference)
     assert predictor.recipe == made.recipe
     assert (made.choice.outlook.class_gap is None) == (schema < 3 or grouping is not None)
-    assert (made.choice.frontier == ()) == (name != "predictor_schema4_top")
+    assert (made.choice.frontier == ()) == (name not in ("predictor_schema4_top", "predictor_schema5"))
+    assert (made.input_kind, made.provenance.conformal_zero_labels) == (None, None)  # nobody knew
     assert made.provenance.top_rows == (name == "predictor_schema4_top")
     assert predictor.promise.exact == (not made.provenance.top_rows and made.allow_empty)
     assert made.scores is None
@@ -355,6 +358,34 @@ def test_a_document_of_an_older_schema_answers_as_it_did(name, tmp_path):
 )
 def test_a_forged_document_of_schema_4_is_refused(tmp_path, edit):
     assert_refused(tmp_path / "p.json", "predictor_schema4", edit, "not those of its schema")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda d: d.update(input_kind="logits"),
+        lambda d: d["provenance"].update(conformal_zero_labels=0),
+        lambda d: d.update(provenance=3),
+    ],
+)
+def test_a_forged_document_of_schema_5_is_refused(tmp_path, edit):
+    assert_refused(tmp_path / "p.json", "predictor_schema5", edit, "not those of its schema")
+
+
+@pytest.mark.parametrize("counted", [{"calibration_zero_labels": -1}, {"conformal_zero_labels": 10**6}])
+def test_more_labels_of_probability_zero_than_rows_are_refused(saved, counted):
+    artifact = read_artifact(saved)
+    came = msgspec.structs.replace(artifact.provenance, **counted)
+    write_artifact(saved, msgspec.structs.replace(artifact, provenance=came))
+    with pytest.raises(FileFormatError, match="zero_labels must be at most the rows"):
+        read_artifact(saved)
+
+
+def test_a_document_that_does_not_know_what_it_was_tuned_on_warns_of_probabilities():
+    predictor = ts.TwoTemperaturePredictor.load(DATA / "predictor_schema5.json")
+    logits = np.array(json.loads((DATA / "predictor_schema5_expected.json").read_text())["logits"])
+    with pytest.warns(ts.ProbabilitiesAsLogitsWarning):
+        predictor.predict_set(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
 
 
 def test_another_u_would_give_other_sets():
@@ -392,10 +423,10 @@ def test_a_forged_document_of_schema_1_is_refused(tmp_path, edit, said):
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (lambda d: d["choice"]["outlooks"][0].pop("top_gap_error"), "not one of its schema"),
+        (lambda d: d["choice"]["outlooks"][0].pop("top_gap_error"), "does not fit its schema"),
         (lambda d: d["choice"]["outlooks"][0].update(class_gap=0.1, extra=1), "unknown field `extra`"),
-        (lambda d: d["choice"]["comparisons"][0].pop("top_gap"), "not one of its schema"),
-        (lambda d: d.update(choice=3), "not one of its schema"),
+        (lambda d: d["choice"]["comparisons"][0].pop("top_gap"), "does not fit its schema"),
+        (lambda d: d.update(choice=3), "does not fit its schema"),
         (lambda d: d["choice"].update(extra=1), "unknown field `extra`"),
     ],
 )

@@ -106,7 +106,7 @@ def test_new_rows_renew_the_thresholds_of_their_groups(predictor, tmp_path):
     ("changes", "said"),
     [
         ({"group_names": None}, "group_names must be used only with thresholds by group"),
-        ({"group_names": ("east", "north")}, "one for each class or group"),
+        ({"group_names": ("east", "north")}, "one per class or group"),
         ({"group_names": ("east", "east", "west")}, "all different"),
         ({"grouping": None}, "group_names must be used only with thresholds by group"),
         ({"grouping": "class"}, "group_names must be used only with thresholds by group"),

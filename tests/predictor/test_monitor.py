@@ -126,7 +126,7 @@ def test_an_open_state_is_written_at_the_end_or_not_at_all(predictor, fresh, tmp
         assert monitor.add(fresh.take(slice(100, 200))) == monitor.add(fresh.take(slice(100, 200)))
     assert path.read_bytes() == before
     with (
-        pytest.raises(ts.InputError, match=r"was begun with delta 0\.05; got 0\.01"),
+        pytest.raises(ts.InputError, match=r"was started with delta 0\.05; got 0\.01"),
         ts.Monitor.open(path, predictor, delta=0.01),
     ):
         pass
@@ -299,8 +299,8 @@ def test_the_reference_counts_the_conformal_rows():
         ((), (500,), "from 1 to 63 cuts"),
         (tuple(np.arange(1, 65) / 65), (500,) + (0,) * 64, "from 1 to 63 cuts"),
         ((0.5, 0.5), (500, 0, 0), "increasing"),
-        ((0.0,), (500, 0), "must be probabilities"),
-        ((float("nan"),), (500, 0), "must be probabilities"),
+        ((0.0,), (500, 0), "must be increasing probabilities"),
+        ((float("nan"),), (500, 0), "must be increasing probabilities"),
         ((0.5,), (500,), "one more count than cuts"),
         ((0.5,), (499, 0), "must count the conformal rows"),
         ((0.5,), (501, -1), "must count the conformal rows"),

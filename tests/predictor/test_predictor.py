@@ -298,7 +298,7 @@ def test_arrays_serve_as_logits_do(predictor, data, fresh, tmp_path):
     assert one.artifact_ == other.recalibrate(fresh.logits.tolist(), labels=fresh.labels.tolist()).artifact_
     with pytest.raises(InputError, match="recalibrate needs labels"):
         other.recalibrate(fresh.logits)
-    with pytest.raises(InputError, match="labels were given beside Logits"):
+    with pytest.raises(InputError, match="labels were passed with Logits"):
         other.recalibrate(fresh, (fresh.labels + 1) % 6)
     calibration, conformal = ts.Logits(data.logits, data.labels).split(0.5)
     pairs = [(part.logits, part.labels) for part in (calibration, conformal)]
@@ -320,7 +320,7 @@ def test_bad_splits(data):
         predictor.fit_split(data, ts.Logits(data.logits[:, :5], data.labels % 5))
     with pytest.raises(InputError, match="needs at least 18 calibration rows; got 10"):
         predictor.fit(data.take(np.arange(20)))
-    with pytest.raises(InputError, match="nothing to save"):
+    with pytest.raises(InputError, match="is not fitted"):
         predictor.save("never.json")
 
 

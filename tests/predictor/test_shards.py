@@ -200,11 +200,11 @@ def test_ids_and_probabilities(predictor, data, tmp_path):
     (tmp_path / "in").mkdir()
     for i in range(2):
         np.savez(tmp_path / "in" / f"{i}.npz", probs=probs[3 * i : 3 * i + 3], key=np.arange(3) + 3 * i)
-    asked = {"kind": "jsonl", "probabilities": True, "id_column": "key"}
+    asked = {"kind": "jsonl", "probabilities": True, "id_column": "key", "u": "ids"}
     predict_shards(predictor, tmp_path / "in", tmp_path / "out", **asked)
     rows = [json.loads(line) for i in range(2) for line in (tmp_path / "out" / f"{i}.jsonl").read_text().splitlines()]
     want = predictor.predict_records(ts.Logits.from_probabilities(probs), ids=np.arange(6))
-    assert [row["id"] for row in rows] == list(range(6))
+    assert [row["key"] for row in rows] == list(range(6))
     assert [tuple(row["set"]) for row in rows] == [one.set for one in want]
 
 
@@ -336,6 +336,9 @@ def differences(predictor, data, shards):
             "a different format: 'csv' then, 'jsonl'",
         ),
         "ids": ((predictor, shards), {"id_column": "key"}, "a different column of ids: None then"),
+        "u": ((predictor, shards), {"id_column": "key", "u": "ids"}, "a different column of ids"),
+        "classes": ((predictor, shards), {"classes": ["a", "b"]}, "a different choice of classes"),
+        "ignored": ((predictor, shards), {"ignore": ["x"]}, "a different choice of columns to ignore"),
         "probabilities": (
             (predictor, shards),
             {"probabilities": True},
@@ -465,7 +468,7 @@ def test_shards_that_are_missing_or_twice_there(predictor, shards, tmp_path):
     for where, said in (
         ([first, none], f"{none}: there is no such file"),
         ([first, shards / "day=1" / ".." / "last.npz"], f"{first}: is listed twice. Name each shard once"),
-        ([shards, first], f"{first}: is given twice"),
+        ([shards, first], f"{first}: is listed twice"),
     ):
         with pytest.raises(InputError, match=said):
             predict_shards(predictor, where, tmp_path / "out", kind="csv")
@@ -480,7 +483,7 @@ def test_ids_of_two_kinds(predictor, data, tmp_path):
     for name, ids in (("a", np.arange(3)), ("b", np.array(["x", "y", "z"]))):
         np.savez(tmp_path / "in" / f"{name}.npz", logits=data.logits[:3], key=ids)
     with pytest.raises(
-        InputError, match=r"b\.npz: ids are text, but whole numbers in .*a\.npz. Write all of them alike"
+        InputError, match=r"b\.npz: ids are text, but whole numbers in .*a\.npz. Use the same type for all"
     ):
         predict_shards(predictor, tmp_path / "in", tmp_path / "out", kind="csv", id_column="key")
     assert not (tmp_path / "out").exists()

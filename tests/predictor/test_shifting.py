@@ -200,7 +200,7 @@ def test_what_does_not_know_shifts_says_so(shifted):
 
     with pytest.raises(InputError, match="no p-values: its conformal rows are weighted"):
         shifted.predict_p(FRESH)
-    with pytest.raises(InputError, match="a report is about the class shares a predictor was fitted on"):
+    with pytest.raises(InputError, match="a report needs a predictor for the class shares it was fitted on"):
         build_report(shifted, FRESH)
     assert "other class shares" in shifted._repr_html_()
 
@@ -244,7 +244,7 @@ def test_protected_classes_and_groups_cannot_be_shifted(predictor):
         ([1.2, -0.2, 0, 0], "shares from 0 to 1; that of class 'ant' is 1.2"),
         ([0.5, np.nan, 0.5, 0], "that of class 'bee' is nan"),
         ("even", "priors must be numbers"),
-        (OTHER | {"elk": 0.0}, "a class that is not known: 'elk'"),
+        (OTHER | {"elk": 0.0}, "an unknown class: 'elk'"),
         ({"ant": 1.0}, "a share for each of the 4 classes; 'bee' and 2 more is missing"),
         ({0: 0.5, "0": 0.5, 1: 0, 2: 0, 3: 0}, "name class 'ant' twice"),
         ({"ant": "many", "bee": 0, "cow": 0, "doe": 0}, "priors must be numbers"),
@@ -300,7 +300,7 @@ def test_forged_documents_with_a_shift_are_refused(shifted, tmp_path):
     short = msgspec.structs.replace(made.scores, labels=made.scores.labels[1:])
     wild = msgspec.structs.replace(made.scores, labels=b"\xff" * len(made.scores.labels))
     cases = [
-        (msgspec.structs.replace(made, thresholds=one), "one for each class under a label shift"),
+        (msgspec.structs.replace(made, thresholds=one), "one per class under a label shift"),
         (msgspec.structs.replace(classes, shift=made.shift), "pool_sizes must have one entry"),
         (msgspec.structs.replace(made, scores=short), "labels of scores must be those of"),
         (msgspec.structs.replace(made, scores=wild), "labels of scores must be columns"),

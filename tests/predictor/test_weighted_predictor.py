@@ -98,7 +98,7 @@ def test_weights_are_asked_for(weighted, plain):
     for ask in ("predict_set", "set_sizes", "predict_p", "undecided", "answers", "predict_records"):
         with pytest.raises(InputError, match="the conformal rows have weights"):
             getattr(weighted, ask)(FRESH)
-        with pytest.raises(InputError, match="comes from rows without any"):
+        with pytest.raises(InputError, match="comes from rows without weights"):
             getattr(plain, ask)(FRESH, weights=OWN)
         with pytest.raises(InputError, match=r"weights\[3\] is nan"):
             getattr(weighted, ask)(FRESH, weights=np.where(np.arange(500) == 3, np.nan, OWN))

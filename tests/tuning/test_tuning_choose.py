@@ -82,7 +82,7 @@ def test_a_size_budget_holds_with_confidence_and_covers_as_evenly_as_it_may(chos
 
 
 def test_a_budget_that_cannot_be_kept_gives_the_closest_and_says_so(rows):
-    with pytest.warns(BudgetWarning, match=r"no temperature keeps size<=0.1 with 95% confidence; the closest"):
+    with pytest.warns(BudgetWarning, match=r"no temperature meets size<=0.1 with 95% confidence; the closest"):
         choice = choose(rows, ts.Recipe("aps"), prefer="size<=0.1", calibrated=2.0)
     assert not choice.met
     assert choice.why.startswith("No temperature keeps size<=0.1")
@@ -248,7 +248,7 @@ def test_progress_rises_to_its_total(arguments):
         ),
         ({"calibrated": -1.0}, "temperature must be"),
         ({"selection": "mine"}, "selection must be 'calibration' or 'paper'; got 'mine'"),
-        ({"selection": "paper"}, "pass conformal="),
+        ({"selection": "paper"}, "Pass conformal="),
         ({"temperatures": [2, 1]}, "temperatures must increase"),
         ({"recipe": ts.Recipe(alpha=0.001)}, "needs at least 1998 calibration rows; got 1500"),
         ({"recipe": ts.Recipe(alpha=0.001), "prefer": "gap<=0.1"}, "needs at least 1998 calibration rows; got 1500"),

@@ -104,7 +104,7 @@ def test_where_the_rows_cannot_carry_it_they_say_how_many_would():
         choice = choose(few, ts.Recipe("lac"), prefer="classes>=0.99", calibrated=1.5)
     assert not choice.met
     assert choice.rows_needed > 300
-    assert "cannot show that the worst tenth of classes is covered at least 0.99" in choice.sentences[0]
+    assert "cannot show that the worst tenth of classes is covered at least 0.99 of the time" in choice.sentences[0]
     many = population(2 * choice.rows_needed, seed=5)
     with warnings.catch_warnings():
         warnings.simplefilter("error", BudgetWarning)

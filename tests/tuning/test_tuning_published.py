@@ -1,6 +1,7 @@
 """What T-hat achieves on published logits (docs/definitions.md, section 13); 50 splits, RAPS, alpha 0.1."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -8,38 +9,59 @@ import pytest
 import thermoset as ts
 from conftest import real_file
 from thermoset.core.levels import conformal_rank
+from thermoset.core.sources import RankedRows
 from thermoset.sweeping import Protocol, draw_trial, sweep, temperature_grid
-from thermoset.tuning import choose
+from thermoset.tuning import choose, read_preference, settle
+from thermoset.tuning.search import Search, Steps
 
 SPLITS = 50
 GRID = temperature_grid("0.5:5:0.1")
 
 
+@cache
 def published(name):
-    """The rows of a file, and TopCovGap and size of every fixed temperature on its splits: (temperatures, splits)."""
+    """The rows of a file."""
     with np.load(real_file(name), allow_pickle=False) as arrays:
-        data = ts.Logits(arrays["logits"], arrays["labels"].astype(np.int64))
+        return ts.Logits(arrays["logits"], arrays["labels"].astype(np.int64))
+
+
+@cache
+def swept(name):
+    """TopCovGap and size of every fixed temperature on the splits of a file: (temperatures, splits)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ts.CoverageWarning)  # classes without evaluation rows
-        result = sweep(data, temperatures=GRID, methods=["raps"], trials=SPLITS)
-    return data, result.of_trials("top_coverage_gap", "raps"), result.of_trials("avg_size", "raps")
+        result = sweep(published(name), temperatures=GRID, methods=["raps"], trials=SPLITS)
+    return result.of_trials("top_coverage_gap", "raps"), result.of_trials("avg_size", "raps")
 
 
-def tuned(data, prefer):
+def settled(calibration, prefer, best, n_conformal):
+    """The temperature that `choose` chooses, without what it says of it, which takes as long again."""
+    recipe = ts.Recipe()
+    search = Search(calibration, RankedRows(calibration), recipe, n_conformal, "calibration", None, Steps(None))
+    found = settle(search, read_preference(prefer), [recipe], best)[0]
+    assert found.met
+    return found.temperature
+
+
+@cache
+def tuned(name, prefer):
     """TopCovGap, size, coverage and T-hat in each split: T-hat from calibration rows, the rest on evaluation rows."""
-    seen = []
+    data, seen = published(name), []
     for t in range(SPLITS):
         drawn = draw_trial(len(data), t, Protocol())
         calibration, conformal, evaluation = (
             data.take(rows) for rows in (drawn.calibration, drawn.conformal, drawn.evaluation)
         )
         best = ts.TemperatureScaler().fit(calibration).temperature_
-        choice = choose(calibration, prefer=prefer, calibrated=best, n_conformal=len(conformal))
-        model = ts.ConformalClassifier("raps", 0.1, choice.temperature).fit(conformal, u=drawn.u[drawn.conformal])
+        temperature = settled(calibration, prefer, best, len(conformal))
+        if t == 0:
+            whole = choose(calibration, prefer=prefer, calibrated=best, n_conformal=len(conformal))
+            assert whole.temperature == temperature
+        model = ts.ConformalClassifier("raps", 0.1, temperature).fit(conformal, u=drawn.u[drawn.conformal])
         sets = model.predict_set(evaluation, u=drawn.u[drawn.evaluation])
         gap = ts.metrics.top_coverage_gap(sets, evaluation.labels, 0.1)
         covered = ts.metrics.marginal_coverage(sets, evaluation.labels)
-        seen.append((gap, ts.metrics.avg_size(sets), covered, choice.temperature))
+        seen.append((gap, ts.metrics.avg_size(sets), covered, temperature))
     return np.array(seen).T
 
 
@@ -56,42 +78,43 @@ def tuned(data, prefer):
 )
 def test_even_coverage_is_nearly_as_good_as_the_best_fixed_temperature(name, excess, better):
     """And beats T = 1 in at least nine of ten splits of the CIFAR files."""
-    data, gaps, _ = published(name)
-    gap, _, coverage, _ = tuned(data, "coverage")
+    gaps, _ = swept(name)
+    gap, _, coverage, _ = tuned(name, "coverage")
     assert gap.mean() - gaps.mean(axis=1).min() <= excess
     assert (gap < gaps[GRID.tolist().index(1.0)]).mean() >= better
     if name == "cifar100_resnet50":  # 0.124 at T = 1, 0.184 for valid Mondrian (docs/definitions.md, section 13)
         assert gap.mean() < 0.124
-    _coverage_is_nominal(data, coverage)
+    _coverage_is_nominal(name, coverage)
 
 
-def _coverage_is_nominal(data, coverage):
-    n = len(data) // 10
+def _coverage_is_nominal(name, coverage):
+    n = len(published(name)) // 10
     expected = conformal_rank(n, 0.1) / (n + 1)
     assert abs(coverage.mean() - expected) < 5 * coverage.std(ddof=1) / np.sqrt(SPLITS)
 
 
 def test_size_is_smaller_than_at_one_and_at_the_calibrated_temperature_and_beta_lies_between():
-    data, _, sizes = published("cifar100_resnet50")
-    _, small, coverage, cold = tuned(data, "size")
+    name = "cifar100_resnet50"
+    _, sizes = swept(name)
+    _, small, coverage, cold = tuned(name, "size")
     assert small.mean() < sizes[GRID.tolist().index(1.0)].mean()
     assert small.mean() < sizes[GRID.tolist().index(1.5)].mean()
-    _coverage_is_nominal(data, coverage)
-    _, between, _, mild = tuned(data, 0.5)
-    _, large, _, hot = tuned(data, "coverage")
+    _coverage_is_nominal(name, coverage)
+    _, between, _, mild = tuned(name, 0.5)
+    _, large, _, hot = tuned(name, "coverage")
     assert small.mean() < between.mean() < large.mean()
     assert ((cold < mild) & (mild < hot)).all()
 
 
 @pytest.mark.parametrize("name", ["cifar100_resnet50", "cifar100_densenet_bc100_overconfident"])
 def test_a_size_budget_is_kept_in_nine_of_ten_splits(name):
-    sizes = tuned(published(name)[0], "size<=4")[1]
+    sizes = tuned(name, "size<=4")[1]
     assert (sizes <= 4).mean() >= 0.9
 
 
 def test_a_saved_predictor_is_calibrated_and_keeps_coverage(tmp_path):
     """ECE falls from 0.093 to 0.022 where T* is fitted (test_published_numbers); on fresh rows it more than halves."""
-    known, fresh = published("cifar100_resnet50")[0].split(0.5)
+    known, fresh = published("cifar100_resnet50").split(0.5)
     ts.TwoTemperaturePredictor(objective="ece").fit(known).save(tmp_path / "p.json")
     predictor = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     before = ts.metrics.expected_calibration_error(ts.calibration.probabilities(fresh), fresh.labels, n_bins=10)

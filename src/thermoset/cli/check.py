@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermoset.cli.options import (
+    Classes,
+    Columns,
     Groups,
+    IdColumn,
+    Ignore,
     Labelled,
     Labels,
     Memory,
@@ -48,7 +52,10 @@ def check(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     weights: Weights = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
@@ -61,18 +68,10 @@ def check(
     from thermoset.predictor import TwoTemperaturePredictor
 
     model = TwoTemperaturePredictor.load(predictor)
-    rows = opened_logits(
-        logits,
-        labels=labels,
-        probabilities=probabilities,
-        groups=groups,
-        weights=weights,
-        n_options=model.artifact_.n_classes,
-        memory=memory,
-        scheduler=scheduler,
-    )
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
+    rows = opened_logits(logits, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
     with working(quiet, "Checking"), told_warnings(), rows as data:
-        own = weights_of(logits, weights, groups, probabilities, len(data))
+        own = weights_of(logits, columns, len(data))
         report = model.check(data, weights=own, fail_on=parts(fail_on))
     if as_json:
         sys.stdout.write(json.dumps(report.to_json_dict(), indent=1, allow_nan=False) + "\n")

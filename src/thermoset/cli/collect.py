@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thermoset.cli.options import told_warnings
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
@@ -57,7 +58,7 @@ def collect(
     net = build_model(model, arguments)
     if weights is not None:
         load_weights(net, weights)
-    with ProgressBar(quiet, "Collecting") as bar:
+    with told_warnings(), ProgressBar(quiet, "Collecting") as bar:
         try:
             made = collect_to_file(net, batches, out, classes=found.classes, device=device, progress=bar.tell)
         except RuntimeError as error:  # torch's, from the model: a wrong size of pictures, or no memory

@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import KINDS, Groups, Labels, Probabilities, Quiet, files_in, parts
+from thermoset.cli.options import (
+    KINDS,
+    Classes,
+    Columns,
+    Groups,
+    IdColumn,
+    Ignore,
+    Labels,
+    Probabilities,
+    Quiet,
+    files_in,
+    parts,
+    told_warnings,
+)
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
@@ -33,7 +46,10 @@ def compact(
         ),
     ] = None,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     probabilities: Probabilities = False,
     quiet: Quiet = False,
 ) -> None:
@@ -47,10 +63,11 @@ def compact(
     # Bad input is rejected before any computation.
     known_suffix(out, COMPACT_SUFFIXES)
     files = files_in(logits)
-    check_file(out, [*files, *([labels] if labels else [])])
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities)
+    check_file(out, [*files, *columns.files])
     at = TEMPERATURES if temperatures is None else _numbers(temperatures)
-    rows = open_shards(list(logits), labels=labels, probabilities=probabilities, groups=groups)
-    with ProgressBar(quiet, "Compacting") as bar:
+    with told_warnings(), ProgressBar(quiet, "Compacting") as bar:
+        rows = open_shards(list(logits), **columns.how)
         made = compact_rows(rows, out, top=top, temperatures=at, classes=rows.classes, progress=bar.tell)
     _show(made, files, out)
 

@@ -51,12 +51,16 @@ def export(
     ] = "row",
 ) -> None:
     """Write the predictor as a model that gives the same sets without Python: ONNX, or a torch.export program."""
+    from thermoset.data.input_kinds import PROBABILITIES
     from thermoset.predictor import TwoTemperaturePredictor
 
     check_file(out, [predictor] if after is None else [predictor, after])
     request = _Request(out, after, logits, opset, dtype, u)
-    said = _WRITERS[to](TwoTemperaturePredictor.load(predictor), request)
+    model = TwoTemperaturePredictor.load(predictor)
+    said = _WRITERS[to](model, request)
     sys.stdout.write(f"Wrote {printable(str(out))} ({out.stat().st_size / 1024:,.1f} KiB): {said}\n")
+    if model.artifact_.input_kind == PROBABILITIES:
+        sys.stdout.write("The predictor was fitted on probabilities: give the file their logarithms as logits.\n")
 
 
 def _onnx(predictor: "TwoTemperaturePredictor", request: _Request) -> str:

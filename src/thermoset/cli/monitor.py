@@ -10,7 +10,11 @@ import typer
 
 from thermoset.cli.options import (
     KINDS,
+    Classes,
+    Columns,
     Groups,
+    IdColumn,
+    Ignore,
     Memory,
     Predictor,
     Probabilities,
@@ -18,6 +22,7 @@ from thermoset.cli.options import (
     files_in,
     opened_logits,
     title_of,
+    told_warnings,
 )
 from thermoset.cli.output import check_file, name_files
 from thermoset.cli.progress import working
@@ -45,13 +50,17 @@ def monitor(
         Path, typer.Option(metavar="FILE", help="State file of the monitor; a new file starts a new state.")
     ] = ...,  # type: ignore[assignment]
     labels: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE",
-            help="Labels in a separate file: npy, or txt with one per line; missing: -1, NaN or a blank line.",
+            metavar="COLUMN|FILE",
+            help="Column or array with the labels, or a file of them: npy, or txt with one per line; missing: -1, NaN "
+            "or a blank line.",
         ),
     ] = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     probabilities: Probabilities = False,
     time: Annotated[str | None, typer.Option(help="When the rows arrived (any text).")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the batch; by default its file name.")] = None,
@@ -75,7 +84,8 @@ def monitor(
 
     from thermoset.predictor import TwoTemperaturePredictor
 
-    asked = _Batch(batch or [], labels, groups, probabilities, time, name or title_of(batch or [Path("batch")]), memory)
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities)
+    asked = _Batch(batch or [], columns, time, name or title_of(batch or [Path("batch")]), memory)
     _check_targets(state, page, [predictor, *asked.files])
     settings: dict[str, Any] = {} if delta is None else {"delta": delta}
     settings |= {} if run_length is None else {"run_length": run_length or None}
@@ -98,9 +108,7 @@ class _Batch(NamedTuple):
     """The rows to add, and what was said of them."""
 
     paths: list[Path]
-    labels: Path | None
-    groups: str | None
-    probabilities: bool
+    columns: Columns
     time: str | None
     name: str
     memory: str | None
@@ -108,7 +116,7 @@ class _Batch(NamedTuple):
     @property
     def files(self) -> list[Path]:
         """What is read."""
-        return [*(files_in(self.paths) if self.paths else ()), *([] if self.labels is None else [self.labels])]
+        return [*(files_in(self.paths) if self.paths else ()), *self.columns.files]
 
 
 def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, settings: dict[str, Any]) -> "Standing":
@@ -116,11 +124,10 @@ def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, setting
     from thermoset.io.partial_labels import read_partial_labels
     from thermoset.predictor.watching import Monitor
 
-    read: dict[str, Any] = {"probabilities": asked.probabilities, "groups": asked.groups}
-    with opened_logits(
-        asked.paths, labels=False, memory=asked.memory, n_options=model.artifact_.n_classes, **read
-    ) as rows:
-        labels = read_partial_labels(asked.paths, rows, asked.labels, **read)
+    columns = asked.columns
+    opened = opened_logits(asked.paths, columns, with_labels=False, memory=asked.memory, made=model.artifact_)
+    with told_warnings(), opened as rows:
+        labels = read_partial_labels(asked.paths, rows, **columns.how)
         with Monitor.open(state, model, **settings) as monitor:
             return monitor.add(rows, labels, time=asked.time, name=asked.name)
 

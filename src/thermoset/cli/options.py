@@ -1,11 +1,12 @@
 """What several commands take, and what they do with it."""
 
+import csv
 import glob
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
+    "Classes",
+    "Columns",
     "Grouping",
     "Groups",
+    "IdColumn",
+    "Ignore",
     "Labelled",
     "Labels",
     "Memory",
@@ -78,8 +83,26 @@ Labelled = Annotated[
     list[Path], typer.Argument(help=f"Labelled logits ({KINDS}): a file, several, a folder, or a glob in quotes.")
 ]
 Labels = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Labels in a separate file: npy, or txt with one per line.")
+    str | None,
+    typer.Option(
+        metavar="COLUMN|FILE",
+        help="Column or array with the labels; `label` or `labels` is used if present. Or a file of labels: npy, or "
+        "txt with one per line.",
+    ),
 ]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Which columns are the classes, with commas, in this order; other columns are left out. Or a txt file "
+        "with one name per line.",
+    ),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column with the id of each row, which is not a class."),
+]
+Ignore = Annotated[str | None, typer.Option(metavar="COLUMNS", help="Other columns that are not classes, with commas.")]
 Memory = Annotated[
     str | None,
     typer.Option(
@@ -140,34 +163,80 @@ def files_in(paths: Sequence[Path], sidecars: Sequence[str] = ()) -> list[Path]:
     return list(paths) if is_one_file(paths) else list(found_shards(list(paths), sidecars=sidecars))
 
 
+class Columns(NamedTuple):
+    """What the columns of LOGITS are, as the options of a command say."""
+
+    labels: str | None = None
+    classes: str | None = None
+    id_column: str | None = None
+    groups: str | None = None
+    ignore: str | None = None
+    probabilities: bool = False
+    split_by: str | None = None
+    weights: str | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that options name: what must not be written to."""
+        from thermoset.io.label_files import is_label_file
+
+        named = (self.labels, self.classes, self.groups, self.split_by, self.weights)
+        return [Path(name) for name in named if name is not None and is_label_file(name)]
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """The columns of the classes, if they were named."""
+        if self.classes is None or Path(self.classes).suffix.lower() != ".txt":
+            return None if self.classes is None else parts(self.classes)
+        from thermoset.io import read_values
+
+        return [str(name) for name in read_values((), self.classes).tolist() if name]
+
+    @property
+    def ignored(self) -> list[str]:
+        """Columns that were named, and are neither classes nor labels, groups or ids."""
+        return [*parts(self.ignore or ""), *(name for name in (self.split_by, self.weights) if name is not None)]
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How `load`, `open` and `open_blocks` are asked for the rows."""
+        return {
+            "labels": self.labels,
+            "classes": self.class_names,
+            "id_column": self.id_column,
+            "groups": self.groups,
+            "ignore": self.ignored,
+            "probabilities": self.probabilities,
+        }
+
+
 @contextmanager
 def opened_logits(
     paths: Sequence[Path],
+    columns: Columns,
     *,
-    labels: Path | Literal[False] | None = None,
-    probabilities: bool = False,
-    groups: str | None = None,
-    split_by: str | None = None,
-    weights: str | None = None,
-    n_options: int | None = None,
+    with_labels: bool = True,
+    made: "Artifact | None" = None,
     memory: str | None = None,
     scheduler: str | None = None,
 ) -> Iterator["Logits"]:
     """The rows of LOGITS, for work within a budget of memory, on a cluster if one is named.
 
     One file that fits is loaded whole. Several files, a file larger than half of the memory, and every file where the
-    memory is bounded or a cluster works on it, are rows that stay where they are. `split_by` and `weights` name columns
-    that are no class; `kept_together` and `weights_of` read them.
+    memory is bounded or a cluster works on it, are rows that stay where they are. `made` is the predictor they are for,
+    which knows the classes. `split_by` and `weights` name columns that are no class; `kept_together` and `weights_of`
+    read them.
     """
     from thermoset.core.memory import memory_budget, physical_memory
 
-    how: dict[str, Any] = {
-        "labels": labels,
-        "probabilities": probabilities,
-        "groups": groups,
-        "ignore": [name for name in (split_by, weights) if name is not None],
-        "n_options": n_options,
-    }
+    how = columns.how
+    if not with_labels:
+        from thermoset.io.label_files import column_named
+
+        own = column_named(columns.labels)
+        how |= {"labels": False, "ignore": [*how["ignore"], *([] if own is None else [own])]}
+    if made is not None:
+        how |= {"n_options": made.n_classes, "known": made.classes}
     with memory_budget(memory), on_cluster(scheduler) as client:
         whole = memory is None and client is None and is_one_file(paths)
         if whole and not (paths[0].is_file() and paths[0].stat().st_size > physical_memory() // 2):
@@ -186,29 +255,28 @@ def opened_logits(
         yield sent(rows, client=client)
 
 
-def kept_together(
-    paths: Sequence[Path], split_by: str | None, groups: str | None, probabilities: bool, n_rows: int
-) -> Any:
+def kept_together(paths: Sequence[Path], columns: Columns, n_rows: int) -> Any:
     """The values that a split keeps on one side, one for each row of LOGITS; None if no column was named."""
-    return _values_of(paths, ("--split-by", split_by), groups, probabilities, n_rows)
+    return _values_of(paths, columns, ("--split-by", columns.split_by), n_rows)
 
 
-def weights_of(paths: Sequence[Path], weights: str | None, groups: str | None, probabilities: bool, n_rows: int) -> Any:
+def weights_of(paths: Sequence[Path], columns: Columns, n_rows: int) -> Any:
     """The weights of the rows of LOGITS; None if no column was named."""
-    return _values_of(paths, ("--weights", weights), groups, probabilities, n_rows)
+    return _values_of(paths, columns, ("--weights", columns.weights), n_rows)
 
 
-def _values_of(
-    paths: Sequence[Path], named: tuple[str, str | None], groups: str | None, probabilities: bool, n_rows: int
-) -> Any:
+def _values_of(paths: Sequence[Path], columns: Columns, named: tuple[str, str | None], n_rows: int) -> Any:
     """The values of the column that an option names, one for each row of LOGITS; None if it names none."""
     option, column = named
     if column is None:
         return None
     from thermoset.io import read_values
 
-    ignore = [] if groups is None else [groups]
-    found = read_values(list(paths), column, probabilities=probabilities, ignore=ignore)
+    others = (columns.labels, columns.id_column, columns.groups, *columns.ignored)
+    ignore = [name for name in others if name is not None]
+    found = read_values(
+        list(paths), column, probabilities=columns.probabilities, classes=columns.class_names, ignore=ignore
+    )
     if len(found) != n_rows:
         raise InputError(f"{option} {column} has {len(found):,} values for {n_rows:,} rows. Pass one per row.")
     return found
@@ -254,12 +322,16 @@ def title_of(paths: Sequence[Path]) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """Split at commas.
+    """Split at commas; one inside quotes belongs to a name.
 
-    >>> parts("aps, raps")
-    ['aps', 'raps']
+    >>> parts("aps, raps"), parts('cat, "ant, small"')
+    (['aps', 'raps'], ['cat', 'ant, small'])
     """
-    return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        split = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:  # such as a line break
+        split = text.split(",")
+    return [part.strip() for part in split if part.strip()]
 
 
 @contextmanager

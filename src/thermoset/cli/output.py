@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-__all__ = ["check_file", "check_files", "made_folder", "name_files", "png", "tell", "undecided_line", "write_files"]
+__all__ = [
+    "check_file",
+    "check_files",
+    "made_folder",
+    "missing_of",
+    "name_files",
+    "png",
+    "tell",
+    "tell_skipped",
+    "undecided_line",
+    "write_files",
+]
 
 
 def tell(message: object) -> None:
@@ -23,6 +35,21 @@ def tell(message: object) -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"thermoset: {printable(str(message))}\n")
         sys.stderr.flush()
+
+
+def missing_of(modules: Iterable[str]) -> list[str]:
+    """Those of some optional modules that are not installed.
+
+    >>> missing_of(["json", "nothing_called_so"])
+    ['nothing_called_so']
+    """
+    return [module for module in modules if find_spec(module) is None]
+
+
+def tell_skipped(what: str, modules: Iterable[str], extra: str) -> None:
+    """Where an optional module is missing, say what was left out for want of it, and how to get it."""
+    if missing := missing_of(modules):
+        tell(f"skipped {what}: {missing[0]} is not installed. Run: pip install 'thermoset[{extra}]'")
 
 
 def undecided_line(n_rows: int, n_undecided: int) -> str:

@@ -9,7 +9,11 @@ import typer
 
 from thermoset.cli.options import (
     KINDS,
+    Classes,
+    Columns,
     Groups,
+    Ignore,
+    Labels,
     Memory,
     Predictor,
     Probabilities,
@@ -19,6 +23,7 @@ from thermoset.cli.options import (
     files_in,
     is_one_file,
     on_cluster,
+    told_warnings,
     weighed,
 )
 from thermoset.cli.output import check_file, tell, undecided_line
@@ -59,15 +64,26 @@ def predict(
         ),
     ] = False,
     probabilities: Probabilities = False,
+    labels: Labels = None,
+    classes: Classes = None,
     id_column: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="Column of the csv, parquet or json file (array of the npz) that holds ids: a row's set then depends "
-            "on the seed, its logits and its id, and the ids are written with the predictions.",
+            metavar="COLUMN",
+            help="Column of the csv, parquet, Arrow or json file (array of the npz) that holds ids, which are written "
+            "with the predictions, under the same name.",
         ),
     ] = None,
+    u: Annotated[
+        Literal["row", "ids"],
+        typer.Option(
+            "--u",
+            help="Where the randomness of a set comes from: the seed and the row's logits, or the seed and its id, "
+            "so that noise in the logits cannot change it.",
+        ),
+    ] = "row",
     groups: Groups = None,
+    ignore: Ignore = None,
     weights: Weights = None,
     memory: Memory = None,
     scheduler: Scheduler = None,
@@ -78,7 +94,8 @@ def predict(
     from thermoset.predictor.shards import ShardJob, predict_shard, predict_shards
     from thermoset.predictor.shards.jobs import Reading
 
-    reading = Reading(probabilities, id_column, groups, p_values=p_values, weights=weights)
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
+    reading = Reading(**columns.how, weights=weights, p_values=p_values, u=u).checked()
     source = _only_file(logits, out, resume, file_format, reading.sidecars)
     if source is not None:
         check_file(out, [predictor, source])
@@ -88,7 +105,7 @@ def predict(
     if p_values:
         model.require_p()
     shards: Sequence[ShardDone]
-    with ProgressBar(quiet, "Predicting") as bar:
+    with told_warnings(), ProgressBar(quiet, "Predicting") as bar:
         if source is not None:
             job = ShardJob(source, out, source.name, out.name, reading.within(memory))
             shards = [predict_shard(model, job, bar.tell)]
@@ -101,11 +118,10 @@ def predict(
                     out,
                     kind=file_format or "parquet",
                     resume=resume,
-                    probabilities=probabilities,
-                    id_column=id_column,
                     p_values=p_values,
-                    groups=groups,
+                    u=u,
                     weights=weights,
+                    **columns.how,
                     memory=memory,
                     run=None if client is None else _on(client),
                     progress=bar.tell,

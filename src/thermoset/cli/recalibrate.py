@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermoset.cli.options import (
+    Classes,
+    Columns,
     Groups,
+    IdColumn,
+    Ignore,
     Labelled,
     Labels,
     Memory,
@@ -47,7 +51,10 @@ def recalibrate(
     ],
     scores: Scores = None,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     weights: Weights = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
@@ -61,21 +68,13 @@ def recalibrate(
     from thermoset.predictor.used_rows import used_rows
 
     # PREDICTOR may be written to: it is read whole before, and replaced whole or not at all.
-    check_files(out.parent, [out.name], [*files_in(logits), *([labels] if labels else [])])
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
+    check_files(out.parent, [out.name], [*files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
     before = model.artifact_
-    rows = opened_logits(
-        logits,
-        labels=labels,
-        probabilities=probabilities,
-        groups=groups,
-        weights=weights,
-        n_options=before.n_classes,
-        memory=memory,
-        scheduler=scheduler,
-    )
+    rows = opened_logits(logits, columns, made=before, memory=memory, scheduler=scheduler)
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
-        model.recalibrate(data, weights=weights_of(logits, weights, groups, probabilities, len(data)))
+        model.recalibrate(data, weights=weights_of(logits, columns, len(data)))
         used = used_rows(before, data)
     with made_folder(out.parent):
         model.save(out, scores=scores)

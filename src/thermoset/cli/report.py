@@ -1,14 +1,17 @@
 """`thermoset report`: the page that explains a predictor; and the same page for the commands that make one."""
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from thermoset.cli.options import (
+    Classes,
+    Columns,
     Groups,
+    IdColumn,
+    Ignore,
     Labelled,
     Labels,
     Memory,
@@ -21,8 +24,9 @@ from thermoset.cli.options import (
     kept_together,
     opened_logits,
     title_of,
+    told_warnings,
 )
-from thermoset.cli.output import check_files, name_files, write_files
+from thermoset.cli.output import check_files, missing_of, name_files, tell_skipped, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
 
@@ -40,14 +44,17 @@ def report(
     name: Annotated[str, typer.Option(help="Name of the data on the page; by default the file name.")] = "",
     trials: Annotated[int, typer.Option(help="Random splits behind the curves.")] = 100,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     split_by: SplitBy = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
     scheduler: Scheduler = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one self-contained HTML page about a predictor, from fresh rows or those it was made from."""
+    """Write a self-contained HTML page about a predictor, from fresh labelled rows or from those it was fitted on."""
     from rich.console import Console
 
     from thermoset.io.files import need
@@ -57,20 +64,12 @@ def report(
         need(module, "report", "an HTML report")
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out {out} must be an HTML file. Name one that ends in .html.")
-    check_files(out.parent, [out.name], [predictor, *files_in(logits), *([labels] if labels else [])])
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
+    check_files(out.parent, [out.name], [predictor, *files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
-    rows = opened_logits(
-        logits,
-        labels=labels,
-        probabilities=probabilities,
-        groups=groups,
-        split_by=split_by,
-        n_options=model.artifact_.n_classes,
-        memory=memory,
-        scheduler=scheduler,
-    )
-    with rows as data:
-        together = kept_together(logits, split_by, groups, probabilities, len(data))
+    rows = opened_logits(logits, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
+    with told_warnings(), rows as data:
+        together = kept_together(logits, columns, len(data))
         page = _page(model, data, name or title_of(logits), quiet, {"trials": trials, "split_by": together})
     name_files(Console(emoji=False), write_files(out.parent, {out.name: page}))
 
@@ -87,8 +86,9 @@ def page_files(
     images: Mapping[int, Any] | None = None,
     split_by: Any = None,
 ) -> dict[str, bytes]:
-    """The page as a file by name; nothing without the extra."""
-    if any(find_spec(module) is None for module in _NEEDED):
+    """The page as a file by name; nothing without the extra, and a line that says so."""
+    if missing_of(_NEEDED):
+        tell_skipped("report.html", _NEEDED, "report")
         return {}
     return {"report.html": _page(predictor, data, name, quiet, {"images": images, "split_by": split_by})}
 

@@ -9,6 +9,11 @@ import typer
 
 from thermoset.cli.options import (
     KINDS,
+    Classes,
+    Columns,
+    IdColumn,
+    Ignore,
+    Labels,
     Memory,
     Predictor,
     Probabilities,
@@ -56,6 +61,10 @@ def shift(
     ] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
+    ignore: Ignore = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
     scheduler: Scheduler = None,
@@ -78,13 +87,8 @@ def shift(
         if target is None:
             new = model.shifted(priors=given)
         else:
-            rows = opened_logits(
-                target,
-                probabilities=probabilities,
-                n_options=model.artifact_.n_classes,
-                memory=memory,
-                scheduler=scheduler,
-            )
+            columns = Columns(labels, classes, id_column, ignore=ignore, probabilities=probabilities)
+            rows = opened_logits(target, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
             with rows as data, ProgressBar(quiet, "Estimating class shares") as bar:
                 if given is None:
                     given = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=bar.tell)

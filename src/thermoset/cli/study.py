@@ -28,7 +28,7 @@ def study(
     groups: Groups = None,
     quiet: Quiet = False,
 ) -> None:
-    """Study a folder of logits: every table and figure of the paper, next to its published numbers."""
+    """Reproduce every table and figure of the paper from a folder of logits, and compare with the printed numbers."""
     from thermoset.io.files import need
     from thermoset.paper.study import study as run
 
@@ -70,14 +70,14 @@ def _show(found: "Study", out: Path) -> None:
     size, gap = (METRICS[name].title for name in ("avg_size", "top_coverage_gap"))
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("file", overflow="fold")  # a long name wraps, numbers do not
+    table.add_column("file", overflow="fold", min_width=10)  # a long name wraps, numbers do not
     for column in (
-        "T* (ECE)",
-        f"{size} APS\nT = 1, T*",
-        f"{gap}\nT = 1, T*",
-        f"printed {size}\nthat agree",
-        f"printed {gap}\nthat agree",
-        "claims: hold,\nopen, do not",
+        "T*\nby ECE",
+        f"{size}\nof APS,\nT = 1, T*",
+        f"{gap}\nof APS,\nT = 1, T*",
+        f"printed\n{size}\nagrees",
+        f"printed\n{gap}\nagrees",
+        "claims:\nhold, open,\nfail",
     ):
         table.add_column(column, justify="right", no_wrap=True)
     for pair in found.pairs:
@@ -85,11 +85,11 @@ def _show(found: "Study", out: Path) -> None:
     console.print(table)
     for claim in found.claims:
         verdict = {True: "holds", False: "does not hold", None: "is open"}[claim.holds]
-        console.print(Text(f"{claim.text}: {verdict}. {claim.found}"), soft_wrap=True)
+        console.print(Text(f"Claim {verdict}: {claim.text}. {claim.found}."), soft_wrap=True)
     for name, reason in found.skipped.items():
-        console.print(Text(f"Not studied: {name} ({reason})"), soft_wrap=True)
+        console.print(Text(f"Skipped {name}: {reason}"), soft_wrap=True)
     written, begin = printable(str(out)), printable(str(out / "index.html"))
-    console.print(Text(f"Wrote {len(found.files)} files to {written}; begin with {begin}"), soft_wrap=True)
+    console.print(Text(f"Wrote {len(found.files)} files to {written}. Start with {begin}"), soft_wrap=True)
 
 
 def _line(pair: "PairStudy") -> list[str]:
@@ -103,7 +103,7 @@ def _line(pair: "PairStudy") -> list[str]:
     agree = {one.metric: f"{one.agree} of {one.printed}" for one in pair.agreement}
     claims = [claim.holds for claim in pair.claims]
     return [
-        f"{pair.measured.ece:.3f}",
+        f"{pair.measured.trial_ece.mean():.3f}",  # as in the overview of the page
         f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
         f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
         agree.get("avg_size", "-"),

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from thermoset.cli.options import (
+    Classes,
+    Columns,
     Grouping,
     Groups,
+    IdColumn,
+    Ignore,
     Labelled,
     Labels,
     Memory,
@@ -22,7 +26,7 @@ from thermoset.cli.options import (
     parts,
     told_warnings,
 )
-from thermoset.cli.output import check_files, made_folder, name_files, png, write_files
+from thermoset.cli.output import check_files, made_folder, missing_of, name_files, png, tell_skipped, write_files
 from thermoset.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -54,7 +58,10 @@ def sweep(
         typer.Option(help="More metrics, comma-separated: sscv, confidence_coverage_gap, worst_slab_coverage (slow)."),
     ] = "",
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     split_by: SplitBy = None,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("sweep-output"),
@@ -71,21 +78,13 @@ def sweep(
     from thermoset.sweeping import temperature_grid
 
     # Bad input is rejected before any computation, and nothing is written until all of it is done.
-    need("matplotlib", "plot", "the figure")
     if table_format == "parquet":
         need("pyarrow", "io", "--format parquet")
     grid = None if temperatures is None else temperature_grid(temperatures)
-    check_files(out, [f"sweep.{table_format}", "sweep.png"], [*files_in(logits), *([labels] if labels else [])])
-    rows = opened_logits(
-        logits,
-        labels=labels,
-        probabilities=probabilities,
-        groups=groups,
-        split_by=split_by,
-        memory=memory,
-        scheduler=scheduler,
-    )
-    with rows as data, ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
+    check_files(out, [f"sweep.{table_format}", "sweep.png"], [*files_in(logits), *columns.files])
+    rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
+    with told_warnings(), rows as data, ProgressBar(quiet, "Sweeping") as bar:
         result = run(
             data,
             temperatures=grid,
@@ -98,23 +97,26 @@ def sweep(
             evaluation=evaluation,
             grouping=grouping,
             metrics=parts(metrics),
-            split_by=kept_together(logits, split_by, groups, probabilities, len(data)),
+            split_by=kept_together(logits, columns, len(data)),
             n_jobs=jobs,
             progress=bar.tell,
         )
     files = _write(result, out, table_format, per_trial)
     _show(result, data, files)
+    tell_skipped("the figure", ("matplotlib",), "plot")
 
 
 def _write(result: "Sweep", out: Path, table_format: str, per_trial: bool) -> list[Path]:
-    """Draw, then write both files, each whole or not at all."""
-    from thermoset.plots import sweep_figure
+    """Draw, where Matplotlib is installed, then write the files, each whole or not at all."""
+    pictures = {}
+    if not missing_of(("matplotlib",)):
+        from thermoset.plots import sweep_figure
 
-    picture = png(sweep_figure(result))
+        pictures = {"sweep.png": png(sweep_figure(result))}
     table = out / f"sweep.{table_format}"
     with made_folder(out):
         result.save(table, per_trial=per_trial)
-    return [table, *write_files(out, {"sweep.png": picture})]
+    return [table, *write_files(out, pictures)]
 
 
 def _show(result: "Sweep", data: "Logits", files: list[Path]) -> None:

@@ -1,7 +1,8 @@
 """`thermoset theory`: what the theory says of a number of classes, or of a file of logits, beside what is measured."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,6 +10,11 @@ import typer
 
 from thermoset.cli.options import (
     KINDS,
+    Classes,
+    Columns,
+    IdColumn,
+    Ignore,
+    Labels,
     Memory,
     Probabilities,
     Quiet,
@@ -19,7 +25,7 @@ from thermoset.cli.options import (
     title_of,
     told_warnings,
 )
-from thermoset.cli.output import check_files, name_files, png, write_files
+from thermoset.cli.output import check_files, missing_of, name_files, png, tell_skipped, write_files
 from thermoset.cli.progress import ProgressBar
 from thermoset.errors import InputError
 
@@ -46,7 +52,7 @@ def theory(
             help=f"Logits ({KINDS}): a file, several, a folder, or a glob in quotes. Without it, show the bound."
         ),
     ] = None,
-    classes: Annotated[int | None, typer.Option(help="Number of classes, when there is no file.")] = None,
+    n_classes: Annotated[int | None, typer.Option(help="Number of classes, when there is no file.")] = None,
     alpha: Annotated[str, typer.Option(help="Miscoverage level.")] = "0.1",
     temperature: Annotated[float | None, typer.Option(help="Compare T = 1 with this T instead of T*.")] = None,
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
@@ -57,6 +63,10 @@ def theory(
     calibration_fraction: Annotated[str, typer.Option(help="Fraction of the rows that T* is fitted on.")] = "0.1",
     cp_fraction: Annotated[str, typer.Option(help="Fraction of the rows that sets thresholds.")] = "0.1",
     seed: Seed = 0,
+    labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
+    ignore: Ignore = None,
     probabilities: Probabilities = False,
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("theory-output"),
     memory: Memory = None,
@@ -66,28 +76,28 @@ def theory(
     """Compare the theory with logits: critical temperature, how many rows it explains, where it is silent."""
     from rich.console import Console
 
-    from thermoset.io.files import need
     from thermoset.paper.theory import explain, peaks_by_classes
     from thermoset.sweeping import DEFAULT_GRID, temperature_grid
 
     # Bad input is rejected before any computation, and nothing is written until all of it is done.
-    need("matplotlib", "plot", "the figures")
     grid = temperature_grid(DEFAULT_GRID if temperatures is None else temperatures)
-    check_files(out, [f"{name}.png" for name in _FIGURES], files_in(logits) if logits else [])
+    columns = Columns(labels, classes, id_column, ignore=ignore, probabilities=probabilities)
+    check_files(out, [f"{name}.png" for name in _FIGURES], [*(files_in(logits) if logits else []), *columns.files])
     console = Console()
     if not logits:
-        _bound_alone(console, classes, out)
+        _bound_alone(console, n_classes, out)
         return
-    with opened_logits(logits, probabilities=probabilities, memory=memory, scheduler=scheduler) as data:
-        if classes not in (None, data.n_classes):
+    rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
+    with told_warnings(), rows as data:
+        if n_classes not in (None, data.n_classes):
             raise InputError(
-                f"--classes {classes} does not match {title_of(logits)}, which has {data.n_classes}. Omit it."
+                f"--n-classes {n_classes} does not match {title_of(logits)}, which has {data.n_classes}. Omit it."
             )
         ends = float(grid[0]), float(grid[-1])
         if data.labels is None:
             _unlabelled(console, data, ends, temperature, out)
             return
-        with ProgressBar(quiet, "Sweeping") as bar, told_warnings():
+        with ProgressBar(quiet, "Sweeping") as bar:
             found = explain(
                 data,
                 alpha=alpha,
@@ -101,14 +111,21 @@ def theory(
                 progress=bar.tell,
             )
             subsets = peaks_by_classes(data, temperatures=grid, alpha=alpha, repeats=3, trials=10, random_state=seed)
-        files = _drawn(_figures(data, ends, found, subsets), out)
+        files = _drawn(partial(_figures, data, ends, found, subsets), out)
         _show(console, found, subsets)
-        name_files(console, files)
+        _name_figures(console, files)
 
 
-def _drawn(figures: "Mapping[str, Figure]", out: Path) -> list[Path]:
-    """Draw all figures, then write them."""
-    return write_files(out, {f"{name}.png": png(figure) for name, figure in figures.items()})
+def _drawn(figures: "Callable[[], Mapping[str, Figure]]", out: Path) -> list[Path]:
+    """Draw all figures, then write them; none without Matplotlib."""
+    if missing_of(("matplotlib",)):
+        return []
+    return write_files(out, {f"{name}.png": png(figure) for name, figure in figures().items()})
+
+
+def _name_figures(console: "Console", files: list[Path]) -> None:
+    name_files(console, files)
+    tell_skipped("the figures", ("matplotlib",), "plot")
 
 
 def _figures(
@@ -140,7 +157,6 @@ def _table(*columns: str) -> "Table":
 def _bound_alone(console: "Console", classes: int | None, out: Path) -> None:
     """Without a file: both bounds, the minimum of the paper's and the temperatures of a typical margin."""
     from thermoset.paper.theory import bound, critical_temperature, sharp_bound, temperature_intervals
-    from thermoset.plots import bound_figure
 
     wanted = sorted({10, 100, 1000, *([] if classes is None else [classes])})
     table = _table(
@@ -150,13 +166,19 @@ def _bound_alone(console: "Console", classes: int | None, out: Path) -> None:
         best = critical_temperature(c)
         numbers = [f"{x:.3f}" for x in (bound(best, c), sharp_bound(best, c), sharp_bound(1.0, c))]
         table.add_row(f"{c:,}", f"{best:.4f}", *numbers, _spoken(temperature_intervals(_MARGIN, c)))
-    files = _drawn({"bound": bound_figure(classes)}, out)
+
+    def figures() -> "Mapping[str, Figure]":
+        from thermoset.plots import bound_figure
+
+        return {"bound": bound_figure(classes)}
+
+    files = _drawn(figures, out)
     console.print(
         "The paper's bound b(T) on the margin, the temperature above 1 where it is smallest, and the sharp b*(T)"
     )
     console.print(table)
     console.print("b* rises with T and has no minimum: the critical temperature belongs to the proof of b.")
-    name_files(console, files)
+    _name_figures(console, files)
 
 
 def _unlabelled(
@@ -166,7 +188,6 @@ def _unlabelled(
     from statistics import median
 
     from thermoset.paper.theory import bound, bound_share, critical_temperature, margins, sharp_bound, sharp_share
-    from thermoset.plots import bound_figure, share_figure
 
     best = critical_temperature(data.n_classes)
     table = _table("T", "b(T)", "rows above", "b*(T), sharp", "rows above")
@@ -176,12 +197,18 @@ def _unlabelled(
             cells += [f"{limit(t, data.n_classes):.3f}", f"{float(share(data, [t])[0]):.1%}"]
         table.add_row(f"{t:.3f}", *cells)
     middle = median(margins(data).tolist())
-    files = _drawn({"bound": bound_figure(data.n_classes), "share": share_figure(data, ends)}, out)
+
+    def figures() -> "Mapping[str, Figure]":
+        from thermoset.plots import bound_figure, share_figure
+
+        return {"bound": bound_figure(data.n_classes), "share": share_figure(data, ends)}
+
+    files = _drawn(figures, out)
     console.print(f"{len(data):,} rows, {data.n_classes:,} classes, no labels; median margin {middle:.3f}")
     console.print(f"Critical temperature by theory: [bold]{best:.3f}[/]")
     console.print(table)
     console.print("T*, thresholds, set sizes and the order of rows by score need labels.")
-    name_files(console, files)
+    _name_figures(console, files)
 
 
 def _show(console: "Console", found: "Explanation", subsets: "ClassPeaks") -> None:

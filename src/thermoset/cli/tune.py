@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from thermoset.cli.options import (
+    Classes,
+    Columns,
     Grouping,
     Groups,
+    IdColumn,
+    Ignore,
     Labelled,
     Labels,
     Memory,
@@ -24,7 +28,16 @@ from thermoset.cli.options import (
     title_of,
     told_warnings,
 )
-from thermoset.cli.output import check_files, made_folder, name_files, png, undecided_line, write_files
+from thermoset.cli.output import (
+    check_files,
+    made_folder,
+    missing_of,
+    name_files,
+    png,
+    tell_skipped,
+    undecided_line,
+    write_files,
+)
 from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 
@@ -33,7 +46,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.artifact import Artifact
+    from thermoset.predictor.artifact import Artifact, Measure
     from thermoset.predictor.members import Member
     from thermoset.tuning import Choice, Outlook
 
@@ -85,7 +98,10 @@ def tune(
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
     labels: Labels = None,
+    classes: Classes = None,
+    id_column: IdColumn = None,
     groups: Groups = None,
+    ignore: Ignore = None,
     split_by: SplitBy = None,
     probabilities: Probabilities = False,
     memory: Memory = None,
@@ -98,7 +114,8 @@ def tune(
     from thermoset.predictor import TwoTemperaturePredictor
 
     # Bad input is rejected before any computation, and nothing is written until all of it is done.
-    check_files(out, PREDICTOR_FILES, [*files_in(logits), *([labels] if labels else [])])
+    columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
+    check_files(out, PREDICTOR_FILES, [*files_in(logits), *columns.files])
     predictor = TwoTemperaturePredictor(
         method,
         alpha,
@@ -114,18 +131,10 @@ def tune(
         fallback=fallback,
     )
     no_judges = selection == "full"  # every row set the threshold: a report would show nothing
-    rows = opened_logits(
-        logits,
-        labels=labels,
-        probabilities=probabilities,
-        groups=groups,
-        split_by=split_by,
-        memory=memory,
-        scheduler=scheduler,
-    )
-    with rows as data:
-        together = kept_together(logits, split_by, groups, probabilities, len(data))
-        with ProgressBar(quiet, "Tuning") as bar, told_warnings():
+    rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
+    with told_warnings(), rows as data:
+        together = kept_together(logits, columns, len(data))
+        with ProgressBar(quiet, "Tuning") as bar:
             predictor.fit(data, split_by=together, progress=bar.tell)
         page = {}
         if not (no_report or no_judges):
@@ -135,6 +144,7 @@ def tune(
     show_predictor(console, predictor, title_of(logits))
     console.print()
     name_files(console, files)
+    tell_skipped("the figures", ("matplotlib",), "plot")
     if no_judges and not no_report:
         console.print("For report.html, run thermoset report on labelled rows that are not among these.")
 
@@ -152,10 +162,10 @@ def write_predictor(
 
 def _pictures(predictor: "TwoTemperaturePredictor") -> dict[str, bytes]:
     """The curves behind the choice, and what one could have instead; nothing without matplotlib."""
-    try:
-        from thermoset.plots import choice_figure, frontier_figure
-    except ImportError:
+    if missing_of(("matplotlib",)):
         return {}
+    from thermoset.plots import choice_figure, frontier_figure
+
     choice = predictor.choice_
     drawn = {"temperature.png": png(choice_figure(choice, predictor.temperature_))}
     # Sets without a closed form have sizes alone: there is nothing to draw them against.
@@ -182,10 +192,11 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     console.print(f"\n[bold]Confidence[/] T* = {made.temperature:.3f} ({came.objective.upper()})", highlight=False)
     table = _table("softmax at", "ECE", "NLL")
     for label, when in (("T = 1", "before"), ("T*", "after")):
-        cells = [measures[f"{metric}_{when}"] for metric in ("ece", "nll")]
-        reach = [(m.high - m.low) / 2 for m in cells if m.high is not None and m.low is not None]
-        table.add_row(label, *(f"{m.value:.3f} ± {r:.3f}" for m, r in zip(cells, reach, strict=True)))
+        table.add_row(label, *(_within(measures.get(f"{metric}_{when}")) for metric in ("ece", "nll")))
     console.print(table)
+    if came.calibration_zero_labels:
+        left_out = f"{came.calibration_zero_labels:,} of {came.calibration_rows:,} rows"
+        console.print(f"  NLL leaves out {left_out}, whose label has probability zero.", highlight=False)
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
     promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
     console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
@@ -204,6 +215,13 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         console.print(instead)
     words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
     console.print(f"[dim]{escape(words)}.[/]", highlight=False)
+
+
+def _within(found: "Measure | None") -> str:
+    """A measure with its error; NLL is infinite where no label has a probability."""
+    if found is None or found.low is None or found.high is None:
+        return "∞"
+    return f"{found.value:.3f} ± {(found.high - found.low) / 2:.3f}"
 
 
 def _united(members: "Sequence[Member]", size: float) -> str:

@@ -24,4 +24,4 @@ def warmup(
     typer.echo(f"Cached in {printable(str(done.folder))} ({done.n_bytes / 1e6:.1f} MB).")
 
 
-_PREPARED = {"predict": "predictions", "tune": "tune", "measure": "sweep, theory and study"}
+_PREPARED = {"predict": "predictions", "tune": "tune", "measure": "sweep, theory and study", "compact": "compact"}

@@ -30,6 +30,7 @@ from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
+from thermoset.data.input_kinds import input_kind_of
 from thermoset.data.weights import conformal_weights
 from thermoset.errors import CoverageWarning, InputError
 
@@ -168,7 +169,8 @@ class ConformalClassifier(Estimator):
         scoring = Scoring.of(recipe, self.temperature)
         randomness = scoring.randomness(u, len(data), ids)
         (pairs,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
-        self.adopt(pooled(pairs, data, recipe, scoring, rows, weights), data.n_classes, data.classes)
+        scores = pooled(pairs, data, recipe, scoring, rows, weights)
+        self.adopt(scores, data.n_classes, data.classes, input_kind_of(data))
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
 
@@ -260,18 +262,18 @@ class ConformalClassifier(Estimator):
         self._require_ranks("other levels")
         given = {field.name: getattr(self, field.name) for field in fields(Recipe)} | {"alpha": alpha}
         other = type(self)(**given, temperature=self.temperature)
-        other.adopt(self.calibration_, self.n_features_in_, self.class_names_)
+        other.adopt(self.calibration_, self.n_features_in_, self.class_names_, self.input_kind_)
         other._warn_where_infinite(other.thresholds_, alpha)
         return other
 
     def adopt(
-        self, calibration: PooledScores, n_classes: int, classes: tuple[str, ...] | None
+        self, calibration: PooledScores, n_classes: int, classes: tuple[str, ...] | None, input_kind: str | None
     ) -> "ConformalClassifier":
         """Take the threshold from scores that conformal rows gave earlier, as these parameters say."""
         self.calibration_, self._tightened = calibration, False
         self.fallback_threshold_: ScorePairs | None = calibration.other(self.recipe.alpha)
         self._set_thresholds(calibration.thresholds(self.recipe.alpha))
-        remember_classes(self, n_classes, classes)
+        remember_classes(self, n_classes, classes, input_kind)
         return self
 
     def set_sizes(
@@ -383,9 +385,9 @@ def fitted_at(
         fitted_groups(data, _BY_GROUP)
     asked = {field.name: getattr(model, field.name) for field in fields(recipe)}
     copies = [type(model)(**asked, temperature=one.temperature) for one in at]
-    randomness = Randomness(recipe.seed)
+    randomness, kind = Randomness(recipe.seed), input_kind_of(data)
     found = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
     for copy, pairs, scoring in zip(copies, found, at, strict=True):
-        copy.adopt(pooled(pairs, data, recipe, scoring, rows), data.n_classes, data.classes)
+        copy.adopt(pooled(pairs, data, recipe, scoring, rows), data.n_classes, data.classes, kind)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
     return copies

@@ -85,6 +85,6 @@ def _masked(scores: PooledScores) -> str:
     return (
         "a threshold is infinite. Some classes have no finite score, because they are masked (logit -inf) or not "
         f"among the logits a row keeps, and the label of {masked} of {len(scores.labels)} rows is such a class. Labels "
-        "with this threshold enter every set: unmask the classes, keep more logits of each row, or "
-        "drop the rows."
+        "with this threshold enter every set: use a model that gives every class a probability, keep more logits of "
+        "each row, or raise alpha."
     )

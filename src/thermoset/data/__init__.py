@@ -24,7 +24,9 @@ from thermoset.data.arrays import (
 )
 from thermoset.data.binary import two_columns
 from thermoset.data.choices import check_gold, option_names, padded, per_length, ragged
+from thermoset.data.class_columns import check_class_columns
 from thermoset.data.groups import Groups, read_groups
+from thermoset.data.input_kinds import LOGITS, PROBABILITIES, check_probabilities, warn_of_probabilities
 from thermoset.data.labels import label_indices, named_indices
 from thermoset.data.outputs import unpacked
 from thermoset.data.splits import Part, Seed, row_index, split_indices
@@ -35,10 +37,7 @@ if TYPE_CHECKING:
     from thermoset.core.sources import Block
     from thermoset.core.stages import Engine
 
-__all__ = ["Groups", "Logits", "as_logits", "split_indices", "with_columns"]
-
-SUM_TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2}
-"""How far a row of probabilities may be from 1: some units of the last place, and room for casts from float32."""
+__all__ = ["Groups", "Logits", "as_logits", "checked_logits", "checked_rows", "split_indices", "with_columns"]
 
 
 class Logits:
@@ -68,6 +67,9 @@ class Logits:
     labels : int64 array (n,), read-only, or None
     classes : tuple of str, or None
     groups : Groups, or None
+    input_kind : "logits", or "probabilities" where `from_probabilities` made them
+
+    Rows that look like probabilities (in [0, 1], summing to 1) get a warning: use `from_probabilities`.
 
     >>> val = Logits(np.array([[2.0, -np.inf], [0.1, 1.2]], dtype=np.float32), labels=[0, 1])
     >>> val.n_rows, val.n_classes, val.n_masked, val.logits.dtype
@@ -77,12 +79,13 @@ class Logits:
     (array([0, 1]), ('10', '20'))
     """
 
-    __slots__ = ("_logits", "classes", "groups", "labels")
+    __slots__ = ("_logits", "classes", "groups", "input_kind", "labels")
 
     _logits: Floats
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...] | None
     groups: Groups | None
+    input_kind: str
 
     def __init__(
         self,
@@ -91,15 +94,9 @@ class Logits:
         classes: Sequence[str] | Sequence[int] | None = None,
         groups: object = None,
     ) -> None:
-        output = unpacked(logits)
-        if output is not None:
-            own = Logits(output.logits, output.labels, output.classes if classes is None else classes, output.groups)
-            made = as_logits(own, labels, groups)
-            self._set(made.logits, made.labels, made.classes, made.groups)
-            return
-        table = read_table(logits, "logits")
-        check_logits(table.values)
-        self._set(*_named(table, labels, classes, groups))
+        made = checked_logits(logits, labels, classes, groups)
+        self._set(made.logits, made.labels, made.classes, made.groups)
+        warn_of_probabilities(self)
 
     @classmethod
     def from_probabilities(
@@ -107,20 +104,20 @@ class Logits:
     ) -> "Logits":
         """Take the logarithm of probabilities; p = 0 becomes -inf, a masked class.
 
-        Rows must be non-negative and sum to 1 within 1e-6 (float64), 1e-4 (float32), 1e-2 (float16) or 2e-2
-        (bfloat16). The logits are of the next wider type, so that different probabilities stay different.
+        Rows must be non-negative and sum to 1 within 1e-3, or 1e-2 (float16) or 2e-2 (bfloat16). The logits are of the
+        next wider type, so that different probabilities stay different. What is fitted on them predicts from
+        probabilities alone, and refuses logits.
 
         >>> Logits.from_probabilities([[0.5, 0.5, 0.0]]).logits
         array([[-0.69314718, -0.69314718,        -inf]])
         """
         table = read_table(probs, "probs")
-        _check_probabilities(table)
+        _check_frame(table, classes)
+        check_probabilities(table)
         wider = np.float32 if table.values.dtype == np.float16 else np.float64
         with np.errstate(divide="ignore"):
             logits = np.log(table.values, dtype=wider)
-        made: Logits = object.__new__(Logits)  # whole rows in memory, whoever is asked
-        made._set(*_named(table._replace(values=logits), labels, classes, groups))
-        return made
+        return checked_rows(*_named(table._replace(values=logits), labels, classes, groups), PROBABILITIES)
 
     @classmethod
     def from_binary(
@@ -239,6 +236,14 @@ class Logits:
         step = max(1, BLOCK_BYTES // (self.n_classes * self.dtype.itemsize))
         return sum(int(np.count_nonzero(np.isneginf(block))) for _, block in self.blocks(step))
 
+    def head(self, n_rows: int) -> Floats:
+        """The first rows, at most so many, (n, C).
+
+        >>> Logits([[0.0, 1.0], [2.0, 3.0]]).head(1)
+        array([[0., 1.]])
+        """
+        return self.logits[:n_rows]
+
     def require_labels(self, purpose: str) -> NDArray[np.int64]:
         """Return the labels, or say what needs them; what needs labels needs rows too.
 
@@ -277,15 +282,16 @@ class Logits:
         index = row_index(rows, self.n_rows)
         logits = np.ascontiguousarray(self.logits[index])
         labels = None if self.labels is None else self.labels[index]
-        return _trusted(logits, labels, self.classes, None if self.groups is None else self.groups.take(index))
+        groups = None if self.groups is None else self.groups.take(index)
+        return checked_rows(logits, labels, self.classes, groups, self.input_kind)
 
     def labelled(self, labels: NDArray[np.int64]) -> "Logits":
         """The same rows with labels, which have been checked."""
-        return _trusted(self.logits, labels, self.classes, self.groups)
+        return checked_rows(self.logits, labels, self.classes, self.groups, self.input_kind)
 
     def grouped(self, groups: Groups) -> "Logits":
         """The same rows with groups, which have been checked."""
-        return _trusted(self.logits, self.labels, self.classes, groups)
+        return checked_rows(self.logits, self.labels, self.classes, groups, self.input_kind)
 
     def joined(self, other: "Logits") -> "Logits":
         """These labelled rows and then the others; both must have the same classes, and groups if one of them has.
@@ -295,7 +301,7 @@ class Logits:
         """
         labels = self._check_joined(other)
         logits = np.concatenate([self.logits, other.logits])
-        return _trusted(logits, np.concatenate(labels), self.classes, self._joined_groups(other))
+        return checked_rows(logits, np.concatenate(labels), self.classes, self._joined_groups(other), self.input_kind)
 
     def _joined_groups(self, other: "Logits") -> Groups | None:
         if self.groups is None or other.groups is None:
@@ -312,6 +318,8 @@ class Logits:
                 f"rows can be joined only if their classes are the same, in the same order; got {self.n_classes} and "
                 f"{other.n_classes} columns, or other names."
             )
+        if self.input_kind != other.input_kind:
+            raise InputError(f"rows of {self.input_kind} cannot be joined with rows of {other.input_kind}.")
         return labels
 
     def split(self, *parts: Part, random_state: Seed = 0, groups: object = None) -> tuple["Logits", ...]:
@@ -354,7 +362,7 @@ class Logits:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _trusted, (self.logits, self.labels, self.classes, self.groups)
+        return checked_rows, (self.logits, self.labels, self.classes, self.groups, self.input_kind)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Logits are frozen: {name} cannot be set. Make new ones.")
@@ -368,11 +376,13 @@ class Logits:
         labels: NDArray[np.int64] | None,
         classes: tuple[str, ...] | None,
         groups: Groups | None,
+        input_kind: str = LOGITS,
     ) -> None:
         object.__setattr__(self, "_logits", _read_only(logits))
         object.__setattr__(self, "labels", None if labels is None else _read_only(labels))
         object.__setattr__(self, "classes", classes)
         object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "input_kind", input_kind)
 
 
 def as_logits(logits: object, labels: object = None, groups: object = None) -> Logits:
@@ -415,12 +425,38 @@ def _with_groups(logits: Logits, groups: object) -> Logits:
     return logits
 
 
-def _trusted(
-    logits: Floats, labels: NDArray[np.int64] | None, classes: tuple[str, ...] | None, groups: Groups | None
+def checked_logits(
+    logits: object, labels: object = None, classes: Sequence[str] | None = None, groups: object = None
 ) -> Logits:
-    """Make `Logits` of parts that have been checked."""
+    """Make `Logits` without a warning about probabilities: of blocks of rows, and where it would come before an error.
+
+    >>> checked_logits([[0.5, 0.5]]).input_kind
+    'logits'
+    """
+    output = unpacked(logits)
+    if output is not None:
+        names = output.classes if classes is None else classes
+        return as_logits(checked_logits(output.logits, output.labels, names, output.groups), labels, groups)
+    table = read_table(logits, "logits")
+    _check_frame(table, classes)
+    check_logits(table.values)
+    return checked_rows(*_named(table, labels, classes, groups), LOGITS)
+
+
+def checked_rows(
+    logits: Floats,
+    labels: NDArray[np.int64] | None,
+    classes: tuple[str, ...] | None,
+    groups: Groups | None,
+    input_kind: str,
+) -> Logits:
+    """Make `Logits` of parts that have been checked.
+
+    >>> checked_rows(np.zeros((1, 2)), None, None, None, "logits")
+    Logits(1 rows x 2 classes, float64)
+    """
     made: Logits = object.__new__(Logits)
-    made._set(logits, labels, classes, groups)
+    made._set(logits, labels, classes, groups, input_kind)
     return made
 
 
@@ -464,22 +500,10 @@ def _read_labels(labels: object, table: ReadTable, given: object, names: tuple[s
     return label_indices(labels, (n_rows, n_classes), names)
 
 
-def _check_probabilities(table: ReadTable) -> None:
-    probs, tolerance = table.values, SUM_TOLERANCE.get(table.source, SUM_TOLERANCE["float64"])
-    with np.errstate(invalid="ignore"):
-        low, total = probs.min(axis=1), probs.sum(axis=1, dtype=np.float64)
-    if np.isnan(total).any() or (low < 0).any():
-        row = int(np.flatnonzero(np.isnan(total) | (low < 0))[0])
-        column = int(np.flatnonzero(np.isnan(probs[row]) | (probs[row] < 0))[0])
-        shown = "NaN" if np.isnan(probs[row, column]) else probs[row, column]
-        raise InputError(f"probs[{row}, {column}] is {shown}; probabilities must be >= 0. Are these logits?")
-    wrong = np.flatnonzero(~(np.abs(total - 1) <= tolerance))
-    if len(wrong):
-        row = int(wrong[0])
-        raise InputError(
-            f"probs[{row}] sums to {total[row]:.6g}; {len(wrong)} row(s) do not sum to 1 within {tolerance:g}. "
-            f"Divide each row by its sum, or pass logits to Logits."
-        )
+def _check_frame(table: ReadTable, classes: object) -> None:
+    """Refuse a frame with a column that does not look like a class, unless the user has named the classes."""
+    if classes is None and table.columns is not None and not are_whole(table.columns):
+        check_class_columns(class_names(table.columns, len(table.columns)), table.values)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -50,7 +50,7 @@ def compact(logits: Any, top: int | None = None, temperatures: Sequence[float] =
     kept, at = checked_top(top, data.n_classes), stated_temperatures(temperatures)
     step = block_rows(data.n_classes)
     parts = [with_largest(data.logits[start : start + step], kept, at) for start in range(0, len(data), step)]
-    return TopLogits.of(TopRows.stacked(parts), data.labels, data.classes, data.groups)
+    return TopLogits.of(TopRows.stacked(parts), data.labels, data.classes, data.groups, data.input_kind)
 
 
 def checked_top(top: int | None, n_classes: int) -> int:

@@ -4,11 +4,21 @@ from typing import Any
 
 import numpy as np
 
-from thermoset.data import Logits, as_logits, with_columns
+from thermoset.data import Logits, as_logits, checked_logits, with_columns
+from thermoset.data.class_columns import not_a_class
+from thermoset.data.input_kinds import (
+    AS_LOGITS,
+    LOGITS,
+    PROBABILITIES,
+    input_kind_of,
+    may_be,
+    warn_of_probabilities,
+)
 from thermoset.data.labels import label_indices
 from thermoset.errors import InputError
 
 __all__ = [
+    "check_classes",
     "fit_data",
     "predict_data",
     "remember_classes",
@@ -40,8 +50,9 @@ def split_data(part: Any, name: str) -> Logits:
     return data
 
 
-def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None, input_kind: str | None) -> None:
     """Note what was fitted on; the last step of a fit, because it is what makes an estimator count as fitted."""
+    estimator.input_kind_ = input_kind
     estimator.n_features_in_ = n_classes
     estimator.class_names_ = classes
 
@@ -55,32 +66,67 @@ def require_fitted(estimator: Any) -> None:
 
 
 def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = None) -> Logits:
-    """Read rows for a fitted estimator; other classes than it was fitted on are refused."""
+    """Read rows for a fitted estimator; others than it was fitted on, by classes or by kind, are refused."""
     require_fitted(estimator)
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before the door, which would only say that one column is too few
-        _check_width(estimator, shape[1])
+        _check_width(estimator, shape[1], logits.classes if isinstance(logits, Logits) else None)
     if isinstance(logits, (list, tuple)) and not logits:  # no rows at all
         logits = np.empty((0, estimator.n_features_in_))
     named = labels is not None and estimator.class_names_ is not None
-    data = as_logits(logits, None if named else labels, groups)
-    _check_width(estimator, data.n_classes)
+    own = None if named else labels
+    whole = isinstance(logits, Logits)
+    data = as_logits(logits, own, groups) if whole else checked_logits(logits, own, None, groups)
+    check_classes(estimator, data.n_classes, data.classes)
     if named:  # labels may be names that the estimator knows and the rows do not
         names = data.classes or estimator.class_names_
         data = with_columns(data, label_indices(labels, (data.n_rows, data.n_classes), names))
-    if data.classes is not None and estimator.class_names_ is not None:
-        _check_names(estimator, data.classes)
+    _check_kind(estimator, data)
     return data
 
 
-def _check_width(estimator: Any, n_classes: int) -> None:
-    name, expected = type(estimator).__name__, estimator.n_features_in_
-    if n_classes != expected:
-        one_score = " Pass scores of a binary model as Logits.from_binary(scores)." if n_classes == 1 else ""
-        raise InputError(
-            f"X has {n_classes} features, but {name} is expecting {expected} features as input: "
-            f"one logit for each class it was fitted on, in the same order.{one_score}"
-        )
+def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+    """Refuse other classes than a fitted estimator has."""
+    _check_width(estimator, n_classes, classes)
+    if classes is not None and estimator.class_names_ is not None:
+        _check_names(estimator, classes)
+
+
+def _check_kind(estimator: Any, data: Logits) -> None:
+    """Refuse logits where probabilities were fitted on, and the other way round."""
+    fitted: str | None = estimator.input_kind_
+    if fitted is None:  # a document of an older version
+        warn_of_probabilities(data)
+        return
+    given = input_kind_of(data)
+    few = given == LOGITS and fitted != LOGITS and may_be(data, fitted)
+    if given != fitted and not few:
+        raise InputError(f"{type(estimator).__name__} was fitted on {_REFUSED[fitted, given]}")
+
+
+_FROM = "Logits.from_probabilities (--probabilities for commands)"
+_REFUSED = {
+    (LOGITS, PROBABILITIES): f"logits, and these rows come from {_FROM}. Pass the logits of the model.",
+    (LOGITS, AS_LOGITS): "logits, and these rows are probabilities: in [0, 1], summing to 1. Pass the model's logits.",
+    (PROBABILITIES, LOGITS): f"probabilities, and these rows are logits. Pass probabilities, by {_FROM}.",
+    (PROBABILITIES, AS_LOGITS): f"probabilities, and these rows are probabilities given as logits. Use {_FROM}.",
+    (AS_LOGITS, LOGITS): "probabilities that were given as logits, and these rows are no probabilities.",
+    (AS_LOGITS, PROBABILITIES): "probabilities that were given as logits, and these rows come from "
+    f"{_FROM}. Fit it again in the same way.",
+}
+"""What to say by what an estimator was fitted on and what it was given."""
+
+
+def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None) -> None:
+    name, expected, fitted = type(estimator).__name__, estimator.n_features_in_, estimator.class_names_
+    if n_classes == expected:
+        return
+    wanted = "one logit for each class it was fitted on, in the same order."
+    if n_classes == 1:
+        wanted += " Pass scores of a binary model as Logits.from_binary(scores)."
+    if more := [one for one in classes or () if one not in fitted] if fitted else []:
+        wanted = not_a_class(more[0], "is none of the classes it was fitted on")
+    raise InputError(f"X has {n_classes} features, but {name} is expecting {expected} features as input: {wanted}")
 
 
 def _check_names(estimator: Any, classes: tuple[str, ...]) -> None:

@@ -33,6 +33,10 @@ class Shard(Protocol):
     def classes(self) -> tuple[str, ...] | None:
         """Class names, if the file has any."""
 
+    @property
+    def input_kind(self) -> str:
+        """What the file holds: logits or probabilities; `read` gives logits either way."""
+
     def labels(self) -> NDArray[np.int64] | None:
         """The label of each row as a column number, checked; None if there are none."""
 

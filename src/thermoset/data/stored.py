@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from thermoset.core.exponentials import Ints
 from thermoset.core.memory import physical_memory
 from thermoset.core.sources import Block
-from thermoset.data import Groups, Logits
+from thermoset.data import Groups, Logits, checked_rows
 from thermoset.data.arrays import Floats
 from thermoset.data.shards import Shard
 from thermoset.data.splits import row_index
@@ -70,6 +70,7 @@ class StoredLogits(Logits):
     labels : int64 array (n,), read-only, or None
     classes : tuple of str, or None
     groups : Groups, or None
+    input_kind : "logits" or "probabilities"
     """
 
     __slots__ = ("_engine", "_segments", "_starts")
@@ -105,8 +106,12 @@ class StoredLogits(Logits):
 
     def loaded(self) -> Logits:
         """The same rows in memory."""
-        rows = Logits(self.logits, None, self.classes, self.groups)
-        return rows if self.labels is None else rows.labelled(self.labels)
+        return checked_rows(self.logits, self.labels, self.classes, self.groups, self.input_kind)
+
+    def head(self, n_rows: int) -> Floats:
+        """The first rows, at most so many, (n, C)."""
+        first = next(self.pieces(n_rows * self.n_classes * self.dtype.itemsize))
+        return first.read()[:n_rows]
 
     @property
     def shards(self) -> tuple[Shard, ...]:
@@ -219,6 +224,7 @@ def _stored(
         "labels": labels,
         "classes": segments[0].shard.classes,
         "groups": groups,
+        "input_kind": segments[0].shard.input_kind,
     }
     for name, value in fields.items():
         object.__setattr__(made, name, value)

@@ -18,6 +18,7 @@ from thermoset.data import Groups, Logits
 from thermoset.data.arrays import Floats, check_logits, class_names, foreign_array, read_table
 from thermoset.data.completing import completed
 from thermoset.data.groups import read_groups
+from thermoset.data.input_kinds import LOGITS
 from thermoset.data.labels import label_indices
 from thermoset.data.splits import row_index
 from thermoset.errors import InputError
@@ -106,10 +107,11 @@ class TopLogits(Logits):
         labels: NDArray[np.int64] | None,
         classes: tuple[str, ...] | None,
         groups: Groups | None = None,
+        input_kind: str = LOGITS,
     ) -> "TopLogits":
         """Rows that have been checked."""
         made: TopLogits = object.__new__(cls)
-        made._fill(rows, labels, classes, groups)
+        made._fill(rows, labels, classes, groups, input_kind)
         return made
 
     @property
@@ -180,6 +182,10 @@ class TopLogits(Logits):
             place = slice(start, min(start + step, self.n_rows))
             yield place, completed(rows.part(place))
 
+    def head(self, n_rows: int) -> Floats:
+        """The first rows, completed, at most so many, (n, C)."""
+        return completed(self.stored.part(slice(0, n_rows)))
+
     def take(self, rows: object) -> "TopLogits":
         """Select rows by number, boolean mask or slice, in the order given."""
         index, stored = row_index(rows, self.n_rows), self.stored
@@ -187,26 +193,28 @@ class TopLogits(Logits):
         logits, indices = np.ascontiguousarray(stored.logits[index]), np.ascontiguousarray(stored.indices[index])
         labels = None if self.labels is None else self.labels[index]
         groups = None if self.groups is None else self.groups.take(index)
-        return TopLogits.of(TopRows(logits, indices, self._n_classes, stated), labels, self.classes, groups)
+        some = TopRows(logits, indices, self._n_classes, stated)
+        return TopLogits.of(some, labels, self.classes, groups, self.input_kind)
 
     def labelled(self, labels: NDArray[np.int64]) -> "TopLogits":
         """The same rows with labels, which have been checked."""
-        return TopLogits.of(self.stored, labels, self.classes, self.groups)
+        return TopLogits.of(self.stored, labels, self.classes, self.groups, self.input_kind)
 
     def grouped(self, groups: Groups) -> "TopLogits":
         """The same rows with groups, which have been checked."""
-        return TopLogits.of(self.stored, self.labels, self.classes, groups)
+        return TopLogits.of(self.stored, self.labels, self.classes, groups, self.input_kind)
 
     def joined(self, other: Logits) -> "TopLogits":
         """These labelled rows and then the others; both must keep as many logits and state the same."""
         labels = self.require_labels("joining rows"), other.require_labels("joining rows")
-        if not isinstance(other, TopLogits) or _kind(self) != _kind(other):
+        alike = isinstance(other, TopLogits) and _kind(self) == _kind(other) and self.input_kind == other.input_kind
+        if not isinstance(other, TopLogits) or not alike:
             raise InputError(
                 "rows that are not whole can be joined only with rows of the same classes that keep as many logits and "
                 "state the same sums of the others."
             )
         rows, groups = TopRows.stacked([self.stored, other.stored]), self._joined_groups(other)
-        return TopLogits.of(rows, np.concatenate(labels), self.classes, groups)
+        return TopLogits.of(rows, np.concatenate(labels), self.classes, groups, self.input_kind)
 
     def __repr__(self) -> str:
         kept = f"the {self.top} largest"
@@ -224,7 +232,7 @@ class TopLogits(Logits):
     __hash__ = None  # arrays compare by value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TopLogits.of, (self.stored, self.labels, self.classes, self.groups)
+        return TopLogits.of, (self.stored, self.labels, self.classes, self.groups, self.input_kind)
 
     def _fill(
         self,
@@ -232,6 +240,7 @@ class TopLogits(Logits):
         labels: NDArray[np.int64] | None,
         classes: tuple[str, ...] | None,
         groups: Groups | None,
+        input_kind: str = LOGITS,
     ) -> None:
         parts = {
             "top_logits": _read_only(rows.logits),
@@ -241,6 +250,7 @@ class TopLogits(Logits):
             "labels": None if labels is None else _read_only(labels),
             "classes": classes,
             "groups": groups,
+            "input_kind": input_kind,
         }
         for name, value in parts.items():
             object.__setattr__(self, name, value)

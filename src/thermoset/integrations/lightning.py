@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thermoset.data import Logits
+from thermoset.data import Logits, checked_logits
 from thermoset.data.outputs import unpacked
 from thermoset.errors import InputError
 from thermoset.integrations.torch import Spool, check_alike, labelled_block
@@ -148,5 +148,5 @@ def _read(prediction: Any, classes: Sequence[str] | None) -> Logits:
         return labelled_block(prediction[0], prediction[1], classes)
     output = unpacked(prediction)
     if output is None:
-        return Logits(prediction, None, classes)
+        return checked_logits(prediction, None, classes)
     return labelled_block(output.logits, output.labels, output.classes if classes is None else classes)

@@ -11,6 +11,7 @@ from typing import BinaryIO, Literal
 
 from thermoset.data import Logits, as_logits
 from thermoset.data.choices import checked_options
+from thermoset.data.input_kinds import warn_of_probabilities
 from thermoset.data.top import TopLogits
 from thermoset.errors import InputError
 from thermoset.io.arrow_files import read_arrow, write_arrow
@@ -32,9 +33,9 @@ from thermoset.io.files import (
 from thermoset.io.finding import found_shards
 from thermoset.io.group_folders import group_folder, same_group
 from thermoset.io.hdf5_files import read_hdf5, write_hdf5
-from thermoset.io.label_files import LABEL_SUFFIXES, file_values, is_label_file, with_labels
+from thermoset.io.label_files import column_named, file_values, value_file, with_labels
 from thermoset.io.listed import read_csv_file
-from thermoset.io.names import checked_columns
+from thermoset.io.names import checked_roles
 from thermoset.io.numpy_files import read_npy, read_npz, siblings, write_npy, write_npz
 from thermoset.io.parquet import read_parquet, write_parquet
 from thermoset.io.predictions import PREDICTION_SUFFIXES, open_predictions
@@ -109,8 +110,11 @@ def load(
     *,
     labels: FilePath | Literal[False] | None = None,
     probabilities: bool = False,
+    classes: Sequence[str] | None = None,
+    id_column: str | None = None,
     groups: FilePath | None = None,
     ignore: Sequence[str] = (),
+    known: Sequence[str] | None = None,
     n_options: int | None = None,
     max_bytes: int | None = None,
 ) -> Logits:
@@ -127,8 +131,9 @@ def load(
           (`probs`, `probabilities`) in the name is replaced by `labels`, `classes` and `groups` (`val_logits.npy`,
           `val_labels.npy`); a name without that word gets `_labels` appended (`val.npy`, `val_labels.npy`).
         - `.csv`: a header line, a column for each class, named after it, and optionally columns `label` (or `labels`),
-          which holds class names or column numbers counted from 0, and `groups`. Other columns are errors, unless they
-          are in `ignore`. Or a column `logits` (or `logit`) whose cells are lists; other columns are then ignored.
+          which holds class names or column numbers counted from 0, and `groups`. Columns that are something else must
+          be named, in `id_column`, `labels`, `groups` or `ignore`; one that does not look like a class is refused. Or a
+          column `logits` (or `logit`) whose cells are lists; other columns are then ignored.
         - `.parquet`: a list column `logits` (or `logit`), or one numeric column a class as in csv; columns `label`
           (or `labels`) and `groups`.
         - `.arrow`, `.feather`, `.ipc`: Arrow files and streams, with the columns of `.parquet`.
@@ -140,19 +145,30 @@ def load(
           `Logits.from_choices`.
         - `.npz`, `.parquet` with `top_indices` and `top_logits` (or `indices` and `values`, or `logprobs`): rows that
           hold only their largest logits, which become `TopLogits`; see `thermoset.io.compact`.
-    labels : path, optional
-        A file with the labels, for a file that has none or whose labels are not wanted: `.npy`, or `.txt` with one
-        label in each line. False leaves labels out.
+    labels : str or path, optional
+        The column or array that holds the labels, where it is not called `label` or `labels`; for an npy file that of
+        a file beside it (`val_target.npy` for "target"). Or a file with the labels, for a file that has none: `.npy`,
+        or `.txt` with one label in each line. A name that ends in `.npy` or `.txt` is a file, any other a column.
+        False leaves labels out.
     probabilities : bool
         The file holds probabilities, which may be called `probs` or `probabilities` (in tables also `prob`); see
         `Logits.from_probabilities`.
+    classes : sequence of str, optional
+        Which columns of a table are the classes, in the order that they are to have; all others are left out. Where
+        rows are arrays or lists, names for their columns.
+    id_column : str, optional
+        The column of a table that holds ids, which is not a class. `read_values` reads it; predictions carry it along
+        (`open_blocks`, `thermoset predict --id-column`).
     groups : str or path, optional
         The group of each row, where it is not called `groups`: the name of a column or array; for an npy file that of
         a file beside it (`val_site.npy` for "site"); a key of folders above the file that are called `site=north`; or
         a file: `.npy`, or `.txt` with one group in each line.
     ignore : sequence of str
-        Columns of a table that are not classes, such as a patient number; see also
+        Other columns of a table that are not classes, such as a patient number; see also
         `thermoset.io.read_values`.
+    known : sequence of str, optional
+        Names that are those of classes for certain, such as the `class_names_` of a predictor: columns called so are
+        not doubted, whatever their names look like.
     n_options : int, optional
         How many columns the options of multiple choice get; by default as many as the longest question needs. How
         many classes there are where rows hold their largest logits and the file does not say. Other files have as many
@@ -178,17 +194,22 @@ def load(
     """
     limit = byte_limit(max_bytes)
     source, suffix = existing(path, READABLE)
-    label_file = None if labels is None or labels is False else existing(labels, LABEL_SUFFIXES)[0]
-    group_file = existing(groups, LABEL_SUFFIXES)[0] if groups is not None and is_label_file(groups) else None
+    label_file, group_file = value_file(labels), value_file(groups)
     request = Request(
         probabilities,
         limit,
-        find_labels=labels is None,
+        find_labels=label_file is None and labels is not False,
         n_options=checked_options(n_options),
-        groups=None if groups is None or group_file is not None else str(groups),
         find_groups=group_file is None,
-        ignored=checked_columns(ignore),
         leave_labels=labels is False,
+        **checked_roles(
+            labels=column_named(labels),
+            id_column=id_column,
+            groups=column_named(groups),
+            classes=classes,
+            ignore=ignore,
+            known=known,
+        ),
     )
     with errors_about(source):
         check_size(source.stat().st_size, limit, "the file")
@@ -196,6 +217,7 @@ def load(
         loaded = read_top(source, suffix, request) or READERS[suffix](source, request)
         loaded = loaded if label_file is None else with_labels(loaded, label_file, limit)
         loaded = loaded if folder is None else loaded.grouped(same_group(folder, len(loaded)))
+    warn_of_probabilities(loaded)
     if group_file is None:
         return loaded
     with errors_about(group_file):
@@ -207,7 +229,8 @@ def save(path: FilePath, logits: Logits) -> None:
 
     All but csv keep the type of the numbers; csv keeps their values (it is read as float64). The file appears whole
     or not at all. An npy file takes its labels, class names and groups in files beside it, each of which is written
-    whole. Groups are written as text.
+    whole. Groups are written as text. A csv file with a class that does not look like one (`id`, with whole numbers) is
+    read back with `load(path, classes=...)`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ from thermoset.errors import FileFormatError
 from thermoset.io.arrow_rows import FlatColumns, flat_columns, flat_lists, places_of
 from thermoset.io.files import Ids, Request, RowSource, check_shape, check_size, need
 from thermoset.io.ipc_layout import Batch, IpcFile, read_ipc
-from thermoset.io.schema import Layout, check_values, fits_int64, is_number, read_layout
+from thermoset.io.schema import Layout, are_texts, check_values, is_number, read_layout, whole_ids
 from thermoset.io.stored import BandedRows, Rows, StoredFile, WholeRows, as_source, as_whole
 from thermoset.io.tables import (
     BATCH_BYTES,
@@ -128,7 +128,7 @@ def stored_arrow(path: Path, request: Request) -> StoredFile:
         if request.find_labels and layout.label is not None:
             labels = partial(_read_labels, path, request)
         groups = None if layout.groups is None else partial(read_arrow_column, path, layout.groups, request)
-        return StoredFile(rows, layout.classes, labels, groups=groups)
+        return StoredFile(rows, layout.classes, labels, groups=groups, columns=tuple(layout.names))
 
 
 def _flat(file: OpenArrow, layout: Layout) -> Rows | None:
@@ -236,13 +236,14 @@ def open_arrow(path: Path, request: Request, _: ExitStack) -> RowSource:
         return source
     name = request.id_column
     arrow = need("pyarrow", "io", READING)
-    text = not fits_int64(arrow, OpenArrow.of(path, request.max_bytes).schema.field(name).type)
+    text = are_texts(arrow, OpenArrow.of(path, request.max_bytes).schema.field(name).type)
     return source._replace(ids=Ids(partial(_ids, path, name, request), text))
 
 
 def _ids(path: Path, name: str, request: Request) -> Any:
     values = read_arrow_column(path, name, request)
-    return iter(values.tolist() if isinstance(values, np.ndarray) else list(values))  # type: ignore[call-overload]
+    found = values.tolist() if isinstance(values, np.ndarray) else list(values)  # type: ignore[call-overload]
+    return whole_ids(found, name)
 
 
 def write_arrow(stream: BinaryIO, logits: Logits) -> None:

@@ -1,17 +1,20 @@
 """Files of any length, in blocks of rows: memory is bounded by a block, not by the file."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from thermoset.bounds import whole_number
 from thermoset.data import Logits
 from thermoset.data.arrays import class_names
 from thermoset.data.choices import checked_options
+from thermoset.data.class_columns import most_rows
 from thermoset.errors import InputError
 from thermoset.io.arrow_files import open_arrow
 from thermoset.io.checked import checked_block, checked_shape
@@ -26,12 +29,13 @@ from thermoset.io.files import (
     check_size,
     errors_about,
     existing,
+    named_classes,
 )
 from thermoset.io.group_folders import group_folder
 from thermoset.io.hdf5_files import open_hdf5
 from thermoset.io.label_files import is_label_file
 from thermoset.io.listed import open_csv_file
-from thermoset.io.names import checked_columns
+from thermoset.io.names import check_columns, checked_roles
 from thermoset.io.numpy_rows import open_npy, open_npz
 from thermoset.io.parquet import open_parquet
 from thermoset.io.records import open_json
@@ -125,10 +129,13 @@ def open_blocks(
     path: FilePath,
     *,
     probabilities: bool = False,
+    labels: str | None = None,
+    classes: Sequence[str] | None = None,
     id_column: str | None = None,
     groups: str | None = None,
     n_options: int | None = None,
     ignore: Sequence[str] = (),
+    known: Sequence[str] | None = None,
     block_bytes: int = BLOCK_BYTES,
     max_bytes: int | None = None,
 ) -> Iterator[LogitBlocks]:
@@ -145,6 +152,10 @@ def open_blocks(
         A file of any kind that `load` reads.
     probabilities : bool
         The file holds probabilities; see `load`.
+    labels : str, optional
+        The column of labels, where it is not called `label` or `labels`: it is not a class, and is not read.
+    classes, known
+        As for `load`.
     id_column : str, optional
         The column of a csv, parquet, Arrow or json file, or the array of an npz file, that holds ids: whole numbers or
         text, not a class. `LogitBlocks.with_ids` gives them. The ids of npz and Arrow files are read whole.
@@ -183,10 +194,15 @@ def open_blocks(
         probabilities,
         limit,
         find_labels=False,
-        id_column=id_column,
         n_options=options,
-        groups=_column(groups),
-        ignored=checked_columns(ignore),
+        **checked_roles(
+            labels=_column(labels, "labels"),
+            id_column=id_column,
+            groups=_column(groups, "groups"),
+            classes=classes,
+            ignore=ignore,
+            known=known,
+        ),
     )
     size = whole_number(block_bytes, "block_bytes", 1, MOST_BYTES, "Try 2**27.")
     with ExitStack() as stack:  # not inside errors_about: the caller's own errors are not about this file
@@ -197,16 +213,29 @@ def open_blocks(
             if n_rows == 0 and rows.classes is None and options is not None:
                 n_classes = options  # a column of lists without rows does not tell how long they are
             check_size(n_classes * VALUE_BYTES, limit, "a row")
-            classes = None if rows.classes is None else class_names(rows.classes, n_classes)
+            named = named_classes(request, rows.classes)
+            names = None if named is None else class_names(named, n_classes)
+            _check_first_rows(rows, request)
         block_rows = max(1, min(size, limit) // (n_classes * VALUE_BYTES))
         block_rows = block_rows if n_rows is None else max(1, min(block_rows, n_rows))
-        known = rows.groups if folder is None else partial(repeat, folder)
-        grouped = rows.grouped or known is not None
+        own = rows.groups if folder is None else partial(repeat, folder)
+        grouped = rows.grouped or own is not None
         read, ids = rows.read, rows.ids
-        yield LogitBlocks(n_rows, n_classes, classes, block_rows, source, request, read, ids, known, grouped)
+        yield LogitBlocks(n_rows, n_classes, names, block_rows, source, request, read, ids, own, grouped)
 
 
-def _column(groups: object) -> str | None:
-    if groups is not None and (not isinstance(groups, str) or is_label_file(groups)):
-        raise InputError(f"groups must be the name of a column where files are read in blocks; got {quoted(groups)}.")
-    return groups
+def _check_first_rows(rows: RowSource, request: Request) -> None:
+    """Refuse columns that do not look like classes; rows that cannot be read are told of when they are reached."""
+    if not rows.columns:
+        return
+    first = None
+    with suppress(InputError):
+        first = next(rows.read(most_rows(len(rows.columns))), None)
+    if isinstance(first, np.ndarray) and len(first):
+        check_columns(rows.columns, first, request)
+
+
+def _column(name: object, what: str) -> str | None:
+    if name is not None and (not isinstance(name, str) or is_label_file(name)):
+        raise InputError(f"{what} must be the name of a column where files are read in blocks; got {quoted(name)}.")
+    return name

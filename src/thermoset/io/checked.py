@@ -1,18 +1,16 @@
 """Blocks of a file's rows, checked: what is said of a bad row counts rows of the file."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from thermoset.data import Logits
+from thermoset.data.row_numbers import names_row, renumbered
 from thermoset.errors import InputError
 from thermoset.io.files import Request, build
 
 __all__ = ["checked_block", "checked_shape"]
-
-ROW_OF_BLOCK = re.compile(r"(logits|probs|groups)\[(\d+)")
 
 
 def checked_block(
@@ -28,8 +26,8 @@ def checked_block(
         return build(request, scores, None, classes, groups)
     except InputError as error:
         text, end = str(error), first_row + len(scores)
-        if found := ROW_OF_BLOCK.match(text):
-            text = f"{found[1]}[{first_row + int(found[2])}{text[found.end() :]}"
+        if names_row(text):
+            text = renumbered(text, lambda row: first_row + row)
             text += "" if end == n_rows else f" Rows from {end} on were not looked at."
         raise type(error)(text) from None
 

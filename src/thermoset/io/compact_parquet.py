@@ -77,8 +77,6 @@ def _open(path: Path, request: Request, stack: ExitStack) -> tuple[ModuleType, _
         roles = {
             role: name for role, name in roles.items() if role not in ("classes", "rest_temperatures", "n_classes")
         }
-        if not request.find_labels:
-            roles.pop("labels", None)
         return arrow, _File(path, file, roles, groups, request)
 
 

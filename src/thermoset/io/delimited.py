@@ -8,7 +8,7 @@ import csv
 import io
 import math
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 
 from thermoset.data import Logits
 from thermoset.data.arrays import column_classes, first_repeated
+from thermoset.data.class_columns import not_a_class
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.io.csv_text import csv_groups, csv_ids, csv_lines, is_number, is_whole, text_errors
 from thermoset.io.files import LABELS, Request, RowSource, build, need, no_column
-from thermoset.io.names import group_name
+from thermoset.io.names import check_columns, group_name, label_name
 from thermoset.io.rows import FILES
 from thermoset.quoting import printable, quoted
 
-__all__ = ["label_column", "open_csv", "read_csv", "write_csv"]
+__all__ = ["class_columns", "label_in", "open_csv", "read_csv", "write_csv"]
 
 TEXT_BLOCK = (1 << 14, 1 << 20)  # the least and the most bytes of text in a block of pyarrow, which reads 32 ahead
 BYTE_ORDER_MARK = "\ufeff"
@@ -51,8 +52,8 @@ class CsvHeader(NamedTuple):
     @property
     def places(self) -> list[int]:
         """Where the columns stand that hold numbers."""
-        wanted = set(self.scores)
-        return [place for place, name in enumerate(self.columns) if name in wanted]
+        place = {name: place for place, name in enumerate(self.columns)}
+        return [place[name] for name in self.scores]
 
 
 class Line(NamedTuple):
@@ -88,6 +89,7 @@ def read_csv(path: Path, request: Request) -> Logits:
             cells = _read_fast(path, header)
         except NotFastError:
             cells = _read_lines(path, header, request.max_bytes)
+        check_columns(header.scores, cells.scores, request)
         try:
             return build(request, cells.scores, cells.labels, header.classes, cells.groups)
         except InputError:
@@ -101,7 +103,8 @@ def open_csv(path: Path, request: Request, _: ExitStack) -> RowSource:
         header = read_header(_first_line(path, request.max_bytes), request)
     read = partial(_csv_blocks, path, header, request.max_bytes)
     groups = csv_groups(path, header.groups, request.max_bytes)
-    return RowSource((None, len(header.scores)), header.classes, read, csv_ids(path, request), groups)
+    columns = tuple(header.scores)
+    return RowSource((None, len(columns)), header.classes, read, csv_ids(path, request), groups, columns=columns)
 
 
 def write_csv(stream: BinaryIO, logits: Logits) -> None:
@@ -149,20 +152,19 @@ def read_header(columns: list[str], request: Request) -> CsvHeader:
     if columns[0].startswith(BYTE_ORDER_MARK):  # beside the one that was taken off: it would hide a label column
         raise FileFormatError("the file begins with two byte order marks. Save it again as UTF-8.")
     for place, name in enumerate(columns, 1):
-        if not name.strip():
-            raise FileFormatError(f"column {place} has no name. If it is an index, write the file without it.")
-    if (twice := first_repeated(columns)) is not None:
+        if not name.strip() and request.classes is None:
+            raise FileFormatError(
+                f"column {place} has no name. If it is an index, write the file without it, or list the classes "
+                "(--classes, in Python classes=)."
+            )
+    if (twice := first_repeated(name for name in columns if name.strip())) is not None:
         raise FileFormatError(f"two columns are called {quoted(twice)}.")
     if request.id_column is not None and request.id_column not in columns:
         raise no_column(request.id_column, columns)
-    groups = group_name(columns, request)
-    others = [name for name in columns if not request.is_beside(name)]
-    label = label_column(name for name in others if name.strip().lower() in LABELS)
-    scores = [name for name in others if name != label]
+    groups, label = group_name(columns, request), label_in(columns, request)
+    scores, classes = class_columns(columns, label, request)
     _check_several(scores)
-    if FILES in scores and column_classes(name for name in scores if name != FILES) is None:
-        scores.remove(FILES)  # beside columns that are only numbered it can be no class
-    return CsvHeader(columns, scores, label if request.find_labels else None, column_classes(scores), groups)
+    return CsvHeader(columns, scores, label if request.find_labels else None, classes, groups)
 
 
 def _check_several(scores: list[str]) -> None:
@@ -173,16 +175,32 @@ def _check_several(scores: list[str]) -> None:
         )
 
 
-def label_column(found: Iterable[str]) -> str | None:
-    """Return the one column of labels, if there is one.
+def label_in(columns: Sequence[str], request: Request) -> str | None:
+    """The column of labels of a table: the one that was named, or the one called so in any spelling."""
+    if request.labels is not None:
+        return label_name(columns, request)
+    taken = {request.groups, request.id_column, *request.ignored, *(request.classes or ())}
+    found = [name for name in columns if name.strip().lower() in LABELS and name not in taken]
+    if len(found) > 1:
+        raise FileFormatError(
+            f"columns {quoted(found[0])} and {quoted(found[1])} both look like labels. Name the one that holds them "
+            "(--labels, in Python labels=), and ignore the other (--ignore, ignore=)."
+        )
+    return found[0] if found else None
 
-    >>> label_column(["label"])
-    'label'
-    """
-    names = list(found)
-    if len(names) > 1:
-        raise FileFormatError(f"columns {quoted(names[0])} and {quoted(names[1])} both look like labels. Drop one.")
-    return names[0] if names else None
+
+def class_columns(
+    columns: Sequence[str], label: str | None, request: Request
+) -> tuple[list[str], tuple[str, ...] | None]:
+    """The columns of the classes, and what classes are called: those that were named, or all that are nothing else."""
+    if request.classes is not None:
+        if missing := [name for name in request.classes if name not in columns]:
+            raise no_column(missing[0], columns)
+        return list(request.classes), request.classes
+    names = [name for name in columns if name != label and not request.is_beside(name)]
+    if FILES in names and column_classes(name for name in names if name != FILES) is None:
+        names.remove(FILES)  # beside columns that are only numbered it can be no class
+    return names, column_classes(names)
 
 
 class _Labels:
@@ -353,7 +371,7 @@ def _number(text: str, line: int, header: CsvHeader, place: int) -> float:
     except ValueError:
         pass
     shown = quoted(text) if text.strip() else "empty"
-    raise FileFormatError(
-        f"line {line}, column {quoted(header.scores[place])} is {shown}; expected a number or -inf. "
-        f"Every column but those of labels and groups holds the logits of a class."
-    )
+    name = header.scores[place]
+    if text.strip() and not is_number(text):
+        raise FileFormatError(f"line {line}, {not_a_class(name, f'is {shown}; expected a number or -inf')}")
+    raise FileFormatError(f"line {line}, column {quoted(name)} is {shown}; expected a number or -inf.")

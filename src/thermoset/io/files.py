@@ -12,11 +12,11 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from thermoset.bounds import whole_number
 from thermoset.core.memory import physical_memory
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits, as_logits, checked_logits
 from thermoset.data.labels import column_indices
 from thermoset.data.outputs import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
@@ -44,6 +44,7 @@ __all__ = [
     "first_of",
     "known_suffix",
     "list_name",
+    "named_classes",
     "need",
     "no_column",
     "read_at_most",
@@ -76,10 +77,16 @@ class Request(NamedTuple):
     ignored: tuple[str, ...] = ()  # columns that are no classes
     partial_labels: bool = False  # labels may be missing, and are read as they are
     leave_labels: bool = False  # labels are left out, whatever they are: the user wants none
+    labels: str | None = None  # the column (array) of labels; `label` or `labels` where there is one, if not named
+    classes: tuple[str, ...] | None = None  # the columns that are classes, or names for those of an array
+    known: tuple[str, ...] = ()  # columns that are classes for certain: those of a predictor
+    doubt: bool = True  # refuse columns that do not look like classes: not where rows become no `Logits`
 
     def is_beside(self, name: str) -> bool:
         """Whether a column is not a class: it holds groups or ids, or is to be ignored."""
-        return name.strip().lower() in GROUPS or name in (self.groups, self.id_column, *self.ignored)
+        if self.classes is not None:
+            return name not in self.classes
+        return name.strip().lower() in GROUPS or name in (self.groups, self.id_column, self.labels, *self.ignored)
 
 
 class Ids(NamedTuple):
@@ -104,6 +111,7 @@ class RowSource(NamedTuple):
     ids: Ids | None = None  # if they were asked for
     groups: Callable[[], Iterator[object]] | None = None  # goes through them from the first row on, where there are any
     grouped: bool = False  # whether blocks bring their groups with them
+    columns: tuple[str, ...] = ()  # of the classes, where each has a column
 
 
 def as_path(path: object) -> Path:
@@ -211,13 +219,29 @@ def build(
     """
     if isinstance(scores, Logits):  # rows that are not whole come checked
         return as_logits(scores, groups=groups)
-    make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else Logits
-    rows = make(scores, None, classes, groups)
+    make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else checked_logits
+    rows = make(scores, None, named_classes(request, classes), groups)
     if rows.n_rows == 0:
         raise FileFormatError("the file has no rows.")
     if labels is None or request.leave_labels:
         return rows
     return rows.labelled(column_indices(labels, (rows.n_rows, rows.n_classes), rows.classes))
+
+
+def named_classes(request: Request, found: Any) -> Any:
+    """The names of classes: what the file says, or what the user says where it has none.
+
+    >>> named_classes(Request(False, 0, True, classes=("cat", "dog")), None)
+    ('cat', 'dog')
+    """
+    if request.classes is None or found is None:
+        return request.classes if found is None else found
+    if tuple(found) != request.classes:
+        raise InputError(
+            f"the file names its classes {quoted(list(found))}, and classes were given as "
+            f"{quoted(list(request.classes))}. Leave classes out, or give the same in the same order."
+        )
+    return found
 
 
 def first_of(names: Collection[str], held: Collection[str]) -> str | None:

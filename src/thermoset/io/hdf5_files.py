@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
-    LABELS,
     NAMES,
     Request,
     RowSource,
@@ -24,7 +23,7 @@ from thermoset.io.files import (
     no_column,
     scores_name,
 )
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.io.numpy_files import ArrayHeader
 from thermoset.io.numpy_rows import FlatRows
 from thermoset.io.stored import BandedRows, Rows, StoredFile, as_source, as_whole
@@ -60,7 +59,7 @@ def stored_hdf5(path: Path, request: Request) -> StoredFile:
     with _opened(path) as file:
         name = scores_name(list(file), request.probabilities)
         rows = _rows(path, _dataset(file, name), name, request)
-        key, names = first_of(LABELS, list(file)), first_of(NAMES, list(file))
+        key, names = label_name(list(file), request), first_of(NAMES, list(file))
         groups = group_name(list(file), request)
         classes: object = None
         if names is not None:

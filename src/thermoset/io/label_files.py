@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,20 @@ from thermoset.data.labels import column_indices
 from thermoset.errors import FileFormatError
 from thermoset.io import held
 from thermoset.io.csv_text import is_whole
-from thermoset.io.files import check_size, read_at_most
+from thermoset.io.files import FilePath, as_path, check_size, existing, read_at_most
 from thermoset.io.numpy_files import decoded, read_npy_array
 from thermoset.io.numpy_rows import flat_npy
 
-__all__ = ["LABEL_SUFFIXES", "file_values", "is_label_file", "label_count", "label_part", "with_labels"]
+__all__ = [
+    "LABEL_SUFFIXES",
+    "column_named",
+    "file_values",
+    "is_label_file",
+    "label_count",
+    "label_part",
+    "value_file",
+    "with_labels",
+]
 
 LINE_BYTES = 64  # a text of its own takes so many, however short the line is
 Names = tuple[str, ...] | None
@@ -60,6 +69,29 @@ def is_label_file(name: object) -> bool:
     (True, False)
     """
     return isinstance(name, (str, os.PathLike)) and Path(name).suffix.lower() in LABEL_SUFFIXES
+
+
+def column_named(name: FilePath | Literal[False] | None) -> str | None:
+    """The column or array that is meant where the name of one, or of a file, may be given; None if it is neither.
+
+    >>> column_named("target"), column_named("labels.txt"), column_named(False)
+    ('target', None, None)
+    """
+    return str(as_path(name)) if name and not _is_file(name) else None
+
+
+def value_file(name: FilePath | Literal[False] | None) -> Path | None:
+    """The file that is meant in the same place, which must be there; None if it is a column, or nothing.
+
+    >>> value_file("target") is None
+    True
+    """
+    return existing(name, LABEL_SUFFIXES)[0] if name and _is_file(name) else None
+
+
+def _is_file(name: FilePath) -> bool:
+    """Whether a file is meant: by its ending, or because it is there, under a name that ends like that of a file."""
+    return is_label_file(name) or not isinstance(name, str) or (Path(name).suffix != "" and Path(name).is_file())
 
 
 def _npy(path: Path, max_bytes: int, _: Names) -> NDArray[Any]:

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from thermoset.data import Logits
 from thermoset.data.arrays import first_repeated
-from thermoset.data.outputs import LABELS
 from thermoset.errors import FileFormatError
 from thermoset.io.csv_text import csv_groups, csv_ids, csv_lines, is_number, is_whole, text_errors
 from thermoset.io.delimited import open_csv, read_csv
-from thermoset.io.files import Request, RowSource, first_of, list_name, no_column
-from thermoset.io.names import group_name
+from thermoset.io.files import Request, RowSource, list_name, no_column
+from thermoset.io.names import group_name, label_name
 from thermoset.io.rows import ORDER, Row, RowList, class_number, naming, numbers, restored
 from thermoset.quoting import quoted
 
@@ -61,7 +60,8 @@ def _list_header(path: Path, request: Request) -> ListHeader | None:
     """Where lists stand; None if the first line below the header has none."""
     with text_errors():
         lines = [cells for _, cells in islice(csv_lines(path, request.max_bytes), 2)]
-    name = list_name(lines[0], request.probabilities) if len(lines) == 2 else None
+    by_column = request.classes is not None and set(request.classes) <= set(*lines[:1])
+    name = list_name(lines[0], request.probabilities) if len(lines) == 2 and not by_column else None
     if name is None or len(lines[1]) != len(lines[0]):
         return None
     columns = lines[0]
@@ -72,7 +72,7 @@ def _list_header(path: Path, request: Request) -> ListHeader | None:
         return None
     if (twice := first_repeated(columns)) is not None:
         raise FileFormatError(f"two columns are called {quoted(twice)}.")
-    label, groups = first_of(LABELS, columns), group_name(columns, request)
+    label, groups = label_name(columns, request), group_name(columns, request)
     return ListHeader(
         columns,
         columns.index(name),
@@ -89,21 +89,21 @@ def _rows(path: Path, request: Request, header: ListHeader) -> Iterator[Row]:
             with naming(f"line {number}"):
                 if len(cells) != len(columns):
                     raise FileFormatError(f"has {len(cells)} cells, but the header has {len(columns)}.")
-                yield _row(cells, header, request.find_labels)
+                yield _row(cells, header, request)
 
 
-def _row(cells: list[str], header: ListHeader, with_label: bool) -> Row:
+def _row(cells: list[str], header: ListHeader, request: Request) -> Row:
     scores = _floats(cells[header.scores], header.columns[header.scores])
     if header.order is not None:
         scores = restored(scores, [int(x) for x in _floats(cells[header.order], ORDER) if abs(x) < 2**31])
     elif header.label is not None and cells[header.label].startswith("["):
         class_number([cells[header.label]], quoted(header.columns[header.label]))  # says that rows are not whole
     group = None if header.groups is None else cells[header.groups]
-    if header.label is None or header.order is not None or not with_label:
+    if header.label is None or header.order is not None or not request.find_labels:
         return Row(scores, None, group)
-    text = cells[header.label]
-    label = class_number(float(text) if is_whole(text) else text, f"column {quoted(header.columns[header.label])}")
-    return Row(scores, label, group)
+    text, what, names = cells[header.label], f"column {quoted(header.columns[header.label])}", request.classes
+    number = is_whole(text) and not any(map(is_whole, names or ()))
+    return Row(scores, class_number(float(text) if number else text, what, names), group)
 
 
 def _floats(cell: str, name: str) -> list[float]:

@@ -34,7 +34,7 @@ from thermoset.io.files import (
     scores_name,
     write_whole,
 )
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.quoting import printable, quoted, reason
 
 __all__ = [
@@ -91,7 +91,7 @@ def read_npz(path: Path, request: Request) -> Logits:
 
     def choose(held: Collection[str]) -> list[str | None]:
         scores = scores_name(held, request.probabilities)
-        return [scores, first_of(LABELS, held), first_of(NAMES, held), group_name(held, request)]
+        return [scores, label_name(held, request), first_of(NAMES, held), group_name(held, request)]
 
     scores, labels, classes, groups = read_npz_arrays(path, choose, request.max_bytes)
     return build(request, scores, labels, None if classes is None else texts(classes), decoded(groups))
@@ -133,12 +133,11 @@ def npz_ids(
 def read_npy(path: Path, request: Request) -> Logits:
     """Read logits from one file, and labels, class names and groups from its siblings if they exist."""
     scores = read_npy_array(path, request.max_bytes)
-    labels, classes, _ = siblings(path)
-    groups = group_sibling(path, request)
+    classes, labels, groups = siblings(path)[1], label_sibling(path, request), group_sibling(path, request)
     return build(
         request,
         scores,
-        read_npy_array(labels, request.max_bytes) if request.find_labels and labels.exists() else None,
+        None if labels is None else read_npy_array(labels, request.max_bytes),
         texts(read_npy_array(classes, request.max_bytes)) if classes.exists() else None,
         None if groups is None else decoded(read_npy_array(groups, request.max_bytes)),
     )
@@ -155,11 +154,18 @@ def siblings(path: Path) -> tuple[Path, Path, Path]:
 
 def group_sibling(path: Path, request: Request) -> Path | None:
     """The file of groups beside an npy file of logits, if there is one to be read."""
-    if not request.find_groups:
-        return None
-    found = sibling(path, request.groups or GROUPS[0])
-    if not found.exists() and request.groups is not None:
-        raise FileFormatError(f"there is no {found.name} next to it to read {quoted(request.groups)} from.")
+    return _found_sibling(path, GROUPS[0], request.groups) if request.find_groups else None
+
+
+def label_sibling(path: Path, request: Request) -> Path | None:
+    """The file of labels beside an npy file of logits, if there is one to be read."""
+    return _found_sibling(path, LABELS[0], request.labels) if request.find_labels else None
+
+
+def _found_sibling(path: Path, usual: str, named: str | None) -> Path | None:
+    found = sibling(path, named or usual)
+    if not found.exists() and named is not None:
+        raise FileFormatError(f"there is no {found.name} next to it to read {quoted(named)} from.")
     return found if found.exists() else None
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from thermoset.errors import FileFormatError
 from thermoset.io import held
 from thermoset.io.files import (
-    LABELS,
     NAMES,
     Request,
     RowSource,
@@ -26,7 +25,7 @@ from thermoset.io.files import (
     no_column,
     scores_name,
 )
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.io.numpy_files import (
     ArrayHeader,
     archive_errors,
@@ -34,6 +33,7 @@ from thermoset.io.numpy_files import (
     decoded,
     file_header,
     group_sibling,
+    label_sibling,
     member_header,
     members_of,
     npz_ids,
@@ -178,13 +178,12 @@ def flat_npy(path: Path) -> FlatRows:
 def stored_npy(path: Path, request: Request) -> StoredFile:
     """Look at the header of a file of logits, and at what lies beside it."""
     rows = flat_npy(path)
-    labels, names, _ = siblings(path)
+    names, labels, groups = siblings(path)[1], label_sibling(path, request), group_sibling(path, request)
     classes = texts(read_npy_array(names, request.max_bytes)) if names.exists() else None
-    has_labels, groups = request.find_labels and labels.exists(), group_sibling(path, request)
     return StoredFile(
         rows,
         classes,
-        partial(read_npy_array, labels, request.max_bytes) if has_labels else None,
+        None if labels is None else partial(read_npy_array, labels, request.max_bytes),
         groups=None if groups is None else partial(read_npy_values, groups, request.max_bytes),
     )
 
@@ -205,7 +204,7 @@ def stored_npz(path: Path, request: Request) -> StoredFile:
     with archive_errors(), zipfile.ZipFile(path) as archive:
         members = members_of(archive)
         name = scores_name(members, request.probabilities)
-        scores, names, labels = members[name], first_of(NAMES, members), first_of(LABELS, members)
+        scores, names, labels = members[name], first_of(NAMES, members), label_name(members, request)
         groups = group_name(members, request)
         check_member(scores, size)
         with archive.open(scores) as stream:

@@ -10,12 +10,13 @@ from typing import Literal
 
 from thermoset.data.choices import checked_options
 from thermoset.data.groups import Groups, joined_groups, read_groups
+from thermoset.data.input_kinds import warn_of_probabilities
 from thermoset.data.stored import StoredLogits
 from thermoset.errors import InputError
 from thermoset.io.files import FilePath, Request, byte_limit, errors_about, existing
 from thermoset.io.finding import Where, found_shards
-from thermoset.io.label_files import LABEL_SUFFIXES, file_values, is_label_file, label_count, label_part
-from thermoset.io.names import checked_columns
+from thermoset.io.label_files import LABEL_SUFFIXES, column_named, file_values, label_count, label_part
+from thermoset.io.names import checked_roles
 from thermoset.io.shard_checks import checked_shards
 from thermoset.io.shards import FileShard, open_shard
 
@@ -27,8 +28,11 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     *,
     labels: Where | Literal[False] | None = None,
     probabilities: bool = False,
+    classes: Sequence[str] | None = None,
+    id_column: str | None = None,
     groups: FilePath | None = None,
     ignore: Sequence[str] = (),
+    known: Sequence[str] | None = None,
     n_options: int | None = None,
     allow_duplicates: bool = False,
     max_bytes: int | None = None,
@@ -41,10 +45,13 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         A folder stands for its files in the order of their names, `part-2` before `part-10`; a list keeps its order.
         See `thermoset.io.found_shards`. Each file is of a kind that `load` reads. csv, json and pt files are read whole
         when they are opened, and must fit into memory one at a time.
-    labels : path, or a list of paths, optional
-        Files of labels as for `load`: one for all rows in order, or one for each shard. False leaves labels out.
+    labels : str, path, or a list of paths, optional
+        The column or array that holds the labels, as for `load`; or files of labels: one for all rows in order, or a
+        list of one for each shard. False leaves labels out.
     probabilities : bool
         The files hold probabilities; see `load`.
+    classes, id_column, known
+        As for `load`.
     groups : str or path, optional
         The group of each row, a name or a whole number: a column (an array, a dataset) of every file; for npy files
         that of a file beside it (`val_site.npy` for "site"); a key of folders called `site=north`; or a `.npy` or
@@ -78,26 +85,26 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     ...     print(rows.n_rows, rows.n_classes, rows.labels)
     6 2 [0 1 0 1 0 1]
     """
-    column = None if groups is None or is_label_file(groups) else str(groups)
+    column = column_named(groups)
+    own = column_named(labels) if isinstance(labels, (str, os.PathLike)) else None
     request = Request(
         probabilities,
         byte_limit(max_bytes),
-        labels is None,
+        labels is None or own is not None,
         n_options=checked_options(n_options),
-        groups=column,
         find_groups=groups is None or column is not None,
-        ignored=checked_columns(ignore),
         leave_labels=labels is False,
+        **checked_roles(labels=own, id_column=id_column, groups=column, classes=classes, ignore=ignore, known=known),
     )
-    sidecars = (*request.ignored, *([] if column is None else [column]))
+    sidecars = (*request.ignored, *(name for name in (column, own) if name is not None))
     paths = found_shards(where, sidecars=sidecars)
     shards = checked_shards([open_shard(path, request) for path in paths], allow_duplicates)
-    if labels is not None and labels is not False:
+    shards[0].check_columns()  # the others have the same
+    if labels is not None and labels is not False and own is None:
         shards = _with_labels(shards, labels, request.max_bytes)
-    if groups is not None and column is None:
-        return StoredLogits.of(shards, _group_file(shards, groups, request.max_bytes))
-    found = [one for shard in shards if (one := shard.groups()) is not None]
-    return StoredLogits.of(shards, joined_groups(found) if found else None)
+    rows = StoredLogits.of(shards, _groups(shards, groups if column is None else None, request.max_bytes))
+    warn_of_probabilities(rows)
+    return rows
 
 
 def _with_labels(shards: Sequence[FileShard], labels: Where, max_bytes: int) -> tuple[FileShard, ...]:
@@ -123,6 +130,14 @@ def _check_count(file: Path, wanted: int, max_bytes: int) -> None:
     with errors_about(file):
         if (got := label_count(file, max_bytes)) != wanted:
             raise InputError(f"has {got} values for {wanted} rows. Pass one per row, in the order of the shards.")
+
+
+def _groups(shards: Sequence[FileShard], file: FilePath | None, max_bytes: int) -> Groups | None:
+    """The groups of all rows, from a file of their own or from the shards."""
+    if file is not None:
+        return _group_file(shards, file, max_bytes)
+    found = [one for shard in shards if (one := shard.groups()) is not None]
+    return joined_groups(found) if found else None
 
 
 def _group_file(shards: Sequence[FileShard], groups: FilePath, max_bytes: int) -> Groups:

@@ -13,8 +13,9 @@ from thermoset.data import Logits
 from thermoset.errors import FileFormatError
 from thermoset.io.arrow_columns import first_true
 from thermoset.io.files import Ids, Request, RowSource, build, check_size, need
+from thermoset.io.names import check_columns
 from thermoset.io.pages import Group, Leaf, check_pages, read_footer
-from thermoset.io.schema import VALUE_BYTES, Layout, check_values, fits_int64, read_layout
+from thermoset.io.schema import VALUE_BYTES, Layout, are_texts, check_values, read_layout, whole_ids
 from thermoset.io.tables import (
     BATCH_BYTES,
     arrow_errors,
@@ -75,7 +76,9 @@ def read_parquet(path: Path, request: Request) -> Logits:
         table = _read(arrow, source, [*layout.read, *beside], layout.row_bytes)
         labels = labels_of(arrow, table, layout) if request.find_labels else None
         groups = groups_of(arrow, table, layout)
-        return build(request, scores_of(arrow, table, layout), labels, layout.classes, groups)
+        scores = scores_of(arrow, table, layout)
+        check_columns(layout.names, scores, request)
+        return build(request, scores, labels, layout.classes, groups)
 
 
 def read_labels(path: Path, request: Request) -> object:
@@ -104,10 +107,11 @@ def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
         ids = None
         if request.id_column is not None:
             kind = source.file.schema_arrow.field(request.id_column).type
-            ids = Ids(partial(_ids, arrow, source, request.id_column), text=not fits_int64(arrow, kind))
+            ids = Ids(partial(_ids, arrow, source, request.id_column), text=are_texts(arrow, kind))
         name = source.layout.groups
         groups = None if name is None else partial(_values, arrow, source, name)
-        return RowSource(shape, source.layout.classes, partial(_blocks, arrow, source, shape[1]), ids, groups)
+        layout, blocks = source.layout, partial(_blocks, arrow, source, shape[1])
+        return RowSource(shape, layout.classes, blocks, ids, groups, columns=tuple(layout.names))
 
 
 def open_file(path: Path, request: Request, stack: ExitStack) -> OpenFile:
@@ -240,7 +244,7 @@ def _ids(arrow: ModuleType, source: OpenFile, name: str) -> Iterator[object]:
             if column.null_count:
                 row = done + first_true(column.is_null())
                 raise FileFormatError(f"row {row} of column {quoted(name)} is missing; expected an id.")
-            yield from column.to_pylist()
+            yield from whole_ids(column.to_pylist(), name, done)
             done += len(column)
 
 

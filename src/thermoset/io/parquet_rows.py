@@ -32,7 +32,7 @@ def stored_parquet(path: Path, request: Request) -> StoredFile:
         labels = partial(read_labels, path, request) if request.find_labels and layout.label is not None else None
         groups = None if layout.groups is None else partial(read_column, path, layout.groups, request)
         rows = ParquetRows(path, request, shape, stored_type(layout), ends)
-        return StoredFile(rows, layout.classes, labels, groups=groups)
+        return StoredFile(rows, layout.classes, labels, groups=groups, columns=tuple(layout.names))
 
 
 @dataclass(frozen=True)

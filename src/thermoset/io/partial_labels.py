@@ -18,10 +18,12 @@ from thermoset.data.labels import column_indices, one_column, partial_indices
 from thermoset.errors import InputError
 from thermoset.io.compact import read_top
 from thermoset.io.csv_text import csv_column, csv_lines, is_whole
-from thermoset.io.files import LABELS, FilePath, Request, byte_limit, errors_about, existing, first_of
+from thermoset.io.delimited import label_in
+from thermoset.io.files import FilePath, Request, byte_limit, errors_about, existing
 from thermoset.io.finding import Where, found_shards
-from thermoset.io.label_files import LABEL_SUFFIXES, file_values, is_label_file
-from thermoset.io.numpy_files import decoded, read_npy_array, read_npz_arrays, siblings
+from thermoset.io.label_files import LABEL_SUFFIXES, column_named, file_values, is_label_file
+from thermoset.io.names import checked_columns, checked_roles, label_name
+from thermoset.io.numpy_files import decoded, label_sibling, read_npy_array, read_npz_arrays
 from thermoset.io.records import json_column, json_keys
 from thermoset.io.shards import STORED
 from thermoset.io.tensors import pt_names, read_pt_values
@@ -35,7 +37,10 @@ def read_partial_labels(
     labels: FilePath | None = None,
     *,
     probabilities: bool = False,
+    classes: Sequence[str] | None = None,
+    id_column: str | None = None,
     groups: FilePath | None = None,
+    ignore: Sequence[str] = (),
     max_bytes: int | None = None,
 ) -> NDArray[np.int64] | None:
     r"""Read the labels of rows, as column numbers with -1 where a label is missing; None if there are no labels.
@@ -46,9 +51,9 @@ def read_partial_labels(
         The files that the rows were read from.
     rows : Logits
         Those rows, read with `labels=False`.
-    labels : path, optional
-        A file with the labels, as for `thermoset.load`; a blank line is a missing one.
-    probabilities, groups, max_bytes
+    labels : str or path, optional
+        The column of the labels, or a file with them, as for `thermoset.load`; a blank line is a missing one.
+    probabilities, classes, id_column, groups, ignore, max_bytes
         As for `thermoset.load`, with which the rows were read.
 
     >>> import tempfile, thermoset as ts
@@ -59,14 +64,18 @@ def read_partial_labels(
     array([ 1, -1])
     """
     limit, shape = byte_limit(max_bytes), (rows.n_rows, rows.n_classes)
-    if labels is not None:
+    if labels is not None and is_label_file(labels):
         file = existing(labels, LABEL_SUFFIXES)[0]
         with errors_about(file):
             values = _numbered(file_values(file, limit), rows.classes)
             return partial_indices(values, shape, rows.classes, column_indices)
-    beside = () if groups is None or is_label_file(groups) else (str(groups),)
-    request = Request(probabilities, limit, find_labels=True, find_groups=False, ignored=beside, partial_labels=True)
-    paths = list(found_shards(where, sidecars=beside))
+    named = column_named(labels)
+    beside = (*checked_columns(ignore), *(name for name in (column_named(groups), id_column) if name is not None))
+    roles = checked_roles(labels=named, classes=classes, ignore=beside)
+    request = Request(
+        probabilities, limit, find_labels=True, find_groups=False, partial_labels=True, doubt=False, **roles
+    )
+    paths = list(found_shards(where, sidecars=(*beside, *([] if named is None else [named]))))
     found = [_labels_in(path, request) for path in paths]
     if all(one is None for one in found):
         return None
@@ -91,28 +100,28 @@ def _labels_in(path: Path, request: Request) -> Any:
 
 
 def _npz(path: Path, request: Request) -> Any:
-    (found,) = read_npz_arrays(path, lambda held: [first_of(LABELS, held)], request.max_bytes)
+    (found,) = read_npz_arrays(path, lambda held: [label_name(held, request)], request.max_bytes)
     return decoded(found)
 
 
 def _npy(path: Path, request: Request) -> Any:
-    file = siblings(path)[0]
-    return decoded(read_npy_array(file, request.max_bytes)) if file.exists() else None
+    file = label_sibling(path, request)
+    return None if file is None else decoded(read_npy_array(file, request.max_bytes))
 
 
 def _csv(path: Path, request: Request) -> Any:
     header = next((cells for _, cells in csv_lines(path, request.max_bytes)), [])
-    name = next((name for name in header if name.strip().lower() in LABELS), None)
+    name = label_in(header, request)
     return None if name is None else list(csv_column(path, name, request.max_bytes, None))
 
 
 def _json(path: Path, request: Request) -> Any:
-    name = first_of(LABELS, json_keys(path, request))
+    name = label_name(json_keys(path, request), request)
     return None if name is None else list(json_column(path, name, request))
 
 
 def _pt(path: Path, request: Request) -> Any:
-    name = first_of(LABELS, pt_names(path, request))
+    name = label_name(pt_names(path, request), request)
     return None if name is None else read_pt_values(path, name, request)
 
 

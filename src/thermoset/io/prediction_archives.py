@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thermoset.io.grown_text import GrownText
 from thermoset.io.prediction_blocks import P_COLUMNS, Block, Layout, Write
 
-__all__ = ["npz_predictions"]
+__all__ = ["ARRAYS", "npz_predictions"]
 
 ARRAYS = {"label": "<i4", "confidence": "<f8", "size": "<i4", "set_labels": "<i4", "set_offsets": "<i8"}
 """What an npz archive holds."""
@@ -53,7 +53,9 @@ def npz_predictions(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
         append("set_offsets", np.zeros(1))
         yield write
         texts = {} if names is None else {"classes": np.asarray(names)}
-        given = {} if ids is None else {"id": np.asarray(known, dtype=np.int64 if ids == "number" else np.str_)}
+        given = (
+            {} if ids is None else {layout.id_column: np.asarray(known, dtype=np.int64 if ids == "number" else np.str_)}
+        )
         spooled = [Spooled(name, kind, spools[name], n_p if name == "p" else None) for name, kind in kinds.items()]
         _assemble(stream, spooled, given | texts, groups if layout.groups else None)
 

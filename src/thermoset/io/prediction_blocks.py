@@ -50,17 +50,21 @@ class Block(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What a file holds: class names, of which kind ids are, whether rows have groups, of how many classes p-values."""
+    """What a file holds.
+
+    Class names, of which kind ids are, whether rows have groups, of how many classes p-values, the name of the ids.
+    """
 
     names: Names
     ids: IdKind | None
     groups: bool
     n_p: int | None
+    id_column: str = "id"
 
     @property
     def beside(self) -> list[str]:
         """Names of the columns that come before the predictions."""
-        return [*([] if self.ids is None else ["id"]), *(["group"] if self.groups else [])]
+        return [*([] if self.ids is None else [self.id_column]), *(["group"] if self.groups else [])]
 
     @property
     def p_names(self) -> list[str]:

@@ -8,9 +8,9 @@
 | `.npz` | arrays `label`, `confidence`, `size`, `set_labels`, `set_offsets`; `classes` if there are names |
 
 Labels are class names where there are names, else column numbers; in npz always column numbers, and the set of row i
-is `set_labels[set_offsets[i]:set_offsets[i + 1]]`. Where rows have ids, a column (array, key) `id` comes first, then
-`group`, as text, where rows have groups. A set lists its labels in the order of the columns. Confidences are written as
-the float64 they equal, and are read back exactly.
+is `set_labels[set_offsets[i]:set_offsets[i + 1]]`. Where rows have ids, their column (array, key) comes first, called
+`id` unless it has another name, then `group`, as text, where rows have groups. A set lists its labels in the order of
+the columns. Confidences are written as the float64 they equal, and are read back exactly.
 
 Where p-values are written, `credibility` and `conformal_confidence` (see `conformal.p_summary`) and the p-values of all
 classes follow: a list `p` in parquet, columns `p_<class>` in csv, an object `p` by class in jsonl (a list where classes
@@ -35,13 +35,15 @@ from thermoset.data.arrays import class_names
 from thermoset.data.groups import Groups, read_groups
 from thermoset.errors import InputError
 from thermoset.io.files import FilePath, as_path, errors_about, known_suffix, need, write_whole
-from thermoset.io.prediction_archives import npz_predictions
+from thermoset.io.prediction_archives import ARRAYS, npz_predictions
 from thermoset.io.prediction_blocks import P_COLUMNS, Block, IdKind, Layout, PValues, Write
 from thermoset.io.prediction_columns import ArrowPredictions, Names, PredictionBlock, prediction_block
+from thermoset.quoting import quoted
 
 __all__ = ["PREDICTION_SUFFIXES", "PredictionWriter", "open_predictions"]
 
 PIECE = 1 << 20  # cells of `sets` that are turned into lists at a time, however many rows come at once
+TAKEN = frozenset((*ARRAYS, *P_COLUMNS, "set", "classes", "group"))  # names of columns, arrays and keys
 ROW_GROUP_BYTES = 1 << 24  # rows of parquet wait until there are so many: small row groups are slow to read
 
 
@@ -140,6 +142,7 @@ def open_predictions(
     classes: Sequence[str] | None = None,
     *,
     ids: IdKind | None = None,
+    id_column: str = "id",
     groups: bool = False,
     p_values: int | None = None,
 ) -> Iterator[PredictionWriter]:
@@ -154,6 +157,8 @@ def open_predictions(
     ids : "number" or "text", optional
         Rows have ids, which are all whole numbers or all text, and are written first. (For npz they are held in memory
         until the end.)
+    id_column : str
+        What the column (array, key) of ids is called.
     groups : bool
         Rows have groups, which are written as text, before the predictions.
     p_values : int, optional
@@ -180,7 +185,11 @@ def open_predictions(
     names = None if classes is None else class_names(classes, len(classes))
     if p_values is not None and names is not None and p_values != len(names):
         raise InputError(f"p_values must be the number of classes, {len(names)}; got {p_values}.")
-    layout = Layout(names, ids, groups, p_values)
+    layout = Layout(names, ids, groups, p_values, id_column)
+    if ids is not None and id_column in {*TAKEN, *(f"p_{name}" for name in layout.p_names)}:
+        raise InputError(
+            f"ids cannot be called {quoted(id_column)}, as a column of predictions is. Rename their column."
+        )
     with ExitStack() as stack:  # what the caller raises goes through as it is, and undoes what was written
         with errors_about(target, "written"):
             stream = stack.enter_context(write_whole(target))
@@ -240,7 +249,9 @@ def _jsonl(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
         labels = map(_json_labels(names), found.label.tolist())
         before = [""] * len(found.label)
         for key, column in zip(layout.beside, block.beside, strict=True):
-            before = [f'{head}"{key}": {_json_value(one)}, ' for head, one in zip(before, column, strict=True)]
+            before = [
+                f"{head}{_json_value(key)}: {_json_value(one)}, " for head, one in zip(before, column, strict=True)
+            ]
         p = [""] * len(found.label) if block.p is None else _json_p(block.p, names)
         sure, sets, sizes = found.confidence.tolist(), _json_sets(found, names), found.size.tolist()
         lines = (
@@ -280,7 +291,7 @@ def _parquet(stream: BinaryIO, layout: Layout) -> Iterator[Write]:
     n_p = layout.n_p
     arrow, parquet = need("pyarrow", "io", "writing .parquet"), need("pyarrow.parquet", "io", "writing .parquet")
     id_type = arrow.int64() if layout.ids == "number" else arrow.string()
-    first = {name: id_type if name == "id" else arrow.string() for name in layout.beside}
+    first = {name: id_type if name == layout.id_column else arrow.string() for name in layout.beside}
     predictions = ArrowPredictions(arrow, layout.names)
     number = arrow.float64()
     last = {} if n_p is None else dict(zip(P_COLUMNS, (number, number, arrow.list_(number)), strict=True))

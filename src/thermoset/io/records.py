@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from thermoset.data import Logits
-from thermoset.data.outputs import GROUPS, LABELS
+from thermoset.data.outputs import GROUPS
 from thermoset.errors import FileFormatError
 from thermoset.io.files import Ids, Request, RowSource, first_of, list_name, no_column
 from thermoset.io.json_items import Item, read_items
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.io.rows import FILES, ORDER, Row, RowList, class_number, naming, numbers, restored
 from thermoset.io.samples import RESPONSES, gold_option, option_scores
 from thermoset.quoting import quoted
@@ -109,7 +109,7 @@ def _row(fields: Fields, request: Request) -> Row:
         raise FileFormatError(_missing(fields, request))
     scores = numbers(fields[name], quoted(name))
     index = fields.get(ORDER)
-    label = first_of(LABELS, fields)
+    label = label_name(fields, request)
     if label is not None and isinstance(fields[label], list) and index is not None:
         label = None  # names of the classes that 'index' has too
     if label is not None and isinstance(fields[label], list):
@@ -118,7 +118,7 @@ def _row(fields: Fields, request: Request) -> Row:
         scores = restored(scores, index)
     if label is None or not request.find_labels:
         return Row(scores, None)
-    return Row(scores, class_number(fields[label], quoted(label)))
+    return Row(scores, class_number(fields[label], quoted(label), request.classes))
 
 
 def _missing(fields: Fields, request: Request) -> str:

@@ -16,6 +16,7 @@ from thermoset.io.finding import Where, found_shards
 from thermoset.io.group_folders import hive_value
 from thermoset.io.hdf5_files import read_hdf5_dataset
 from thermoset.io.label_files import LABEL_SUFFIXES, file_values, is_label_file
+from thermoset.io.names import checked_columns, checked_roles
 from thermoset.io.numpy_files import sibling
 from thermoset.io.numpy_rows import read_npy_values, read_npz_values
 from thermoset.io.parquet import read_column
@@ -34,6 +35,7 @@ def read_values(
     name: FilePath,
     *,
     probabilities: bool = False,
+    classes: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     max_bytes: int | None = None,
 ) -> NDArray[Any]:
@@ -46,10 +48,11 @@ def read_values(
     name : str or path
         A column (an array, a dataset) of every file; for npy files that of a file beside it (`val_patient.npy`); a key
         of folders called `patient=ann`; or a `.npy` or `.txt` file with one value for each row of all files.
-    probabilities, max_bytes
+    probabilities, classes, max_bytes
         As for `thermoset.open`.
     ignore : sequence of str
-        Other columns that are no classes, as for `thermoset.open`.
+        Other columns that are not classes, as for `thermoset.open`: also those of labels, ids and groups, where they
+        are not called `label` and `groups`.
 
     Returns
     -------
@@ -75,7 +78,9 @@ def read_values(
         with errors_about(file):
             return one_column(file_values(file, limit), "values")
     column = str(name)
-    request = Request(probabilities, limit, find_labels=False, find_groups=False, ignored=(column, *ignore))
+    beside = (column, *checked_columns(ignore))
+    roles = checked_roles(classes=classes, ignore=beside)
+    request = Request(probabilities, limit, find_labels=False, find_groups=False, doubt=False, **roles)
     shards = [open_shard(path, request) for path in found_shards(where, sidecars=(column, *ignore))]
     return column_of(shards, column)
 

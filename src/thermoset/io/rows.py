@@ -1,7 +1,7 @@
 """Rows that come one at a time, each with a list of numbers: how they become `Logits`, whole or in blocks."""
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -132,12 +132,14 @@ def numbers(value: Any, what: str) -> list[float]:
         raise FileFormatError(f"{what} holds a number that is too large.") from None
 
 
-def class_number(value: Any, what: str) -> int:
-    """Read a label that is the number of a column.
+def class_number(value: Any, what: str, classes: Sequence[str] | None = None) -> int:
+    """Read a label that is the number of a column, or the name of a class where classes have names.
 
-    >>> class_number(3.0, "label")
-    3
+    >>> class_number(3.0, "label"), class_number("dog", "label", ["cat", "dog"])
+    (3, 1)
     """
+    if classes is not None and isinstance(value, str) and value in classes:
+        return classes.index(value)
     if isinstance(value, list):
         raise FileFormatError(f"{what} is {quoted(value)}: names of the largest classes. {WHOLE_ROWS}.")
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError
 from thermoset.io.files import (
-    LABELS,
     NAMES,
     Request,
     RowSource,
@@ -31,7 +30,7 @@ from thermoset.io.files import (
     no_column,
     scores_name,
 )
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.io.numpy_files import ArrayHeader, read_data
 from thermoset.io.numpy_rows import FlatRows, widened
 from thermoset.io.stored import StoredFile, as_source
@@ -114,7 +113,7 @@ class SafeFile(NamedTuple):
 def read_safetensors(path: Path, request: Request) -> Logits:
     """Read tensors `logits`, `labels` and `groups`; names stand in the metadata, as JSON lists."""
     file = _safe_file(path, request.max_bytes)
-    scores, labels = scores_name(file.names, request.probabilities), first_of(LABELS, file.names)
+    scores, labels = scores_name(file.names, request.probabilities), label_name(file.names, request)
     groups = group_name(file.names, request)
     return build(
         request,
@@ -128,7 +127,7 @@ def read_safetensors(path: Path, request: Request) -> Logits:
 def stored_safetensors(path: Path, request: Request) -> StoredFile:
     """Look at the header; the tensor of logits is read in place."""
     file = _safe_file(path, request.max_bytes)
-    name, key = scores_name(file.names, request.probabilities), first_of(LABELS, file.names)
+    name, key = scores_name(file.names, request.probabilities), label_name(file.names, request)
     labels = partial(_read_tensor, path, key, request) if request.find_labels and key is not None else None
     groups = group_name(file.names, request)
     found = None if groups is None else partial(read_values, path, groups, request)

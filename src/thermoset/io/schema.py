@@ -1,16 +1,17 @@
 """What the schema of a parquet file says: which columns hold numbers, labels and ids."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from thermoset.data.arrays import column_classes, first_repeated
+from thermoset.data.arrays import first_repeated
+from thermoset.data.class_columns import not_a_class
 from thermoset.errors import FileFormatError
-from thermoset.io.delimited import label_column
-from thermoset.io.files import LABELS, Request, list_name, no_column
+from thermoset.io.delimited import class_columns, label_in
+from thermoset.io.files import Request, list_name, no_column
 from thermoset.io.names import group_name
-from thermoset.io.rows import FILES, ORDER, WHOLE_ROWS
+from thermoset.io.rows import ORDER, WHOLE_ROWS
 from thermoset.io.safe import names_from_json
 from thermoset.quoting import quoted, reason
 
@@ -18,11 +19,12 @@ __all__ = [
     "METADATA_KEY",
     "VALUE_BYTES",
     "Layout",
+    "are_texts",
     "check_values",
-    "fits_int64",
     "is_list",
     "is_number",
     "read_layout",
+    "whole_ids",
 ]
 
 VALUE_BYTES = 8
@@ -64,16 +66,17 @@ class Layout(NamedTuple):
 
 def read_layout(arrow: ModuleType, schema: Any, request: Request) -> Layout:
     """Find the columns; some are not classes."""
-    probabilities, groups = request.probabilities, group_name(schema.names, request)
-    fields = [field for field in schema if not request.is_beside(field.name)]
+    groups, label = group_name(schema.names, request), label_in(schema.names, request)
     if request.id_column is not None:
         _check_ids(arrow, schema, request.id_column)
     if groups is not None:
         check_values(arrow, schema, groups)
+    by_column = request.classes is not None and set(request.classes) <= set(schema.names)
+    asked = request if by_column else request._replace(classes=None)  # which names what lists hold, then
+    fields = [field for field in schema if field.name == label or not asked.is_beside(field.name)]
     kinds = {field.name: field.type for field in fields}
-    label = label_column(field.name for field in fields if field.name.lower() in LABELS)
     lists = [field.name for field in fields if is_list(arrow, field.type)]
-    key = list_name(lists, probabilities)
+    key = None if by_column else list_name(lists, request.probabilities)
     order = ORDER if key is not None and ORDER in lists else None
     if order is not None and label in lists:
         label = None  # names of the classes that the other column numbers
@@ -82,15 +85,15 @@ def read_layout(arrow: ModuleType, schema: Any, request: Request) -> Layout:
     if label is not None:
         _check_label(arrow, label, kinds[label])
     if key is None:
-        names = _class_columns(arrow, kinds, label, probabilities)
-        return Layout(None, names, label, column_classes(names), [kinds[name] for name in names], groups=groups)
+        names, classes = _class_columns(arrow, kinds, label, request)
+        return Layout(None, names, label, classes, [kinds[name] for name in names], groups=groups)
     for name in (key,) if order is None else (key, order):
         if not is_number(arrow, kinds[name].value_type):
             raise FileFormatError(
                 f"column {quoted(name)} holds lists of {reason(kinds[name].value_type)}; expected lists of numbers."
             )
-    classes = (schema.metadata or {}).get(METADATA_KEY)
-    return Layout(key, [], label, None if classes is None else names_from_json(classes), [kinds[key]], order, groups)
+    stored = (schema.metadata or {}).get(METADATA_KEY)
+    return Layout(key, [], label, None if stored is None else names_from_json(stored), [kinds[key]], order, groups)
 
 
 def is_number(arrow: ModuleType, kind: Any) -> bool:
@@ -119,14 +122,31 @@ def _check_label(arrow: ModuleType, label: str, kind: Any) -> None:
         )
 
 
-def fits_int64(arrow: ModuleType, kind: Any) -> bool:
+def _fits_int64(arrow: ModuleType, kind: Any) -> bool:
     """Whether a type is one of whole numbers that an int64 holds."""
     return bool(arrow.types.is_integer(kind)) and kind != arrow.uint64()
 
 
+def are_texts(arrow: ModuleType, kind: Any) -> bool:
+    """Whether ids of a type are given out as text: what is no number, or might not fit an int64."""
+    return not (_fits_int64(arrow, kind) or arrow.types.is_floating(kind))
+
+
+def whole_ids(values: Iterable[object], name: str, first_row: int = 0) -> Iterator[object]:
+    """Ids as they are; floats, which whole numbers become beside missing ones, as whole numbers.
+
+    >>> list(whole_ids([1.0, 2.0], "id")), list(whole_ids(["a"], "id"))
+    ([1, 2], ['a'])
+    """
+    for row, value in enumerate(values, first_row):
+        if isinstance(value, float) and not (value.is_integer() and abs(value) < 2**53):
+            raise FileFormatError(f"row {row} of column {quoted(name)} is {value}; ids are whole numbers or text.")
+        yield int(value) if isinstance(value, float) else value
+
+
 def _check_ids(arrow: ModuleType, schema: Any, ids: str) -> None:
     kind = _only(schema, ids)
-    if not (arrow.types.is_integer(kind) or _is_text(arrow, kind)):
+    if not (is_number(arrow, kind) or _is_text(arrow, kind)):
         raise FileFormatError(f"column {quoted(ids)} is of type {reason(kind)}; ids are whole numbers or text.")
 
 
@@ -150,21 +170,20 @@ def _only(schema: Any, name: str) -> Any:
     return kinds[0]
 
 
-def _class_columns(arrow: ModuleType, kinds: dict[str, Any], label: str | None, probabilities: bool) -> list[str]:
-    names = [name for name in kinds if name != label and not PANDAS_INDEX.fullmatch(name)]
-    if FILES in names and _is_text(arrow, kinds[FILES]) and column_classes(n for n in names if n != FILES) is None:
-        names.remove(FILES)  # beside columns that are only numbered, as timm writes them
-    if (one := list_name(names, probabilities)) is not None and not all(is_number(arrow, kinds[n]) for n in names):
+def _class_columns(
+    arrow: ModuleType, kinds: dict[str, Any], label: str | None, request: Request
+) -> tuple[list[str], tuple[str, ...] | None]:
+    """The columns of the classes, which hold numbers, and what classes are called."""
+    columns = [name for name in kinds if not PANDAS_INDEX.fullmatch(name)]
+    names, classes = class_columns(columns, label, request)
+    numbers = all(is_number(arrow, kinds[name]) for name in names)
+    if (one := list_name(names, request.probabilities)) is not None and not numbers:
         raise FileFormatError(f"column {quoted(one)} holds one number for each row, not a list. {WHOLE_ROWS}.")
     for name in names:
         if not is_number(arrow, kinds[name]):
-            raise FileFormatError(
-                f"column {quoted(name)} is of type {reason(kinds[name])}; without a list column 'logits' every column "
-                f"but the label must hold the logits of a class. Drop it."
-            )
+            raise FileFormatError(not_a_class(name, f"is of type {reason(kinds[name])}; expected numbers"))
     whole = [name for name in names if arrow.types.is_integer(kinds[name])]
-    if whole and len(whole) != len(names):  # an id or a row number is no class
-        raise FileFormatError(
-            f"column {quoted(whole[0])} holds whole numbers and others hold floats. Drop it, or make it float."
-        )
-    return names
+    doubted = [name for name in whole if name not in request.known] if len(whole) < len(names) else []
+    if doubted and request.doubt and request.classes is None:  # an id or a row number is no class
+        raise FileFormatError(not_a_class(doubted[0], "holds whole numbers, and others hold floats", "id_column"))
+    return names, classes

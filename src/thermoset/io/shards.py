@@ -12,16 +12,19 @@ from numpy.typing import NDArray
 
 from thermoset.data import Groups, Logits
 from thermoset.data.arrays import Floats, class_names
+from thermoset.data.class_columns import most_rows
 from thermoset.data.groups import read_groups
+from thermoset.data.input_kinds import LOGITS, PROBABILITIES
 from thermoset.data.labels import column_indices
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrow_files import stored_arrow
 from thermoset.io.checked import checked_block, checked_shape
 from thermoset.io.compact import open_top
-from thermoset.io.files import Request, build, check_size, errors_about, existing
+from thermoset.io.files import Request, build, check_size, errors_about, existing, named_classes
 from thermoset.io.group_folders import group_folder, same_group
 from thermoset.io.hdf5_files import stored_hdf5
 from thermoset.io.listed import read_csv_file
+from thermoset.io.names import check_columns
 from thermoset.io.numpy_rows import stored_npy, stored_npz
 from thermoset.io.parquet_rows import stored_parquet
 from thermoset.io.records import read_json
@@ -60,6 +63,8 @@ class FileShard:
     dtype : float16, float32 or float64
         Type of the rows that `read` gives.
     classes : tuple of str, or None
+    input_kind : "logits" or "probabilities"
+        What the file holds; `read` gives logits.
     """
 
     path: Path
@@ -68,6 +73,7 @@ class FileShard:
     n_classes: int
     dtype: np.dtype[Any]
     classes: tuple[str, ...] | None
+    input_kind: str
     request: Request = field(repr=False)
     stored: StoredFile = field(repr=False)
     stamp: Stamp = field(repr=False)
@@ -106,6 +112,14 @@ class FileShard:
             self.check_unchanged()
             return checked_block(self.request, self.stored.rows.read(start, stop), start, self.n_rows).logits
 
+    def check_columns(self) -> None:
+        """Refuse columns that do not look like classes; the first rows tell."""
+        if not self.stored.columns:
+            return
+        with errors_about(self.path):
+            rows = self.stored.rows.read(0, min(self.n_rows, most_rows(self.n_classes)))
+            check_columns(self.stored.columns, rows, self.request)
+
     def check_unchanged(self) -> None:
         """Refuse a file that is not the one that was opened."""
         if Stamp.of(self.path) != self.stamp:
@@ -123,13 +137,16 @@ def open_shard(path: Path, request: Request) -> FileShard:
         if group is not None:
             stored = stored._replace(groups=partial(same_group, group, int(n_rows or 0)))
         check_size(row_bytes(stored.rows), request.max_bytes, "a row")
-        classes = None if stored.classes is None else class_names(stored.classes, n_classes)
+        named = named_classes(request, stored.classes)
+        classes = None if named is None else class_names(named, n_classes)
+        kind = PROBABILITIES if request.probabilities else LOGITS
         if stored.final:
             request = request._replace(probabilities=False)
         # A row that is one of logits and one of probabilities: what type does it become?
-        dtype = build(request, np.array([[1, 0]], dtype=stored.rows.dtype)).logits.dtype
+        plain = request._replace(classes=None)
+        dtype = build(plain, np.array([[1, 0]], dtype=stored.rows.dtype)).logits.dtype
     name = f"{source}[{stored.array}]" if stored.array else str(source)
-    return FileShard(source, name, int(n_rows or 0), n_classes, dtype, classes, request, stored, stamp)
+    return FileShard(source, name, int(n_rows or 0), n_classes, dtype, classes, kind, request, stored, stamp)
 
 
 def _stored(path: Path, suffix: str, request: Request) -> StoredFile:

@@ -14,6 +14,7 @@ from thermoset.errors import FileFormatError
 from thermoset.io import held
 from thermoset.io.checked import checked_shape
 from thermoset.io.files import Request, RowSource, build, check_size
+from thermoset.io.names import check_columns
 
 __all__ = ["BandedRows", "Rows", "StoredFile", "WholeRows", "as_source", "as_whole", "row_bytes"]
 
@@ -42,6 +43,7 @@ class StoredFile(NamedTuple):
     array: str = ""  # which array of the file holds the scores, where it has several
     final: bool = False  # whether rows come as logits also where the file holds probabilities
     groups: Callable[[], object] | None = None  # reads them, one value for each row; picklable
+    columns: tuple[str, ...] = ()  # of the classes, where each has a column
 
 
 def as_whole(stored: StoredFile, request: Request) -> Logits:
@@ -51,7 +53,9 @@ def as_whole(stored: StoredFile, request: Request) -> Logits:
     check_size(row_bytes(rows) * rows.shape[0], request.max_bytes, "the data")
     labels = None if stored.labels is None else stored.labels()
     groups = None if stored.groups is None else stored.groups()
-    return build(request, rows.read(0, rows.shape[0]), labels, stored.classes, groups)
+    scores = rows.read(0, rows.shape[0])
+    check_columns(stored.columns, scores, request)
+    return build(request, scores, labels, stored.classes, groups)
 
 
 def as_source(stored: StoredFile) -> RowSource:
@@ -65,7 +69,8 @@ def as_source(stored: StoredFile) -> RowSource:
     def groups() -> Iterator[object]:
         return iter(read_groups(stored.groups() if stored.groups is not None else (), rows.shape[0]))
 
-    return RowSource(rows.shape, stored.classes, blocks, groups=None if stored.groups is None else groups)
+    known = None if stored.groups is None else groups
+    return RowSource(rows.shape, stored.classes, blocks, groups=known, columns=stored.columns)
 
 
 def row_bytes(rows: Rows) -> int:

@@ -21,7 +21,6 @@ from thermoset.data import Logits
 from thermoset.data.groups import read_groups
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import (
-    LABELS,
     NAMES,
     Request,
     RowSource,
@@ -33,7 +32,7 @@ from thermoset.io.files import (
     no_column,
     scores_name,
 )
-from thermoset.io.names import group_name
+from thermoset.io.names import group_name, label_name
 from thermoset.io.numpy_files import BAD_ARCHIVE, ArrayHeader, check_member, cut, read_blocks, read_data
 from thermoset.io.pickles import StoredTensor, check_pickle, read_pickle
 from thermoset.quoting import quoted, reason
@@ -64,7 +63,7 @@ def read_pt(path: Path, request: Request) -> Logits:
     torch = need("torch", "torch", "reading .pt")
     with _pt_errors(), zipfile.ZipFile(path) as archive:
         file = TorchFile.of(torch, archive, request.max_bytes)
-        key, groups = first_of(LABELS, file.held), group_name(file.held, request)
+        key, groups = label_name(file.held, request), group_name(file.held, request)
         return build(
             request,
             file.whole(scores_name(file.held, request.probabilities), request.max_bytes),

@@ -8,8 +8,8 @@ import numpy as np
 from thermoset.data.labels import column_indices
 from thermoset.data.top import TopLogits
 from thermoset.errors import FileFormatError
-from thermoset.io.files import GROUPS, LABELS, NAMES, Request, first_of
-from thermoset.io.names import group_name
+from thermoset.io.files import GROUPS, LABELS, NAMES, Request, first_of, named_classes
+from thermoset.io.names import group_name, label_name
 from thermoset.quoting import quoted
 
 __all__ = ["ROLES", "Parts", "made", "parts_of", "roles_of"]
@@ -46,9 +46,10 @@ def roles_of(held: Collection[str], request: Request) -> dict[str, str]:
     scored = "logits" in found or "logprobs" in found
     if "indices" not in found or not scored or first_of(WHOLE, held) is not None:
         return {}
-    found.pop("groups", None)
-    groups = group_name(held, request)
-    return found if groups is None else found | {"groups": groups}
+    labels = label_name(held, request) if request.find_labels else None
+    beside = {"labels": labels, "groups": group_name(held, request)}
+    others = {role: name for role, name in found.items() if role not in beside}
+    return others | {role: name for role, name in beside.items() if name is not None}
 
 
 def made(parts: Parts, request: Request) -> TopLogits:
@@ -65,10 +66,10 @@ def made(parts: Parts, request: Request) -> TopLogits:
         log_rest=parts.get("log_rest"),
         rest_temperatures=parts.get("rest_temperatures"),
         log_sum_exp=None if "log_rest" in parts else sums,
-        classes=parts.get("classes"),
+        classes=named_classes(request, parts.get("classes")),
         groups=parts.get("groups"),
     )
-    labels = parts.get("labels") if request.find_labels else None
+    labels = parts.get("labels")
     shape = rows.n_rows, rows.n_classes
     return rows if labels is None else rows.labelled(column_indices(labels, shape, rows.classes))
 
@@ -81,8 +82,8 @@ def _n_classes(parts: Parts, request: Request) -> int:
         if number.size != 1 or number.dtype.kind not in "iu":
             raise FileFormatError(f"n_classes must be one whole number; got {quoted(declared)}.")
         return int(number.reshape(-1)[0])
-    if parts.get("classes") is not None:
-        return len(parts["classes"])
+    if (names := named_classes(request, parts.get("classes"))) is not None:
+        return len(names)
     if request.n_options is not None:
         return request.n_options
     raise FileFormatError(

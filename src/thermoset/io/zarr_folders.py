@@ -19,7 +19,6 @@ from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io import held
 from thermoset.io.files import (
-    LABELS,
     NAMES,
     Request,
     RowSource,
@@ -29,8 +28,8 @@ from thermoset.io.files import (
     no_column,
     scores_name,
 )
-from thermoset.io.names import group_name
-from thermoset.io.numpy_files import group_sibling, read_npy_array, siblings, texts
+from thermoset.io.names import group_name, label_name
+from thermoset.io.numpy_files import group_sibling, label_sibling, read_npy_array, siblings, texts
 from thermoset.io.numpy_rows import read_npy_values
 from thermoset.io.stored import BandedRows, StoredFile, as_source, as_whole
 from thermoset.io.tables import BATCH_BYTES, rows_in
@@ -96,7 +95,7 @@ def stored_zarr(path: Path, request: Request) -> StoredFile:
     name = scores_name(node.members, request.probabilities)
     array = _member(node, name, request.max_bytes)
     rows = _rows(path, array, request)
-    key = first_of(LABELS, node.members) if request.find_labels else None
+    key = label_name(node.members, request) if request.find_labels else None
     labels = None if key is None else partial(read_zarr_array, path, key, request)
     groups = group_name(node.members, request)
     found = None if groups is None else partial(read_zarr_array, path, groups, request)
@@ -105,10 +104,9 @@ def stored_zarr(path: Path, request: Request) -> StoredFile:
 
 def _stored_array(path: Path, array: ArrayFolder, request: Request) -> StoredFile:
     """One array of logits; labels, class names and groups are npy files beside the folder, as for an npy file."""
-    labels, names = zarr_sidecars(path)[:2]
+    names, labels = zarr_sidecars(path)[1], label_sibling(path.with_suffix(".npy"), request)
     classes = texts(read_npy_array(names, request.max_bytes)) if names.exists() else None
-    has_labels = request.find_labels and labels.exists()
-    found = partial(read_npy_array, labels, request.max_bytes) if has_labels else None
+    found = None if labels is None else partial(read_npy_array, labels, request.max_bytes)
     beside = group_sibling(path.with_suffix(".npy"), request)
     groups = None if beside is None else partial(read_npy_values, beside, request.max_bytes)
     return StoredFile(_rows(path, array, request), classes, found, groups=groups)

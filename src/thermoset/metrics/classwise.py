@@ -17,12 +17,13 @@ from thermoset.core.exponentials import Floats, Ints
 from thermoset.metrics._arrays import BLOCK
 from thermoset.metrics._checks import check_labels, check_probs
 from thermoset.metrics.of_probabilities import MOST_BINS, N_BINS
+from thermoset.quoting import Brief
 
 __all__ = ["ClasswiseCalibration", "classwise_calibration", "classwise_calibration_error"]
 
 
-@dataclass(frozen=True, eq=False)
-class ClasswiseCalibration:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClasswiseCalibration(Brief):
     """Calibration of every class, in equal-width bins of its probability.
 
     Attributes

@@ -17,6 +17,7 @@ from thermoset.core.levels import Alpha
 from thermoset.errors import InputError
 from thermoset.metrics._arrays import ratio
 from thermoset.metrics._checks import as_array, check_counts, promised
+from thermoset.quoting import Brief
 
 __all__ = [
     "SIZE_STRATA",
@@ -61,8 +62,8 @@ def _no_rows() -> Ints:
     return np.zeros(1, dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class SetCounts:
+@dataclass(frozen=True, eq=False, repr=False)
+class SetCounts(Brief):
     """What sets contain; trials, if there are any, are on the leading axes.
 
     What was not counted is NaN, and so is every metric that needs it.

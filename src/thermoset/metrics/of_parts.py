@@ -19,6 +19,7 @@ from thermoset.metrics._arrays import ratio
 from thermoset.metrics._checks import as_array, check_sets, promised
 from thermoset.metrics.counts import SetCounts
 from thermoset.metrics.of_sets import coverage_by, hits_of
+from thermoset.quoting import Brief
 
 __all__ = [
     "N_STRATA",
@@ -39,8 +40,8 @@ N_STRATA = 10
 _MOST_STRATA = 10_000
 
 
-@dataclass(frozen=True, eq=False)
-class GroupCoverage:
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupCoverage(Brief):
     """Per group: its name, its rows, how many of their sets contain the label, the share, and the mean set size.
 
     Coverage and size of a group without rows are NaN.
@@ -53,8 +54,8 @@ class GroupCoverage:
     avg_size: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class ConfidenceCoverage:
+@dataclass(frozen=True, eq=False, repr=False)
+class ConfidenceCoverage(Brief):
     """Per stratum of confidence: its lowest and highest confidence, its rows, hits and coverage (NaN without rows)."""
 
     low: Floats

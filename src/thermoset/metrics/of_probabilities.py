@@ -19,6 +19,8 @@ from thermoset.metrics._checks import (
     check_probs,
     check_scores,
 )
+from thermoset.quoting import Brief
+from thermoset.text_tables import AsTable, TextTable, number
 
 __all__ = [
     "MOST_BINS",
@@ -40,8 +42,8 @@ MOST_BINS = 100_000
 """The largest number of bins."""
 
 
-@dataclass(frozen=True, eq=False)
-class ReliabilityTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class ReliabilityTable(Brief, AsTable):
     """Confidence and accuracy in equal-width bins; confidence and accuracy of an empty bin are NaN.
 
     Bin b holds the rows with edges[b] < confidence <= edges[b + 1].
@@ -62,6 +64,23 @@ class ReliabilityTable:
         """Expected calibration error: mean over rows of the absolute gap of their bin."""
         filled = self.count > 0
         return float(np.abs(self.gap[filled]) @ self.count[filled] / self.count.sum())
+
+    def to_table(self) -> TextTable:
+        """The bins as a table of text.
+
+        >>> print(reliability_from_confidence([0.5, 0.75, 1.0], [True, False, True], n_bins=2).to_table())
+        Reliability, ECE 0.4167
+        confidence  rows  mean confidence  accuracy     gap
+        0 to 0.5       1            0.500     1.000  -0.500
+        0.5 to 1       2            0.875     0.500   0.375
+        """
+        columns = (self.edges[:-1], self.edges[1:], self.count, self.confidence, self.accuracy, self.gap)
+        lines = [
+            (f"{low:.4g} to {high:.4g}", f"{count:,}", number(sure), number(right), number(gap))
+            for low, high, count, sure, right, gap in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        head = ("confidence", "rows", "mean confidence", "accuracy", "gap")
+        return TextTable("reliability", f"Reliability, ECE {self.ece:.4f}", head, tuple(lines))
 
 
 def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS) -> ReliabilityTable:

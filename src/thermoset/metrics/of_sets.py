@@ -15,6 +15,7 @@ from thermoset.metrics import counts as of
 from thermoset.metrics._arrays import ratio
 from thermoset.metrics._checks import check_labels, check_sets, promised
 from thermoset.metrics.counts import SIZE_STRATA, SetCounts
+from thermoset.quoting import Brief
 
 __all__ = [
     "ClassCoverage",
@@ -38,8 +39,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class ClassCoverage:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassCoverage(Brief):
     """Per class: rows with that label, how many of their sets contain it, and the share (NaN without rows)."""
 
     coverage: Floats
@@ -47,8 +48,8 @@ class ClassCoverage:
     hits: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class StratumCoverage:
+@dataclass(frozen=True, eq=False, repr=False)
+class StratumCoverage(Brief):
     """Per stratum of set size: its first size, rows, how many of their sets contain the label, and the share."""
 
     first: Ints

@@ -22,6 +22,7 @@ from thermoset.errors import InputError
 from thermoset.metrics._arrays import RealArray
 from thermoset.metrics._checks import check_scores, seeded
 from thermoset.metrics.of_sets import hits_of
+from thermoset.quoting import Brief
 
 __all__ = [
     "N_DIRECTIONS",
@@ -44,8 +45,8 @@ _MOST_DIRECTIONS = 1_000_000
 _ROOM = 1 << 22  # projections that are held at once
 
 
-@dataclass(frozen=True, eq=False)
-class WorstSlab:
+@dataclass(frozen=True, eq=False, repr=False)
+class WorstSlab(Brief):
     """The slab low <= direction . x <= high with the lowest coverage, found on half of the rows and judged on the rest.
 
     Attributes

@@ -93,6 +93,9 @@ class Drift:
             "recalibrate."
         )
 
+    def __str__(self) -> str:
+        return self.message[0].upper() + self.message[1:]
+
 
 def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
     """Compare two distributions of set sizes: counts[s] is the number of rows whose set has s labels.

@@ -1,14 +1,13 @@
 """Pictures of tables: axes in, axes out. Needs the `plot` extra."""
 
+from thermoset.looks import COLOURS, score_looks
 from thermoset.plots.curve_figures import (
-    COLOURS,
     choice_figure,
     figure,
     plot_choice,
     plot_noise_floor,
     plot_reliability,
     plot_sweep,
-    score_looks,
     sweep_figure,
 )
 from thermoset.plots.frontier_figures import frontier_figure, plot_frontier

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from thermoset.errors import MissingExtraError
+from thermoset.looks import COLOURS, score_looks
 from thermoset.metrics import METRICS, NoiseFloor, ReliabilityTable
 from thermoset.notebook import placed_names
 from thermoset.sweeping import Sweep, mean_over_trials, standard_error
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEHIND_TEXT",
-    "COLOURS",
     "INK",
     "choice_figure",
     "figure",
@@ -32,14 +32,9 @@ __all__ = [
     "plot_noise_floor",
     "plot_reliability",
     "plot_sweep",
-    "score_looks",
     "sweep_figure",
 ]
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito: told apart by colour-blind readers
-_MORE_COLOURS = (*COLOURS, "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_OWN_LOOKS = ("lac", "aps", "raps", "saps")  # scores whose colour and marker are theirs alone
 _ALPHA_STYLES: tuple[Literal["-"] | tuple[float, Sequence[float]], ...] = (
     "-",
     (0, (5, 2)),
@@ -77,23 +72,6 @@ def figure(
         ax.grid(color=_GRID, linewidth=0.6)
         ax.set_axisbelow(True)
     return made, panels
-
-
-def score_looks(methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Colour and marker of each score: the same in every figure, whatever else is drawn beside it.
-
-    Variants of a score (another penalty) that stand in the same figure take what the others leave.
-
-    >>> score_looks(["aps"]) == score_looks(["lac", "aps", "raps"])[1:2]
-    True
-    """
-    known = [name.partition("(")[0].removesuffix("_published") for name in methods]
-    wanted = [_OWN_LOOKS.index(name) if name in _OWN_LOOKS else None for name in known]
-    places: list[int] = []
-    for place in wanted:
-        free = (i for i in range(len(_MORE_COLOURS)) if i not in places and i not in wanted)
-        places.append(place if place is not None and place not in places else next(free, len(places)))
-    return [(_MORE_COLOURS[i % len(_MORE_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in places]
 
 
 def plot_reliability(table: ReliabilityTable, *, ax: "Axes", title: str) -> "Axes":
@@ -151,17 +129,17 @@ def plot_sweep(
     'AvgSize'
     """
     t = sweep.temperatures
-    for i, (method, (colour, marker)) in enumerate(zip(sweep.methods, score_looks(sweep.methods), strict=True)):
+    for i, (method, look) in enumerate(zip(sweep.methods, score_looks(sweep.methods), strict=True)):
         for a, alpha in enumerate(sweep.alphas):
             values = sweep.of_trials(metric, method, alpha)
             mean, error = mean_over_trials(values), standard_error(values)
             label = _label(method) if len(sweep.alphas) == 1 else f"{_label(method)}, alpha = {alpha:g}"
             ax.plot(
-                t, mean, color=colour, linestyle=_ALPHA_STYLES[a % len(_ALPHA_STYLES)], linewidth=1.8, label=label,
-                marker=marker, markersize=4.5, markevery=_some(len(t), i), markeredgecolor="white",
+                t, mean, color=look.colour, linestyle=_ALPHA_STYLES[a % len(_ALPHA_STYLES)], linewidth=1.8,
+                label=label, marker=look.marker, markersize=4.5, markevery=_some(len(t), i), markeredgecolor="white",
                 markeredgewidth=0.5,
             )  # fmt: skip
-            ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, linewidth=0)
+            ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=look.colour, alpha=0.2, linewidth=0)
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] < mark < t[-1]})
@@ -199,12 +177,16 @@ def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", m
     'labels in a set'
     """
     t, values = np.array(choice.curve.temperatures), np.array(getattr(choice.curve, curve))
-    ax.plot(t, values, color=COLOURS[0], linewidth=1.8)
+    (look,) = score_looks([choice.setting.method.name])
+    ax.plot(t, values, color=look.colour, linewidth=1.8)
     if curve == "size":
         reach = 1.96 * np.array([np.nan if error is None else error for error in choice.curve.size_error])
-        ax.fill_between(t, values - reach, values + reach, color=COLOURS[0], alpha=0.2, linewidth=0)
+        ax.fill_between(t, values - reach, values + reach, color=look.colour, alpha=0.2, linewidth=0)
     chosen = float(np.interp(choice.temperature, t, values))
-    ax.plot(choice.temperature, chosen, marker="o", color=COLOURS[1], markersize=7, zorder=3)
+    ax.plot(choice.temperature, chosen, marker=look.marker, color=look.colour, markersize=8, zorder=3)
+    ax.plot(
+        choice.temperature, chosen, marker="o", markersize=15, markerfacecolor="none", markeredgecolor=INK, zorder=3
+    )
     if t[-1] > 20 * t[0]:
         ax.set_xscale("log")
     mark_temperatures(ax, {name: mark for name, mark in marks.items() if t[0] <= mark <= t[-1]})

@@ -8,8 +8,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from thermoset.errors import InputError
+from thermoset.looks import Look, score_looks
 from thermoset.notebook import PanelAxis, names_of_points
-from thermoset.plots.curve_figures import BEHIND_TEXT, INK, figure, score_looks
+from thermoset.plots.curve_figures import BEHIND_TEXT, INK, figure
 from thermoset.tuning import Choice, Outlook
 from thermoset.tuning.alternatives import (
     FRONTS,
@@ -48,7 +49,7 @@ def plot_frontier(choice: Choice, metric: Front, *, ax: "Axes") -> "Axes":
     """
     shown = drawable(choice, metric)
     if not shown:
-        raise InputError(f"there is nothing to draw: no setting of the frontier of this choice has a {metric}.")
+        raise InputError(f"there is nothing to draw: no setting on the frontier of this choice has a {metric}.")
     target = target_of(choice, metric)
     across = PanelAxis([end for one in shown for end in (one.outlook.size, *one.size_interval) if end > 0], _WIDE)
     along = PanelAxis([*(end for one in shown for end in one.interval(metric)), *([] if target is None else [target])])
@@ -81,7 +82,7 @@ def frontier_figure(choice: Choice) -> Figure:
     """
     metrics = [metric for metric in FRONTS if drawable(choice, metric)]
     if not metrics:
-        raise InputError("this choice has no frontier: fit the predictor anew with this version of thermoset.")
+        raise InputError("this choice has no frontier: fit the predictor again with this version of thermoset.")
     made, panels = figure(len(metrics), panel=_PANEL)
     titles: dict[Front, str] = {"worst_tenth": f"Hard {choice.words.many}", "class_gap": "Evenness"}
     for ax, metric in zip(panels, metrics, strict=True):
@@ -111,21 +112,21 @@ def _score(at: Outlook) -> str:
     return at.setting.method.title.partition("(")[0]
 
 
-def _looks(choice: Choice) -> dict[str, tuple[str, str]]:
+def _looks(choice: Choice) -> dict[str, Look]:
     scores = sorted({_score(one.outlook) for one in settings_of(choice)})
-    return dict(zip(scores, score_looks([score.lower() for score in scores]), strict=True))
+    return dict(zip(scores, score_looks(scores), strict=True))
 
 
-def _draw(ax: "Axes", one: Alternative, metric: Front, look: tuple[str, str]) -> None:
-    at, (colour, marker) = one.outlook, look
+def _draw(ax: "Axes", one: Alternative, metric: Front, look: Look) -> None:
+    at = one.outlook
     value: float = getattr(at, metric)
     low, high = one.interval(metric)
     left, right = one.size_interval
     ax.errorbar(
         at.size, value, xerr=[[at.size - left], [right - at.size]],
         yerr=[[max(value - low, 0)], [max(high - value, 0)]],
-        color=colour, fmt=marker, markersize=8 if one.names else 4, markeredgewidth=1.5 if one.names else 0.8,
-        markerfacecolor=colour if at.setting.grouping is None else "white",
+        color=look.colour, fmt=look.marker, markersize=8 if one.names else 4, markeredgewidth=1.5 if one.names else 0.8,
+        markerfacecolor=look.colour if at.setting.grouping is None else "white",
         elinewidth=1.2 if one.names else 0.6, alpha=1 if one.names else 0.6, zorder=3 if one.names else 2,
     )  # fmt: skip
     if one.chosen:
@@ -151,8 +152,8 @@ def _name(ax: "Axes", shown: Sequence[Alternative], metric: Front, axes: tuple[P
 def _key(choice: Choice) -> list[Line2D]:
     """Scores, and what a ring and hollow marks mean."""
     handles = [
-        Line2D([], [], linestyle="", color=colour, marker=marker, label=score)
-        for score, (colour, marker) in _looks(choice).items()
+        Line2D([], [], linestyle="", color=look.colour, marker=look.marker, label=score)
+        for score, look in _looks(choice).items()
     ]
     grouped = any(one.outlook.setting.grouping is not None for one in settings_of(choice))
     hollow = Line2D([], [], linestyle="", marker="o", markerfacecolor="white", markeredgecolor=INK)

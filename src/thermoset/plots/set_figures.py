@@ -8,9 +8,10 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from thermoset.core.levels import Alpha, exact_level
+from thermoset.looks import COLOURS, score_looks
 from thermoset.metrics import METRICS, ReliabilityTable, StratumCoverage, clopper_pearson
 from thermoset.monitor.checking import CoverageTable
-from thermoset.plots.curve_figures import BEHIND_TEXT, COLOURS, INK
+from thermoset.plots.curve_figures import BEHIND_TEXT, INK
 from thermoset.sweeping import Sweep
 
 if TYPE_CHECKING:
@@ -26,15 +27,14 @@ __all__ = [
     "plot_strata",
 ]
 
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-
 
 def plot_size_gap(
     sweep: Sweep, *, ax: "Axes", alpha: float | None = None, chosen: float | None = None, label: str = ""
 ) -> "Axes":
     """AvgSize against TopCovGap, one point for each temperature; `chosen` is a temperature of the sweep to mark.
 
-    Call it again with another sweep, as one of Mondrian sets, to put it beside; `label` goes before its methods.
+    To compare it with another sweep, such as one of Mondrian sets, call it again on the same axes; `label` goes before
+    the names of its methods, and its marks are hollow where thresholds are by class or group.
 
     >>> import numpy as np, thermoset as ts
     >>> from thermoset.plots import figure
@@ -44,16 +44,18 @@ def plot_size_gap(
     >>> plot_size_gap(found, ax=ax, chosen=1.0).get_xlabel()
     'AvgSize'
     """
-    drawn = len(ax.get_lines())
-    for i, method in enumerate(sweep.methods, start=drawn):
+    hollow = sweep.settings.get("grouping") is not None
+    for method, look in zip(sweep.methods, score_looks(sweep.methods), strict=True):
         size, gap = (sweep.curve(metric, method, alpha) for metric in ("avg_size", "top_coverage_gap"))
-        colour, marker = COLOURS[i % len(COLOURS)], _MARKERS[i % len(_MARKERS)]
         name = f"{label} {method.upper()}".strip()
-        ax.plot(size, gap, color=colour, marker=marker, linewidth=0.8, markersize=4, label=name)
+        ax.plot(
+            size, gap, color=look.colour, marker=look.marker, markerfacecolor="white" if hollow else look.colour,
+            linewidth=0.8, markersize=4, label=name,
+        )  # fmt: skip
     if chosen is not None:
         j = int(np.argmin(np.abs(sweep.temperatures - chosen)))
         size, gap = (sweep.curve(metric, sweep.methods[0], alpha) for metric in ("avg_size", "top_coverage_gap"))
-        ax.scatter(size[j], gap[j], s=160, facecolors="none", edgecolors=COLOURS[1], linewidths=2, zorder=3)
+        ax.scatter(size[j], gap[j], s=160, facecolors="none", edgecolors=INK, linewidths=2, zorder=3)
         name = f"T = {sweep.temperatures[j]:.3g}"
         ax.annotate(
             name, (size[j], gap[j]), xytext=(11, 6), textcoords="offset points", color=INK, fontsize="small",
@@ -103,7 +105,7 @@ def plot_class_coverage(table: CoverageTable, *, ax: "Axes") -> "Axes":
         ax.vlines(at, table.low[order[at]], table.high[order[at]], color=colour, alpha=0.35, linewidth=1.5)
         ax.scatter(at, table.coverage[order[at]], s=10, color=colour, marker=marker, zorder=3)
     ax.axhline(table.promised, color=INK, linewidth=1, linestyle="--")
-    ax.set(xlabel="classes, the least covered first", ylabel="coverage")
+    ax.set(xlabel="classes, least covered first", ylabel="coverage")
     return ax
 
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
+from thermoset.looks import COLOURS, SCORE_LOOKS, score_looks
 from thermoset.metrics import METRICS
 from thermoset.paper.theory import (
     ClassCoverage,
@@ -25,7 +26,7 @@ from thermoset.paper.theory import (
     sharp_share,
     sign_share,
 )
-from thermoset.plots.curve_figures import COLOURS, INK, figure, mark_temperatures, plot_sweep
+from thermoset.plots.curve_figures import INK, figure, mark_temperatures, plot_sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +99,7 @@ def plot_by_score(
         f"{quantile:g} quantile", (quantile * len(values), 1.0), xycoords=("data", "axes fraction"), xytext=(-3, -1),
         textcoords="offset points", ha="right", va="top", color=INK, fontsize="small",
     )  # fmt: skip
-    ax.set(xlabel="rows by rising APS score (u = 1)", ylabel=ylabel)
+    ax.set(xlabel="rows by increasing APS score (u = 1)", ylabel=ylabel)
     return ax
 
 
@@ -159,7 +160,7 @@ def plot_class_gap(found: ClassCoverage, limit: RankLimit, *, ax: "Axes") -> "Ax
     >>> plot_class_gap(class_coverage(z, y, [1, 2, 3]), rank_limit(z, y), ax=ax).get_ylabel()
     'class gap (root mean square)'
     """
-    ax.plot(found.temperature, found.gap, color=COLOURS[3], linewidth=2.0, label="APS")
+    ax.plot(found.temperature, found.gap, color=SCORE_LOOKS["aps"].colour, linewidth=2.0, label="APS")
     ax.axhline(limit.gap, color=INK, linewidth=1.1, linestyle="--", label="limit for high T, from ranks alone")
     best = int(np.argmin([*found.gap, np.inf]))
     if 0 < best < len(found.gap) - 1:
@@ -180,16 +181,17 @@ def plot_critical(found: ClassPeaks, *, ax: "Axes", n_classes: int, peaks: Mappi
     """
     sizes = np.unique(np.geomspace(2, max(1000, n_classes), 300).round().astype(int))
     ax.plot(sizes, critical_temperature(sizes), color=INK, linewidth=1.6, label="theory: minimum of b(T), from C alone")
-    kinds = (False, COLOURS[0], "measured, subsets of the classes"), (True, "white", "at an edge of the grid")
+    grey = COLOURS[-1]  # colours of scores are theirs
+    kinds = (False, grey, "measured, subsets of the classes"), (True, "white", "at an edge of the grid")
     for edge, face, name in kinds:
         size, repeat = np.nonzero(found.at_edge == edge)
         if size.size:
             ax.plot(
-                found.n_classes[size], found.measured[size, repeat], "o", color=COLOURS[0], markersize=4.5,
+                found.n_classes[size], found.measured[size, repeat], "o", color=grey, markersize=4.5,
                 markerfacecolor=face, label=name,
             )  # fmt: skip
-    for marker, colour, (name, temperature) in zip("sD^", COLOURS[1:], peaks.items(), strict=False):
-        ax.plot(n_classes, temperature, marker, color=colour, markersize=6, label=f"measured, {name}")
+    for look, (name, temperature) in zip(score_looks(list(peaks)), peaks.items(), strict=True):
+        ax.plot(n_classes, temperature, look.marker, color=look.colour, markersize=6, label=f"measured, {name}")
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.set(xlabel="classes C", ylabel="critical temperature")

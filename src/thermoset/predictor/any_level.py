@@ -96,7 +96,8 @@ def pooled_scores(made: Artifact, score: Score) -> PooledScores:
 
 def classifier_of(made: Artifact, recipe: Recipe, scores: PooledScores) -> ConformalClassifier:
     """The classifier that set the threshold of a predictor."""
-    return ConformalClassifier.of(recipe, made.temperature_sets).adopt(scores, made.n_classes, made.classes)
+    model = ConformalClassifier.of(recipe, made.temperature_sets)
+    return model.adopt(scores, made.n_classes, made.classes, made.input_kind)
 
 
 def _required_scores(made: Artifact) -> KeptScores:

@@ -42,7 +42,7 @@ __all__ = [
     "write_artifact",
 ]
 
-SCHEMA = 5
+SCHEMA = 6
 """The schema version this library writes, and the newest it reads."""
 
 UNDECIDED = "undecided_share"
@@ -80,6 +80,10 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     recalibrated: bool
     top_rows: bool = False
     """Whether the conformal rows held only their largest logits: coverage is then at least what is promised."""
+    calibration_zero_labels: int | None = None
+    """Calibration rows whose label has probability zero (a logit of -inf): T* by NLL leaves them out."""
+    conformal_zero_labels: int | None = None
+    """Conformal rows of this kind: they are misses, unless the threshold is infinite. None if nobody counted."""
 
 
 class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -98,7 +102,8 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
     those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
     `thresholds` is that of a row of average weight. `used` recognises the rows that made it; older versions wrote
-    none.
+    none. `input_kind` is what it was tuned on (see `data.input_kinds`), and other rows are refused; None, from older
+    versions, refuses nothing.
     """
 
     format: str = _FORMAT
@@ -131,7 +136,14 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     shift: LabelShift | None = None
     weights: KeptWeights | None = None
     used: UsedKeys | None = None
+    input_kind: str | None = None
     checksum: str = ""
+
+    def __repr__(self) -> str:
+        return (
+            f"Artifact({self.method.title}, {self.n_classes:,} classes, alpha {self.alpha_sets}; T* = "
+            f"{self.temperature:.3f}, T-hat = {self.temperature_sets:.3f})"
+        )
 
     @property
     def is_plain(self) -> bool:

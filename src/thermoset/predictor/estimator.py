@@ -453,4 +453,4 @@ class TwoTemperaturePredictor(Estimator):
         value = artifact.thresholds.pairs().value
         self.threshold_ = float(value[0]) if artifact.grouping is None and artifact.shift is None else value
         self.group_names_ = artifact.group_names
-        remember_classes(self, artifact.n_classes, artifact.classes)
+        remember_classes(self, artifact.n_classes, artifact.classes, artifact.input_kind)

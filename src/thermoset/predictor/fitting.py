@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from thermoset._version import __version__
-from thermoset.calibration import TemperatureScaler
+from thermoset.calibration import TemperatureScaler, warn_of_zero_labels, zero_labels
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.groupings import text_of
 from thermoset.conformal.learning import learned_from
@@ -24,6 +24,8 @@ from thermoset.core.scores import Score
 from thermoset.core.top_rows import tops_of
 from thermoset.core.uniforms import Keys, checked_ids
 from thermoset.data import Logits, split_indices
+from thermoset.data.input_kinds import input_kind_of
+from thermoset.data.row_numbers import rows_of_user
 from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
 from thermoset.predictor.any_level import with_scores
@@ -86,13 +88,22 @@ def made(
     part = asked.calibration_fraction
     exact_level(part, "calibration_fraction")
     some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
-    return made_of_split(asked, data.take(some), data.take(rest), beside.take(rest, len(data)), progress)
+    parts = data.take(some), data.take(rest)
+    return made_of_split(asked, *parts, beside.take(rest, len(data)), progress, some)
 
 
 def made_of_split(
-    asked: "TwoTemperaturePredictor", calibration: Logits, conformal: Logits, beside: Beside, progress: Progress | None
+    asked: "TwoTemperaturePredictor",
+    calibration: Logits,
+    conformal: Logits,
+    beside: Beside,
+    progress: Progress | None,
+    numbers: Ints | None = None,
 ) -> Made:
-    """Fit temperatures on calibration rows, and the threshold on conformal rows."""
+    """Fit temperatures on calibration rows, and the threshold on conformal rows.
+
+    `numbers` are those that the calibration rows have for the user, for messages.
+    """
     if asked.selection == "full":
         raise InputError("selection='full' uses all rows for everything. Call fit on them together.")
     _check_split(calibration, conformal)
@@ -103,7 +114,8 @@ def made_of_split(
         fitted_groups(conformal, "grouping='group'")
         calibration.require_groups("grouping='group'")
     recipes = tuple(learned_from(recipe, calibration).told(calibration)[0] for recipe in recipes)
-    scaler = TemperatureScaler(asked.objective).fit(calibration)
+    with rows_of_user(numbers):
+        scaler = TemperatureScaler(asked.objective).learn(calibration)
     choice = choose(
         calibration,
         recipes,
@@ -135,7 +147,7 @@ def _made_of_all(
     if checked_even(asked.even) == "group":
         raise InputError("selection='full' evens out classes, not groups. Use even='class' or selection='calibration'.")
     recipe, preference = Recipe.of(asked), read_preference(asked.prefer)
-    scaler = TemperatureScaler(asked.objective).fit(data)
+    scaler = TemperatureScaler(asked.objective).learn(data)
     choice, found = choose_full(data, recipe, preference, calibrated=scaler.temperature_, progress=progress)
     artifact = _document(asked, recipe, (data, data), beside, scaler, choice)
     return Made(with_members(artifact, found, recipe, data, beside.ids), recipe.score)
@@ -190,11 +202,13 @@ def _document(
         classes=conformal.classes,
         choice=choice,
         measures=(),
-        provenance=_provenance(asked, recipe, rows, choice),
+        provenance=_provenance(asked, recipe, rows, choice, scaler.zero_labels_),
+        input_kind=input_kind_of(calibration),
         used=_used(calibration, conformal),
         **_of_sets(sets, conformal, beside),
     )
     behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
+    _warn(scaler, artifact.provenance)
     measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
     if sets.calibration_.weighted is None:
         seen = confidence_reference(calibration, conformal, artifact.temperature)
@@ -206,7 +220,7 @@ def _document(
 
 
 def _provenance(
-    asked: "TwoTemperaturePredictor", recipe: Recipe, rows: tuple[Logits, Logits], choice: Choice
+    asked: "TwoTemperaturePredictor", recipe: Recipe, rows: tuple[Logits, Logits], choice: Choice, n_zero: int
 ) -> Provenance:
     calibration, conformal = rows
     return Provenance(
@@ -222,7 +236,18 @@ def _provenance(
         calibration_fraction=str(asked.calibration_fraction),
         recalibrated=False,
         top_rows=tops_of(conformal) is not None,
+        calibration_zero_labels=n_zero,
+        conformal_zero_labels=n_zero if conformal is calibration else zero_labels(conformal),
     )
+
+
+def _warn(scaler: TemperatureScaler, came: Provenance) -> None:
+    """Say what the temperature and the labels of all rows have against them."""
+    scaler.warn_at_bound()
+    n_zero, n_rows = came.conformal_zero_labels or 0, came.conformal_rows
+    if came.selection != "full":
+        n_zero, n_rows = n_zero + scaler.zero_labels_, n_rows + came.calibration_rows
+    warn_of_zero_labels(n_zero, n_rows)
 
 
 def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
@@ -263,7 +288,9 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) ->
         conformal_sha256=fingerprint(conformal),
         recalibrated=True,
         top_rows=tops_of(conformal) is not None,
+        conformal_zero_labels=zero_labels(conformal),
     )
+    warn_of_zero_labels(provenance.conformal_zero_labels or 0, len(conformal))
     fields, weighted = _of_sets(sets, conformal, beside), sets.calibration_.weighted is not None
     kept = _still_true(old, coverage_measures(fields["pool_sizes"], old.alpha_sets), weighted)
     measures = (*kept, *_undecided(sets, conformal, beside))
@@ -328,4 +355,10 @@ def _check_split(calibration: Logits, conformal: Logits) -> None:
         raise InputError(
             f"calibration and conformal rows must have the same classes in the same order; got {calibration.n_classes} "
             f"and {conformal.n_classes} columns, or different names."
+        )
+    kinds = input_kind_of(calibration), input_kind_of(conformal)
+    if kinds[0] != kinds[1]:
+        raise InputError(
+            f"calibration and conformal rows must be of one kind; got {kinds[0]} and {kinds[1]}. Make both in the same "
+            "way, by Logits or by Logits.from_probabilities."
         )

@@ -69,10 +69,10 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             return None
         kind = _label_type(n_classes)
         if len(self.labels) != n_rows * kind.itemsize:
-            raise FileFormatError(f"is not a usable predictor: it must have the labels of {n_rows:,} scores.")
+            raise FileFormatError(f"is not a usable predictor: labels of scores must be those of {n_rows:,} rows.")
         found = np.frombuffer(self.labels, kind).astype(np.int64)
         if found.max(initial=0) >= n_classes:
-            raise FileFormatError("is not a usable predictor: labels of scores must be column numbers.")
+            raise FileFormatError("is not a usable predictor: labels of scores must be columns.")
         return found
 
 

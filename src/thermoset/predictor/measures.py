@@ -1,6 +1,5 @@
 """What a predictor is measured to do when it is made, with intervals: the numbers an artifact carries."""
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,6 @@ from thermoset.conformal.recipes import Recipe
 from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.data import Logits
-from thermoset.errors import BoundWarning
 from thermoset.metrics.laws import conformal_coverage_distribution
 from thermoset.metrics.of_probabilities import reliability_from_confidence
 from thermoset.predictor.artifact import Measure
@@ -39,7 +37,7 @@ def measure(
     correct = top_labels(calibration) == calibration.require_labels("measuring")
     at = choice.outlook
     return (
-        *(_nll(name, loss) for name, (_, loss) in (("nll_before", before), ("nll_after", after))),
+        *_nlls({"nll_before": before[1], "nll_after": after[1]}),
         *(
             _ece(name, confidence, correct, scaler.n_bins, recipe.random_state)
             for name, (confidence, _) in (("ece_before", before), ("ece_after", after))
@@ -71,15 +69,19 @@ def _cross_fitted(data: Logits, scaler: TemperatureScaler, random_state: int) ->
     halves = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
     confidence, loss = np.empty(len(data)), np.empty(len(data))
     for fitted_on, judged in (halves, halves[::-1]):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BoundWarning)  # said of all rows already, if it is so
-            other = TemperatureScaler(scaler.objective, scaler.n_bins).fit(data.take(fitted_on))
+        other = TemperatureScaler(scaler.objective, scaler.n_bins).learn(data.take(fitted_on))
         confidence[judged], loss[judged] = confidence_and_loss(data.take(judged), other.temperature_)
     return confidence, loss
 
 
-def _nll(name: str, loss: NDArray[np.float64]) -> Measure:
-    return _within(name, float(loss.mean()), float(loss.std(ddof=1) / np.sqrt(len(loss))))
+def _nlls(losses: dict[str, NDArray[np.float64]]) -> list[Measure]:
+    """Means over the rows that T* is fitted on: those whose label has a probability. None if no label has one."""
+    made = []
+    for name, loss in losses.items():
+        finite = loss[np.isfinite(loss)]
+        if finite.size > 1:
+            made.append(_within(name, float(finite.mean()), float(finite.std(ddof=1) / np.sqrt(len(finite)))))
+    return made
 
 
 def _ece(

@@ -92,7 +92,15 @@ def _from_schema_4(document: dict[str, Any]) -> None:
         raise FileFormatError("is damaged or was edited: its fields are not those of its schema.") from None
 
 
-_STEPS = {1: _from_schema_1, 2: _from_schema_2, 3: _from_schema_3, 4: _from_schema_4}
+def _from_schema_5(document: dict[str, Any]) -> None:
+    """Nothing known of what it was tuned on, nor of labels of probability zero, which were refused."""
+    came: Any = document.get("provenance")
+    new = {"calibration_zero_labels", "conformal_zero_labels"}
+    if "input_kind" in document or not isinstance(came, dict) or new & came.keys():
+        raise FileFormatError("is damaged, or was edited: its fields are not those of its schema.")
+
+
+_STEPS = {1: _from_schema_1, 2: _from_schema_2, 3: _from_schema_3, 4: _from_schema_4, 5: _from_schema_5}
 
 OLD_SCHEMAS = tuple(_STEPS)
 """Schemas that are translated."""

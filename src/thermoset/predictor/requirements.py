@@ -16,6 +16,7 @@ from thermoset.conformal.groupings import GROUPINGS, RC3P, Grouping, resolve_gro
 from thermoset.conformal.row_groups import FALLBACKS, largest
 from thermoset.core.levels import conformal_rank, exact_level
 from thermoset.core.uniforms import SCHEMES
+from thermoset.data.input_kinds import INPUT_KINDS
 from thermoset.errors import InputError
 from thermoset.predictor.confidence import broken_confidence
 from thermoset.predictor.kept_scores import broken_scores
@@ -251,6 +252,10 @@ def _of_provenance(artifact: "Artifact") -> Broken:
     yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
     rows = came.calibration_rows, came.conformal_rows
     yield f"rows must be from 0 to {MOST_HELD:,}", not _are_counts(rows)
+    zeros = came.calibration_zero_labels, came.conformal_zero_labels
+    counted = all(one is None or 0 <= one <= most for one, most in zip(zeros, rows, strict=True))
+    yield "zero_labels must be at most the rows", not counted
+    yield f"input_kind must be null, {' or '.join(INPUT_KINDS)}", artifact.input_kind not in (None, *INPUT_KINDS)
     fraction = came.calibration_fraction
     yield "calibration_fraction must be between 0 and 1", _is_not(lambda: bool(exact_level(fraction)))
 

@@ -20,7 +20,7 @@ from thermoset.core.sources import Block
 from thermoset.core.stages import fill_rows
 from thermoset.core.top_rows import tops_of
 from thermoset.core.uniforms import checked_ids
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits
 from thermoset.data.fitted import predict_data, require_fitted
 from thermoset.data.labels import partial_indices
 from thermoset.errors import InputError
@@ -109,6 +109,9 @@ class Monitor:
         self.predictor = predictor
         self._watched = _watched(predictor)
 
+    def __repr__(self) -> str:
+        return f"Monitor({self.standing!r})"
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], predictor: "TwoTemperaturePredictor") -> "Monitor":
         """Read what `save` wrote, for the predictor it belongs to."""
@@ -187,14 +190,13 @@ class Monitor:
         time, name : str, optional
             When the rows arrived, and a name for them; any text.
         """
-        rows = as_logits(logits, groups=groups)
+        rows = predict_data(self.predictor, logits, groups)
         known = (
             rows.labels if labels is None else partial_indices(labels, (len(rows), rows.n_classes), self._names(rows))
         )
-        data = predict_data(self.predictor, rows)
-        if len(data) == 0:
+        if len(rows) == 0:
             return self.standing
-        seen, named = self._seen(data, known, ids), self._named(data, time, name)
+        seen, named = self._seen(rows, known, ids), self._named(rows, time, name)
         self.state = advanced(self.state, self._watched, seen, named)
         return self.standing
 

@@ -13,7 +13,7 @@ from thermoset.core.binning import add_bins, no_bins
 from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import exact_level, rows_needed
 from thermoset.core.scores import SCORES
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits
 from thermoset.data.fitted import predict_data
 from thermoset.errors import InputError
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
@@ -89,19 +89,19 @@ def build_report(
     ('fresh', 500, 500)
     """
     if not hasattr(predictor, "artifact_"):
-        raise InputError("a report is about a fitted predictor: call fit first.")
+        raise InputError("a report needs a fitted predictor. Call fit first.")
     made, steps = predictor.artifact_, _Steps(progress)
     if made.shift is not None:
         raise InputError(
-            "a report is about the class shares a predictor was fitted on, and this one was made for others by a label "
-            "shift. Report on the predictor it was made from; check shows what this one does on labelled target rows."
+            "a report needs a predictor for the class shares it was fitted on; this one was adapted to a label shift. "
+            "Report on the original predictor, and use check on labelled target rows for this one."
         )
     if made.weights is not None:
         raise InputError(
-            "a report is about rows that count alike, and this predictor's conformal rows have weights. Report on the "
-            "predictor before weights were given; check shows what this one does on labelled target rows."
+            "a report needs a predictor without weights; the conformal rows of this one have weights. Report on the "
+            "predictor without weights, and use check on labelled target rows for this one."
         )
-    data = predict_data(predictor, as_logits(logits, labels))  # other classes are refused before the work
+    data = predict_data(predictor, logits, labels=labels)  # other classes are refused before the work
     data.require_labels("a report")
     if len(data) < _LEAST_ROWS:
         raise InputError(f"a report needs at least {_LEAST_ROWS} labelled rows; got {len(data)}. Add rows.")

@@ -29,7 +29,7 @@ def headline(standing: Standing, timeline: Timeline) -> Any:
 
 def _kept(standing: Standing) -> Any:
     if not standing.labelled:
-        return "Sets and confidence look as on the conformal rows; without labels, coverage is not known."
+        return "Sets and confidence look as they did on the conformal rows. Without labels, coverage is not known."
     said = markup("Coverage is {} over {} labelled rows, in line with the promised {}.")
     return said.format(_share(standing), number("head.labelled", standing.labelled, ","), _promised(standing))
 

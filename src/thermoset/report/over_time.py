@@ -53,6 +53,7 @@ def build_monitor_page(standing: Standing, title: str | None = None) -> str:
     return filled(
         "monitor.html",
         (),
+        monitor_words(standing),
         standing=standing,
         title=shortened(named, f"{len(named):,} letters"),
         headline=headline(standing, timeline),
@@ -63,7 +64,6 @@ def build_monitor_page(standing: Standing, title: str | None = None) -> str:
         columns={test.name: f"e: {test.title}" for test in curves},
         evidence=_evidence,
         log_evidence=log_evidence,
-        words=monitor_words(standing),
         **_totals(standing, timeline),
         **_tables(standing, timeline),
     )

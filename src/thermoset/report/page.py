@@ -55,6 +55,7 @@ def render_page(report: Report) -> str:
     return filled(
         "report.html",
         ("slider.js",),
+        words(report),
         report=report,
         title=shortened(printable(report.name), f"{len(report.name):,} letters"),
         made=report.artifact,
@@ -63,7 +64,6 @@ def render_page(report: Report) -> str:
         over=report.artifact.choice.words,
         reach=_reach,
         drawing=_drawing(report),
-        words=words(report),
         measures={measure.name: measure for measure in report.artifact.measures},
         charts=charts.all_charts(report),
         panels=charts.TRADE_OFF,
@@ -89,6 +89,7 @@ def render_page(report: Report) -> str:
         flagged=set(report.check.classes.under_covered.tolist()),
         table=list(_sweep_rows(report)),
         slider=_slider(report),
+        at_hat=_at_hat(report),
         examples=list(_examples(report)),
         picture=_picture,
     )
@@ -159,6 +160,16 @@ def _sweep_rows(report: Report) -> Any:
         found[metric] = list(zip(trials.mean(axis=-1).tolist(), (2 * standard_error(trials)).tolist(), strict=True))
     for i, t in enumerate(sweep.temperatures.tolist()):
         yield t, {metric: pairs[i] for metric, pairs in found.items()}
+
+
+def _at_hat(report: Report) -> dict[str, float]:
+    """What the slider shows at T-hat, which tiles show of the predictor itself."""
+    sweep = report.own
+    place = sweep.temperatures.tolist().index(report.artifact.temperature_sets)
+    return {
+        metric: float(sweep.curve(metric, sweep.methods[0], report.alpha)[place])
+        for metric in ("avg_size", "top_coverage_gap")
+    }
 
 
 def _titles() -> dict[str, str]:

@@ -12,15 +12,15 @@ from thermoset.core.levels import exact_level
 from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable, WorstSlab
 from thermoset.monitor.checking import CheckReport, PartTable
 from thermoset.predictor.artifact import Artifact
-from thermoset.quoting import printable
+from thermoset.quoting import Brief, printable
 from thermoset.report.naming import shortened
 from thermoset.sweeping import Sweep
 
 __all__ = ["Examples", "LabelPair", "Movement", "Reliability", "Report", "SetFacts"]
 
 
-@dataclass(frozen=True, eq=False)
-class Reliability:
+@dataclass(frozen=True, eq=False, repr=False)
+class Reliability(Brief):
     """Probabilities at one temperature: reliability in bins, NLL, Brier score, calibration of all classes."""
 
     name: str
@@ -51,8 +51,8 @@ class Movement:
     shrunk: int
 
 
-@dataclass(frozen=True, eq=False)
-class SetFacts:
+@dataclass(frozen=True, eq=False, repr=False)
+class SetFacts(Brief):
     """The predictor's own sets.
 
     `sizes[s]` counts sets of s labels, `class_sizes` and `group_sizes` are mean sizes by true class and by group
@@ -65,8 +65,8 @@ class SetFacts:
     pairs: tuple[LabelPair, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Examples:
+@dataclass(frozen=True, eq=False, repr=False)
+class Examples(Brief):
     """Some rows with their sets.
 
     Attributes
@@ -97,8 +97,8 @@ class Examples:
     images: tuple[NDArray[np.generic] | None, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Report:
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Brief):
     """Everything on the page.
 
     Attributes

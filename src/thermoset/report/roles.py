@@ -46,7 +46,7 @@ def roles_of(data: Logits, made: Artifact, split_by: Any = None) -> Roles:
     if used.set_threshold:
         raise InputError(
             f"{used.sentence}, and coverage on rows that set the threshold shows nothing. Pass fresh labelled rows, or "
-            "all rows that the predictor was made from, in their order and with the split_by of then."
+            "all rows that the predictor was fitted on, in the same order and with the same split_by."
         )
     reference, compared = split_indices(len(data), 0.5, random_state=came.random_state)
     return Roles(seen, "calibration" if used.chose else "fresh", np.arange(len(data)), reference, compared)

@@ -6,7 +6,7 @@ Pages extend `base.html`, which holds the head, the style, the libraries and the
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,25 +18,31 @@ from thermoset.core.exponentials import Floats
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
 from thermoset.quoting import printable
+from thermoset.report.glossary import GLOSSARY_BUTTON, glossary_html, term_button, with_symbols
 
-__all__ = ["along", "bar_start", "coded", "filled", "markup", "number", "signs", "symbols", "write_html"]
+__all__ = ["along", "bar_start", "coded", "filled", "markup", "number", "page_file", "signs", "symbols", "write_html"]
 
 _PURPOSE = "an HTML report"
 
 
-def filled(template: str, scripts: tuple[str, ...], **values: Any) -> str:
+def filled(template: str, scripts: tuple[str, ...], words: Mapping[str, str], **values: Any) -> str:
     """A page as HTML: self-contained, it asks for nothing over a network.
 
-    `scripts` are those of this page alone; `charts` among the values are drawn by the one that all pages share.
+    `scripts` are those of this page alone; `charts` among the values are drawn by the one that all pages share. `words`
+    are the terms that the glossary explains.
     """
+    terms = list(words)
     page: str = (
         _environment()
         .get_template(template)
         .render(
             version=__version__,
-            style=_file("style.css"),
+            style=page_file("shared.css") + page_file("style.css"),
             library=_library(),
-            scripts=[_file(name) for name in ("script.js", *scripts)],
+            scripts=[page_file(name) for name in ("script.js", "scrolling.js", *scripts)],
+            glossary=markup(glossary_html(words)),
+            glossary_button=markup(GLOSSARY_BUTTON),
+            term=lambda name, text=None: markup(term_button(terms, name, text)),
             **values,
         )
     )
@@ -70,8 +76,7 @@ def symbols(text: str) -> Any:
 
 def signs(text: str) -> Any:
     """Names of temperatures as pages write them."""
-    escape = need("markupsafe", "report", _PURPOSE).escape
-    return markup(str(escape(text)).replace("T-hat", "T\u0302").replace("T_c", "T<sub>c</sub>"))
+    return markup(with_symbols(text))
 
 
 def coded(text: str) -> Any:
@@ -102,7 +107,7 @@ def _environment() -> Any:
     """Kept, so that templates are compiled once."""
     jinja2 = need("jinja2", "report", _PURPOSE)
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
+        loader=jinja2.FunctionLoader(page_file),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -114,7 +119,8 @@ def _environment() -> Any:
 
 
 @cache
-def _file(name: str) -> str:
+def page_file(name: str) -> str:
+    """A template, a style sheet or a script of the package."""
     return files("thermoset.report").joinpath(f"files/{name}").read_text(encoding="utf-8")
 
 

@@ -2,7 +2,8 @@
 
 A plain score may bend with u and with the rank as it likes, and what a score or a grouping learns before there is a
 threshold differs from trial to trial. So nothing is shared between trials: each costs a softmax and the score itself at
-every temperature. Sets with a threshold for each group of rows go this way too.
+every temperature. Sets with a threshold for each group of rows go this way too. A plain score that does not look at u
+and learns nothing gives a row the same scores in every trial: they are computed once for each temperature.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,9 @@ from thermoset.conformal.pooling import pooled
 from thermoset.conformal.recipes import Recipe
 from thermoset.conformal.scoring import Scoring
 from thermoset.core.counting import Counted
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.general import label_scores
+from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.general import block_scores, label_scores
+from thermoset.core.levels import conformal_rank
 from thermoset.core.pool import run_all
 from thermoset.core.row_context import RowContext
 from thermoset.core.row_sets import any_filler
@@ -127,7 +129,7 @@ class _Plain:
         """Fit and predict in one trial; fill what its sets hold, its thresholds (T, alphas, trials), worst slabs."""
         u = drawn_rows(self.trials.draws, t, np.arange(len(self.data)))
         fresh = np.flatnonzero(self.trials.evaluation[:, t])
-        rows, own, fitted = self.data.take(fresh), self.labels[fresh], self.fitted(t, u)
+        rows, fitted = self.data.take(fresh), self.fitted(t, u)
         by_row, codes = self.groups is not None, None if self.groups is None else self.groups.codes[fresh]
         fillers = [
             [
@@ -138,22 +140,55 @@ class _Plain:
         ]
         context = RowContext(Randomness(given=u[fresh]), codes)
         threshold[:, :, t] = [[mean_finite(one.thresholds.value[0]) for one in levels] for levels in fitted]
-        asked, hits = self.measured.questions.asked, np.zeros((*threshold.shape[:2], len(self.data)), dtype=np.bool_)
+        hits = np.zeros((*threshold.shape[:2], len(self.data)), dtype=np.bool_)
         for place, block in rows.blocks(block_rows(rows.n_classes)):
             here, sets = context.rows(place), np.empty((len(self._alike[0]), *block.shape), np.bool_)
             for j, shared in enumerate(fillers):
                 for places, fill in shared:
                     fill(block, here, sets)
                     for a, one in zip(places, sets, strict=True):
-                        size, hit = np.count_nonzero(one, axis=1), one[np.arange(len(block)), own[place]]
-                        counted.size[0, j, a, t] += size.sum()
-                        counted.empty[0, j, a, t] += np.count_nonzero(size == 0)
-                        counted.missed[0, j, a, :, t] += asked.noes(size, hit, fresh[place]).astype(np.int32)
-                        hits[j, a, fresh[place]] = hit
+                        hits[j, a, fresh[place]] = self._tally(counted, (j, a, t), one, fresh[place])
         if slabs is not None and self.measured.slabs is not None:
             parts = self.measured.slabs.halves(t)
             for j, a in np.ndindex(threshold.shape[:2]):
                 slabs[:, 0, j, a, t] = judged_slab(*parts, hits[j, a], SLAB_SHARE)
+
+    def _tally(self, counted: Counted, at: tuple[int, int, int], sets: Bools, rows: Ints) -> Bools:
+        """Count the sets of some rows at a temperature, level and trial; whether they hold their labels."""
+        (j, a, t), size, hit = at, np.count_nonzero(sets, axis=1), sets[np.arange(len(rows)), self.labels[rows]]
+        counted.size[0, j, a, t] += size.sum()
+        counted.empty[0, j, a, t] += np.count_nonzero(size == 0)
+        counted.missed[0, j, a, :, t] += self.measured.questions.asked.noes(size, hit, rows).astype(np.int32)
+        return hit
+
+    @property
+    def is_the_same_in_every_trial(self) -> bool:
+        """Whether a row has the same scores in every trial."""
+        return self.grouping is None and not (self.plan.scores[0].uses_u or self.plan.scores[0].learns)
+
+    def count_at(self, j: int, counted: Counted, threshold: Floats, slabs: Ints | None) -> None:
+        """What `count` does in one trial for all temperatures, at one of them for all trials with the same scores."""
+        at, score = float(self.plan.temperatures[j]), self.plan.scores[0]
+        no_u = Randomness(given=np.ones(len(self.data)))
+        (own,) = label_scores(self.data, self.labels, self._kept(score, of_thresholds=True), [at], no_u)
+        levels = self.plan.alphas
+        pools = [own[np.asarray(rows, dtype=np.int64)] for rows in self.trials.conformal]
+        cuts = [[pool.smallest(conformal_rank(pool.value.size, alpha)) for alpha in levels] for pool in pools]
+        threshold[j] = np.array(cuts)[:, :, 0].T + 0.0  # no negative zero
+        hits = np.zeros((len(levels), len(cuts), 0 if slabs is None else len(self.data)), dtype=np.bool_)
+        for place, block in self.data.blocks(block_rows(self.data.n_classes)):
+            pairs = block_scores(block, self._kept(score), at, no_u.rows(place))
+            for t, of_trial in enumerate(cuts):
+                mine = np.flatnonzero(self.trials.evaluation[place, t])
+                some, rows = pairs[mine], place.start + mine
+                for a, (value, refine) in enumerate(of_trial):
+                    sets = (some.value < value) | ((some.value == value) & (some.refine <= refine))
+                    hit = self._tally(counted, (j, a, t), sets, rows)
+                    if slabs is not None:
+                        hits[a, t, rows] = hit
+        if slabs is not None and self.measured.slabs is not None:
+            for a, t in np.ndindex(hits.shape[:2]):
+                slabs[:, 0, j, a, t] = judged_slab(*self.measured.slabs.halves(t), hits[a, t], SLAB_SHARE)
 
 
 def _stacked(levels: list[_Fitted], places: list[int]) -> ScorePairs:
@@ -173,8 +208,9 @@ def _run_plain(
     slabs = None if measured.slabs is None else np.empty((2, *shape), dtype=np.int64)
     groups = data.require_groups("grouping='group'") if grouping is not None and grouping.of_rows else None
     one = _Plain(data, plan, grouping, measured, protocol.random_state, groups)
-    tasks = [partial(one.count, t, counted, threshold, slabs) for t in range(trials)]
-    run_all(tasks, n_jobs=plan.n_jobs, progress=Ticks(trials, progress))
+    count, number = (one.count_at, len(threshold)) if one.is_the_same_in_every_trial else (one.count, trials)
+    tasks = [partial(count, i, counted, threshold, slabs) for i in range(number)]
+    run_all(tasks, n_jobs=plan.n_jobs, progress=Ticks(number, progress))
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
     measured.fill(values, counted, plan, threshold[None], None if slabs is None else (slabs[0], slabs[1]))
     return SweptValues(values, measured.trials.counts, measured.temperature)

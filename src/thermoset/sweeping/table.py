@@ -1,5 +1,6 @@
 """The result of a sweep: per-trial values, and the tidy table of their means."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,15 @@ import numpy as np
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.errors import InputError, MissingExtraError
 from thermoset.metrics import METRICS
+from thermoset.text_tables import AsTable, TextTable, plus_minus
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Sweep", "mean_over_trials", "median_of_means", "standard_error"]
+
+SHOWN = ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_gap")
+"""Metrics of a table where none are named."""
 
 _GROUPS = 10
 
@@ -55,8 +60,8 @@ def standard_error(values: Floats) -> Floats:
     return scatter
 
 
-@dataclass(frozen=True, eq=False)
-class Sweep:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep(AsTable):
     """Curves over temperature, with their variation over random splits.
 
     Attributes
@@ -115,6 +120,41 @@ class Sweep:
         shape = self.trial_values.shape
         trial = np.broadcast_to(np.arange(shape[-1]), shape).ravel().tolist()
         return {**self._index(shape), "trial": trial, "value": self.trial_values.ravel().tolist()}
+
+    def to_table(self, metrics: Sequence[str] = SHOWN, temperatures: Sequence[float] | None = None) -> TextTable:
+        """Metrics with two standard errors for each method, alpha and temperature, as a table of text.
+
+        `temperatures` are some of those that were swept; all of them if left out.
+
+        >>> import thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> found = ts.sweep(rng.normal(size=(400, 3)), rng.integers(0, 3, 400), [0.5, 1, 2], ["aps"], trials=3)
+        >>> found.to_table(["avg_size"], temperatures=[1]).head
+        ('method', 'alpha', 'T', 'AvgSize')
+        """
+        chosen = self.temperatures.tolist() if temperatures is None else [float(t) for t in temperatures]
+        places = [_place("temperature", t, tuple(self.temperatures.tolist())) for t in chosen]
+        held = [metric for metric in metrics if metrics is not SHOWN or metric in self.metrics]
+        lines = [
+            (
+                method.upper(),
+                f"{alpha:g}",
+                f"{self.temperatures[i]:g}",
+                *(self._cell(name, method, alpha, i) for name in held),
+            )
+            for method in self.methods
+            for alpha in self.alphas
+            for i in places
+        ]
+        title = f"Mean over {self.trials} random splits{' ± two standard errors' if self.trials > 1 else ''}"
+        return TextTable(
+            "sweep", title, ("method", "alpha", "T", *(METRICS[name].title for name in held)), tuple(lines)
+        )
+
+    def _cell(self, metric: str, method: str, alpha: float, place: int) -> str:
+        trials = self.of_trials(metric, method, alpha)[place]
+        spec = ".2f" if METRICS[metric].unit == "labels" else ".3f"
+        return plus_minus(float(mean_over_trials(trials)), 2 * float(standard_error(trials)), spec)
 
     def to_pandas(self, *, per_trial: bool = False) -> "pd.DataFrame":
         """The tidy table as a pandas DataFrame; `per_trial` gives one row per trial instead of means."""

@@ -8,6 +8,8 @@ import msgspec
 from thermoset.conformal.groupings import resolve_grouping, text_of
 from thermoset.conformal.methods import Method
 from thermoset.conformal.recipes import Recipe
+from thermoset.notebook import html_paragraphs
+from thermoset.text_tables import TextTable, interval, number, plus_minus
 from thermoset.tuning.parts import WORDS, EvenOver, Words
 from thermoset.tuning.preferences import AnyPreference
 
@@ -264,6 +266,36 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """All sentences as one text."""
         return " ".join(self.sentences)
 
+    def __str__(self) -> str:
+        return self.why
+
+    def __repr__(self) -> str:
+        return f"Choice({self.setting.title}; prefer {self.prefer}; from {self.n_rows:,} rows)"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the reasons, and the table."""
+        return html_paragraphs(self.why) + self.to_table().to_html()
+
+    def to_table(self) -> TextTable:
+        """T = 1, T* and the choice side by side; ± and ranges are 95%, of the worst tenth 90%."""
+        head = ("sets at", "T", self.words.gap, "worst tenth", "labels", "empty")
+        lines = [(at.name, f"{at.temperature:.2f}", *_cells(at)) for at in self.outlooks]
+        return TextTable("choice", f"{self.setting.kind}, from {self.n_rows:,} calibration rows", head, tuple(lines))
+
+    def frontier_table(self) -> TextTable:
+        """Every setting of the frontier by size, and what the named ones are called."""
+        head = ("", "sets", self.words.gap, "worst tenth", "labels", "empty")
+        lines = [(at.name, at.setting.title, *_cells(at)) for at in sorted(self.frontier, key=lambda at: at.size)]
+        return TextTable("frontier", f"Alternatives, from {self.n_rows:,} calibration rows", head, tuple(lines))
+
+    def to_markdown(self) -> str:
+        """`to_table` for a README or an issue."""
+        return self.to_table().to_markdown()
+
+    def to_latex(self) -> str:
+        """`to_table` for a paper."""
+        return self.to_table().to_latex()
+
     def _paid(self) -> list[str]:
         pays, one = self.outlook.payers, self.outlooks[0].payers
         if pays is None or one is None or max(pays.left_out, one.left_out) < 0.0005:
@@ -287,6 +319,16 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 "difference is within the noise."
             )
         return said
+
+
+def _cells(at: Outlook) -> tuple[str, ...]:
+    """What a setting shows, as cells of a table."""
+    return (
+        interval(at.class_gap, at.class_gap_ends),
+        interval(at.worst_tenth, at.worst_tenth_ends),
+        plus_minus(at.size, None if at.size_error is None else _NORMAL * at.size_error, ".2f"),
+        number(at.empty_share, ".1%"),
+    )
 
 
 def _traded(versus: TradeOff, name: str) -> str:

@@ -22,6 +22,7 @@ class Asked(NamedTuple):
     probabilities: bool  # whether probabilities stand in place of logits
     made: tuple[str, ...]  # names of the columns that are added
     groups: str | None = None  # the column of groups
+    u: str = "row"  # where the randomness of sets comes from: the row, or "ids"
 
 
 class Layout(NamedTuple):
@@ -47,7 +48,8 @@ def layout_of(held: Sequence[Hashable], asked: Asked, classes: Sequence[str] | i
         if times[name] != 1:
             found = f"{times[name]} columns" if times[name] else "no column"
             raise InputError(f"the batch has {found} {quoted(name)}; it has {_some(held)}.")
-    passed = set(held).difference(read) if asked.keep is None else set(asked.keep)
+    ids = [] if asked.id_column is None else [asked.id_column]
+    passed = set(held).difference(read) if asked.keep is None else {*asked.keep, *ids}
     if taken := [name for name in asked.made if name in passed]:
         raise InputError(
             f"the batch already has a column {quoted(taken[0])}, which predictions add too. Rename theirs with "

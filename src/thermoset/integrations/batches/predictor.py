@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from thermoset.bounds import whole_number
 from thermoset.core.pool import MOST_THREADS
-from thermoset.data import Logits, as_logits
-from thermoset.data.arrays import is_instance
-from thermoset.data.fitted import predict_data
+from thermoset.data import Logits, as_logits, checked_logits
+from thermoset.data.arrays import class_names, is_instance
+from thermoset.data.fitted import check_classes
 from thermoset.data.outputs import GROUPS
 from thermoset.errors import FileFormatError, InputError
 from thermoset.integrations.batches.arrow import ArrowTables
@@ -47,7 +47,10 @@ class Predictor:
         default the list column `logits` (or `logit`), otherwise the columns named after the classes (`logit_0`,
         `logit_1`, ... if classes have no names).
     id_column : str, optional
-        The column of ids, whole numbers or text: u then comes from the id, as in `predict_set(ids=...)`.
+        The column of ids, whole numbers or text, which is always passed on.
+    u : "row" or "ids"
+        Where the randomness of a set comes from: the seed and the row's logits, or the seed and the row's id, as in
+        `predict_set(ids=...)`.
     groups : str, optional
         The column of groups, names or whole numbers; by default `groups`, if the predictor has thresholds by group. See
         `Logits`.
@@ -82,6 +85,7 @@ class Predictor:
         *,
         logits: str | Sequence[str] | None = None,
         id_column: str | None = None,
+        u: Literal["row", "ids"] = "row",
         groups: str | None = None,
         keep: Sequence[str] | None = None,
         outputs: Sequence[str] = DEFAULT_OUTPUTS,
@@ -106,12 +110,14 @@ class Predictor:
         for name, text in (("prefix", prefix), ("id_column", id_column or ""), ("groups", groups or "")):
             if not isinstance(text, str):
                 raise InputError(f"{name} must be text; got {quoted(text)}.")
+        if u not in ("row", "ids") or (u == "ids" and id_column is None):
+            raise InputError(f"u must be 'row', or 'ids' if id_column names their column; got {quoted(u)}.")
         self._outputs = Outputs(made, prefix, self._model.artifact_.classes)
         where = logits if logits is None or isinstance(logits, str) else self._columns_of_classes(logits)
         passed = None if keep is None else checked_names(keep, "keep")
         if groups is None and self._model.artifact_.grouping == "group":
             groups = GROUPS[0]
-        self._asked = Asked(where, id_column, passed, probabilities, self._outputs.names, groups)
+        self._asked = Asked(where, id_column, passed, probabilities, self._outputs.names, groups, u)
 
     def __call__(self, batch: Any) -> Any:
         """Predict for a batch, or return an object that predicts for batches as they arrive."""
@@ -182,13 +188,14 @@ class Predictor:
         data = self._read(kind, batch, layout)
         if groups is not None:
             data = as_logits(data, groups=kind.cells(batch, groups))
-        return work.found(data, None if name is None else _ids(kind.cells(batch, name), name))
+        ids = None if name is None else _ids(kind.cells(batch, name), name)
+        return work.found(data, ids if self._asked.u == "ids" else None)
 
     def _read(self, kind: Kind, batch: Any, layout: Layout) -> Logits:
         """The logits of a batch, checked."""
         width, make = (
             self._model.artifact_.n_classes,
-            Logits.from_probabilities if self._asked.probabilities else Logits,
+            Logits.from_probabilities if self._asked.probabilities else checked_logits,
         )
         try:
             if layout.listed is None:
@@ -201,7 +208,7 @@ class Predictor:
             raise InputError(f"column {quoted(layout.listed)} has shape {shape}; the predictor has {width} classes.")
         data = make(values)
         if classes is not None:  # the names of one row speak for all
-            predict_data(self._model, Logits(data.logits[:1], classes=classes))
+            check_classes(self._model, width, class_names(classes, width))
         return data
 
 

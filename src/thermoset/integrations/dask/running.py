@@ -10,6 +10,7 @@ from thermoset.core.pool import alone
 from thermoset.data import Logits, as_logits
 from thermoset.data.arrays import is_instance
 from thermoset.data.groups import Groups, read_groups
+from thermoset.data.input_kinds import warn_of_probabilities
 from thermoset.data.stored import StoredLogits
 from thermoset.errors import InputError
 from thermoset.integrations.dask.engine import DaskEngine
@@ -102,7 +103,7 @@ def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None)
 def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | None) -> Answers:
     """A task: one thread, as dask has others for other blocks."""
     with alone():
-        return predictor.answers(as_logits(rows, groups=groups))
+        return predictor.answers(rows, groups=groups)
 
 
 def predict_shards(
@@ -172,14 +173,21 @@ def on_cluster(
         return as_logits(open_source(logits).on(engine), given, named)
     if is_instance(logits, "dask.array", "Array"):
         blocks = found.compute(list(_one_column_block(logits).to_delayed().ravel()))
-        return as_logits(remote_rows(blocks, classes, found).on(engine), given, named)
+        return as_logits(_told(remote_rows(blocks, classes, found)).on(engine), given, named)
     if isinstance(logits, list | tuple) and logits and not isinstance(logits[0], list | tuple | np.ndarray):
         blocks = [one if is_instance(one, "distributed", "Future") else found.compute(one) for one in logits]
-        return as_logits(remote_rows(blocks, classes, found).on(engine), given, named)
+        return as_logits(_told(remote_rows(blocks, classes, found)).on(engine), given, named)
     data = as_logits(logits, given, named)
     step = max(1, _SENT_BYTES // (data.n_classes * data.dtype.itemsize))
     blocks = [found.submit(_same, block, pure=False) for _, block in data.blocks(step)]
-    return as_logits(remote_rows(blocks, data.classes, found).on(engine), data.labels, data.groups)
+    rows = remote_rows(blocks, data.classes, found, data.input_kind)
+    return as_logits(rows.on(engine), data.labels, data.groups)
+
+
+def _told(rows: StoredLogits) -> StoredLogits:
+    """The rows, after a warning if they look like probabilities."""
+    warn_of_probabilities(rows)
+    return rows
 
 
 def _same(rows: Any) -> Any:

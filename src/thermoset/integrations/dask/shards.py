@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data import Logits
+from thermoset.data import checked_logits
+from thermoset.data.input_kinds import LOGITS
 from thermoset.data.stored import StoredLogits
 from thermoset.errors import InputError
 
@@ -22,6 +23,7 @@ class ArrayShard:
 
     name = "an array"
     classes = None
+    input_kind = LOGITS
 
     @property
     def n_rows(self) -> int:
@@ -57,6 +59,7 @@ class RemoteShard:
     n_classes: int
     dtype: np.dtype[Any]
     classes: tuple[str, ...] | None = None
+    input_kind: str = LOGITS
 
     def labels(self) -> None:
         """None: they are with whoever has the rows."""
@@ -67,7 +70,9 @@ class RemoteShard:
         return found
 
 
-def remote_rows(futures: Sequence[Any], classes: Sequence[str] | None, client: Any) -> StoredLogits:
+def remote_rows(
+    futures: Sequence[Any], classes: Sequence[str] | None, client: Any, input_kind: str = LOGITS
+) -> StoredLogits:
     """The rows of futures of two-dimensional arrays, one after the other; each is checked where it is."""
     checked = [client.submit(_checked, future, f"block {i}", pure=False) for i, future in enumerate(futures)]
     names = None if classes is None else tuple(classes)
@@ -79,7 +84,7 @@ def remote_rows(futures: Sequence[Any], classes: Sequence[str] | None, client: A
                 "blocks must have the same classes and the same type."
             )
     shards = [
-        RemoteShard(f"block {i}", future, client, shape[0], shape[1], dtype, names)
+        RemoteShard(f"block {i}", future, client, shape[0], shape[1], dtype, names, input_kind)
         for i, (future, (shape, dtype)) in enumerate(zip(checked, facts, strict=True))
     ]
     return StoredLogits.of(shards)
@@ -88,7 +93,7 @@ def remote_rows(futures: Sequence[Any], classes: Sequence[str] | None, client: A
 def _checked(rows: Any, name: str) -> NDArray[np.floating[Any]]:
     """A task: rows as `Logits` would take them."""
     try:
-        return Logits(rows).logits
+        return checked_logits(rows).logits
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 

@@ -53,6 +53,9 @@ def to_onnx(
     thermoset.group_names, as `group_codes` returns them. Any other number, such as -1, means a group without its own
     threshold: its rows get the fallback's, or all labels if the predictor has no fallback.
 
+    A predictor that was fitted on probabilities takes their logarithms, -inf for zero: a model cannot tell, and refuse,
+    the probabilities themselves. The metadata entry thermoset.input_kind says what it was fitted on.
+
     Parameters
     ----------
     predictor : TwoTemperaturePredictor
@@ -143,6 +146,8 @@ def _describe(model: ModelProto, made: Artifact) -> None:
         "checksum": checksum_of(made),
         "classes": json.dumps(made.classes, ensure_ascii=False),
     }
+    if made.input_kind is not None:
+        facts["input_kind"] = made.input_kind
     if made.group_names is not None:
         facts["group_names"] = json.dumps(made.group_names, ensure_ascii=False)
     kept = {entry.key: entry.value for entry in model.metadata_props if not entry.key.startswith("thermoset.")}

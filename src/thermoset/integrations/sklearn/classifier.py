@@ -62,7 +62,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         for two classes, which is read as the logits (0, z).
     floor : float or None
         Replaces a probability of exactly zero, as forests and nearest neighbours give: this probability, or half of the
-        row's smallest other one if that is less. None masks such classes; a masked label is then an error.
+        row's smallest other one if that is less. None masks such classes: a label of probability zero is then a miss,
+        which T* by NLL leaves out.
     n_jobs : int or None
         Processes that fit the folds, as in scikit-learn.
     random_state : int
@@ -316,7 +317,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             if hasattr(made.estimator, name):
                 setattr(self, name, getattr(made.estimator, name))
         share = made.zero_labels / made.n_scored
-        if share > exact_level(self.alpha):
+        if self.floor is not None and share > exact_level(self.alpha):  # without a floor, the predictor has said it
             warnings.warn(
                 f"the estimator gave probability zero to the label of {made.zero_labels} of {made.n_scored} rows "
                 f"({share:.0%}, more than alpha={self.alpha}): sets must include labels that it does not rank. Use a "

@@ -12,6 +12,7 @@ from thermoset.conformal.recipes import Recipe
 from thermoset.core.levels import exact_level
 from thermoset.core.uniforms import checked_ids
 from thermoset.data import split_indices
+from thermoset.data.row_numbers import rows_of_user
 from thermoset.errors import InputError
 from thermoset.integrations.sklearn.cross import CrossSets, Wanted, cross_sets
 from thermoset.integrations.sklearn.folds import TrainingRows, fold_models, folds_of, out_of_fold
@@ -92,15 +93,19 @@ def fit_split(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
     known, fresh = rows.take(rest), rows.take(held)
     folds = folds_of(asked.cv, known, seed, stratified=True)
     estimator = known.fitted(asked.estimator)
-    response = respond(estimator, fresh.X, asked.response)
+    with rows_of_user(fresh.numbers):
+        response = respond(estimator, fresh.X, asked.response)
     reader = _reader(asked, response.classes)
     label_columns(
         rows.y, reader.classes, "They were held out, and no other row has their class: add rows of that class."
     )
-    conformal = reader.scored(response.values, fresh.y)
+    with rows_of_user(fresh.numbers):
+        conformal = reader.scored(response.values, fresh.y)
     models = fold_models(asked.estimator, known, folds, asked.n_jobs)
-    calibration = reader.scored(out_of_fold(models, known, folds, response.name, reader), known.y)
-    predictor.fit_split(calibration.data, conformal.data, ids=keys)
+    values = out_of_fold(models, known, folds, response.name, reader)
+    with rows_of_user(known.numbers):
+        calibration = reader.scored(values, known.y)
+        predictor.fit_split(calibration.data, conformal.data, ids=keys)
     zeros = calibration.zero_labels + conformal.zero_labels
     return Fitted(estimator, response.name, reader, predictor, zeros, len(rows.y))
 

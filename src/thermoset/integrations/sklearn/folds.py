@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
 from thermoset.bounds import MOST_HELD, whole_number
+from thermoset.data.row_numbers import rows_of_user
 from thermoset.errors import InputError
 from thermoset.integrations.sklearn.responses import Reader, respond
 from thermoset.quoting import quoted
@@ -33,12 +34,16 @@ class Fold:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What a classifier is fitted on; arguments of its `fit` with one value for each row go with the rows."""
+    """What a classifier is fitted on; arguments of its `fit` with one value for each row go with the rows.
+
+    `numbers` are those that some of a user's rows had among all, for messages.
+    """
 
     X: Any
     y: NDArray[Any]
     groups: Any
     params: Mapping[str, Any]
+    numbers: Rows | None = None
 
     def take(self, rows: Rows) -> "TrainingRows":
         """Some of the rows."""
@@ -47,7 +52,11 @@ class TrainingRows:
             for name, value in self.params.items()
         }
         groups = None if self.groups is None else _safe_indexing(self.groups, rows)
-        return TrainingRows(_safe_indexing(self.X, rows), self.y[rows], groups, params)
+        return TrainingRows(_safe_indexing(self.X, rows), self.y[rows], groups, params, self.numbers_of(rows))
+
+    def numbers_of(self, rows: Rows) -> Rows:
+        """The user's numbers of some of these rows."""
+        return rows if self.numbers is None else self.numbers[rows]
 
     def fitted(self, estimator: Any) -> Any:
         """A fresh copy of a classifier, fitted on these rows."""
@@ -108,10 +117,10 @@ def out_of_fold(
     models: Sequence[Any], rows: TrainingRows, folds: Sequence[Fold], response: str, reader: Reader
 ) -> NDArray[Any]:
     """Scores of every row by the model that has not seen it, (n, C), in the order of the rows."""
-    parts = [
-        reader.columns(respond(model, _safe_indexing(rows.X, fold.test), response))
-        for model, fold in zip(models, folds, strict=True)
-    ]
+    parts = []
+    for model, fold in zip(models, folds, strict=True):
+        with rows_of_user(rows.numbers_of(fold.test)):
+            parts.append(reader.columns(respond(model, _safe_indexing(rows.X, fold.test), response)))
     place = np.concatenate([fold.test for fold in folds])
     values: NDArray[Any] = np.concatenate(parts)[np.argsort(place)]
     return values

@@ -73,8 +73,7 @@ class Reader(NamedTuple):
         if len(labels) != len(values):
             raise InputError(f"y must have one label per row, {len(values)} in all; got {len(labels)}.")
         zero = int(np.count_nonzero(np.isneginf(values[np.arange(len(labels)), labels])))
-        rows = self.data(values)
-        return Scored(rows.labelled(labels), zero)
+        return Scored(self.data(values).labelled(labels), zero)
 
 
 def check_response(response: object) -> None:

@@ -12,7 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data import Logits
+from thermoset.data import Logits, checked_logits
+from thermoset.data.input_kinds import warn_of_probabilities
 from thermoset.data.labels import column_indices
 from thermoset.errors import InputError
 from thermoset.io import STREAM_WRITERS, SUFFIXES, save
@@ -83,9 +84,7 @@ def collect_logits(
     blocks: list[Logits] = []
     _run(model, loader, blocks.append, classes=classes, device=device, progress=progress)
     labels = [block.labels for block in blocks if block.labels is not None]
-    return labelled_block(
-        np.concatenate([block.logits for block in blocks]), np.concatenate(labels) if labels else None, classes
-    )
+    return _told(np.concatenate([block.logits for block in blocks]), labels, classes)
 
 
 def collect_to_file(
@@ -153,7 +152,7 @@ class Spool:
         """All rows, on disk still: the array is a map of the file."""
         self._stream.flush()
         rows = np.memmap(self._stream, dtype=self._dtype, mode="r", shape=self._shape)
-        return labelled_block(rows, np.concatenate(self._labels) if self._labels else None, classes)
+        return _told(rows, self._labels, classes)
 
     def summary(self) -> Collected:
         """Say what was collected."""
@@ -317,10 +316,17 @@ def _logits_in(returned: Any, tensor: Any) -> Any:
 
 def labelled_block(logits: object, labels: object, classes: Sequence[str] | None) -> Logits:
     """Rows with their labels as training loops have them: a whole number is a column number."""
-    rows = Logits(logits, None, classes)
+    rows = checked_logits(logits, None, classes)
     if labels is None:
         return rows
     return rows.labelled(column_indices(labels, (rows.n_rows, rows.n_classes), rows.classes))
+
+
+def _told(logits: NDArray[Any], labels: list[NDArray[np.int64]], classes: Sequence[str] | None) -> Logits:
+    """All rows, with a warning if they look like probabilities."""
+    rows = labelled_block(logits, np.concatenate(labels) if labels else None, classes)
+    warn_of_probabilities(rows)
+    return rows
 
 
 def _moved(value: Any, place: "torch.device") -> Any:

@@ -45,7 +45,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
     Everything that was learned is in buffers. `to(device)` moves them; they stay float64 when the model around the
     module is cast to half precision, because thresholds need every digit. Logits of any floating type are widened to
     float64, which is exact. A row with NaN or +inf, or with all classes masked, gets the label -1, NaN probabilities
-    and an empty set.
+    and an empty set. A predictor that was fitted on probabilities takes their logarithms.
 
     A predictor with grouping="group" needs the group of each row: `groups`, int64 (n,), indices into `group_names`, as
     `group_codes` returns them. Any other number, such as -1, means a group without its own threshold: its rows get the

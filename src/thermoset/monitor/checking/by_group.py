@@ -10,6 +10,8 @@ from scipy.stats import binom
 from thermoset.errors import InputError
 from thermoset.metrics import clopper_pearson
 from thermoset.monitor.checking.promise import SIGNIFICANCE
+from thermoset.quoting import Brief, printable
+from thermoset.text_tables import AsTable, TextTable, number
 
 __all__ = ["CoverageTable", "coverage_table", "holm", "yardstick"]
 
@@ -17,8 +19,8 @@ _Floats = NDArray[np.float64]
 _Counts = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class CoverageTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class CoverageTable(Brief, AsTable):
     """Coverage of each class, cluster of classes or group of rows: arrays with one entry for each.
 
     Attributes
@@ -65,6 +67,36 @@ class CoverageTable:
         """Some of the entries, with p-values that are still adjusted for all."""
         arrays = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
         return replace(self, **{name: getattr(self, name)[places] for name in arrays})
+
+    def to_table(self) -> TextTable:
+        """The table in text, the least covered first; entries are called by their number.
+
+        >>> print(yardstick(np.array([4, 2]), np.array([4, 1]), promised=0.9).to_table())
+        Coverage, promised: 0.9
+        place  rows  hits  coverage             95%  p (Holm)
+        1         2     1     0.500  0.013 to 0.987      0.38
+        0         4     4     1.000  0.398 to 1.000         1
+        """
+        return self.named_table("place", "")
+
+    def named_table(self, one: str, many: str, names: tuple[str, ...] | None = None) -> TextTable:
+        """The same for entries that are called `one` and have names."""
+        order = np.lexsort((self.p_value, np.nan_to_num(self.coverage, nan=2.0))).tolist()
+        lines = [
+            (
+                printable(names[i]) if names else str(self.index[i]),
+                f"{self.rows[i]:,}",
+                f"{self.hits[i]:,}",
+                number(self.coverage[i]),
+                f"{self.low[i]:.3f} to {self.high[i]:.3f}" if self.rows[i] else "-",
+                number(self.p_holm[i], ".2g"),
+            )
+            for i in order
+        ]
+        title = f"Coverage{' of ' if many else ''}{many}, promised: {self.promised:g}"
+        if self.law == "binomial" and many:
+            title = f"Coverage of {many}; {self.promised:g} is promised for all rows together"
+        return TextTable(many or "coverage", title, (one, "rows", "hits", "coverage", "95%", "p (Holm)"), tuple(lines))
 
     def to_json_dicts(self) -> list[dict[str, Any]]:
         """One dict per entry, with the names of the arrays as keys; None for NaN."""

@@ -1,27 +1,31 @@
 """What a check found: a record, sentences about broken promises, and plain Python for JSON."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from thermoset.core.levels import exact_level
+from thermoset.errors import InputError
 from thermoset.metrics import ClasswiseCalibration, NoiseFloor
 from thermoset.monitor.checking.by_group import CoverageTable
 from thermoset.monitor.checking.confidence import CalibrationCheck
 from thermoset.monitor.checking.parts import PartTable
 from thermoset.monitor.checking.promise import SIGNIFICANCE, MarginalCoverage, Promise
+from thermoset.notebook import html_paragraphs
+from thermoset.text_tables import AsTable, TextTable
 
 __all__ = ["FAIL_ON", "CheckReport"]
 
 FAIL_ON = ("classes", "groups", "calibration")
 """What a check can fail on besides broken promises."""
 
+_SHOWN = 10  # classes or groups that a notebook shows
 _NAMED = 5  # classes a sentence names before it says "and n more"
 
 
-@dataclass(frozen=True, eq=False)
-class CheckReport:
-    """What `check` found.
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckReport(AsTable):
+    """What `check` found. `print` it for a paragraph; `to_table`, `to_markdown` and `to_latex` list the classes.
 
     Attributes
     ----------
@@ -125,6 +129,46 @@ class CheckReport:
         """A sentence about groups of rows with too little coverage, where nothing was promised for them."""
         told = None if self.groups is None else self._of_table(self.groups, "groups", self.group_names)
         return None if told in self.broken else told
+
+    @property
+    def verdict(self) -> str:
+        """PASS or FAIL, and why, as the command ends."""
+        if self.ok:
+            return f"PASS: coverage is consistent with the promised {self.marginal.promised:g}."
+        return " ".join(f"FAIL: {sentence}" for sentence in self.broken)
+
+    def __str__(self) -> str:
+        """The verdict and the main numbers in a paragraph."""
+        seen, sure, floor = self.marginal, self.calibration, self.floor
+        expected = f"{seen.allowed.low:.4f} to {seen.allowed.high:.4f}"
+        told = (
+            f"{seen.hits:,} of {seen.rows:,} sets hold the true label: {seen.coverage:.4f}, expected {expected} (95%). "
+            f"Sets have {self.avg_size:.2f} labels on average, and {self.empty_share:.1%} are empty. "
+            f"TopCovGap is {self.top_gap:.3f}; chance alone gives {floor.top_mean:.3f} on these rows. "
+            f"Accuracy is {sure.accuracy:.3f} and mean confidence {sure.confidence:.3f}: ECE {sure.ece:.4f}, and "
+            f"{sure.ece_mean:.4f} by chance alone."
+        )
+        return " ".join((self.verdict, told, *self.notes))
+
+    def __repr__(self) -> str:
+        seen = self.marginal
+        told = f"coverage {seen.coverage:.4f} of {seen.rows:,} rows, promised {seen.promised:g}"
+        return f"CheckReport({'PASS' if self.ok else 'FAIL'}: {told}; {self.avg_size:.2f} labels in a set)"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the paragraph, and the classes or groups that are covered least."""
+        found = self.to_table() if self.groups is None else self.group_table()
+        return html_paragraphs(str(self)) + replace(found, lines=found.lines[:_SHOWN]).to_html()
+
+    def to_table(self) -> TextTable:
+        """Coverage of every class, the least covered first."""
+        return self.classes.named_table("class", "classes", self.class_names)
+
+    def group_table(self) -> TextTable:
+        """Coverage of every group of rows, the least covered first; none without groups."""
+        if self.groups is None:
+            raise InputError("there is no table of groups: the rows that were checked have none. Pass groups to check.")
+        return self.groups.named_table("group", "groups", self.group_names)
 
     def to_json_dict(self) -> dict[str, Any]:
         """The report as plain Python for `json`; values that are not finite (of an absent class) are None.

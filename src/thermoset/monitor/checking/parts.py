@@ -16,6 +16,8 @@ from thermoset.metrics import SIZE_STRATA, NoiseFloor, coverage_gaps, noise_floo
 from thermoset.metrics.of_parts import coverage_by_confidence
 from thermoset.metrics.of_sets import coverage_by_size
 from thermoset.monitor.checking.by_group import CoverageTable, yardstick
+from thermoset.quoting import Brief
+from thermoset.text_tables import AsTable, TextTable
 
 __all__ = ["Part", "PartGap", "PartTable", "confidence_parts", "part_table", "size_parts"]
 
@@ -41,8 +43,8 @@ class PartGap:
     floor: NoiseFloor
 
 
-@dataclass(frozen=True, eq=False)
-class PartTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class PartTable(Brief, AsTable):
     """Coverage of parts of the rows.
 
     Attributes
@@ -84,6 +86,10 @@ class PartTable:
             f"Coverage is below {table.promised:g} in {len(under)} of {table.tested} parts of the rows (Holm-adjusted "
             f"p-values), for which it was not promised: {told}{more}."
         )
+
+    def to_table(self) -> TextTable:
+        """The parts as a table of text."""
+        return self.table.named_table("part", "parts of the rows", self.phrases)
 
     def to_json_dicts(self) -> list[dict[str, Any]]:
         """One dict per part: by, name, and the keys of `CoverageTable.to_json_dicts` except the index."""

@@ -6,6 +6,10 @@ Evidence is the natural logarithm of an e-value throughout: 0 is no evidence, an
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from thermoset.notebook import html_paragraphs
+from thermoset.quoting import printable
+from thermoset.text_tables import AsTable, TextTable, number
+
 __all__ = ["BatchRecord", "PartKind", "PartStanding", "Standing", "TestStanding"]
 
 PartKind = Literal["class", "cluster", "group"]
@@ -93,9 +97,9 @@ class PartStanding:
     alarm: bool
 
 
-@dataclass(frozen=True)
-class Standing:
-    """The status of a watched predictor.
+@dataclass(frozen=True, repr=False)
+class Standing(AsTable):
+    """The status of a watched predictor. `print` it for what was found; `to_table` lists the batches.
 
     Attributes
     ----------
@@ -174,5 +178,34 @@ class Standing:
         """
         return {"rows": self.rows, "labelled": self.labelled, "hits": self.hits} | asdict(self)
 
+    def to_table(self) -> TextTable:
+        """One line for each batch, in order."""
+        head = ("batch", "rows", "labelled", "coverage", "labels in a set", "empty", "confidence", "accuracy")
+        lines = [
+            (
+                printable(batch.name),
+                f"{batch.rows:,}",
+                f"{batch.labelled:,}",
+                number(batch.hits / batch.labelled if batch.labelled else None),
+                number(batch.mean_size, ".2f"),
+                number(batch.empty / batch.rows if batch.rows else None, ".1%"),
+                number(batch.mean_confidence),
+                number(batch.correct / batch.labelled if batch.labelled else None),
+            )
+            for batch in self.batches
+        ]
+        return TextTable("batches", f"Batches; promised coverage: {self.promised:g}", head, tuple(lines))
+
     def __str__(self) -> str:
         return " ".join((*self.sentences, *self.advice))
+
+    def __repr__(self) -> str:
+        told = [f"{len(self.batches):,} batch{'' if len(self.batches) == 1 else 'es'}", f"{self.rows:,} rows"]
+        if self.labelled:
+            told.append(f"coverage {self.hits / self.labelled:.4f} of {self.labelled:,} labelled ones")
+        verdict = "ALARM" if self.alarm else "PASS"
+        return f"Standing({verdict}: {', '.join(told)}; promised {self.promised:g})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what was found, and the batches."""
+        return html_paragraphs(str(self)) + self.to_table().to_html()

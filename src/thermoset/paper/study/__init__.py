@@ -22,7 +22,9 @@ from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy, steps, study_logits
 from thermoset.paper.study.published import PAIRS, Pair, Printed, find_printed, printed_cells, recognise
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
-from thermoset.quoting import printable
+from thermoset.paper.study.tables import study_sections
+from thermoset.quoting import Brief, printable
+from thermoset.text_tables import TextTable
 
 __all__ = [
     "PAIRS",
@@ -49,27 +51,40 @@ __all__ = [
 _LONGEST_NAME = 240  # bytes of a folder's name: file systems allow 255
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """What was studied, what was not and why, what the files show together, and the files that tell of it."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Brief):
+    """What was studied, what was skipped and why, claims about several files, and the files that were written."""
 
     pairs: tuple[PairStudy, ...]
     skipped: dict[str, str]
     claims: tuple[Claim, ...]
     files: tuple[Path, ...]
 
+    @property
+    def tables(self) -> dict[str, TextTable]:
+        """Every table by the name of its files; each has `to_markdown` and `to_latex`."""
+        sections = study_sections(self.pairs, self.claims)
+        return {table.name: table for section in sections for table in (*section.tables, *section.folded)}
+
+    def __str__(self) -> str:
+        """The overview."""
+        return str(self.tables["overview"])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the overview."""
+        return self.tables["overview"].to_html()
+
 
 def logits_files(folder: Path) -> list[Path]:
     """Files of a folder that may hold logits, by name; labels and groups beside an npy file belong to it."""
     if not folder.is_dir():
-        raise InputError(
-            f"{folder} must be a folder with files of logits; it is {'a file' if folder.exists() else 'not there'}."
-        )
+        found = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} must be a folder with files of logits; it {found}.")
     beside = ("_labels.npy", "_classes.npy", "_groups.npy")
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
     files = [path for path in found if not path.name.endswith(beside)]
     if not files:
-        raise InputError(f"{folder} holds no file of logits. Wanted: names that end in {', '.join(SUFFIXES)}.")
+        raise InputError(f"{folder} holds no file of logits. File names must end in {', '.join(SUFFIXES)}.")
     return files
 
 
@@ -87,7 +102,7 @@ def study(
     ----------
     folder : path
         Files that `load` reads. Names such as `Cifar100-ResNet50_data.npz` are recognised as pairs of the paper, and
-        what it prints of them stands in the tables; others are studied all the same.
+        the tables then show the printed numbers as well. Other files are studied in the same way.
     out : path
         Folder for `index.html`, `study.json`, `cells.csv`, `tables/` and `figures/`.
     settings : Settings
@@ -100,7 +115,8 @@ def study(
     Returns
     -------
     Study
-        Files that cannot be studied (no labels, too few rows) are skipped and said so, unless none is left.
+        Files that cannot be studied (no labels, too few rows) are skipped and listed with the reason. If none is left,
+        an error is raised.
     """
     need("matplotlib", "plot", "the figures of the study")
     from thermoset.paper.study import folder as writing  # noqa: PLC0415 (needs the extra)

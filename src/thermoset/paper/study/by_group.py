@@ -6,15 +6,15 @@ import numpy as np
 
 from thermoset.metrics import METRICS, group_metrics
 from thermoset.paper.study.pairs import PairStudy
-from thermoset.paper.study.printouts import PrintedTable
 from thermoset.sweeping import Sweep, standard_error
+from thermoset.text_tables import TextTable
 
 __all__ = ["group_tables"]
 
 _AIM = "avg_group_coverage_gap"  # the temperature that evens groups out is where this is least
 
 
-def group_tables(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+def group_tables(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """For each alpha: methods at T = 1, near T*, and where groups are covered most evenly; files with groups alone."""
     grouped = [study for study in studies if study.measured.curves and _AIM in _curves(study).metrics]
     if not grouped:
@@ -29,7 +29,7 @@ def group_tables(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
             for method in curves.methods
             for at, temperature, place in _places(study, curves, method, alpha)
         ]
-        yield PrintedTable(f"groups-alpha-{alpha:g}", f"Groups of rows, alpha = {alpha:g}", head, tuple(lines))
+        yield TextTable(f"groups-alpha-{alpha:g}", f"Groups of rows, alpha = {alpha:g}", head, tuple(lines))
 
 
 def _curves(study: PairStudy) -> Sweep:

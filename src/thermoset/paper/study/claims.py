@@ -76,7 +76,7 @@ class _Setting:
 def check_claims(
     found: Measured, comparison: RuleComparison, differences: Sequence[SizeDifferences], settings: Settings
 ) -> tuple[Claim, ...]:
-    """Hold the paper's claims against one file, at every level and size of the conformal set that was asked for."""
+    """Test the paper's claims on one file, at every level and size of the conformal set that was asked for."""
     claims: list[Claim] = [_objectives(found)]
     for a, alpha in enumerate(settings.alphas):
         for cp in settings.cp_percents:
@@ -159,7 +159,7 @@ def _curves(here: _Setting) -> Iterator[Claim]:
     for method in _ADAPTIVE.values():
         name = method.upper()
         steps = np.diff(curves.of_trials("threshold", method, here.alpha), axis=0)
-        shown = f"{np.mean(steps < 0):.1%} of the steps of all trials fall"
+        shown = f"it falls in {np.mean(steps < 0):.1%} of the steps of all trials"
         yield here.claim(f"The threshold of {name} falls as T rises", "Corollary 4.2", shown, not np.any(steps > 0))
         text = f"{_SIZE.title} of {name} rises to a peak at T_c and then falls"
         yield here.claim(text, "Section 3.3", *_shape(curves, _SIZE.name, method, here.alpha, 1))
@@ -204,7 +204,7 @@ def _few_shrink(one: SizeDifferences, alpha: float, cp: int) -> Claim:
     grow, _, shrink = one.trial_shares
     holds = _verdict(_sign(_FEW_SETS - shrink), _sign(grow - shrink))
     shown = f"{one.grow:.1%} grow, {one.stay:.1%} stay, {one.shrink:.1%} shrink"
-    text = f"From T = 1 to T*, few sets of {one.method.upper()} shrink (below {_FEW_SETS:.0%}, and fewer than grow)"
+    text = f"From T = 1 to T*, few sets of {one.method.upper()} shrink (under {_FEW_SETS:.0%}, and fewer than grow)"
     return Claim(text, "Section 3.2, appendix B.4", shown, holds, alpha, cp)
 
 
@@ -220,8 +220,8 @@ def _against_mondrian(comparison: RuleComparison, alpha: float, cp: int, rows: f
     signs = [int(np.sign(gain)) if abs(gain) > _FAR * error else 0 for gain, error in zip(gains, errors, strict=True)]
     (size, by_class), (gap, gap_by_class) = [(a.value, b.value) for a, b in pairs]
     shown = f"{_SIZE.title} {size:.2f} and {by_class:.2f}, {_GAP.title} {gap:.3f} and {gap_by_class:.3f}"
-    text = f"With few rows of a class (below {_FEW_ROWS}), T-hat beats Mondrian thresholds on size and {_GAP.title}"
-    shown += f"; {rows:.3g} rows of a class"
+    text = f"With few rows per class (under {_FEW_ROWS}), T-hat beats Mondrian thresholds on size and {_GAP.title}"
+    shown += f"; {rows:.3g} rows per class"
     yield Claim(text, "Appendix D", shown, _verdict(*signs), alpha, cp)
 
 
@@ -260,7 +260,7 @@ def compare_peaks(peaks: Sequence[Peak], settings: Settings) -> tuple[Claim, ...
         shown = ", ".join(f"{p.file} ({p.n_classes:,} classes) {p.temperature:.2f} ± {p.error:.2f}" for p in mine)
         against = [f"{b.file} is above {a.file}" for (a, b), sign in zip(two, signs, strict=True) if sign < 0]
         found = f"T_c: {shown}" + (f"; but {'; '.join(against)}" if against else "")
-        text = f"The peak T_c of {method.upper()} is lower where there are more classes"
+        text = f"The peak T_c of {method.upper()} is lower with more classes"
         claims.append(Claim(text, "Section 4.2", found, _verdict(*signs), *settings.main))
     return tuple(claims)
 

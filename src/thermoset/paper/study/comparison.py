@@ -23,6 +23,7 @@ from thermoset.paper.study.measure import METHODS, Measured, Settings, Tell, cal
 from thermoset.paper.study.mondrian import KINDS, count_sets
 from thermoset.paper.study.published import Pair
 from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter_lac
+from thermoset.quoting import Brief
 from thermoset.sweeping import OwnTemperatures, Sweep, measure_ways
 from thermoset.tuning import default_grid, read_preference
 from thermoset.tuning.closed_form import Curves, Rows
@@ -42,8 +43,8 @@ _JOINT_SEARCHES = 12  # each looks at every kind of sets
 _GAP_SEARCHES = 25  # each simulates class gaps at every temperature
 
 
-@dataclass(frozen=True, eq=False)
-class RuleComparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class RuleComparison(Brief):
     """What the rules show, and what they chose.
 
     Attributes

@@ -10,6 +10,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 
 from thermoset.core.exponentials import Floats
 from thermoset.data import Logits
+from thermoset.looks import score_looks
 from thermoset.metrics import METRICS
 from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy
@@ -23,7 +24,6 @@ from thermoset.plots import (
     plot_confidence,
     plot_reliability,
     plot_sweep,
-    score_looks,
 )
 from thermoset.sweeping import Sweep, standard_error
 
@@ -53,20 +53,21 @@ def captions(settings: Settings) -> dict[str, str]:
     return {
         **{
             f"curves-alpha-{level:g}": f"Figure 1 and appendix B.5, alpha = {level:g}: sizes, class gaps and "
-            "thresholds against T, a column for each size of the CP set"
+            "thresholds against T, one column for each size of the CP set"
             for level in settings.alphas
         },
         "reliability": f"Appendix B.3: reliability in {settings.ece_bins} bins before and after temperature scaling, "
-        "on the rows that each trial's T* (by ECE) was not fitted on; below, how many rows a bin has",
-        "differences": "Appendix B.4: set size at T* minus that at T = 1, rows in falling order, mean over trials "
+        "on the rows that the T* (by ECE) of each trial was not fitted on; below, the number of rows in each bin",
+        "differences": "Appendix B.4: set size at T* minus set size at T = 1, rows from the largest to the smallest "
+        "difference, mean over trials "
         f"(alpha = {alpha:g}, CP {cp}%)",
-        "margins": "Section 4: margins of the two largest logits, rows by rising deterministic APS score",
-        "last-index": "Section 4: last index s_T, rows by rising deterministic APS score",
+        "margins": "Section 4: margins between the two largest logits, rows by increasing deterministic APS score",
+        "last-index": "Section 4: last index s_T, rows by increasing deterministic APS score",
         "bound": "Section 4: the bound b(T) on the margin",
-        "low-temperatures": "Appendix B.5: very low temperatures, by a plain softmax and as computed here "
+        "low-temperatures": "Appendix B.5: very low temperatures, with a plain softmax and with thermoset "
         f"(alpha = {alpha:g}, CP {cp}%)",
-        "rules": f"Every rule: size, coverage, and who pays for them (alpha = {alpha:g})",
-        "single-trials": "Appendix C: curves of single trials from calibration and CP rows alone "
+        "rules": f"All rules: size, coverage, and who pays (alpha = {alpha:g})",
+        "single-trials": "Appendix C: curves of single trials, from calibration and CP rows alone "
         f"(alpha = {alpha:g}, CP {cp}%)",
     }
 
@@ -150,18 +151,18 @@ def _reliability(found: Measured) -> "Figure":
     handles, labels = panels[0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)
     rows = int(found.reliability[0].count.sum()) // trials
-    _note(made, f"{rows:,} rows that T* has not seen, in each of {trials} random splits")
+    _note(made, f"{rows:,} rows that T* was not fitted on, in each of {trials} random splits")
     return made
 
 
 def _differences(differences: Sequence[SizeDifferences]) -> "Figure":
     made, panels = figure(len(differences), panel=(4.6, 3.2))
-    for ax, one, (colour, _) in zip(panels, differences, score_looks([d.method for d in differences]), strict=True):
+    for ax, one, look in zip(panels, differences, score_looks([d.method for d in differences]), strict=True):
         share = (np.arange(len(one.mean_sorted)) + 0.5) / len(one.mean_sorted)
-        ax.fill_between(share, one.mean_sorted, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(share, one.mean_sorted, color=colour, linewidth=1.8)
+        ax.fill_between(share, one.mean_sorted, color=look.colour, alpha=0.15, linewidth=0)
+        ax.plot(share, one.mean_sorted, color=look.colour, linewidth=1.8)
         ax.axhline(0, color=_INK, linewidth=0.8)
-        ax.set(xlim=(0, 1), xlabel="share of the rows, by falling difference", ylabel="size at T* minus size at T = 1")
+        ax.set(xlim=(0, 1), xlabel="share of rows, largest difference first", ylabel="size at T* minus size at T = 1")
         title = f"{one.method.upper()}: {one.grow:.0%} grow, {one.stay:.0%} stay, {one.shrink:.0%} shrink"
         ax.set_title(title, loc="left")
     _note(made, f"mean of {differences[0].trials} random splits")
@@ -179,7 +180,7 @@ def _low(low: LowTemperatures, alpha: float) -> "Figure":
             for kind, (colour, style) in _PLAIN.items():
                 _band(ax, low.ours.temperatures, low.naive[kind][metric][m], colour, style, f"plain {kind}")
             ours = low.ours.of_trials(metric, method)
-            _band(ax, low.ours.temperatures, ours, looks[m][0], "-", "thermoset")
+            _band(ax, low.ours.temperatures, ours, looks[m].colour, "-", "thermoset")
             ax.set(xscale="log", xlabel="temperature T" if i else "", ylabel=METRICS[metric].title)
             ax.xaxis.set_major_formatter("{x:g}")
             if metric == "marginal_coverage":
@@ -217,8 +218,8 @@ def _rules(study: PairStudy) -> "Figure":
     made, panels = figure(len(_PAID), columns=len(_PAID), panel=(2.9, 0.26 * len(rules) + 0.9))
     for ax, metric in zip(panels, _PAID, strict=True):
         for y, ((method, _), cells) in enumerate(rules.items()):
-            cell, (colour, marker) = cells[metric], looks[method]
-            ax.errorbar(cell.value, y, xerr=2 * np.nan_to_num(cell.standard_error), fmt=marker, color=colour)
+            cell, look = cells[metric], looks[method]
+            ax.errorbar(cell.value, y, xerr=2 * np.nan_to_num(cell.standard_error), fmt=look.marker, color=look.colour)
         if metric.endswith("coverage"):
             ax.axvline(1 - alpha, color=_INK, linewidth=0.8, linestyle=(0, (1, 3)))
         ax.set(ylim=(len(rules) - 0.5, -0.5), yticks=range(len(rules)), yticklabels=[])
@@ -251,5 +252,5 @@ def _single(curves: Sweep) -> "Figure":
     for ax in panels[: -len(shown)]:
         ax.set_xlabel("")
     _legend_above(made, panels[0])
-    _note(made, "thresholds from the CP rows, metrics on the calibration rows of one split each")
+    _note(made, "each run is one split: thresholds from its CP rows, metrics on its calibration rows")
     return made

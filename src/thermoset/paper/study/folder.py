@@ -51,9 +51,9 @@ def summary_files(
     sections = study_sections(studies, together)
     texts = {"cells.csv": cells_csv(studies), "study.json": study_json(studies, together, skipped)}
     for table in (table for section in sections for table in (*section.tables, *section.folded)):
-        texts[f"tables/{table.name}.csv"] = table.csv()
-        texts[f"tables/{table.name}.md"] = table.markdown()
-        texts[f"tables/{table.name}.tex"] = table.latex()
+        texts[f"tables/{table.name}.csv"] = table.to_csv()
+        texts[f"tables/{table.name}.md"] = table.to_markdown()
+        texts[f"tables/{table.name}.tex"] = table.to_latex()
     texts["index.html"] = study_page(studies, sections, figures, skipped)
     return {name: text.encode() for name, text in texts.items()}
 

@@ -13,7 +13,7 @@ from thermoset.core.levels import exact_level
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.metrics import ReliabilityTable, reliability_from_confidence, top_k_accuracy
-from thermoset.quoting import quoted
+from thermoset.quoting import Brief, quoted
 from thermoset.sweeping import (
     DEFAULT_GRID,
     MOST_TRIALS,
@@ -116,8 +116,8 @@ class Settings:
         return temperature_grid(self.temperatures)
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
+@dataclass(frozen=True, eq=False, repr=False)
+class Measured(Brief):
     """What one file shows.
 
     `nll`, `ece`: T* of all rows; `trial_nll`, `trial_ece`: of each trial's calibration rows. `curves`, `before` (at

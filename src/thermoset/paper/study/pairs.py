@@ -16,6 +16,7 @@ from thermoset.paper.study.measure import Measured, Settings, measure
 from thermoset.paper.study.published import Pair, find_printed, recognise
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences, low_temperatures, size_differences
 from thermoset.paper.theory import QuantileSamples, quantile_samples
+from thermoset.quoting import Brief
 
 __all__ = ["QUANTILES_AT", "PairStudy", "steps", "study_logits"]
 
@@ -23,8 +24,8 @@ QUANTILES_AT = ("T=1", "T=T*", "T=0.5", "T=2")
 """Temperatures of the quantile samples, as appendix B.6 names them."""
 
 
-@dataclass(frozen=True, eq=False)
-class PairStudy:
+@dataclass(frozen=True, eq=False, repr=False)
+class PairStudy(Brief):
     """What the study found on one file.
 
     Attributes

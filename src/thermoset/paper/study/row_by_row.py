@@ -17,6 +17,7 @@ from thermoset.core.scores import RAPS
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
 from thermoset.paper.study.measure import Settings
+from thermoset.quoting import Brief
 from thermoset.sweeping import Sweep, Trial, draw_trial, sweep, temperature_grid
 
 __all__ = ["LowTemperatures", "SizeDifferences", "low_temperatures", "size_differences"]
@@ -28,8 +29,8 @@ _MANY_ENTRIES = 3_000_000  # logits of a large file
 _LOW_ENTRIES = 6_000_000  # logits the naive scores are computed for at most; they sort at every temperature
 
 
-@dataclass(frozen=True, eq=False)
-class SizeDifferences:
+@dataclass(frozen=True, eq=False, repr=False)
+class SizeDifferences(Brief):
     """Set sizes at T* minus those at T = 1, for the same rows, thresholds' rows and u.
 
     `mean_sorted` (n_rows,): the differences of each trial in falling order, averaged over trials. `trial_shares`
@@ -82,8 +83,8 @@ def size_differences(data: Logits, method: str, temperatures: Floats, settings: 
     return SizeDifferences(method, moved.mean(axis=0), shares)
 
 
-@dataclass(frozen=True, eq=False)
-class LowTemperatures:
+@dataclass(frozen=True, eq=False, repr=False)
+class LowTemperatures(Brief):
     """Sets at low temperatures: ours, and as a plain softmax in float32 and float64 gives them.
 
     `naive[dtype][metric]` is (methods, temperatures, trials), of the same splits as `ours`; `n_rows` rows of the file

@@ -9,17 +9,18 @@ from thermoset.paper.study.by_group import group_tables
 from thermoset.paper.study.cells import Cell
 from thermoset.paper.study.claims import Claim
 from thermoset.paper.study.pairs import QUANTILES_AT, PairStudy
-from thermoset.paper.study.printouts import PrintedTable
 from thermoset.paper.study.published import PAIRS, find_printed
 from thermoset.paper.study.rules import rule_label
+from thermoset.text_tables import TextTable
 
 __all__ = ["KEY", "Section", "study_sections"]
 
 KEY = (
-    "Median of means over the trials ± standard error. In brackets the printed number: ✗ where the two differ by more "
-    "than sampling and rounding explain; ‡ where the printed number is another statistic by definition, so that they "
-    "are not compared (cells.csv says what differs); † where the published logits give no such number. Rows 'exact' "
-    "follow thermoset's conventions; rows 'published' those choices that come nearest to the published tables."
+    "Cells show the median of means over the trials ± its standard error. The number printed in the paper follows in "
+    "brackets, with ✗ if the two differ by more than sampling and rounding explain; with ‡ if the printed number is a "
+    "different statistic by definition, so that the two are not compared (cells.csv says what differs); and with † if "
+    "the published logits do not give such a number. Rows marked 'exact' follow thermoset's conventions; rows marked "
+    "'published' follow the choices that come nearest to the published tables."
 )
 _METHODS = ("lac", "aps", "raps")
 _DIGITS = {"avg_size": 2, "marginal_coverage_gap": 2, "top_coverage_gap": 1, "avg_coverage_gap": 2}  # as printed
@@ -59,8 +60,8 @@ class Section:
     name: str
     title: str
     about: str = ""
-    tables: tuple[PrintedTable, ...] = ()
-    folded: tuple[PrintedTable, ...] = ()
+    tables: tuple[TextTable, ...] = ()
+    folded: tuple[TextTable, ...] = ()
     figures: tuple[str, ...] = ()
 
 
@@ -92,41 +93,43 @@ def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> t
 
 
 _CLAIMS = (
-    "Each claim at every alpha and size of the CP set. A change counts beyond 3 standard errors, trial by trial; the "
-    "shape of a whole curve is judged by all differences between its temperatures, with a bar that 95 of 100 curves "
-    "without any change stay under. Counterexamples are marked ✗ and listed."
+    "Each claim is tested at every alpha and every size of the CP set. A change counts if it is larger than 3 standard "
+    "errors over the trials. The shape of a whole curve is judged from the differences between all pairs of its "
+    "temperatures, with a limit that 95% of curves without any change stay below. Counterexamples are marked ✗ and "
+    "listed."
 )
 _AGREEMENT = (
-    "Rows 'published', metric by metric. The last columns tell what agreement is worth: how many cells would agree if "
-    "the scores were mistaken for one another. "
+    "Rows marked 'published', by metric. The last two columns show how much agreement means: how many cells would "
+    "still agree if the scores were swapped. "
     f"Any valid sets have a {METRICS['marginal_coverage_gap'].title} near 0, whatever the method."
 )
 _CALIBRATION = (
-    "T* is fitted on each trial's calibration rows, and reliability is shown on the rows that it has not seen. The "
-    "printed T* is one number without an error: it agrees if it lies within 3 standard deviations of single fits."
+    "T* is fitted on the calibration rows of each trial; reliability is shown on rows that T* was not fitted on. The "
+    "printed T* has no error bar, so it counts as agreeing if it lies within 3 standard deviations of single fits."
 )
-_ROWS = "The sets of the same rows, with the same u, at T = 1 and at the T* of the trial."
+_ROWS = "Sets of the same rows, with the same u, at T = 1 and at the T* of the trial."
 _GUIDELINE = (
-    "The code published with the paper has no thresholds by class, and the printed T-hat columns have the values of "
-    "T = 1. Rows 'published' show the nearest that was found: thresholds of classes with few rows clamped to the "
-    "class's largest score, which promises nothing and does not give the printed sizes; and T = 1 for T-hat."
+    "The code published with the paper has no thresholds by class, and the printed T-hat columns hold the values of "
+    "T = 1. Rows marked 'published' are the nearest that was found. For Mondrian sets, the threshold of a class with "
+    "few rows is its largest score: this promises nothing and does not give the printed sizes. For T-hat, they are at "
+    "T = 1."
 )
 _WHO_PAYS = (
-    "Every rule promises the same coverage. The worst tenth are the classes covered least (a tenth of all, one at "
-    "least), with u averaged, since drawing it adds noise to class coverages. A correct top label is left out when the "
-    "most probable label is right and yet not in the set. LAC at a stricter alpha covers more than was promised; gaps "
+    "Every rule promises the same coverage. The worst tenth are the tenth of classes that are covered least (at least "
+    "one class), averaged over u, because drawing u adds noise to class coverage. A correct top label is left out if "
+    "the most likely label is right but not in the set. LAC at a stricter alpha covers more than was promised. Gaps "
     "are measured against the promise, so covering too much counts as a gap too."
 )
 _GROUPS = (
-    "Files whose rows have groups. Every temperature promises the same coverage of all rows; how evenly groups share "
-    "it is measured as for classes. The last temperature is where the mean gap of groups is least on these very "
-    "splits, so it is what could be had, not what a choice from calibration rows finds."
+    "For files whose rows have groups. Every temperature promises the same coverage of all rows; evenness over groups "
+    "is measured as for classes. The last temperature is where the mean gap over groups is smallest on these same "
+    "splits: it shows what is possible, not what a choice from calibration rows finds."
 )
-_LOW = "A plain softmax loses small probabilities to underflow, and coverage with them."
-_THEORY = "What section 4 rests on: margins of the logits, and the bound on them."
+_LOW = "A plain softmax loses small probabilities to underflow, and coverage suffers."
+_THEORY = "What section 4 of the paper rests on: the margins of the logits, and a bound on them."
 
 
-def _overview(studies: Sequence[PairStudy]) -> PrintedTable:
+def _overview(studies: Sequence[PairStudy]) -> TextTable:
     alpha, cp = studies[0].settings.main
     lines = []
     for study in studies:
@@ -149,14 +152,14 @@ def _overview(studies: Sequence[PairStudy]) -> PrintedTable:
     head = (
         "file", "rows x classes", "T*", f"{METRICS['avg_size'].title} of APS, T = 1 to T*",
         f"{METRICS['top_coverage_gap'].title} of APS, T = 1 to T*", f"printed {METRICS['avg_size'].title} that agree",
-        f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, all settings",
+        f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, over all settings",
     )  # fmt: skip
-    return PrintedTable("overview", f"Files (alpha {alpha:g}, CP {cp}%)", head, tuple(lines))
+    return TextTable("overview", f"Files (alpha {alpha:g}, CP {cp}%)", head, tuple(lines))
 
 
 def _claims(
     studies: Sequence[PairStudy], together: Sequence[Claim]
-) -> tuple[tuple[PrintedTable, ...], tuple[PrintedTable, ...]]:
+) -> tuple[tuple[TextTable, ...], tuple[TextTable, ...]]:
     """By claim and file, on all files together, and the counterexamples; folded, all of them."""
     sources = {claim.text: claim.source for study in studies for claim in study.claims}
     lines = []
@@ -164,11 +167,11 @@ def _claims(
         told = [[claim.holds for claim in study.claims if claim.text == text] for study in studies]
         lines.append((text, source, *(_in_short(verdicts) for verdicts in told)))
     head = ("what the paper says", "where", *(study.title for study in studies))
-    made = [PrintedTable("claims", "The paper's claims, and the files they hold on", head, tuple(lines), words=True)]
+    made = [TextTable("claims", "The paper's claims, by file", head, tuple(lines), words=True)]
     if together:
         told_of_all = tuple((c.text, _VERDICTS[c.holds], c.found, c.source) for c in together)
         heads = ("what the paper says", "verdict", "what the files show", "where")
-        made.append(PrintedTable("claims-all-files", "Files side by side", heads, told_of_all, words=True))
+        made.append(TextTable("claims-all-files", "Claims about several files", heads, told_of_all, words=True))
     whole = [(study, claim) for study in studies for claim in study.claims]
     against = [(study, claim) for study, claim in whole if claim.holds is False]
     if against:
@@ -191,20 +194,20 @@ def _in_short(verdicts: list[bool | None]) -> str:
     return ", ".join(f"{counted[holds]} {mark}" for holds, mark in marks if counted[holds])
 
 
-def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> PrintedTable:
+def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> TextTable:
     lines = tuple(
         (study.title, _setting(claim), _VERDICTS[claim.holds], claim.text, claim.found, claim.source)
         for study, claim in told
     )
     head = ("file", "setting", "verdict", "what the paper says", "what the file shows", "where")
-    return PrintedTable(name, title, head, lines, words=True)
+    return TextTable(name, title, head, lines, words=True)
 
 
 def _setting(claim: Claim) -> str:
     return "" if claim.alpha is None else f"alpha {claim.alpha:g}, CP {claim.cp_percent}%"
 
 
-def _agreement(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
+def _agreement(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     lines = tuple(
         (
             study.title, METRICS[one.metric].title, f"{one.agree} of {one.printed}",
@@ -213,11 +216,11 @@ def _agreement(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
         for study in studies
         for one in study.agreement
     )  # fmt: skip
-    head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement tells")
-    return (PrintedTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
+    head = ("file", "metric", "cells that agree", "with the scores swapped", "what agreement means")
+    return (TextTable("agreement", "Printed cells that agree, by metric", head, lines),) if lines else ()
 
 
-def _heads(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
+def _heads(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
     kinds = {
         "top1": ("top-1 (%)", 100.0, 1),
         "top5": ("top-5 (%)", 100.0, 1),
@@ -233,11 +236,13 @@ def _heads(studies: Sequence[PairStudy]) -> tuple[PrintedTable, ...]:
         lines.append((study.title, f"{study.n_rows:,} x {study.n_classes:,}", *texts, whole, ece))
     names = (name for name, _, _ in kinds.values())
     head = ("file", "rows x classes", *names, "T* of all rows, ECE / NLL", "ECE on unseen rows, T = 1 to T*")
-    made = PrintedTable("temperatures", "Accuracy and T* (of each trial's calibration rows)", head, tuple(lines))
+    made = TextTable(
+        "temperatures", "Accuracy and T* (fitted on the calibration rows of each trial)", head, tuple(lines)
+    )
     return (made, *_printed_temperatures(studies))
 
 
-def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """T* of the paper's pairs wherever it stands, if one of them was studied."""
     measured = {study.pair: study.measured for study in studies if study.pair is not None}
     kinds = {
@@ -255,16 +260,14 @@ def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[PrintedTable
         lines.append((str(pair), *texts, mine))
     if measured:
         head = ("pair", *kinds.values(), "here, ECE / NLL")
-        yield PrintedTable(
-            "printed-temperatures", "T* in the paper and in the code published with it", head, tuple(lines)
-        )
+        yield TextTable("printed-temperatures", "T* in the paper and in its published code", head, tuple(lines))
 
 
 def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
     """Sizes and gaps at one level, the main size of the conformal set open."""
     _, main = studies[0].settings.main
-    open_: list[PrintedTable] = []
-    folded: list[PrintedTable] = []
+    open_: list[TextTable] = []
+    folded: list[TextTable] = []
     for cp in studies[0].settings.cp_percents:
         made = [_by_method(studies, metric, alpha, cp) for metric in _SHOWN]
         (open_ if cp == main else folded).extend(made)
@@ -273,7 +276,7 @@ def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
     return Section(f"alpha-{alpha:g}", title, "", tuple(open_), tuple(folded), figures)
 
 
-def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> PrintedTable:
+def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> TextTable:
     """A table over methods, before and after temperature scaling."""
     shown, scale, digits = _SHOWN[metric]
     columns = [(at, method) for at in ("before", "after") for method in _METHODS]
@@ -290,10 +293,10 @@ def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int)
     number = _NUMBERS.get(metric, "") if (alpha, cp) == (0.1, 10) else ""
     head = [f"{method.upper()}{' after TS' if at == 'after' else ''}" for at, method in columns]
     title = f"{number}{shown}, alpha {alpha:g}, CP {cp}%"
-    return PrintedTable(f"{_FILES[metric]}-alpha-{alpha:g}-cp-{cp}", title, ("file", "mode", *head), tuple(lines))
+    return TextTable(f"{_FILES[metric]}-alpha-{alpha:g}-cp-{cp}", title, ("file", "mode", *head), tuple(lines))
 
 
-def _comparisons(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+def _comparisons(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """Appendix D, a table for each size of the conformal set."""
     alpha, _ = studies[0].settings.main
     for cp in _compared(studies):
@@ -308,7 +311,7 @@ def _comparisons(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
                 lines.append((study.title, rule_label(mode, at), mode, mean, *texts, trials))
         head = ("file", "rule", "mode", "mean T", *(name for name, _, _ in _SHOWN.values()), "trials")
         title = f"Appendix D. Even class coverage, RAPS, alpha {alpha:g}, CP {cp}%"
-        yield PrintedTable(f"comparison-cp-{cp}", title, head, tuple(lines))
+        yield TextTable(f"comparison-cp-{cp}", title, head, tuple(lines))
 
 
 def _compared(studies: Sequence[PairStudy]) -> list[int]:
@@ -321,7 +324,7 @@ def _mean_temperature(study: PairStudy, at: str, cp: int) -> str:
     return "" if chosen is None else f"{chosen.mean():.2f}"
 
 
-def _rules(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
+def _rules(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
     """Every rule that is valid, score by score, with what its sets cost whom."""
     alpha, _ = studies[0].settings.main
     for cp in _compared(studies):
@@ -333,10 +336,10 @@ def _rules(studies: Sequence[PairStudy]) -> Iterator[PrintedTable]:
                 lines.append((study.title, *known, *texts, str(here["avg_size"].trials)))
         head = ("file", "score", "rule", "mean T", *(name for name, _, _ in _PAID.values()), "trials")
         title = f"All rules, promised coverage {1 - alpha:.0%}, CP {cp}%"
-        yield PrintedTable(f"rules-cp-{cp}", title, head, tuple(lines))
+        yield TextTable(f"rules-cp-{cp}", title, head, tuple(lines))
 
 
-def _quantiles(studies: Sequence[PairStudy]) -> PrintedTable:
+def _quantiles(studies: Sequence[PairStudy]) -> TextTable:
     lines = []
     for study in studies:
         found = study.quantiles
@@ -346,9 +349,7 @@ def _quantiles(studies: Sequence[PairStudy]) -> PrintedTable:
             lines.append((study.title, name, *at, probs, _printed_probs(study, name)))
     probs_at = "five largest probabilities at T = 1"
     head = ("file", "sample at", "T", "threshold", "margin", probs_at, "printed")
-    return PrintedTable(
-        "quantile-samples", "Appendix B.6. The quantile sample at four temperatures", head, tuple(lines)
-    )
+    return TextTable("quantile-samples", "Appendix B.6. The quantile sample at four temperatures", head, tuple(lines))
 
 
 def _printed_probs(study: PairStudy, at: str) -> str:

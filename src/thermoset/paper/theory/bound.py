@@ -18,7 +18,7 @@ from scipy.special import lambertw
 from thermoset.errors import InputError
 from thermoset.paper.theory.gaps import margins
 from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, finite_logits
-from thermoset.quoting import quoted
+from thermoset.quoting import Brief, quoted
 
 __all__ = [
     "BoundIntervals",
@@ -76,8 +76,8 @@ def critical_temperature(n_classes: ArrayLike) -> Floats | float:
     return plain(-lambertw(-a * np.exp(-a) / 4, k=-1).real / a)
 
 
-@dataclass(frozen=True, eq=False)
-class BoundIntervals:
+@dataclass(frozen=True, eq=False, repr=False)
+class BoundIntervals(Brief):
     """Where margins are above the bound: T <= cool_to, and hot_from <= T <= hot_to. NaN where there is no such T."""
 
     cool_to: Floats

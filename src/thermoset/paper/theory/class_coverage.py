@@ -17,12 +17,13 @@ from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.scores import Score
 from thermoset.paper.theory.slopes import label_moves, population
 from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits, label_ranks
+from thermoset.quoting import Brief
 
 __all__ = ["ClassCoverage", "RankLimit", "class_coverage", "rank_limit"]
 
 
-@dataclass(frozen=True, eq=False)
-class ClassCoverage:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassCoverage(Brief):
     """Coverage of each class and its derivative in T, at a threshold that covers 1 - alpha of all rows.
 
     Attributes
@@ -90,8 +91,8 @@ def class_coverage(
     return ClassCoverage(np.array(grid, dtype=np.float64), found[0], found[1], counts, rows.alpha)
 
 
-@dataclass(frozen=True, eq=False)
-class RankLimit:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankLimit(Brief):
     """Sets of APS and RAPS as T grows without bound: the first `size` ranks, of a part of a rank the share of u.
 
     size : float

@@ -19,6 +19,7 @@ from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, s
 from thermoset.paper.theory.routes import Routes, routes
 from thermoset.paper.theory.slopes import SizeSlopes, size_slopes
 from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, distances, finite_logits
+from thermoset.quoting import Brief
 from thermoset.sweeping import Sweep
 
 __all__ = ["Explanation", "TypicalRows", "explain"]
@@ -27,8 +28,8 @@ _SLOPES = 25  # temperatures at which derivatives are taken
 _DEEPEST = 650.0  # (z_1 - z_y) / T whose exponential is still an ordinary number
 
 
-@dataclass(frozen=True, eq=False)
-class TypicalRows:
+@dataclass(frozen=True, eq=False, repr=False)
+class TypicalRows(Brief):
     """The evaluation rows in the middle tenth by deterministic APS score at T = 1: the paper's typical samples.
 
     Neighbours by score differ much in their margins, so one row, the median, would be decided by chance.
@@ -54,8 +55,8 @@ class TypicalRows:
     intervals: BoundIntervals
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Brief):
     """The theory and the data side by side.
 
     Attributes

@@ -14,7 +14,7 @@ from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.paper.theory.bound import critical_temperature
 from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, checked_rank, finite_logits
-from thermoset.quoting import quoted
+from thermoset.quoting import Brief, quoted
 from thermoset.sweeping import MOST_TRIALS, Sweep, sweep
 
 __all__ = ["ClassPeaks", "Peak", "measured_peak", "peaks_by_classes", "size_sweep"]
@@ -48,8 +48,8 @@ def measured_peak(curves: Sweep, method: str = "aps", alpha: float | None = None
     return Peak(float(curves.temperatures[place]), float(size[place]), place in (0, len(size) - 1))
 
 
-@dataclass(frozen=True, eq=False)
-class ClassPeaks:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassPeaks(Brief):
     """Critical temperatures of subsets of the classes: what theory says of each size, and what was measured.
 
     `measured` and `at_edge` are (n_sizes, repeats), one entry for each random subset.

@@ -15,14 +15,15 @@ from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
 from thermoset.paper.theory.gaps import last_index, margins
 from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, finite_logits, label_ranks, log_softmax
+from thermoset.quoting import Brief
 
 __all__ = ["QuantileSamples", "quantile_samples", "score_order"]
 
 _TOP = 5  # probabilities the paper prints
 
 
-@dataclass(frozen=True, eq=False)
-class QuantileSamples:
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantileSamples(Brief):
     """The quantile sample at each temperature; arrays of one entry a temperature.
 
     Attributes

@@ -21,12 +21,13 @@ from thermoset.paper.theory.propositions import Check, proposition_4_3
 from thermoset.paper.theory.sharp import sharp_bound
 from thermoset.paper.theory.sizes import paper_sizes, row_u
 from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, checked_rank, finite_logits
+from thermoset.quoting import Brief
 
 __all__ = ["Routes", "routes"]
 
 
-@dataclass(frozen=True, eq=False)
-class Routes:
+@dataclass(frozen=True, eq=False, repr=False)
+class Routes(Brief):
     """What each route says about rows when APS sets go from T = 1 to T.
 
     The claim is L_T >= L for T > 1, and L_T <= L for T < 1.

@@ -30,14 +30,15 @@ from thermoset.errors import InputError
 from thermoset.paper.theory.bound import last_where
 from thermoset.paper.theory.limits import penalties
 from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, distances, each_ranked, finite_logits, label_ranks
+from thermoset.quoting import Brief
 
 __all__ = ["LabelMoves", "SizeSlopes", "label_moves", "population", "size_slopes"]
 
 _TINY = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True, eq=False)
-class SizeSlopes:
+@dataclass(frozen=True, eq=False, repr=False)
+class SizeSlopes(Brief):
     """Expected sizes and their derivative in T, one entry for each temperature; u is integrated out.
 
     Attributes

@@ -33,7 +33,7 @@ JOURNAL = "_unfinished.journal"
 """What is finished so far, while the run is incomplete."""
 
 _FORMAT = "thermoset predictions"
-_SCHEMA = 1
+_SCHEMA = 2  # of schema 1, u came from ids wherever there were any
 _MOST_BYTES = 2**32
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SPOKEN = {
@@ -42,8 +42,12 @@ _SPOKEN = {
     "predictor": "predictor",
     "kind": "format",
     "probabilities": "setting for probabilities",
+    "labels": "column of labels",
+    "classes": "choice of classes",
     "id_column": "column of ids",
+    "u": "source of u",
     "groups": "column of groups",
+    "ignore": "choice of columns to ignore",
     "p_values": "setting for p-values",
     "weights": "column of weights",
 }
@@ -59,8 +63,12 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     predictor: str  # its checksum
     kind: str
     probabilities: bool
+    labels: str | None = None
+    classes: tuple[str, ...] | None = None
     id_column: str | None
+    u: str = "row"
     groups: str | None = None  # their column, where one was named
+    ignore: tuple[str, ...] = ()
     p_values: bool = False
     weights: str | None = None
 

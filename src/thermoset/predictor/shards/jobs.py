@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import bytes_of
-from thermoset.data import Logits
-from thermoset.data.fitted import predict_data
+from thermoset.data.fitted import check_classes
 from thermoset.data.top import TopLogits
 from thermoset.data.weights import checked_weights
 from thermoset.errors import InputError
@@ -56,11 +55,23 @@ class Reading(NamedTuple):
     block_bytes: int = BLOCK_BYTES
     p_values: bool = False
     weights: str | None = None
+    labels: str | None = None  # their column, which is not read
+    classes: Sequence[str] | None = None
+    ignore: Sequence[str] = ()
+    u: Literal["row", "ids"] = "row"
 
     @property
     def sidecars(self) -> tuple[str, ...]:
         """Columns that npy files have in a file beside them, which is no file of logits."""
-        return tuple(name for name in (self.groups, self.weights) if name is not None)
+        return tuple(name for name in (self.groups, self.weights, self.labels) if name is not None)
+
+    def checked(self) -> "Reading":
+        """The same, if u can come from where it should."""
+        if self.u not in ("row", "ids"):
+            raise InputError(f"u must be 'row' or 'ids'; got {quoted(self.u)}.")
+        if self.u == "ids" and self.id_column is None:
+            raise InputError("u can only come from ids if their column is named. Add id_column (--id-column).")
+        return self
 
     def within(self, memory: int | str | None) -> "Reading":
         """The same with blocks of the usual size, or smaller ones where the memory or p-values ask for it.
@@ -137,7 +148,7 @@ def plan_shards(where: Where, out: FilePath, kind: str, reading: Reading) -> tup
     ...     [job.output for job in plan_shards(folder, "sets", "csv", Reading())]
     ['day=1/a.csv']
     """
-    found = found_shards(where, sidecars=reading.sidecars)
+    found = found_shards(where, sidecars=reading.checked().sidecars)
     folder = as_path(out)
     places = [where] if isinstance(where, str | os.PathLike) else where
     base = _common_folder([as_path(place) for place in places], found)
@@ -209,6 +220,7 @@ def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress:
             job.target,
             made.classes,
             ids=blocks.id_kind,
+            id_column=job.reading.id_column or "id",
             groups=blocks.has_groups,
             p_values=made.n_classes if with_p else None,
         ) as written,
@@ -216,7 +228,7 @@ def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress:
         before, weights = source_of(job.source), _weights(predictor, job)
         for block, ids in ((block, None) for block in blocks) if blocks.ids is None else blocks.with_ids():
             own: dict[str, Any] = {
-                "ids": ids,
+                "ids": ids if job.reading.u == "ids" else None,
                 "weights": None if weights is None else weights[rows : rows + len(block)],
             }
             p = predictor.predict_p(block, **own) if with_p else None
@@ -241,14 +253,17 @@ def _opened(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: in
     with open_blocks(
         job.source,
         probabilities=reading.probabilities,
+        labels=reading.labels,
+        classes=reading.classes,
         id_column=reading.id_column,
         groups=reading.groups,
         n_options=n_classes,
-        ignore=() if reading.weights is None else (reading.weights,),
+        ignore=(*reading.ignore, *([] if reading.weights is None else [reading.weights])),
+        known=predictor.artifact_.classes,
         block_bytes=block_bytes,
     ) as blocks:
         with errors_about(job.source):
-            predict_data(predictor, Logits(np.zeros((1, blocks.n_classes)), classes=blocks.classes))
+            check_classes(predictor, blocks.n_classes, blocks.classes)
         yield blocks
 
 
@@ -265,8 +280,14 @@ def _weights(predictor: "TwoTemperaturePredictor", job: ShardJob) -> NDArray[np.
         )
     if reading.weights is None:
         return None
-    beside = [name for name in (reading.id_column, reading.groups) if name is not None]
-    found = read_values([job.source], reading.weights, probabilities=reading.probabilities, ignore=beside)
+    others = (reading.labels, reading.id_column, reading.groups, *reading.ignore)
+    found = read_values(
+        [job.source],
+        reading.weights,
+        probabilities=reading.probabilities,
+        classes=reading.classes,
+        ignore=[name for name in others if name is not None],
+    )
     with errors_about(job.source):
         return checked_weights(found, len(found))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES
 from thermoset.io.files import FilePath, as_path, check_folder, need
 from thermoset.io.finding import Where
+from thermoset.io.names import checked_columns
 from thermoset.predictor.artifact import checksum_of
 from thermoset.predictor.estimator import TwoTemperaturePredictor
 from thermoset.predictor.shards.folder import Folder, Run, check_target, locked
@@ -70,8 +71,12 @@ def predict_shards(
     kind: str = "parquet",
     resume: bool = False,
     probabilities: bool = False,
+    labels: str | None = None,
+    classes: Sequence[str] | None = None,
     id_column: str | None = None,
+    u: Literal["row", "ids"] = "row",
     groups: str | None = None,
+    ignore: Sequence[str] = (),
     p_values: bool = False,
     weights: str | None = None,
     memory: int | str | None = None,
@@ -96,8 +101,11 @@ def predict_shards(
         The output format; see `thermoset.io.open_predictions`.
     resume : bool
         Continue an earlier run with the same predictor, shards and settings; start a new one if there is none.
-    probabilities, id_column, groups
-        As in `thermoset.io.open_blocks`.
+    probabilities, labels, classes, id_column, groups, ignore
+        As in `thermoset.io.open_blocks`. Ids are written with the predictions, under the name of their column.
+    u : "row" or "ids"
+        Where the randomness of a set comes from: the seed and the row's logits, or the seed and the row's id, as in
+        `predict_set(ids=...)`.
     p_values : bool
         Write the p-values of all labels too; see `TwoTemperaturePredictor.predict_p`.
     weights : str, optional
@@ -139,7 +147,18 @@ def predict_shards(
         raise InputError(f"kind must be one of {', '.join(KINDS)}; got {quoted(kind)}.")
     if kind == "parquet":
         need("pyarrow", "io", "writing parquet")
-    reading = Reading(probabilities, id_column, groups, p_values=p_values, weights=weights).within(memory)
+    picked, ignored = None if classes is None else checked_columns(classes, "classes"), checked_columns(ignore)
+    reading = Reading(
+        probabilities,
+        id_column,
+        groups,
+        p_values=p_values,
+        weights=weights,
+        labels=labels,
+        classes=picked,
+        ignore=ignored,
+        u=u,
+    ).within(memory)
     jobs = plan_shards(where, folder, kind, reading)
     check_folder(folder)
     what = Run(
@@ -147,8 +166,12 @@ def predict_shards(
         predictor=checksum_of(predictor.artifact_),
         kind=kind,
         probabilities=probabilities,
+        labels=labels,
+        classes=picked,
         id_column=id_column,
+        u=u,
         groups=groups,
+        ignore=ignored,
         p_values=p_values,
         weights=weights,
     )

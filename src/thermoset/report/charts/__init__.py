@@ -2,6 +2,7 @@
 
 =================== =====================================================================================
 `parts`             what several charts need: data, axes, names of the curves
+`palette`           how curves look, in charts and legends
 `over_temperature`  the trade-off against temperature, and size against class gap
 `frontier`          what one could have instead of the choice, and who pays
 `reliability`       reliability diagrams and histograms of confidence
@@ -21,7 +22,8 @@ from thermoset.monitor.checking import CoverageTable
 from thermoset.report.charts.coverage_of_parts import coverage_of_parts
 from thermoset.report.charts.frontier import FIFTHS, frontier, frontier_names, payers
 from thermoset.report.charts.over_temperature import TRADE_OFF, size_gap, trade_off
-from thermoset.report.charts.parts import Spec, legend_data, line_names, series_names
+from thermoset.report.charts.palette import Palette, legend_data, score_palette
+from thermoset.report.charts.parts import Spec, line_names, series_names
 from thermoset.report.charts.reliability import confidence, reliability
 from thermoset.report.charts.set_sizes import HEAT_STRIP_FROM, label_pairs, set_sizes, strip
 from thermoset.report.record import Report
@@ -44,13 +46,13 @@ PART_TITLES = {"size": "labels in the set", "confidence": "confidence at T*", "s
 
 def all_charts(report: Report) -> dict[str, Spec]:
     """Every chart by the id of its place on the page."""
-    charts = {f"trade-{metric}": trade_off(report, metric) for metric in TRADE_OFF}
-    choice = report.artifact.choice
-    charts |= {f"frontier-{metric}": frontier(report, metric) for metric in FRONTS if drawable(choice, metric)}
+    choice, looks = report.artifact.choice, _looks(report)
+    charts = {f"trade-{metric}": trade_off(report, metric, looks) for metric in TRADE_OFF}
+    charts |= {f"frontier-{metric}": frontier(report, metric, looks) for metric in FRONTS if drawable(choice, metric)}
     paid = {payer.name: payer.payers.empty for payer in who_pays(choice)}
     if any(map(any, paid.values())):
         charts["payers"] = payers(paid)
-    charts["size-gap"] = size_gap(report)
+    charts["size-gap"] = size_gap(report, looks)
     for i, calibration in enumerate(report.calibrations):
         charts[f"reliability-{i}"] = reliability(calibration)
         charts[f"confidence-{i}"] = confidence(calibration)
@@ -67,10 +69,15 @@ def all_charts(report: Report) -> dict[str, Spec]:
 
 
 def legend(report: Report) -> Spec:
-    """What the legends of the page are drawn from: a name has the same colour in all of them."""
-    points, front = series_names(report), frontier_names(report)
-    names = list(dict.fromkeys([*points, *front]))
-    return legend_data({"lines": (names, line_names(report)), "points": (names, points), "frontier": (names, front)})
+    """What the legends of the page are drawn from: a name has the same look in all of them."""
+    looks = _looks(report)
+    held = {"lines": line_names(report), "points": series_names(report), "frontier": frontier_names(report)}
+    return legend_data({kind: looks.legend(names) for kind, names in held.items()})
+
+
+def _looks(report: Report) -> Palette:
+    """The looks of all curves and settings of the page."""
+    return score_palette(list(dict.fromkeys([*series_names(report), *frontier_names(report)])))
 
 
 def _groups(report: Report, table: CoverageTable) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import altair as alt
 
 from thermoset.monitor.watching import BatchRecord, TestStanding
-from thermoset.report.charts.over_batches import ON_CLEAR, across, colour_of, level
+from thermoset.report.charts.over_batches import ON_CLEAR, across, level
+from thermoset.report.charts.palette import Palette
 from thermoset.report.charts.parts import data, shared
 from thermoset.report.timeline import Timeline
 
@@ -36,13 +37,13 @@ def is_cut(tests: Sequence[TestStanding], batches: Sequence[BatchRecord]) -> boo
     return any(not _LEAST <= log_e / _TEN <= _MOST for log_e in found if log_e is not None)
 
 
-def evidence_over_time(tests: Sequence[TestStanding], timeline: Timeline, names: Sequence[str]) -> Any:
+def evidence_over_time(tests: Sequence[TestStanding], timeline: Timeline, looks: Palette) -> Any:
     """A curve for each test, a line where it alarms, diamonds at its alarms and triangles where changes were found."""
     curves = {test.title: _curve(test, timeline) for test in tests}
     values = [row["v"] for rows in curves.values() for row in rows] + [test.log_bar / _TEN for test in tests]
     low, high = max(_LEAST, min([0.0, *values])), min(_MOST, max(values))
     y = _decades("v:Q", "evidence (e-value)", (low - 0.2, high + 0.4))
-    x, (colour, dash) = across(timeline), colour_of(names)
+    x, colour = across(timeline), looks.colour()
     size = 22 if len(timeline.steps()) <= 80 else 6
     layers: list[Any] = []
     charts, datasets = shared(curves)
@@ -50,8 +51,8 @@ def evidence_over_time(tests: Sequence[TestStanding], timeline: Timeline, names:
         # The name of the test is said once, not with every point: the page would grow with it.
         base = chart.transform_calculate(m=_literal(title), e=_TOLD)
         layers += [
-            base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash),
-            base.mark_point(filled=True, size=size).encode(x=x, y=y, color=colour, tooltip=_tips("evidence")),
+            base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=looks.dash()),
+            base.mark_point(size=size, opacity=1).encode(x=x, y=y, **looks.marks(), tooltip=_tips("evidence")),
         ]
     rules, bar_names = _bars(tests, y)
     return alt.layer(
@@ -156,10 +157,10 @@ def _told(tests: Sequence[TestStanding]) -> str:
     return f"Evidence of the tests after each batch, on a logarithmic scale. {said}."
 
 
-def drift_by_batch(tests: Sequence[TestStanding], timeline: Timeline, names: Sequence[str]) -> Any:
+def drift_by_batch(tests: Sequence[TestStanding], timeline: Timeline, looks: Palette) -> Any:
     """By which factor each batch changed the evidence of a test: above 1 it speaks for a change."""
     spans, layers = timeline.spans(), []
-    x, (colour, _) = across(timeline), colour_of(names)
+    x, colour = across(timeline), looks.colour()
     curves: dict[str, list[dict[str, Any]]] = {}
     for test in tests:
         found = [(span, log_evidence(span.batches[-1], test.name)) for span in spans]

@@ -6,8 +6,10 @@ from typing import Any
 import altair as alt
 
 from thermoset.conformal.groupings import title_of
+from thermoset.looks import COLOURS, DARK_COLOURS
 from thermoset.notebook import PanelAxis, names_of_points
-from thermoset.report.charts.parts import SHAPES, data, series_names, tip
+from thermoset.report.charts.palette import Palette
+from thermoset.report.charts.parts import data, series_names, tip
 from thermoset.report.record import Report
 from thermoset.tuning import Outlook
 from thermoset.tuning.alternatives import (
@@ -26,6 +28,10 @@ __all__ = ["FIFTHS", "frontier", "frontier_names", "payers"]
 FIFTHS = ("least", "2nd", "3rd", "4th", "most")
 """Fifths of the rows by confidence."""
 
+_PAYERS = [  # not the colours of scores on a light ground; the recommendation has the accent of the page
+    alt.ExprRef(f"dark ? '{DARK_COLOURS[-1]}' : '{COLOURS[-1]}'"),
+    alt.ExprRef(f"dark ? '{DARK_COLOURS[1]}' : '#b84f00'"),
+]
 _SIZE = "labels in a set"
 _WIDE = 8  # sizes that span more than this need a logarithmic axis
 _HEIGHT = 300
@@ -46,7 +52,7 @@ def _series(at: Outlook, curves: Sequence[str]) -> str:
     return name if name in curves else at.setting.method.title.partition("(")[0] + grouped
 
 
-def frontier(report: Report, metric: Front) -> Any:
+def frontier(report: Report, metric: Front, looks: Palette) -> Any:
     """Every setting as a point with its intervals; the front is joined, the recommended one ringed."""
     choice = report.artifact.choice
     shown, curves = drawable(choice, metric), series_names(report)
@@ -63,7 +69,7 @@ def frontier(report: Report, metric: Front) -> Any:
     joined = [{"s": at.size, "v": getattr(at, metric)} for at in front([one.outlook for one in shown], metric)]
     layers = [
         alt.Chart(data(joined)).mark_line(style="mark", strokeWidth=1).encode(x=x, y=y, order="s:Q"),
-        *_points(rows, x, y, [*curves, *(name for name in frontier_names(report) if name not in curves)], titles),
+        *_points(rows, x, y, looks, titles),
         *([] if target is None else _target(target, y)),
         *_names(shown, metric, (across, along), (x, y)),
     ]
@@ -78,12 +84,9 @@ def _row(one: Alternative, metric: Front, series: str) -> dict[str, Any]:
     return row | {other: getattr(at, other) for other in FRONTS}
 
 
-def _points(
-    rows: list[dict[str, Any]], x: alt.X, y: alt.Y, domain: list[str], titles: Mapping[Front, str]
-) -> list[Any]:
+def _points(rows: list[dict[str, Any]], x: alt.X, y: alt.Y, looks: Palette, titles: Mapping[Front, str]) -> list[Any]:
     """Intervals, points, and the ring around the recommended one."""
-    shade = alt.Color("m:N", legend=None, scale=alt.Scale(domain=domain))
-    shape = alt.Shape("m:N", legend=None, scale=alt.Scale(domain=domain, range=SHAPES))
+    shade = looks.colour()
     weight = alt.condition("datum.n !== ''", alt.value(2), alt.value(0.8))
     area = alt.condition("datum.n !== ''", alt.value(110), alt.value(28))
     tips = [
@@ -95,7 +98,7 @@ def _points(
     return [
         base.mark_rule().encode(x=x, y=_like(y, "lo"), y2="hi:Q", color=shade, strokeWidth=weight),
         base.mark_rule(clip=True).encode(x=_like(x, "left"), x2="right:Q", y=y, color=shade, strokeWidth=weight),
-        base.mark_point(filled=True, opacity=1).encode(x=x, y=y, color=shade, shape=shape, size=area, tooltip=tips),
+        base.mark_point(opacity=1, strokeWidth=1.5).encode(x=x, y=y, **looks.outlined_marks(), size=area, tooltip=tips),
         ring.mark_point(size=380, strokeWidth=2.5, style="chosen").encode(x=x, y=y, tooltip=tips),
     ]
 
@@ -109,8 +112,8 @@ def _like(axis: Any, field: str) -> Any:
 
 def _target(target: float, y: alt.Y) -> list[Any]:
     base = alt.Chart(data([{"v": target, "n": f"target {target:g}"}])).encode(y=y)
-    text = base.mark_text(align="left", baseline="bottom", dx=3, dy=-2, style="markname")
-    return [base.mark_rule(style="mark", strokeDash=[4, 4]), text.encode(x=alt.value(0), text="n:N")]
+    text = base.mark_text(align="right", baseline="bottom", dx=-3, dy=-2, style="markname")  # on the side of large sets
+    return [base.mark_rule(style="mark", strokeDash=[4, 4]), text.encode(x=alt.value("width"), text="n:N")]
 
 
 def _names(
@@ -140,7 +143,7 @@ def _told(shown: Sequence[Alternative], metric: Front, titles: Mapping[Front, st
 
 
 def payers(series: dict[str, tuple[float, ...]]) -> Any:
-    """Share of empty sets in each fifth of the rows by confidence, a colour for each of the settings."""
+    """Share of empty sets in each fifth of the rows by confidence, for one or two settings; the last is recommended."""
     rows = [
         {"f": fifth, "w": name, "v": share}
         for name, shares in series.items()
@@ -154,7 +157,12 @@ def payers(series: dict[str, tuple[float, ...]]) -> Any:
             x=alt.X("f:N", title="fifths of the rows, by confidence", sort=list(FIFTHS), axis=alt.Axis(labelAngle=0)),
             xOffset=alt.XOffset("w:N", sort=list(series)),
             y=alt.Y("v:Q", title="empty sets", axis=alt.Axis(format="~%")),
-            color=alt.Color("w:N", title=None, sort=list(series), legend=alt.Legend(orient="top", labelLimit=300)),
+            color=alt.Color(
+                "w:N",
+                title=None,
+                scale=alt.Scale(domain=list(series), range=_PAYERS[-len(series) :]),
+                legend=alt.Legend(orient="top", labelLimit=300),
+            ),
             tooltip=[
                 alt.Tooltip("w:N", title="sets"),
                 alt.Tooltip("f:N", title="confidence"),

@@ -5,22 +5,24 @@ from typing import Any
 from thermoset.monitor.watching import Standing, TestStanding
 from thermoset.report.charts.evidence import LABELLED, UNLABELLED, drift_by_batch, evidence_over_time, log_evidence
 from thermoset.report.charts.over_batches import AGREEMENT, Mark, coverage_over_time, sizes_over_time, trust_over_time
-from thermoset.report.charts.parts import Spec, legend_data
+from thermoset.report.charts.palette import Palette, legend_data
+from thermoset.report.charts.parts import Spec
 from thermoset.report.timeline import Timeline
 
 __all__ = ["monitor_charts"]
 
 
 def monitor_charts(standing: Standing, timeline: Timeline) -> tuple[dict[str, Spec], dict[str, Any]]:
-    """Every chart by the id of its place on the page, and the names, dashes and shapes of the legends."""
+    """Every chart by the id of its place on the page, and what the legends say."""
     with_labels, without = (_with_curve(standing, timeline, kind) for kind in (LABELLED, UNLABELLED))
-    names = [test.title for test in (*with_labels, *without)]
-    trust = list(AGREEMENT if standing.labelled else AGREEMENT[:1])
+    looks = Palette.of_names([test.title for test in (*with_labels, *without)])
+    trusted = AGREEMENT if standing.labelled else AGREEMENT[:1]
+    trust = Palette.of_names(trusted)
     legend = legend_data(
         {
-            "lines-labelled": (names, [test.title for test in with_labels]),
-            "lines-unlabelled": (names, [test.title for test in without]),
-            "lines-trust": (trust, trust),
+            "lines-labelled": looks.legend([test.title for test in with_labels]),
+            "lines-unlabelled": looks.legend([test.title for test in without]),
+            "lines-trust": trust.legend(trusted),
         }
     )
     if not standing.batches:
@@ -29,10 +31,10 @@ def monitor_charts(standing: Standing, timeline: Timeline) -> tuple[dict[str, Sp
     if standing.labelled:
         charts["coverage"] = coverage_over_time(standing, timeline, _marked(standing))
     if with_labels:
-        charts["evidence-labelled"] = evidence_over_time(with_labels, timeline, names)
+        charts["evidence-labelled"] = evidence_over_time(with_labels, timeline, looks)
     if without:
-        charts["evidence-unlabelled"] = evidence_over_time(without, timeline, names)
-        charts["drift"] = drift_by_batch(without, timeline, names)
+        charts["evidence-unlabelled"] = evidence_over_time(without, timeline, looks)
+        charts["drift"] = drift_by_batch(without, timeline, looks)
     charts |= sizes_over_time(standing, timeline)
     charts["trust"] = trust_over_time(timeline, trust)
     # As in the report, the tests validate against the schema.

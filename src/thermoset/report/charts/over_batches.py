@@ -8,7 +8,8 @@ import altair as alt
 
 from thermoset.monitor.evidence import confidence_sequence
 from thermoset.monitor.watching import Standing
-from thermoset.report.charts.parts import DASHES, data, shared, tip
+from thermoset.report.charts.palette import Palette
+from thermoset.report.charts.parts import data, shared, tip
 from thermoset.report.timeline import Span, Timeline, exact_intervals
 
 __all__ = [
@@ -16,7 +17,6 @@ __all__ = [
     "ON_CLEAR",
     "Mark",
     "across",
-    "colour_of",
     "coverage_over_time",
     "level",
     "sizes_over_time",
@@ -49,14 +49,6 @@ def across(timeline: Timeline) -> alt.X:
     ends, step = [0.4, last + 0.6], -(-last // _TICKS)
     axis = alt.Axis(values=sorted({1, *range(step, last + 1, step)}), format=",d", grid=False)
     return alt.X("x:Q", title="batch", scale=alt.Scale(domain=ends, nice=False), axis=axis)
-
-
-def colour_of(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash]:
-    """A colour and a dash for each curve, the same in every chart and in the legends."""
-    return (
-        alt.Color("m:N", legend=None, scale=alt.Scale(domain=list(names))),
-        alt.StrokeDash("m:N", legend=None, scale=alt.Scale(domain=list(names), range=DASHES)),
-    )
 
 
 def _marked(found: Iterable[Mark], timeline: Timeline, x: alt.X) -> tuple[list[Any], list[Any]]:
@@ -201,7 +193,7 @@ def _curve(rows: list[dict[str, Any]], timeline: Timeline, y: alt.Y, known: floa
     )
 
 
-def trust_over_time(timeline: Timeline, names: Sequence[str]) -> Any:
+def trust_over_time(timeline: Timeline, looks: Palette) -> Any:
     """Mean confidence and accuracy: where they part, the model claims more or less than is true."""
     claimed, right = AGREEMENT
     spans = timeline.spans()
@@ -212,7 +204,7 @@ def trust_over_time(timeline: Timeline, names: Sequence[str]) -> Any:
         {"x": span.x, "n": span.name, "m": right, "v": span.accuracy, "r": span.labelled, "lo": low, "hi": high}
         for span, (low, high) in zip(known, filter(None, ends), strict=True)
     ]
-    x, (colour, dash) = across(timeline), colour_of(names)
+    x, colour = across(timeline), looks.colour()
     scale = alt.Scale(zero=False)
     y = alt.Y("v:Q", title="share", scale=scale)
     tips = _tips(alt.Tooltip("m:N", title="shown"), tip("v", "value"), alt.Tooltip("r:Q", title="rows", format=","))
@@ -223,8 +215,8 @@ def trust_over_time(timeline: Timeline, names: Sequence[str]) -> Any:
     intervals = charts["judged"].mark_rule(opacity=0.45).encode(x=x, y=low, y2="hi:Q", color=colour)
     return alt.layer(
         *([intervals] if judged else []),
-        base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, strokeDash=dash),
-        base.mark_point(filled=True, size=30, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
+        base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, strokeDash=looks.dash()),
+        base.mark_point(size=30, opacity=1).encode(x=x, y=y, **looks.marks(), tooltip=tips),
         width="container",
         height=_HEIGHT,
         datasets=datasets,

@@ -12,17 +12,8 @@ import numpy as np
 
 from thermoset.metrics import METRICS
 from thermoset.notebook import placed_names
-from thermoset.report.charts.parts import (
-    DASHES,
-    SHAPES,
-    colour,
-    data,
-    line_names,
-    method_name,
-    plain,
-    series_names,
-    tip,
-)
+from thermoset.report.charts.palette import Palette
+from thermoset.report.charts.parts import data, line_names, method_name, plain, series_names, tip
 from thermoset.report.record import Report
 from thermoset.sweeping import Sweep, standard_error
 
@@ -42,8 +33,10 @@ def _points(sweep: Sweep, metric: str, names: list[str]) -> list[dict[str, Any]]
         for alpha in sweep.alphas:
             trials = sweep.of_trials(metric, method, alpha)
             mean, error = trials.mean(axis=-1), np.nan_to_num(standard_error(trials))
-            for t, value, reach in zip(sweep.temperatures.tolist(), mean.tolist(), (2 * error).tolist(), strict=True):
-                rows.append({"m": name, "a": alpha, "T": t, "v": value, "lo": value - reach, "hi": value + reach})
+            columns = sweep.temperatures.tolist(), mean.tolist(), (2 * error).tolist()
+            for i, (t, value, reach) in enumerate(zip(*columns, strict=True)):
+                row = {"m": name, "a": alpha, "T": t, "v": value, "lo": value - reach, "hi": value + reach, "i": i}
+                rows.append(row)
     return rows
 
 
@@ -62,21 +55,25 @@ def _temperature(report: Report) -> alt.X:
     return alt.X("T:Q", title="temperature T", scale=alt.Scale(domain=list(ends), nice=False, **kind))
 
 
-def trade_off(report: Report, metric: str) -> Any:
-    """A metric against temperature: bands of two standard errors, the noise floor, the marked temperatures."""
+def trade_off(report: Report, metric: str, looks: Palette) -> Any:
+    """A metric against temperature: bands of two standard errors, the noise floor, the marked temperatures.
+
+    Curves have the dashes and, here and there, the marks of their scores: where two coincide, both are seen.
+    """
     rows = _points(report.own, metric, line_names(report))
-    x, shade = _temperature(report), colour(report)
+    x, shade = _temperature(report), looks.colour()
     y = alt.Y("v:Q", title=None, scale=alt.Scale(zero=metric == "avg_size"))
-    dash = alt.StrokeDash("m:N", legend=None, scale=alt.Scale(domain=series_names(report), range=DASHES))
     base = alt.Chart(alt.NamedData(name="curves")).transform_filter("datum.a == level")
     band = base.mark_area(opacity=0.2).encode(x=x, y=alt.Y("lo:Q", title=None), y2="hi:Q", color=shade)
     own = line_names(report)[0]
     width = alt.condition(f"datum.m === {own!r}", alt.value(2.6), alt.value(1.5))
-    line = base.mark_line().encode(x=x, y=y, color=shade, strokeDash=dash, strokeWidth=width)
+    line = base.mark_line().encode(x=x, y=y, color=shade, strokeDash=looks.dash(), strokeWidth=width)
+    some = base.transform_filter(looks.some("i"))
+    signs = some.mark_point(size=34, opacity=1, strokeWidth=1.2).encode(x=x, y=y, **looks.marks())
     # Hidden rather than filtered out: an empty layer has no extent, and Vega warns of that.
     seen = alt.condition("abs(datum.T - hover) < 1e-9", alt.value(1), alt.value(0))
     dots = base.mark_point(size=40, filled=True).encode(x=x, y=y, color=shade, opacity=seen)
-    layers = [*_floor(report, metric), band, line, *_marks(report, x), _cursor(x), _pointer(x), dots]
+    layers = [*_floor(report, metric), band, line, signs, *_marks(report, x), _cursor(x), _pointer(x), dots]
     signals = {"at": report.artifact.temperature_sets, "hover": 0, "level": report.alpha}
     return alt.layer(
         *layers, width="container", height=220, description=_told(report, metric), datasets={"curves": plain(rows)}
@@ -145,7 +142,7 @@ def _told(report: Report, metric: str) -> str:
     )
 
 
-def size_gap(report: Report) -> Any:
+def size_gap(report: Report, looks: Palette) -> Any:
     """Size against class gap, one point for each temperature."""
     names = series_names(report)
     rows = _size_gap_points(report, names)
@@ -154,12 +151,11 @@ def size_gap(report: Report) -> Any:
     size, gap = METRICS["avg_size"], METRICS["top_coverage_gap"]
     x = alt.X("s:Q", title=f"{size.heading} (logarithmic)", scale=alt.Scale(type="log", nice=False, padding=12))
     y = alt.Y("g:Q", title=gap.title, scale=alt.Scale(zero=False, padding=12))
-    shade, shape = colour(report), alt.Shape("m:N", legend=None, scale=alt.Scale(domain=names, range=SHAPES))
     tips = [alt.Tooltip("m:N", title="sets"), alt.Tooltip("T:Q", format=".3~f"), tip("s", size.title)]
     base = alt.Chart(data(rows))
-    path = base.mark_line(strokeWidth=1, opacity=0.6).encode(x=x, y=y, color=shade, order="T:Q")
-    dots = base.mark_point(filled=True, size=34, opacity=0.9).encode(
-        x=x, y=y, color=shade, shape=shape, tooltip=[*tips, tip("g", gap.title)]
+    path = base.mark_line(strokeWidth=1, opacity=0.6).encode(x=x, y=y, color=looks.colour(), order="T:Q")
+    dots = base.mark_point(size=34, opacity=0.9, strokeWidth=1.2).encode(
+        x=x, y=y, **looks.outlined_marks(), tooltip=[*tips, tip("g", gap.title)]
     )
     mark = alt.Chart(data(chosen)).encode(x=x, y=y)
     told = "".join(f" T-hat: {at['s']:.3g} {size.unit}, {gap.title} {at['g']:.3g}." for at in chosen)

@@ -1,4 +1,4 @@
-"""What several charts need: data without what JSON cannot hold, tooltips, colours, and the names of the curves."""
+"""What several charts need: data without what JSON cannot hold, tooltips, and the names of the curves."""
 
 import math
 from collections.abc import Mapping
@@ -10,12 +10,8 @@ from thermoset.conformal.groupings import title_of
 from thermoset.report.record import Report
 
 __all__ = [
-    "DASHES",
-    "SHAPES",
     "Spec",
-    "colour",
     "data",
-    "legend_data",
     "line_names",
     "method_name",
     "plain",
@@ -23,10 +19,6 @@ __all__ = [
     "shared",
     "tip",
 ]
-
-DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 4], [4, 2], [10, 4]]
-SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
-"""Curves are told apart by dashes and shapes too, for readers and printers without colour."""
 
 _DIGITS = 6  # of what is drawn; what is written has its own
 _COMPARED = frozenset({"a", "T"})  # level and temperature: the page's signals must find them, to the last bit
@@ -63,21 +55,6 @@ def tip(field: str, title: str) -> alt.Tooltip:
     return alt.Tooltip(f"{field}:Q", title=title, format=".4~f")
 
 
-def legend_data(kinds: dict[str, tuple[list[str], list[str]]]) -> Spec:
-    """What legends are drawn from: for each, the names that have a place among the colours, and those that it lists.
-
-    >>> legend_data({"lines": (["LAC", "APS"], ["APS"])})["kinds"]
-    {'lines': {'names': ['LAC', 'APS'], 'held': ['APS']}}
-    """
-    told = {kind: {"names": names, "held": held} for kind, (names, held) in kinds.items()}
-    return {"kinds": told, "dashes": DASHES, "shapes": SHAPES}
-
-
-def colour(report: Report) -> alt.Color:
-    """A colour for each curve, the same in every chart."""
-    return alt.Color("m:N", legend=None, scale=alt.Scale(domain=series_names(report)))
-
-
 def method_name(name: str) -> str:
     """A method as papers print it.
 
@@ -91,8 +68,7 @@ def method_name(name: str) -> str:
 def series_names(report: Report) -> list[str]:
     """Names of the curves, the predictor's own first, thresholds by class last."""
     methods = [method_name(name) for name in report.curves.methods]
-    kind = report.conditional.settings["grouping"]
-    return [*methods, f"{methods[0]}, {title_of(kind)}"]
+    return [*methods, f"{methods[0]}, {title_of(report.conditional.settings['grouping'])}"]
 
 
 def line_names(report: Report) -> list[str]:

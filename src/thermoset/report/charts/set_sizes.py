@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from thermoset.looks import COLOURS
 from thermoset.monitor.checking import CoverageTable
 from thermoset.report.charts.parts import data, tip
 from thermoset.report.record import Report
@@ -32,11 +33,11 @@ def strip(table: CoverageTable, names: Callable[[int], str], one: str, many: str
     low, promised = min(row["c"] for row in rows), table.promised
     below = sum(row["c"] < promised for row in rows)
     lowest = min(low, promised - 0.01)
-    scale = alt.Scale(domain=[lowest, promised, 1.0], range=["#D55E00", "#f2f2f2", "#0072B2"])
+    scale = alt.Scale(domain=[lowest, promised, 1.0], range=[COLOURS[1], "#f2f2f2", COLOURS[0]])
     legend = alt.Legend(orient="top", gradientLength=180, format=".2~f", values=[lowest, promised, 1.0])
     x = alt.X(
         "i:Q",
-        title=f"{many}, the least covered first",
+        title=f"{many}, least covered first",
         axis=alt.Axis(tickMinStep=1, grid=False),
         scale=alt.Scale(domain=[0, len(rows)], nice=False),
     )

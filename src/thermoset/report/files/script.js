@@ -4,16 +4,17 @@
   const charts = JSON.parse(document.getElementById("chart-data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
-  const colours = (isDark) => [isDark ? "#56B4E9" : "#0072B2", isDark ? "#f0954f" : "#D55E00", isDark ? "#35c39d" : "#009E73", "#CC79A7", "#E69F00", isDark ? "#a99be0" : "#6a55b0", "#8a949e"];
+  const told = JSON.parse(document.getElementById("legend-data").textContent); // colours come from the library
+  const colours = (isDark) => isDark ? told.dark : told.light;
   function config(isDark) {
     const ink = isDark ? "#c9d1d9" : "#37414b", line = isDark ? "#313a44" : "#e3e6e9";
     const [blue, orange] = colours(isDark);
     return {
-      background: "transparent", view: { stroke: null }, padding: { left: 2, right: 14, top: 4, bottom: 2 }, font: "system-ui, 'Liberation Sans', sans-serif",
+      params: [{ name: "dark", value: isDark }], background: "transparent", view: { stroke: null }, padding: { left: 2, right: 14, top: 4, bottom: 2 }, font: "system-ui, 'Liberation Sans', sans-serif",
       axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal", labelFontSize: 11, labelFlush: false, labelSeparation: 5 }, axisY: { minExtent: 34 },
       legend: { labelColor: ink, titleColor: ink, titleFontWeight: "normal" },
       range: { category: colours(isDark),
-               heatmap: isDark ? ["#1c2a35", "#56B4E9"] : ["#e8f1f7", "#0072B2"], ramp: isDark ? ["#1c2a35", "#56B4E9"] : ["#e8f1f7", "#0072B2"] },
+               heatmap: [isDark ? "#1c2a35" : "#e8f1f7", blue], ramp: [isDark ? "#1c2a35" : "#e8f1f7", blue] },
       style: {
         bar: { color: blue }, soft: { color: ink, opacity: 0.45 }, gap: { color: orange }, point: { color: blue },
         mark: { color: ink, opacity: 0.8 }, markname: { color: ink, fontSize: 11 }, at: { color: orange, strokeWidth: 2 },
@@ -38,21 +39,23 @@
   }
 
   function legends(isDark) {
-    const told = JSON.parse(document.getElementById("legend-data").textContent);
-    const shapes = { circle: "M15 3a5 5 0 1 0 .01 0z", square: "M10 3h10v10h-10z", "triangle-up": "M15 2l6 11h-12z", diamond: "M15 2l5 6-5 6-5-6z", cross: "M13 2h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "triangle-down": "M15 14l6 -11h-12z", "triangle-right": "M21 8l-11 6v-12z" };
     for (const list of document.querySelectorAll(".legend")) {
-      const points = !list.dataset.kind.startsWith("lines"), { names, held: shown } = told.kinds[list.dataset.kind], held = new Set(shown);
-      list.replaceChildren(...names.map((name, i) => [name, i]).filter(([name]) => held.has(name)).map(([name, i]) => {
-        const item = document.createElement("li"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-        const mark = document.createElementNS("http://www.w3.org/2000/svg", "path"), colour = colours(isDark)[i];
-        for (const [key, value] of Object.entries({ width: 30, height: 16, "aria-hidden": "true" })) svg.setAttribute(key, value);
-        const look = points ? { d: shapes[told.shapes[i]], fill: colour } : { d: "M0 8h30", stroke: colour, "stroke-width": 2.5, "stroke-dasharray": told.dashes[i].join(" ") };
-        for (const [key, value] of Object.entries(look)) mark.setAttribute(key, value);
-        svg.append(mark);
-        item.append(svg, name);
+      const points = !list.dataset.kind.startsWith("lines");
+      list.replaceChildren(...told.kinds[list.dataset.kind].map((look) => {
+        const item = document.createElement("li"), colour = isDark ? look.dark : look.light;
+        const line = { d: "M0 8h30", stroke: colour, "stroke-width": 2.5, "stroke-dasharray": look.dash.join(" ") };
+        const mark = { d: look.path, fill: look.hollow ? "var(--card)" : colour, stroke: colour, "stroke-width": 0.3, "stroke-dasharray": look.outline.map(n => n / 4).join(" "), transform: "translate(15 8) scale(5)" };
+        const svg = drawn("svg", { width: 30, height: 16, "aria-hidden": "true" });
+        svg.append(...(points ? [] : [drawn("path", line)]), drawn("path", mark));
+        item.append(svg, look.name);
         return item;
       }));
     }
+  }
+  function drawn(kind, look) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [key, value] of Object.entries(look)) made.setAttribute(key, value);
+    return made;
   }
 
   // --- sorting -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,227 @@
+"""A table of text, and the forms it is printed in: plain text, csv, Markdown, LaTeX and HTML from one record."""
+
+import csv
+import html
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["AsTable", "TextTable", "csv_text", "interval", "number", "plus_minus"]
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "*": "$^*$", "|": r"\textbar{}",
+    "±": r"$\pm$", "✗": r"$\times$", "†": r"$\dagger$", "‡": r"$\ddagger$", "✓": r"$\surd$", "∞": r"$\infty$",
+    "≤": r"$\le$", "≥": r"$\ge$", "×": r"$\times$", "−": "$-$", "α": r"$\alpha$", "–": "--",
+}  # fmt: skip
+_MARKDOWN = {
+    **{sign: f"\\{sign}" for sign in "\\`*_{}[]|"},
+    # backslashes before these are not understood everywhere
+    "<": "&lt;", ">": "&gt;", "&": "&amp;", "~": "&#126;", "$": "&#36;",
+}  # fmt: skip
+_NUMBER = re.compile(r"[-+<]?\s?[\d.,]+(e[-+]?\d+)?%?( ± [\d.,]+%?)?( [(\[].*[)\]])?")
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of text.
+
+    Attributes
+    ----------
+    name : str
+        For files.
+    title : str
+        For readers.
+    head : tuple of str
+    lines : tuple of tuples of str
+        Cells as readers see them.
+    words : bool
+        Whether cells are sentences.
+    """
+
+    name: str
+    title: str
+    head: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    words: bool = False
+
+    def to_csv(self) -> str:
+        """Comma-separated, with the heads first; a name that a spreadsheet would compute begins with an apostrophe.
+
+        >>> print(TextTable("t", "Sizes", ("file", "LAC"), (("=1+1", "1.0"),)).to_csv())
+        file,LAC
+        '=1+1,1.0
+        <BLANKLINE>
+        """
+        return csv_text([[_inert(name) for name in self.head], *self.lines])
+
+    def to_markdown(self) -> str:
+        r"""A pipe table under its title; columns of numbers are on the right.
+
+        >>> print(TextTable("t", "Sizes", ("file", "LAC"), (("a_b", "1.0"),)).to_markdown())
+        **Sizes**
+        <BLANKLINE>
+        | file | LAC |
+        |---|---:|
+        | a\_b | 1.0 |
+        <BLANKLINE>
+        """
+        rule = "|" + "".join("---:|" if right else "---|" for right in self._numeric())
+        rows = [f"| {' | '.join(map(_md, line))} |" for line in (self.head, *self.lines)]
+        return "\n".join([f"**{_md(self.title)}**", "", rows[0], rule, *rows[1:], ""])
+
+    def to_latex(self) -> str:
+        r"""A `tabular` in a `table`, which needs no package; columns of numbers are on the right.
+
+        >>> print(TextTable("t", "Sizes", ("file", "LAC"), (("a_b", "1.0 ± 0.1"),)).to_latex())
+        \begin{table}
+        \centering
+        \caption{Sizes}
+        \begin{tabular}{lr}
+        \hline
+        file & LAC \\
+        \hline
+        a\_b & 1.0 $\pm$ 0.1 \\
+        \hline
+        \end{tabular}
+        \end{table}
+        <BLANKLINE>
+        """
+        rows = [" & ".join(map(_tex, line)) + r" \\" for line in (self.head, *self.lines)]
+        rows = [f"{{}}{row}" if row.startswith("[") else row for row in rows]  # or it is an argument of the row above
+        columns = "".join("r" if right else "l" for right in self._numeric())
+        return "\n".join(
+            [
+                r"\begin{table}", r"\centering", rf"\caption{{{_tex(self.title)}}}", rf"\begin{{tabular}}{{{columns}}}",
+                r"\hline", rows[0], r"\hline", *rows[1:], r"\hline", r"\end{tabular}", r"\end{table}", "",
+            ]
+        )  # fmt: skip
+
+    def to_html(self) -> str:
+        """A `table` with a caption, in a region that scrolls sideways; cells with ✗ are marked for the page's style."""
+        head = "".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in self.head)
+        body = "".join(f"<tr>{''.join(map(_td, line))}</tr>" for line in self.lines)
+        kind, title = " class='words'" if self.words else "", html.escape(self.title, quote=True)
+        return (
+            f"<div class='scroll' tabindex='0' role='region' aria-label='{title}'>"
+            f"<table id='{html.escape(self.name, quote=True)}'{kind}>"
+            f"<caption><span>{title}</span></caption><tr>{head}</tr>{body}</table></div>"
+        )
+
+    def __str__(self) -> str:
+        """The table in columns, for a terminal.
+
+        >>> print(TextTable("t", "Sizes", ("file", "LAC"), (("glyphs", "1.0"), ("a", "12.5"))))
+        Sizes
+        file     LAC
+        glyphs   1.0
+        a       12.5
+        """
+        rows, right = [self.head, *self.lines], self._numeric()
+        width = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        texts = [
+            "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, width, right, strict=True))
+            for row in rows
+        ]
+        return "\n".join([self.title, *(text.rstrip() for text in texts)])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.to_html()
+
+    def _numeric(self) -> list[bool]:
+        """Which columns hold numbers alone."""
+        columns = list(zip(*self.lines, strict=True)) if self.lines else [()] * len(self.head)
+        return [
+            any(column) and all(cell in ("", "-") or _NUMBER.fullmatch(cell) for cell in column) for column in columns
+        ]
+
+
+class AsTable:
+    """What prints itself as a table: `to_table` makes it."""
+
+    __slots__ = ()
+
+    def to_table(self) -> TextTable:
+        """The table, with numbers as readers see them."""
+        raise NotImplementedError
+
+    def to_markdown(self) -> str:
+        """The table for a README or an issue."""
+        return self.to_table().to_markdown()
+
+    def to_latex(self) -> str:
+        """The table for a paper."""
+        return self.to_table().to_latex()
+
+
+def number(value: float | None, spec: str = ".3f") -> str:
+    """A number of a cell; a dash where there is none.
+
+    >>> number(0.12345), number(None), number(float("nan")), number(1234, ",")
+    ('0.123', '-', '-', '1,234')
+    """
+    return "-" if value is None or math.isnan(value) else format(value, spec)
+
+
+def plus_minus(value: float | None, reach: float | None, spec: str = ".3f") -> str:
+    """A number with what is added and subtracted for its interval.
+
+    >>> plus_minus(1.5, 0.25, ".2f"), plus_minus(1.5, None, ".2f")
+    ('1.50 ± 0.25', '1.50')
+    """
+    told = number(value, spec)
+    return told if reach is None or math.isnan(reach) or told == "-" else f"{told} ± {reach:{spec}}"
+
+
+def interval(value: float | None, ends: tuple[float, float] | None, spec: str = ".3f") -> str:
+    """A number with the ends of its interval.
+
+    >>> interval(0.9, (0.85, 0.95), ".2f"), interval(0.9, None, ".2f")
+    ('0.90 (0.85 to 0.95)', '0.90')
+    """
+    told = number(value, spec)
+    return told if ends is None or told == "-" else f"{told} ({ends[0]:{spec}} to {ends[1]:{spec}})"
+
+
+def csv_text(lines: Sequence[Sequence[object]]) -> str:
+    """Lines whose first cell is a name."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([_inert(str(name)), *cells] for name, *cells in lines)
+    return text.getvalue()
+
+
+def _inert(name: str) -> str:
+    """A name that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
+
+
+def _td(cell: str) -> str:
+    """A cell; the printed number after ours stands back."""
+    ours, bracket, printed = html.escape(cell).partition(" [")
+    shown = f"{ours}<span class='printed'>{bracket}{printed}</span>" if printed.endswith("]") else html.escape(cell)
+    return f"<td{' class=off' if '✗' in cell else ''}>{shown}</td>"
+
+
+def _md(cell: str) -> str:
+    r"""Text for Markdown, in which names may not end a cell, begin a tag or make a link.
+
+    >>> print(_md("a|b <i> *c* x_1"))
+    a\|b &lt;i&gt; \*c\* x\_1
+    """
+    return "".join(_MARKDOWN.get(character, character) for character in _one_line(cell))
+
+
+def _tex(text: str) -> str:
+    r"""Text for LaTeX, which the names of files may not break.
+
+    >>> print(_tex("50% of a_b ± 1"))
+    50\% of a\_b $\pm$ 1
+    """
+    return "".join(_LATEX.get(character, character) for character in _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))

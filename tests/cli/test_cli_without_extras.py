@@ -1,0 +1,81 @@
+"""Commands where Matplotlib, or what the report needs, is not installed: the work is done, and a line says so."""
+
+import sys
+
+import pytest
+
+import thermoset as ts
+from law import generated
+
+NO_FIGURE = "thermoset: skipped {}: matplotlib is not installed. Run: pip install 'thermoset[plot]'\n"
+NO_REPORT = "thermoset: skipped report.html: altair is not installed. Run: pip install 'thermoset[report]'\n"
+
+
+@pytest.fixture(scope="module")
+def val(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "val.npz"
+    ts.save(path, ts.Logits(*generated(600, 4, signal=0.3)))
+    return path
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Make modules as good as not installed, also to what was imported already."""
+
+    def block(*modules):
+        for name in list(sys.modules):
+            if name.split(".")[0] in modules or name.startswith("thermoset.plots"):
+                monkeypatch.delitem(sys.modules, name)
+        monkeypatch.delattr(ts, "plots", raising=False)
+        for name in modules:
+            monkeypatch.setitem(sys.modules, name, None)
+
+    return block
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_sweep_writes_its_table(call, without, val, tmp_path):
+    asked = ("sweep", val, "--temperatures", "0.5,1", "--trials", 2, "--out")
+    drawn = call(*asked, tmp_path / "drawn")
+    without("matplotlib")
+    done = call(*asked, tmp_path / "made")
+    assert (done.returncode, done.stderr) == (0, NO_FIGURE.format("the figure")), done
+    assert names(tmp_path / "made") == ["sweep.csv"]
+    assert (tmp_path / "made" / "sweep.csv").read_bytes() == (tmp_path / "drawn" / "sweep.csv").read_bytes()
+    assert done.stdout.splitlines()[:-1] == drawn.stdout.splitlines()[: len(done.stdout.splitlines()) - 1]
+
+
+@pytest.mark.parametrize("rows", ["none", "unlabelled", "labelled"])
+def test_theory_prints_its_tables(call, without, val, tmp_path, rows):
+    ts.save(tmp_path / "new.npz", ts.Logits(ts.load(val).logits))
+    asked = {
+        "none": ("--n-classes", 37),
+        "unlabelled": (tmp_path / "new.npz",),
+        "labelled": (val, "--temperatures", "0.5:2:0.5", "--trials", 2, "--quiet"),
+    }[rows]
+    drawn = call("theory", *asked, "--out", tmp_path / "drawn")
+    without("matplotlib")
+    done = call("theory", *asked, "--out", tmp_path / "made")
+    assert (done.returncode, done.stderr) == (0, NO_FIGURE.format("the figures")), done
+    assert names(tmp_path / "made") == []
+    kept = [line for line in drawn.stdout.splitlines() if not line.startswith("Wrote ")]
+    assert done.stdout.splitlines() == kept
+
+
+def test_tune_says_what_it_skipped(call, without, val, tmp_path):
+    without("matplotlib", "altair")
+    done = call("tune", val, "--out", tmp_path / "made", "--quiet")
+    assert done.returncode == 0, done
+    assert done.stderr == NO_REPORT + NO_FIGURE.format("the figures")
+    assert names(tmp_path / "made") == ["predictor.json"]
+    done = call("tune", val, "--out", tmp_path / "made", "--quiet", "--no-report")
+    assert done.stderr == NO_FIGURE.format("the figures"), "a report that was not asked for is not missed"
+
+
+def test_report_and_demo_say_what_they_need(call, without, val, tmp_path):
+    without("matplotlib", "altair")
+    call("report", "predictor.json", val, "--out", tmp_path / "report.html").assert_refused("thermoset[report]")
+    call("demo", "--out", tmp_path / "demo").assert_refused("thermoset[plot]")
