@@ -426,7 +426,7 @@ def test_as_logits_is_the_one_door():
     bare = Logits(ROWS, classes=["a", "b", "c"])
     assert as_logits(bare, ["a", "b", "c"]) == val
     assert bare.labels is None
-    with pytest.raises(InputError, match="other labels"):
+    with pytest.raises(InputError, match="different labels"):
         as_logits(val, [0, 0, 0])
     with pytest.raises(InputError, match="shape"):
         as_logits(bare, [0])

@@ -426,7 +426,7 @@ def _with_groups(logits: Logits, groups: object) -> Logits:
 
 
 def checked_logits(
-    logits: object, labels: object = None, classes: Sequence[str] | None = None, groups: object = None
+    logits: object, labels: object = None, classes: Sequence[str] | Sequence[int] | None = None, groups: object = None
 ) -> Logits:
     """Make `Logits` without a warning about probabilities: of blocks of rows, and where it would come before an error.
 
