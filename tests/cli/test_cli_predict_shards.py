@@ -68,6 +68,17 @@ def test_a_folder_of_one_file_into_a_file(call, tuned, shards, tmp_path):
     assert call("predict", tuned.path, shards, "--out", tmp_path / "sets.csv").returncode == 0
 
 
+def test_a_shard_without_rows_is_predicted_with_the_others(call, tuned, shards, tmp_path):
+    np.savez(shards / "part-9.npz", logits=np.empty((0, 6)))
+    out = tmp_path / "out"
+    done = call("predict", tuned.path, shards, "--out", out, "--format", "jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Wrote 5 shards" in done.stdout
+    assert "400 rows" in done.stdout
+    assert (out / "part-9.jsonl").read_text() == ""
+    assert read_manifest(out).shards[-1].rows == 0
+
+
 def test_resuming(call, tuned, shards, tmp_path):
     out = tmp_path / "out"
     asked = ("predict", tuned.path, shards, "--out", out, "--format", "csv")

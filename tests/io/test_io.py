@@ -299,7 +299,7 @@ def test_bad_csv_is_refused_with_its_line(tmp_path, csv_reader, text, said):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("cat,dog\n", r"0 sample\(s\)"), ("label,cat\n0,1\n", "2 classes"), ("a,b\n-inf,-inf\n", "every")],
+    [("cat,dog\n", "no rows"), ("label,cat\n0,1\n", "one column of scores, 'cat'"), ("a,b\n-inf,-inf\n", "every")],
 )
 def test_csv_with_too_little(tmp_path, csv_reader, text, said):
     refused(csv_file(tmp_path, text), said, InputError)
