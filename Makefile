@@ -68,13 +68,13 @@ $(VENV)/.with-chromium: tools/chromium.sh | $(BIN)/python
 demo: $(VENV)/.plot $(VENV)/.report ## run a demo on real data and write figures and a report to demo-output/
 	@$(BIN)/thermoset demo --out demo-output
 
+# Kernels are kept from run to run: their names tell what they were compiled from, so that none is older than its source.
+test quick: export NUMBA_CACHE_DIR := $(or $(NUMBA_CACHE_DIR),$(CURDIR)/$(VENV)/kernels)
 test: $(VENV)/.test $(HEAVY) ## run every test and doctest
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
-# Kernels are kept from run to run: their names tell what they were compiled from, so that none is older than its
-# source.
 quick: $(VENV)/.test ## run the core tests in under a minute: two cases of each, no end-to-end jobs
-	NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels $(BIN)/python -m pytest -n auto --dist worksteal -q --quick
+	$(BIN)/python -m pytest -n auto --dist worksteal -q --quick
 
 fuzz: $(VENV)/.test $(HEAVY) ## fuzz readers, numbers, writers and environments, FUZZ times as long as `make test`
 	THERMOSET_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal -q --hypothesis-profile=explore tests/fuzz tests/attacks

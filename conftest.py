@@ -104,12 +104,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Lightning calls PyTorch in deprecated ways, which is no concern of this project."""
+    """Lightning calls PyTorch in deprecated ways, which is no concern of this project. What takes long comes first."""
+    items.sort(key=lambda item: not _takes_long(item.path))  # so that what is left for the last worker to end is short
     for item in items:
         if item.path.name in {"lightning.py", "test_lightning.py"}:
             item.add_marker(pytest.mark.filterwarnings("ignore"))
     if config.getoption("--quick"):
         _take_few(config, items)
+
+
+def _takes_long(path: Path) -> bool:
+    """Whether `NOT_QUICK` names the file, or a folder that it is in."""
+    inside = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    return any(place.as_posix() in NOT_QUICK for place in (inside, *inside.parents))
 
 
 def _take_few(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -83,8 +83,7 @@ def z_by_scores(
     and forms its sets, and every single hit must be the one that scores tell. That is stricter than a law: what 200
     splits see of a fault in forming sets, eight of a thousand hits, is 64 of the 8,000 hits that are compared.
     """
-    pairs = clone(classifier).fit(logits, labels).calibration_.scores
-    place = np.unique(np.stack([pairs.value, pairs.refine], axis=1), axis=0, return_inverse=True)[1].ravel()
+    place = places(classifier, logits, labels)
     k, passed = conformal_rank(n_conformal, alpha), 0
 
     def hits(conformal: NDArray[np.int64], evaluation: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -97,6 +96,14 @@ def z_by_scores(
         return found
 
     return _z_of_hits(hits, len(logits), alpha, (n_conformal, n_evaluation), splits)
+
+
+def places(
+    classifier: ConformalClassifier, logits: NDArray[np.floating], labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Numbers that order the rows as the scores of their labels do; equal where scores are."""
+    pairs = clone(classifier).fit(logits, labels).calibration_.scores
+    return np.unique(np.stack([pairs.value, pairs.refine], axis=1), axis=0, return_inverse=True)[1].ravel()
 
 
 def generated(

@@ -87,7 +87,8 @@ def test_a_score_looks_as_in_other_figures_and_variants_look_alike():
     choice = msgspec.structs.replace(choice, frontier=(*choice.frontier, msgspec.structs.replace(other, setting=sharp)))
     looks = dict(zip(("lac", "raps"), plots.score_looks(["lac", "raps"]), strict=True))
     for one, (point, *_) in zip(settings_of(choice), drawn(choice, "class_gap").containers, strict=True):
-        assert (point.get_color(), point.get_marker()) == looks[one.outlook.setting.method.name]
+        look = looks[one.outlook.setting.method.name]
+        assert (point.get_color(), point.get_marker()) == (look.colour, look.marker)
         hollow = one.outlook.setting.grouping is not None
         assert (point.get_markerfacecolor() == "white") is hollow
 

@@ -3,16 +3,18 @@
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
 HEAVY = {"numba", "scipy", "sklearn", "matplotlib", "pandas", "polars", "pyarrow", "safetensors", "torch"}
 
 
-def submodules_after(code: str) -> set[str]:
+@cache
+def submodules_after(code: str) -> frozenset[str]:
     script = f"import json, sys\n{code}\nprint('\\n' + json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return frozenset(json.loads(done.stdout.splitlines()[-1]))
 
 
 def modules_after(code: str) -> set[str]:

@@ -22,7 +22,7 @@ class MissingExtraError(ImportError):
 
 
 class CoverageWarning(UserWarning):
-    """Too few rows: a threshold had to be infinite, or a class or group had no row to base a choice on."""
+    """Coverage may not be what you meant: too few rows for a threshold or a choice, or alpha above a half."""
 
 
 class BoundWarning(UserWarning):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from kinds import of_probabilities
 
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])(?:;\d+)*m")
 
@@ -17,7 +18,7 @@ COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])(?:;\d+)*m")
 def mondrian(command, tuned, tmp_path_factory):
     """A predictor with a threshold for each class, tuned by the command."""
     out = tmp_path_factory.mktemp("class")
-    done = command("tune", tuned.val, "--out", out, "--grouping", "class", "--prefer", "size")
+    done = command("tune", tuned.val, "--out", out, "--grouping", "class", "--prefer", "size", "--no-report")
     assert done.returncode == 0, done
     return out / "predictor.json"
 
@@ -195,10 +196,12 @@ def test_absent_and_masked_classes(call, tuned, tmp_path):
 def test_probabilities_by_name(call, tuned, tmp_path):
     fresh = ts.load(tuned.fresh)
     np.savez(tmp_path / "probs.npz", probs=ts.calibration.probabilities(fresh, 1.0), labels=fresh.labels)
-    asked = ("check", tuned.path, tmp_path / "probs.npz", "--json")
+    predictor = of_probabilities(tuned.predictor)
+    predictor.save(tmp_path / "p.json")
+    asked = ("check", tmp_path / "p.json", tmp_path / "probs.npz", "--json")
     call(*asked).assert_refused("no array called 'logits'")
     told = json.loads(call(*asked, "--probabilities").stdout)
-    assert told == tuned.predictor.check(ts.load(tmp_path / "probs.npz", probabilities=True)).to_json_dict()
+    assert told == predictor.check(ts.load(tmp_path / "probs.npz", probabilities=True)).to_json_dict()
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

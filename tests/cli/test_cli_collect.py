@@ -28,6 +28,18 @@ class Pooled(torch.nn.Module):
     def forward(self, x):
         return self.weight * x.mean((2, 3))
 
+class Grey(torch.nn.Module):
+    """Takes one channel; logits (mean, 0), in a dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(1, 1, 1, bias=False)
+        torch.nn.init.ones_(self.layer.weight)
+
+    def forward(self, x):
+        mean = self.layer(x).mean((1, 2, 3))
+        return {"logits": torch.stack([mean, 0 * mean], dim=1)}
+
 class Fixed(torch.nn.Module):
     """Takes pictures of 4 x 4 only."""
 
@@ -113,6 +125,19 @@ def test_an_archive_of_bytes_or_floats(run, tmp_path):
     done = run(*POOLED, "--images", "floats.npz", "--out", tmp_path / "bare.npz")
     assert done.stdout.splitlines() == ["4 rows, 3 classes, no labels", f"Wrote {tmp_path / 'bare.npz'}"]
     assert ts.load(tmp_path / "bare.npz").logits == pytest.approx(by_hand(), abs=1e-6)
+
+
+def test_grey_pictures_for_a_model_of_one_channel_that_returns_a_dict(run, tmp_path):
+    for name, level in (("ant", 13107), ("bee", 65535)):
+        (tmp_path / "grey" / name).mkdir(parents=True)
+        Image.fromarray(np.full((4, 5), level, dtype=np.uint16)).save(tmp_path / "grey" / name / "1.png")
+    asked = "--model", "nets_to_collect:Grey", "--images", tmp_path / "grey", "--out", tmp_path / "val.npz"
+    done = run(*asked)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "to have 1 channels" in done.stderr
+    assert "For a model of grey pictures give one number: --mean 0 --std 1." in done.stderr
+    assert run(*asked, "--mean", 0, "--std", 1).returncode == 0
+    assert ts.load(tmp_path / "val.npz").logits == pytest.approx(np.array([[0.2, 0.0], [1.0, 0.0]]), abs=1e-6)
 
 
 def test_arguments_of_the_model_and_weights(run, tmp_path):

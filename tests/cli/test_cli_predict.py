@@ -12,6 +12,7 @@ from numpy.lib import format as npy
 
 import thermoset as ts
 from commands import started
+from kinds import of_probabilities
 from parts import require
 from thermoset.monitor.drift import size_drift
 from thermoset.predictor.artifact import SCHEMA
@@ -171,11 +172,13 @@ def test_without_names_labels_are_numbers(call, tuned, some, tmp_path, suffix):
 def test_probabilities_by_name(call, tuned, some, tmp_path):
     probs = ts.calibration.probabilities(some[1], 1.0)
     np.savez(tmp_path / "probs.npz", probs=probs)
-    asked = ("predict", tuned.path, tmp_path / "probs.npz", "--out", tmp_path / "sets.jsonl")
+    predictor = of_probabilities(tuned.predictor)
+    predictor.save(tmp_path / "p.json")
+    asked = ("predict", tmp_path / "p.json", tmp_path / "probs.npz", "--out", tmp_path / "sets.jsonl")
     call(*asked).assert_refused("no array called 'logits'")
     assert not (tmp_path / "sets.jsonl").exists()
     assert call(*asked, "--probabilities").returncode == 0
-    want = answers(tuned.predictor, ts.Logits.from_probabilities(probs))
+    want = answers(predictor, ts.Logits.from_probabilities(probs))
     assert read_jsonl(tmp_path / "sets.jsonl") == want
 
 
@@ -376,3 +379,32 @@ def test_the_files_it_reads_are_not_replaced(call, tuned, which):
     before = given.read_bytes()
     call("predict", tuned.path, tuned.fresh, "--out", given).assert_refused("is the file to read from")
     assert given.read_bytes() == before
+
+
+# --- files without rows ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", READ)
+def test_a_file_without_rows_gives_predictions_without_rows(call, tuned, tmp_path, suffix):
+    pyarrow = require("pyarrow", "io")
+    names, none = tuned.predictor.artifact_.classes, np.empty((0, 6))
+    np.savez(tmp_path / "npz.npz", logits=none, classes=names)
+    np.save(tmp_path / "npy.npy", none)
+    with (tmp_path / "csv.csv").open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerow(names)
+    lists = pyarrow.table({"logits": pyarrow.array([], pyarrow.list_(pyarrow.float32()))})
+    require("pyarrow.parquet", "io").write_table(lists, tmp_path / "lists.parquet")
+    for path in sorted(tmp_path.iterdir()):
+        out = tmp_path / f"{path.stem}-sets{suffix}"
+        done = call("predict", tuned.path, path, "--out", out)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"Wrote {out}: no rows, as in the logits\n", "")
+        assert READ[suffix](out) == []
+
+
+@pytest.mark.parametrize("job", ["check", "recalibrate", "monitor", "tune"])
+def test_what_needs_rows_refuses_a_file_without(call, tuned, tmp_path, job):
+    path = tmp_path / "none.npz"
+    np.savez(path, logits=np.empty((0, 6)), labels=np.empty(0, dtype=int))
+    made = [] if job == "check" else ["--state" if job == "monitor" else "--out", tmp_path / "made.json"]
+    call(job, *([] if job == "tune" else [tuned.path]), path, *made).assert_refused("none.npz: the file has no rows")
+    assert list(tmp_path.iterdir()) == [path]

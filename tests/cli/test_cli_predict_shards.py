@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from clusters import local_cluster
 from parts import require
 from thermoset.predictor.shards import MANIFEST, predict_shards, read_manifest
 
@@ -65,6 +66,17 @@ def test_a_folder_of_one_file_into_a_file(call, tuned, shards, tmp_path):
     for i in range(1, N_SHARDS):
         (shards / f"part-{i}.npz").unlink()
     assert call("predict", tuned.path, shards, "--out", tmp_path / "sets.csv").returncode == 0
+
+
+def test_a_shard_without_rows_is_predicted_with_the_others(call, tuned, shards, tmp_path):
+    np.savez(shards / "part-9.npz", logits=np.empty((0, 6)))
+    out = tmp_path / "out"
+    done = call("predict", tuned.path, shards, "--out", out, "--format", "jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Wrote 5 shards" in done.stdout
+    assert "400 rows" in done.stdout
+    assert (out / "part-9.jsonl").read_text() == ""
+    assert read_manifest(out).shards[-1].rows == 0
 
 
 def test_resuming(call, tuned, shards, tmp_path):
@@ -160,8 +172,7 @@ def test_commands_give_the_same_for_shards_as_for_one_file(call, tuned, shards, 
 @pytest.fixture(scope="module")
 def scheduler():
     """The address of a cluster of two worker processes."""
-    distributed = require("distributed", "dask")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+    with local_cluster(n_workers=2, threads_per_worker=1) as cluster:
         yield cluster.scheduler_address
 
 

@@ -80,7 +80,7 @@ def test_groups_beside_logits():
     assert ts.data.as_logits(data, groups=SITES).groups == read_groups(SITES, 4)
     named = ts.Logits({"logits": ROWS, "groups": SITES})
     assert ts.data.as_logits(named, groups=SITES) is named
-    with pytest.raises(InputError, match="other groups"):
+    with pytest.raises(InputError, match="different groups"):
         ts.data.as_logits(named, groups=SITES[::-1])
     with pytest.raises(InputError, match="sorting needs groups"):
         data.require_groups("sorting")

@@ -47,7 +47,7 @@ def test_a_prediction_output_is_logits_and_labels(output):
 def test_labels_beside_an_output_must_be_its_own(output):
     assert Logits(output(ROWS, None), labels=LABELS) == Logits(ROWS, LABELS)
     assert Logits(output(ROWS, LABELS), labels=LABELS) == Logits(ROWS, LABELS)
-    with pytest.raises(InputError, match="other labels"):
+    with pytest.raises(InputError, match="different labels"):
         Logits(output(ROWS, LABELS), labels=[0, 0, 0])
 
 

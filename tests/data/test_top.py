@@ -128,7 +128,7 @@ def test_labels_can_be_added_and_must_agree():
     labelled = as_logits(cut, [0, 1, 2, 3, 19])
     assert isinstance(labelled, ts.TopLogits)
     assert labelled.labels.tolist() == [0, 1, 2, 3, 19]
-    with pytest.raises(InputError, match="other labels"):
+    with pytest.raises(InputError, match="different labels"):
         as_logits(labelled, [0, 1, 2, 3, 4])
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thermoset as ts
+from kinds import of_probabilities
 from law import generated
 from parts import require
 from thermoset.core import pool
@@ -303,11 +304,17 @@ def test_columns_of_classes_may_have_any_names(model):
 
 def test_probabilities_in_place_of_logits(model):
     probs = np.exp(Z - np.logaddexp.reduce(Z, axis=1, keepdims=True))
-    want = expected(model, ts.Logits.from_probabilities(probs))
+    other = of_probabilities(model)
+    want = expected(other, ts.Logits.from_probabilities(probs))
     for batch in ({"probs": probs}, pa.table({"probs": probs.tolist()}), pd.DataFrame({"probs": list(probs)})):
-        assert columns(Predictor(model, probabilities=True)(batch)) == want
+        assert columns(Predictor(other, probabilities=True)(batch)) == want
+        with pytest.raises(InputError, match="was fitted on logits, and these rows come from"):
+            Predictor(model, probabilities=True)(batch)
     with pytest.raises(InputError, match="sums to"):
-        Predictor(model, probabilities=True)({"probs": Z - Z.min()})
+        Predictor(other, probabilities=True)({"probs": Z - Z.min()})
+    for tuned, said in ((model, "was fitted on logits"), (other, "Use Logits.from_probabilities")):
+        with pytest.raises(InputError, match=said):
+            Predictor(tuned)({"logits": probs})
 
 
 def test_masked_classes_are_no_error(model):

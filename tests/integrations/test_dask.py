@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from clusters import local_cluster
 from law import generated
 from parts import require
 from thermoset.predictor.artifact import checksum_of
@@ -29,7 +30,7 @@ SWEEP = {"temperatures": [0.5, 1.0, 2.0], "methods": ["lac", "raps"], "trials": 
 def client(request):
     """Threads of this process, or so many worker processes."""
     if request.param == "threads":
-        with cluster(processes=False, threads_per_worker=3) as made, distributed.Client(made) as found:
+        with local_cluster(processes=False, threads_per_worker=3) as made, distributed.Client(made) as found:
             yield found
         return
     made, found = request.getfixturevalue("four_workers")
@@ -44,19 +45,15 @@ def client(request):
 @pytest.fixture(scope="module")
 def four_workers():
     """Processes that have loaded everything once; of them, two and then three leave."""
-    with cluster(n_workers=4, threads_per_worker=1) as made, distributed.Client(made) as found:
+    with local_cluster(n_workers=4, threads_per_worker=1) as made, distributed.Client(made) as found:
         yield made, found
 
 
 @pytest.fixture(scope="module")
 def two_workers():
     """Threads of this process: their kernels are compiled already."""
-    with cluster(n_workers=2, threads_per_worker=1, processes=False) as made, distributed.Client(made) as found:
+    with local_cluster(n_workers=2, threads_per_worker=1, processes=False) as made, distributed.Client(made) as found:
         yield found
-
-
-def cluster(**kind):
-    return distributed.LocalCluster(dashboard_address=":0", **kind)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +176,7 @@ def test_other_predictors(two_workers, parameters):
 def test_a_worker_that_dies_in_a_sweep_changes_nothing(kind):
     """The process is killed after the first rows came back, and again in the second pass; its rows are made again."""
     wanted = ts.sweep(LOGITS, LABELS, **SWEEP)
-    with cluster(n_workers=2, threads_per_worker=1) as made, distributed.Client(made) as client:
+    with local_cluster(n_workers=2, threads_per_worker=1) as made, distributed.Client(made) as client:
         dead = set()
 
         def kill(done, total):
@@ -199,7 +196,7 @@ def test_a_worker_that_dies_in_a_predict_changes_nothing(here, tmp_path):
     for i in range(12):
         ts.save(tmp_path / "in" / f"part-{i}.npz", ts.Logits(LOGITS[300 * i : 300 * i + 300]))
     wanted = predict_shards(here, tmp_path / "in", tmp_path / "here", kind="jsonl")
-    with cluster(n_workers=2, threads_per_worker=1) as made, distributed.Client(made) as client:
+    with local_cluster(n_workers=2, threads_per_worker=1) as made, distributed.Client(made) as client:
         dead = []
 
         def kill(done, total):

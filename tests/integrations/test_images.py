@@ -109,15 +109,36 @@ def test_class_folders_give_names_labels_and_pictures_in_order(folder):
     assert found.pixels(0).shape == (2, 4, 3)
 
 
-@pytest.mark.parametrize(("mode", "colour"), [("L", 51), ("RGBA", (51, 51, 51, 7)), ("P", 51)])
+@pytest.mark.parametrize(
+    ("mode", "colour"), [("L", 51), ("LA", (51, 7)), ("RGBA", (51, 51, 51, 7)), ("P", 51), ("CMYK", (0, 0, 0, 204))]
+)
 def test_other_modes_become_colours_or_grey(mode, colour, tmp_path):
     (tmp_path / "a").mkdir()
     picture = Image.new("RGB" if mode == "P" else mode, (2, 3), (51, 51, 51) if mode == "P" else colour)
-    picture.convert(mode).save(tmp_path / "a" / "x.png")
+    picture.convert(mode).save(tmp_path / "a" / ("x.tif" if mode == "CMYK" else "x.png"))
     for channels in (1, 3):
         pixels = read_images(tmp_path, channels).pixels(0)
         assert pixels.shape == (3, 2, channels)
         assert set(pixels.ravel().tolist()) == {51}
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+def test_pictures_of_16_bits_keep_their_greys(suffix, tmp_path):
+    (tmp_path / "a").mkdir()
+    grey = np.array([[0, 255, 256], [13107, 32768, 65535]], dtype=np.uint16)  # Pillow would cut all but one to 255
+    Image.fromarray(grey).save(tmp_path / "a" / f"x{suffix}")
+    for channels in (1, 3):
+        pixels = read_images(tmp_path, channels).pixels(0)
+        assert pixels.shape == (2, 3, channels)
+        np.testing.assert_allclose(pixels, np.stack([grey / 65535] * channels, axis=2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32])
+def test_pictures_of_32_bits_are_refused(kind, tmp_path):
+    (tmp_path / "a").mkdir()
+    Image.fromarray(np.ones((2, 3), dtype=kind)).save(tmp_path / "a" / "x.tif")
+    with pytest.raises(ts.FileFormatError, match=r"x\.tif: .*32 bits for each pixel.*save it with 8 or 16"):
+        read_images(tmp_path).pixels(0)
 
 
 def test_bad_folders_and_pictures(tmp_path):
@@ -151,15 +172,26 @@ def test_archives_of_both_layouts(tmp_path):
     assert np.array_equal(grey.pixels(2), images[2, :, :, :1])
 
 
+@pytest.mark.parametrize("layout", [lambda grey: grey, lambda grey: grey[..., None], lambda grey: grey[:, None]])
+def test_a_model_of_colours_gets_grey_archives_three_times(layout, tmp_path):
+    grey = np.random.default_rng(0).integers(0, 256, size=(5, 4, 6), dtype=np.uint8)
+    np.savez(tmp_path / "grey.npz", images=layout(grey))
+    found = read_images(tmp_path / "grey.npz", channels=3)
+    assert np.array_equal(found.pixels(2), np.stack([grey[2]] * 3, axis=2))
+    small = Preprocessing(resize=2).apply(found.pixels(2))
+    assert (small.shape, np.ptp(small, axis=0).max()) == ((3, 2, 3), 0.0)
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
         ({"pictures": np.zeros((2, 4, 4, 3))}, "no array called 'images'"),
-        ({"images": np.zeros((2, 4, 4))}, r"shape \(n, H, W, 3\) or \(n, 3, H, W\); got \(2, 4, 4\)"),
-        ({"images": np.zeros((2, 4, 4, 1))}, r"got \(2, 4, 4, 1\)"),
+        ({"images": np.zeros((2, 4))}, r"shape \(n, H, W, 3\) or \(n, 3, H, W\); got \(2, 4\)"),
+        ({"images": np.zeros((2, 4, 4, 2))}, r"got \(2, 4, 4, 2\)"),
+        ({"images": np.zeros((2, 4, 4), dtype=np.uint16)}, "got uint16. Divide them by 65535"),
         ({"images": np.zeros((0, 4, 4, 3))}, r"got \(0, 4, 4, 3\)"),
         ({"images": np.zeros((2, 3, 5, 3))}, r"are ambiguous: \(n, H, W, channels\) or \(n, channels, H, W\)"),
-        ({"images": np.zeros((2, 4, 4, 3), dtype=np.int64)}, "bytes .* or floats; got int64"),
+        ({"images": np.zeros((2, 4, 4, 3), dtype=np.int64)}, "bytes .* or floats from 0 to 1; got int64"),
         ({"images": np.zeros((2, 4, 4, 3)), "labels": [0]}, r"labels must have shape \(2,\)"),
     ],
 )

@@ -71,10 +71,36 @@ def test_names_are_labels_where_classes_are_named():
     assert got == ts.Logits(x, y, ["a", "b", "c"])
 
 
-def test_an_output_with_an_attribute_logits():
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda tensor: SimpleNamespace(loss=None, logits=tensor),
+        lambda tensor: {"loss": None, "logits": tensor},
+        lambda tensor: (tensor,),
+        lambda tensor: [tensor, tensor[:, None, :], None],  # hidden states beside the logits
+    ],
+)
+def test_an_output_that_holds_the_logits(wrap, tmp_path):
     x, y = rows_of()
-    model = Doubled(lambda tensor: SimpleNamespace(loss=None, logits=tensor))
-    assert collect_logits(model, [(x, y)]) == ts.Logits(2 * x, y)
+    want = ts.Logits(2 * x, y)
+    assert collect_logits(Doubled(wrap), [(x, y)]) == want
+    collect_to_file(Doubled(wrap), [(x, y)], tmp_path / "val.npz")
+    assert ts.load(tmp_path / "val.npz") == want
+
+
+def test_batches_without_rows_are_passed_over(tmp_path):
+    x, y = rows_of()
+    batches = [(x[:0], y[:0]), (x[:4], y[:4]), (x[:0], y[:0]), (x[4:], y[4:])]
+    assert collect_logits(IDENTITY, batches) == ts.Logits(x, y)
+    assert collect_to_file(IDENTITY, batches, tmp_path / "val.npz").n_rows == len(x)
+
+
+def test_labels_of_loaders_are_column_numbers_whatever_classes_are_called(tmp_path):
+    x, y = rows_of()
+    names = ["2", "0", "1"]  # as ImageFolder sorts folders called by numbers
+    assert collect_logits(IDENTITY, [(x, y)], classes=names).labels.tolist() == y.tolist()
+    collect_to_file(IDENTITY, [(x, y)], tmp_path / "val.npz", classes=names)
+    assert ts.load(tmp_path / "val.npz").labels.tolist() == y.tolist()
 
 
 @pytest.mark.parametrize(
@@ -176,20 +202,27 @@ def test_progress_counts_batches():
 
 X, Y = rows_of(4)
 BAD = [
-    (IDENTITY, [], "the loader gave no batch"),
+    (IDENTITY, [], "the loader gave no rows"),
     (IDENTITY, [(X, Y, Y)], "batch 0: a tuple of 3 parts"),
     (IDENTITY, [(X, Y), (X, Y + 7)], r"batch 1: labels\[0\] is 7; must be in 0..2"),
     (IDENTITY, [(X, Y), (X, Y[:2])], r"batch 1: labels must have shape \(4,\)"),
     (IDENTITY, [X, X + float("nan")], r"batch 1: logits\[0, 0\] is NaN; 12 such"),
-    (IDENTITY, [X, X[:, :2]], "batch 1: the model returned 2 columns, and 3 for the first"),
-    (IDENTITY, [X, X.double()], "batch 1: the model returned float64, and float32 for the first"),
-    (IDENTITY, [X, (X, Y)], "batch 1: has labels, and the first batch has none"),
-    (IDENTITY, [(X, Y), X], "batch 1: has no labels, and the first batch has them"),
-    (IDENTITY, [X[:, :1]], "batch 0: logits need a column for each of at least 2 classes"),
-    (IDENTITY, [X[:0]], "batch 0: logits have no rows"),
-    (Doubled(lambda t: t.sum(1)), [X], r"batch 0: the model returned a tensor of shape \(4,\)"),
+    (IDENTITY, [X, X[:, :2]], "batch 1: the model returned 2 columns, but 3 for the first"),
+    (IDENTITY, [X, X.double()], "batch 1: the model returned float64, but float32 for the first"),
+    (IDENTITY, [X, (X, Y)], "batch 1: has labels, but the first batch has none"),
+    (IDENTITY, [(X, Y), X], "batch 1: has no labels, but the first batch has them"),
+    (IDENTITY, [X[:, :1]], r"batch 0: the model returned one number for each row, shape \(4, 1\).*torch.stack"),
+    (IDENTITY, [X[:0], X[:0]], "the loader gave no rows"),
+    (Doubled(lambda t: t.sum(1)), [X], r"batch 0: the model returned one number for each row, shape \(4,\)"),
     (Doubled(lambda t: t[:, :, None, None]), [X], r"shape \(4, 3, 1, 1\); expected \(rows, classes\)"),
-    (Doubled(lambda t: (t, t)), [X], "batch 0: the model returned tuple; expected a tensor"),
+    (Doubled(lambda t: (t, t)), [X], r"batch 0: the model returned a tuple of shapes \(4, 3\), \(4, 3\)"),
+    (Doubled(lambda t: (None,)), [X], r"batch 0: the model returned a tuple of shapes \(\); expected exactly one"),
+    (
+        Doubled(lambda t: {"out": t}),
+        [X],
+        "batch 0: the model returned a dict with these keys: 'out'; expected 'logits'",
+    ),
+    (Doubled(lambda t: {"logits": None}), [X], "batch 0: the model returned dict; expected a tensor"),
     (Doubled(lambda t: None), [X], "batch 0: the model returned NoneType"),
     (lambda x: x, [X], "model must be a torch.nn.Module; got function"),
 ]

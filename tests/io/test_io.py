@@ -187,7 +187,7 @@ def test_labels_from_a_named_file(tmp_path):
     save(tmp_path / "val.npz", Logits(VAL.logits))
     assert load(tmp_path / "val.npz", labels=tmp_path / "truth.npy").labels.tolist() == [2, 2]
     save(tmp_path / "val.npz", VAL)
-    refused(tmp_path / "val.npz", "other labels", InputError, labels=tmp_path / "truth.npy")
+    refused(tmp_path / "val.npz", "different labels", InputError, labels=tmp_path / "truth.npy")
     with pytest.raises(InputError, match="no such file"):
         load(tmp_path / "val.npz", labels=tmp_path / "none.npy")
     with pytest.raises(FileFormatError, match=r"known: \.npy"):
@@ -299,7 +299,7 @@ def test_bad_csv_is_refused_with_its_line(tmp_path, csv_reader, text, said):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("cat,dog\n", r"0 sample\(s\)"), ("label,cat\n0,1\n", "2 classes"), ("a,b\n-inf,-inf\n", "every")],
+    [("cat,dog\n", "no rows"), ("label,cat\n0,1\n", "one column of scores, 'cat'"), ("a,b\n-inf,-inf\n", "every")],
 )
 def test_csv_with_too_little(tmp_path, csv_reader, text, said):
     refused(csv_file(tmp_path, text), said, InputError)

@@ -276,7 +276,7 @@ def test_empty_truncated_and_missing(tmp_path, suffix):
 def test_no_rows(tmp_path):
     np.save(tmp_path / "part-0.npy", np.zeros((2, 3)))
     np.save(tmp_path / "part-1.npy", np.zeros((0, 3)))
-    refused(tmp_path, tmp_path / "part-1.npy", "logits have no rows")
+    refused(tmp_path, tmp_path / "part-1.npy", "the file has no rows")
     np.save(tmp_path / "part-1.npy", np.zeros(3))
     refused(tmp_path, tmp_path / "part-1.npy", "logits must be 2-D")
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -152,14 +153,17 @@ def coverage_alone(monkeypatch):
     monkeypatch.setattr(checking, "noise_floor_of_counts", lambda *_: None)
 
 
-def reports_over_splits(splits, logits, labels, n_conformal, n_fresh, seed=0, **parameters):
-    rng = np.random.default_rng(seed)
-    for _ in range(splits):
-        rows = rng.permutation(len(logits))[: n_conformal + n_fresh]
-        conformal, fresh = rows[:n_conformal], rows[n_conformal:]
-        model = ConformalClassifier(alpha=ALPHA, **parameters).fit(logits[conformal], labels[conformal])
+@cache
+def reports_over_splits(case):
+    """Checks of 300 splits; two tests look at them, each in its own way."""
+    (logits, labels), rng, reports = generated(4000, 6, seed=21), np.random.default_rng(0), []
+    for _ in range(300):
+        rows = rng.permutation(len(logits))[:800]
+        conformal, fresh = rows[:500], rows[500:]
+        model = ConformalClassifier(alpha=ALPHA, **CASES[case]).fit(logits[conformal], labels[conformal])
         sets = model.predict_set(logits[fresh])
-        yield check(sets, np.full(sets.shape, 1 / sets.shape[1]), labels[fresh], promise_of(model))
+        reports.append(check(sets, np.full(sets.shape, 1 / sets.shape[1]), labels[fresh], promise_of(model)))
+    return reports
 
 
 def assert_not_too_small(p_values):
@@ -182,8 +186,7 @@ CASES = {
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_p_values_of_a_kept_promise_are_uniform_or_larger(case):
-    logits, labels = generated(4000, 6, seed=21)
-    reports = list(reports_over_splits(300, logits, labels, 500, 300, **CASES[case]))
+    reports = reports_over_splits(case)
     assert_not_too_small([r.marginal.p_value for r in reports])
     questions = 1
     if case in ("class", "cluster"):
@@ -199,14 +202,14 @@ def test_p_values_of_a_kept_promise_are_uniform_or_larger(case):
 @pytest.mark.parametrize("case", ["one threshold", "LAC", "class", "cluster"])
 def test_p_values_of_exact_laws_are_not_larger_than_they_must_be(case):
     # Half the probability of the hits seen taken off, a p-value F(h) has mean exactly 1/2 and variance below 1/12.
-    logits, labels = generated(4000, 6, seed=22)
+    law = cache(lambda n, m: metrics.coverage_law(n, m, ALPHA).pmf(np.arange(m + 1)))
     middle = []
-    for report in reports_over_splits(300, logits, labels, 500, 300, **CASES[case]):
+    for report in reports_over_splits(case):
         groups = report.promise.groups(6)
         rows = groups.total(report.classes.rows)
         mass = np.ones(1)
         for n, m in zip(groups.pools[groups.promised], rows[groups.promised], strict=True):
-            mass = np.convolve(mass, metrics.coverage_law(n, m, ALPHA).pmf(np.arange(m + 1)))
+            mass = np.convolve(mass, law(int(n), int(m)))
         middle.append(report.marginal.p_value - mass[report.marginal.hits] / 2)
     assert abs(np.mean(middle) - 0.5) < 5 * math.sqrt(1 / 12 / len(middle))
 

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,7 +11,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2_contingency, fisher_exact
 
 from law import generated
+from on_arrays import score_matrix
 from thermoset import ConformalClassifier
+from thermoset.core.levels import conformal_rank
+from thermoset.core.scores import resolve
+from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 from thermoset.monitor.drift import LEVELS, SIGNIFICANCE, size_drift
 
@@ -116,19 +121,39 @@ def test_no_more_false_alarms_than_the_level(population, n_before, n_after):
     assert_level_is_kept(p_values)
 
 
+POOL, POOL_LABELS = generated(20_000, 20, signal=0.5, seed=8)
+
+
+@cache
+def places_of_scores(method):
+    """Whole numbers in the order of the scores of all labels of all rows, (n, C)."""
+    pairs = score_matrix(POOL, resolve(method), 4.0, Randomness(0))
+    value, refine = pairs.value.ravel(), pairs.refine.ravel()
+    order = np.lexsort((refine, value))
+    steps = (np.diff(value[order]) != 0) | (np.diff(refine[order]) != 0)
+    found = np.empty(value.size, dtype=np.int64)
+    found[order] = np.concatenate([[0], np.cumsum(steps)])
+    return found.reshape(POOL.shape)
+
+
 @pytest.mark.parametrize("method", ["lac", "raps"])
 @pytest.mark.parametrize(("n_conformal", "n_fresh"), [(30, 500), (100, 100), (300, 1000)])
 def test_conformal_rows_against_fresh_ones_give_no_more_false_alarms_either(method, n_conformal, n_fresh):
-    # The whole procedure: the threshold is found on the rows whose sizes are the reference.
+    """The whole procedure: the threshold is found on the rows whose sizes are the reference.
+
+    Sizes are counted from scores that were computed once; in every twentieth trial they must be the classifier's.
+    """
     trials, rng = 1000, np.random.default_rng(2)
-    logits, labels = generated(20_000, 20, signal=0.5, seed=8)
-    p_values = []
-    for _ in range(trials):
-        rows = rng.permutation(len(logits))[: n_conformal + n_fresh]
-        conformal, fresh = rows[:n_conformal], rows[n_conformal:]
-        model = ConformalClassifier(method, 0.1, temperature=4.0).fit(logits[conformal], labels[conformal])
-        sizes = [np.bincount(model.set_sizes(logits[part])) for part in (conformal, fresh)]
-        p_values.append(size_drift(*sizes).p_value)
+    place, p_values = places_of_scores(method), []
+    for trial in range(trials):
+        rows = rng.permutation(len(POOL))[: n_conformal + n_fresh]
+        conformal = rows[:n_conformal]
+        own = np.sort(place[conformal, POOL_LABELS[conformal]])
+        sizes = np.count_nonzero(place[rows] <= own[conformal_rank(n_conformal, 0.1) - 1], axis=1)
+        if trial % 20 == 0:
+            model = ConformalClassifier(method, 0.1, temperature=4.0).fit(POOL[conformal], POOL_LABELS[conformal])
+            np.testing.assert_array_equal(sizes, model.set_sizes(POOL[rows]))
+        p_values.append(size_drift(np.bincount(sizes[:n_conformal]), np.bincount(sizes[n_conformal:])).p_value)
     assert_level_is_kept(np.array(p_values))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
+from kinds import of_probabilities
 from law import generated
 from parts import require
 from thermoset.errors import InputError
@@ -201,6 +202,9 @@ def test_ids_and_probabilities(predictor, data, tmp_path):
     for i in range(2):
         np.savez(tmp_path / "in" / f"{i}.npz", probs=probs[3 * i : 3 * i + 3], key=np.arange(3) + 3 * i)
     asked = {"kind": "jsonl", "probabilities": True, "id_column": "key", "u": "ids"}
+    with pytest.raises(InputError, match="was fitted on logits, and these rows come from"):
+        predict_shards(predictor, tmp_path / "in", tmp_path / "refused", **asked)
+    predictor = of_probabilities(predictor)
     predict_shards(predictor, tmp_path / "in", tmp_path / "out", **asked)
     rows = [json.loads(line) for i in range(2) for line in (tmp_path / "out" / f"{i}.jsonl").read_text().splitlines()]
     want = predictor.predict_records(ts.Logits.from_probabilities(probs), ids=np.arange(6))
@@ -369,7 +373,7 @@ def test_another_run_cannot_be_resumed(predictor, data, shards, tmp_path, which,
 def test_another_version_cannot_be_resumed(predictor, shards, tmp_path, monkeypatch):
     out = stopped(predictor, shards, tmp_path / "out", 2)
     monkeypatch.setattr("thermoset.predictor.shards.running.__version__", "99.0")
-    with pytest.raises(InputError, match=f"version of thermoset .*: '{ts.__version__}' then, '99.0' now"):
+    with pytest.raises(InputError, match=f"version of thermoset: '{ts.__version__}' then, '99.0' now"):
         predict_shards(predictor, shards, out, kind="csv", resume=True)
 
 
@@ -428,7 +432,6 @@ def bad(name, data, shards):
         "other classes": (rows[:, :3], None, "X has 3 features, but TwoTemperaturePredictor is expecting 4"),
         "other names": (rows, ["ant", "bee", "dog", "cow"], "column 2 is 'dog' where it had 'cow'"),
         "text": (np.full((3, 4), "1.0"), None, "logits must be numbers"),
-        "no rows": (rows[:0], None, "no rows"),
         "not a number": (rows * np.nan, None, r"logits\[0, 0\] is NaN"),
         "probabilities": (None, None, "no array called 'logits'"),
     }
@@ -438,7 +441,7 @@ def bad(name, data, shards):
     return said
 
 
-BAD = ["truncated", "empty", "other classes", "other names", "text", "no rows", "not a number", "probabilities"]
+BAD = ["truncated", "empty", "other classes", "other names", "text", "not a number", "probabilities"]
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -453,6 +456,15 @@ def test_a_bad_shard_is_named_before_the_first_is_predicted(predictor, data, sha
     with pytest.raises(InputError, match=said):
         predict_shards(predictor, shards, tmp_path / "empty", kind="csv")
     assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_shards_without_rows_are_predicted_like_others(predictor, data, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("key,logit_0,logit_1,logit_2,logit_3\n")  # no id tells that ids are numbers
+    np.savez(tmp_path / "in" / "b.npz", logits=data.logits[:3], key=np.arange(3))
+    done = predict_shards(predictor, tmp_path / "in", tmp_path / "out", kind="jsonl", id_column="key")
+    assert [one.rows for one in done.shards] == [0, 3]
+    assert (tmp_path / "out" / "a.jsonl").read_text() == ""
 
 
 def test_shards_that_are_missing_or_twice_there(predictor, shards, tmp_path):

@@ -160,7 +160,7 @@ def test_no_alarm_says_pass():
     assert headline_of(standing) == (
         f"Coverage is {standing.hits / 1600:.3f} over 1,600 labelled rows, in line with the promised 0.9."
     )
-    assert headline_of(standing_of(8, labelled=False)).endswith("without labels, coverage is not known.")
+    assert headline_of(standing_of(8, labelled=False)).endswith("Without labels, coverage is not known.")
     assert headline_of(standing_of(0, parts=())) == "No batch so far."
 
 

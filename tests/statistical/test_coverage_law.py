@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from conftest import REAL, real_file
-from law import generated, law, with_prior, z_by_scores, z_over_splits
+from law import generated, law, places, with_prior, z_by_scores, z_over_splits
 from thermoset import RAPS, SCORES, ConformalClassifier
+from thermoset.core.levels import conformal_rank
 from thermoset.errors import CoverageWarning
 
 SIGMAS = 5
@@ -156,21 +157,25 @@ def test_without_empty_sets_sets_are_single_labels_while_accuracy_is_above_the_l
     ("temperature", "allow_empty"), [(0.05, True), (1.0, True), (5.0, True), (0.05, False), (5.0, False)]
 )
 def test_mondrian_follows_the_law_in_every_class(method, temperature, allow_empty):
+    """Scores are computed once and sets formed in every tenth split, hit by hit, as in `z_by_scores`."""
     n_classes, alpha, splits = 5, "0.1", 200
     # Where sets are never empty, no class may be right so often that its threshold is -inf: 55 of some 60 rows.
     logits, labels = generated(1500, n_classes, signal=2.0 if allow_empty else -0.5, seed=5)
     labels_seen, rng = np.zeros((3, n_classes)), np.random.default_rng(1)  # hits, means and variances by class
-    for _ in range(splits):
+    model = ours(method, logits, alpha, temperature, grouping="class", allow_empty=allow_empty)
+    place = places(model, logits, labels)
+    for split in range(splits):
         rows = rng.permutation(len(logits))
         conformal, evaluation = rows[:300], rows[300:1000]
-        score = with_prior(method, n_classes)
-        model = ConformalClassifier(score, alpha, temperature, grouping="class", allow_empty=allow_empty)
-        sets = model.fit(logits[conformal], labels[conformal]).predict_set(logits[evaluation])
-        hit = sets[np.arange(len(evaluation)), labels[evaluation]]
+        hit = np.empty(len(evaluation), dtype=bool)
         for c in range(n_classes):
-            mine = labels[evaluation] == c
-            n_conformal = int(np.sum(labels[conformal] == c))
-            labels_seen[:, c] += [hit[mine].sum(), *law(n_conformal, int(mine.sum()), alpha)]
+            own, mine = np.sort(place[conformal[labels[conformal] == c]]), labels[evaluation] == c
+            k = conformal_rank(len(own), alpha)
+            hit[mine] = place[evaluation[mine]] <= (own[k - 1] if k <= len(own) else np.inf)
+            labels_seen[:, c] += [hit[mine].sum(), *law(len(own), int(mine.sum()), alpha)]
+        if split % 10 == 0:
+            sets = model.fit(logits[conformal], labels[conformal]).predict_set(logits[evaluation])
+            np.testing.assert_array_equal(sets[np.arange(len(evaluation)), labels[evaluation]], hit)
     hits, mean, variance = labels_seen
     assert np.all(np.abs(hits - mean) < SIGMAS * np.sqrt(variance))
     assert abs(hits.sum() - mean.sum()) < SIGMAS * np.sqrt(variance.sum())

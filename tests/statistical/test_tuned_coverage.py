@@ -6,7 +6,9 @@ import thermoset as ts
 from law import generated, z_over_splits
 
 N_CALIBRATION, N_CONFORMAL, N_EVALUATION, SPLITS = 100, 100, 2000, 150
+TIMES = 6
 LOGITS, LABELS = generated(20_000, 8, signal=-1.0, seed=0)
+OTHERS = ts.Logits(*generated(N_CONFORMAL, 8, signal=3.0, seed=3))
 
 
 def z_of(fit):
@@ -24,8 +26,25 @@ def z_of(fit):
 
 
 def test_coverage_is_exact_when_the_smallest_sets_are_chosen():
+    """A choice serves `TIMES` splits, each with its own conformal rows: given the choice, all follow the law.
+
+    The predictor is fitted for the first of them, and again with other conformal rows, which must not change T-hat. The
+    others have the sets of a classifier at T-hat, which are the predictor's, as the first shows.
+    """
+    model, left = None, 0
+
     def fit(calibration, conformal):
-        return ts.TwoTemperaturePredictor("aps", prefer="size").fit_split(calibration, conformal).predict_set
+        nonlocal model, left
+        if left == 0:
+            predictor, other = (
+                ts.TwoTemperaturePredictor("aps", prefer="size").fit_split(calibration, rows)
+                for rows in (conformal, OTHERS)
+            )
+            assert predictor.temperature_sets_ == other.temperature_sets_
+            model, left = ts.ConformalClassifier("aps", 0.1, predictor.temperature_sets_), TIMES
+            np.testing.assert_array_equal(model.fit(conformal).predict_set(LOGITS), predictor.predict_set(LOGITS))
+        left -= 1
+        return model.fit(conformal).predict_set
 
     assert abs(z_of(fit)) < 5
 

@@ -7,7 +7,8 @@ import numpy as np
 from thermoset import ConformalClassifier
 from thermoset.core.formulas import BEYOND
 from thermoset.errors import CoverageWarning
-from thermoset.metrics import METRICS, swept_metrics
+from thermoset.metrics import swept_metrics
+from thermoset.metrics.of_sets import counts_of_sets
 from thermoset.sweeping import Protocol, draw_trial
 
 
@@ -15,8 +16,8 @@ def measure(model, sets, labels, alpha):
     """What a sweep reports, from one fitted classifier and its sets."""
     q = np.atleast_1d(model.threshold_)
     finite = q[np.isfinite(q) & (q < BEYOND)]
-    names = [metric.name for metric in swept_metrics() if metric.is_of_sets]
-    found = {name: METRICS[name](sets, labels, alpha) for name in names}
+    counts = counts_of_sets(sets, labels, alpha)  # once for all metrics, each of which would count again
+    found = {metric.name: float(metric.of(counts)) for metric in swept_metrics() if metric.is_of_sets}
     return {**found, "threshold": float(finite.mean() if finite.size else q.max())}
 
 

@@ -63,8 +63,9 @@ def collect(
             made = collect_to_file(net, batches, out, classes=found.classes, device=device, progress=bar.tell)
         except RuntimeError as error:  # torch's, from the model: a wrong size of pictures, or no memory
             reason = " ".join(str(error).split())[:200]
+            grey = " For a model of grey pictures give one number: --mean 0 --std 1." if steps.channels == 3 else ""
             raise InputError(
-                f"the model failed ({reason}). Check --resize and --crop, or, for memory, --batch-size."
+                f"the model failed ({reason}). Check --resize and --crop, or, for memory, --batch-size.{grey}"
             ) from None
     _show(made, out)
 

@@ -188,6 +188,9 @@ def _sum_up(model: "TwoTemperaturePredictor", shards: "Sequence[ShardDone]", don
 
     sizes = size_counts(shards)
     rows = int(sizes.sum())
+    if rows == 0:
+        sys.stdout.write(f"{done} no rows, as in the logits\n")
+        return
     mean = float(sizes @ np.arange(len(sizes))) / rows
     sets = f"{mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty"
     sys.stdout.write(f"{done} {rows:,} rows, {sets}\n")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from thermoset.conformal.groupings import GroupingLike, text_of
 from thermoset.conformal.learning import learned_from_some
+from thermoset.conformal.named import labels_in, user_labels
 from thermoset.conformal.pooling import PooledScores, pooled
 from thermoset.conformal.recipes import Recipe
 from thermoset.conformal.row_groups import (
@@ -20,7 +21,7 @@ from thermoset.conformal.row_groups import (
 )
 from thermoset.conformal.row_weights import by_weight, check_weightable, own_weights
 from thermoset.conformal.scoring import Scoring, sets_under, sizes_under, undecided_under
-from thermoset.conformal.shortages import shortage
+from thermoset.conformal.shortages import mostly_missed, shortage
 from thermoset.core.general import label_scores
 from thermoset.core.levels import Alpha, conformal_rank, exact_level
 from thermoset.core.scores import ScoreLike
@@ -157,6 +158,8 @@ class ConformalClassifier(Estimator):
         """
         data = fit_data(self, logits, labels, groups)
         y = data.require_labels("ConformalClassifier.fit")
+        if (lax := mostly_missed(self.alpha)) is not None:
+            warnings.warn(lax, CoverageWarning, stacklevel=2)
         recipe, rows = learned_from_some(self.recipe, data).told(data)
         if recipe.by_row:
             fitted_groups(data, _BY_GROUP)
@@ -181,6 +184,20 @@ class ConformalClassifier(Estimator):
         data = predict_data(self, logits, groups)
         sets: NDArray[np.bool_] = self._sets(data, self._fitted(data, weights), u, ids)[0]
         return sets
+
+    def predict_set_labels(
+        self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
+    ) -> list[NDArray[Any]]:
+        """The labels in each row's set: class names, or column numbers if `fit` was given no names.
+
+        >>> import numpy as np
+        >>> rows = Logits(np.log([[0.9, 0.1], [0.7, 0.3], [0.4, 0.6]]), ["keep", "keep", "fraud"], ["keep", "fraud"])
+        >>> model = ConformalClassifier("lac", alpha=0.4).fit(rows)
+        >>> [labels.tolist() for labels in model.predict_set_labels(np.log([[0.8, 0.2], [0.4, 0.6]]))]
+        [['keep'], ['fraud']]
+        """
+        sets = self.predict_set(logits, groups=groups, u=u, ids=ids, weights=weights)
+        return labels_in(sets, user_labels(self.class_names_, self.n_features_in_))
 
     def predict_sets(
         self, logits: Any, alphas: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None

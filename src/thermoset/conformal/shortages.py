@@ -1,5 +1,7 @@
 """What to say where thresholds are infinite, or stand in for one: too few rows, too small weights, masked labels."""
 
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,12 +10,30 @@ from thermoset.conformal.learning import some_named
 from thermoset.conformal.pooling import PooledScores
 from thermoset.conformal.row_groups import too_few_rows
 from thermoset.conformal.row_weights import too_few_effective
-from thermoset.core.levels import Alpha, rows_needed
+from thermoset.core.levels import Alpha, exact_level, rows_needed
 from thermoset.core.thresholds import ScorePairs
 
-__all__ = ["shortage"]
+__all__ = ["mostly_missed", "shortage"]
 
 Ints = NDArray[np.int64]
+
+
+def mostly_missed(alpha: Alpha) -> str | None:
+    """What to say of a level at which sets miss more labels than they hold: most often, coverage was meant.
+
+    >>> mostly_missed("0.9")
+    'alpha=0.9 promises that sets hold the true label 10% of the time. For 90% use alpha=0.1.'
+    >>> mostly_missed("0.5") is None
+    True
+    """
+    level = exact_level(alpha)
+    if level <= Fraction(1, 2):
+        return None
+    held, missed = (f"{float(100 * part):g}%" for part in (1 - level, level))
+    return (
+        f"alpha={alpha} promises that sets hold the true label {held} of the time. For {missed} use "
+        f"alpha={float(1 - level):g}."
+    )
 
 
 def shortage(

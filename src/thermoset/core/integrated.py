@@ -101,6 +101,21 @@ def _share_by_pairs(formula: Formula, rank: int, shares: Shares, cut: Cut) -> fl
 
 
 @part
+def _side(law: Law, rank: int, shares: Shares, cut: Cut) -> int:
+    """1 where `_share_by_pairs` is 1, -1 where it is 0, and 0 in between: known long before the share is."""
+    if lets_in(cut, law.formula, rank, shares, 1.0):
+        return 1
+    if not law.drawn or not lets_in(cut, law.formula, rank, shares, 0.0):
+        return -1
+    middle = 1.0
+    for _ in range(_SHARE_HALVINGS):
+        middle /= 2
+        if lets_in(cut, law.formula, rank, shares, middle):
+            return 0
+    return -1
+
+
+@part
 def _label_share(law: Law, rank: int, shares: Shares, interval: ScoreSpan, cut: Cut) -> float:
     """Share of u that lets a label in."""
     if cut.value == np.inf:
@@ -181,9 +196,10 @@ def _solve_refine(law: Law, labels: LabelShares, found: ScoreSpans, q: float, ta
         left = 0
         for k in range(n):  # rows that both ends of the bracket let in, or keep out, need no other look
             i = open_rows[k]
-            if _row_share(law, labels, found, i, Cut(q, low)) == 1.0:
+            rank, shares = labels.rank[i], label_at(labels, i)
+            if _side(law, rank, shares, Cut(q, low)) == 1:
                 sure += 1.0
-            elif _row_share(law, labels, found, i, Cut(q, high)) > 0.0:
+            elif _side(law, rank, shares, Cut(q, high)) > -1:
                 open_rows[left] = i
                 left += 1
         n = left

@@ -7,18 +7,27 @@ Logits(2 rows x 3 classes, float64, labelled, named)
 array([0, 1])
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data.arrays import BLOCK_BYTES, Floats, ReadTable, check_logits, class_names, read_table
+from thermoset.data.arrays import (
+    BLOCK_BYTES,
+    Floats,
+    ReadTable,
+    are_whole,
+    check_logits,
+    class_names,
+    read_table,
+)
+from thermoset.data.binary import two_columns
 from thermoset.data.choices import check_gold, option_names, padded, per_length, ragged
 from thermoset.data.class_columns import check_class_columns
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.input_kinds import LOGITS, PROBABILITIES, check_probabilities, warn_of_probabilities
-from thermoset.data.labels import label_indices
+from thermoset.data.labels import label_indices, named_indices
 from thermoset.data.outputs import unpacked
 from thermoset.data.splits import Part, Seed, row_index, split_indices
 from thermoset.errors import InputError
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
     from thermoset.core.sources import Block
     from thermoset.core.stages import Engine
 
-__all__ = ["Groups", "Logits", "as_logits", "checked_logits", "checked_rows", "split_indices"]
+__all__ = ["Groups", "Logits", "as_logits", "checked_logits", "checked_rows", "split_indices", "with_columns"]
 
 
 class Logits:
@@ -44,9 +53,10 @@ class Logits:
         mapping with `logits` and optionally `labels` and `classes`.
     labels : array-like (n,), optional
         Column numbers 0..C-1 (whole floats are accepted, booleans are not), or names out of `classes`.
-    classes : sequence of C strings, optional
+    classes : sequence of C strings or of C whole numbers, optional
         Class names. A frame whose column names are all strings brings its own, unless they only count columns
-        (`logit_0, logit_1, ...`, `prob_0, ...`, or polars' `column_0, ...`).
+        (`logit_0, logit_1, ...`, `prob_0, ...`, or polars' `column_0, ...`). Whole numbers are kept as text, and labels
+        that are whole numbers are then names: with `classes=[10, 20, 30]` the label 20 is the second column.
     groups : array-like (n,), optional
         The group of each row (a site, a device, a language), a name or a whole number: coverage can be measured, evened
         out and promised for each group. Rows that belong together, as those of one patient, are named at a split.
@@ -64,6 +74,9 @@ class Logits:
     >>> val = Logits(np.array([[2.0, -np.inf], [0.1, 1.2]], dtype=np.float32), labels=[0, 1])
     >>> val.n_rows, val.n_classes, val.n_masked, val.logits.dtype
     (2, 2, 1, dtype('float32'))
+    >>> val = Logits([[2.0, 0.5], [0.1, 1.2]], labels=[10, 20], classes=[10, 20])
+    >>> val.labels, val.classes
+    (array([0, 1]), ('10', '20'))
     """
 
     __slots__ = ("_logits", "classes", "groups", "input_kind", "labels")
@@ -75,7 +88,11 @@ class Logits:
     input_kind: str
 
     def __init__(
-        self, logits: object, labels: object = None, classes: Sequence[str] | None = None, groups: object = None
+        self,
+        logits: object,
+        labels: object = None,
+        classes: Sequence[str] | Sequence[int] | None = None,
+        groups: object = None,
     ) -> None:
         made = checked_logits(logits, labels, classes, groups)
         self._set(made.logits, made.labels, made.classes, made.groups)
@@ -101,6 +118,25 @@ class Logits:
         with np.errstate(divide="ignore"):
             logits = np.log(table.values, dtype=wider)
         return checked_rows(*_named(table._replace(values=logits), labels, classes, groups), PROBABILITIES)
+
+    @classmethod
+    def from_binary(
+        cls,
+        scores: object,
+        labels: object = None,
+        classes: Sequence[str] | Sequence[int] | None = None,
+        groups: object = None,
+    ) -> "Logits":
+        """Take the scores of a binary model with one output, (n,) or (n, 1): what its sigmoid takes.
+
+        A score z speaks for the second class, that of label 1. It becomes the logits (0, z), whose softmax is
+        (1 - sigmoid(z), sigmoid(z)). Scores to be predicted are passed in the same way.
+
+        >>> Logits.from_binary([1.5, -0.5], labels=[1, 0], classes=["keep", "fraud"]).logits
+        array([[ 0. ,  1.5],
+               [ 0. , -0.5]])
+        """
+        return Logits(two_columns(scores), labels, classes, groups)
 
     @classmethod
     def from_choices(
@@ -209,7 +245,7 @@ class Logits:
         return self.logits[:n_rows]
 
     def require_labels(self, purpose: str) -> NDArray[np.int64]:
-        """Return the labels, or say what needs them.
+        """Return the labels, or say what needs them; what needs labels needs rows too.
 
         >>> Logits([[0.0, 1.0]]).require_labels("fit")
         Traceback (most recent call last):
@@ -218,6 +254,11 @@ class Logits:
         """
         if self.labels is None:
             raise InputError(f"{purpose} needs labels, but these logits have none. Pass labels, one per row.")
+        if len(self.labels) == 0:
+            raise InputError(
+                f"{purpose} needs rows, but these logits have none: 0 sample(s) (shape=(0, {self.n_classes})) while a "
+                "minimum of 1 is required."
+            )
         return self.labels
 
     def require_groups(self, purpose: str) -> Groups:
@@ -361,7 +402,11 @@ def as_logits(logits: object, labels: object = None, groups: object = None) -> L
 
 
 def _with_labels(logits: Logits, labels: object) -> Logits:
-    indices = label_indices(labels, (logits.n_rows, logits.n_classes), logits.classes)
+    return with_columns(logits, label_indices(labels, (logits.n_rows, logits.n_classes), logits.classes))
+
+
+def with_columns(logits: Logits, indices: NDArray[np.int64]) -> Logits:
+    """Add labels that have been read as column numbers; if there were labels, they must be the same."""
     if logits.labels is None:
         return logits.labelled(indices)
     if not np.array_equal(logits.labels, indices):
@@ -381,7 +426,7 @@ def _with_groups(logits: Logits, groups: object) -> Logits:
 
 
 def checked_logits(
-    logits: object, labels: object = None, classes: Sequence[str] | None = None, groups: object = None
+    logits: object, labels: object = None, classes: Sequence[str] | Sequence[int] | None = None, groups: object = None
 ) -> Logits:
     """Make `Logits` without a warning about probabilities: of blocks of rows, and where it would come before an error.
 
@@ -419,23 +464,46 @@ def _named(
     table: ReadTable, labels: object, classes: object, groups: object
 ) -> tuple[Floats, NDArray[np.int64] | None, tuple[str, ...] | None, Groups | None]:
     """Check what stands beside the numbers."""
-    n_rows, n_classes = table.values.shape
-    names = None if classes is None else class_names(classes, n_classes)
-    if names is None and table.columns is not None:
-        names = class_names(table.columns, n_classes)
-    if names != table.columns and table.columns is not None and set(names or ()) == set(table.columns):
-        # Same names in another order: one of the two would put every label on a wrong column.
-        raise InputError(
-            f"classes and the frame's columns are in different orders. Reorder: frame[{quoted(list(names or ()))}]."
-        )
-    indices = None if labels is None else label_indices(labels, (n_rows, n_classes), names)
+    n_rows = len(table.values)
+    given = list(classes) if isinstance(classes, Iterable) and not isinstance(classes, (str, bytes)) else classes
+    names = _checked_names(table, given)
+    indices = None if labels is None else _read_labels(labels, table, given, names)
     return table.values, indices, names, None if groups is None else read_groups(groups, n_rows)
+
+
+def _checked_names(table: ReadTable, given: object) -> tuple[str, ...] | None:
+    """The names of the classes: those given, or those of a frame's columns."""
+    n_classes = table.values.shape[1]
+    names = None if given is None else class_names(given, n_classes)
+    if table.columns is None:
+        return names
+    columns = class_names(table.columns, n_classes)
+    if names is None:
+        return None if are_whole(table.columns) else columns
+    if names != columns and set(names) == set(columns):
+        # Same names in another order: one of the two would put every label on a wrong column.
+        order = [table.columns[columns.index(name)] for name in names]
+        raise InputError(f"classes and the frame's columns are in different orders. Reorder: frame[{quoted(order)}].")
+    return names
+
+
+def _read_labels(labels: object, table: ReadTable, given: object, names: tuple[str, ...] | None) -> NDArray[np.int64]:
+    """Labels as column numbers; whole numbers are names where names were given as whole numbers."""
+    n_rows, n_classes = table.values.shape
+    if given is None and table.columns is not None and are_whole(table.columns):
+        raise InputError(
+            f"the frame's columns are the whole numbers {quoted(list(table.columns))}: labels may be these names, or "
+            "count columns from 0. Pass classes=list(frame.columns) for names, frame.to_numpy() for column numbers."
+        )
+    if names is not None and isinstance(given, list) and are_whole(given):
+        return named_indices(labels, (n_rows, n_classes), names)
+    return label_indices(labels, (n_rows, n_classes), names)
 
 
 def _check_frame(table: ReadTable, classes: object) -> None:
     """Refuse a frame with a column that does not look like a class, unless the user has named the classes."""
-    if classes is None and table.columns is not None:
-        check_class_columns(table.columns, table.values)
+    if classes is None and table.columns is not None and not are_whole(table.columns):
+        check_class_columns(class_names(table.columns, len(table.columns)), table.values)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -5,7 +5,7 @@ is in `sys.modules` already; everything else is asked through `__array__` and `_
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = [
     "BLOCK_BYTES",
     "Floats",
     "ReadTable",
+    "are_whole",
     "blocks_of_rows",
     "check_logits",
     "class_names",
@@ -42,7 +43,7 @@ class ReadTable(NamedTuple):
     """A two-dimensional float array and what is known about where it came from."""
 
     values: Floats
-    columns: tuple[str, ...] | None
+    columns: tuple[str, ...] | tuple[int, ...] | None  # of a frame, where they are more than a running number
     source: str  # the dtype it had, for the tolerance of probabilities: bfloat16 arrives as float32
 
 
@@ -87,7 +88,7 @@ def read_table(value: object, name: str) -> ReadTable:
     source = _torch_dtype(value) or _PLAIN.get(raw.dtype) or raw.dtype.name
     values = _as_floats(raw, name)
     _check_shape(values.shape, name)
-    return ReadTable(np.require(values, requirements=["C", "A"]), column_classes(columns), source)
+    return ReadTable(np.require(values, requirements=["C", "A"]), _frame_columns(columns), source)
 
 
 def foreign_array(value: Any, name: str) -> NDArray[Any]:
@@ -122,7 +123,7 @@ def check_logits(logits: Floats, name: str = "logits") -> None:
 
     >>> check_logits(np.array([[0.0, -np.inf]]))
     """
-    if logits.dtype == np.float16 and _clean_float16(logits):
+    if len(logits) == 0 or (logits.dtype == np.float16 and _clean_float16(logits)):
         return
     with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn: it is reported below
         top = logits.max(axis=1)
@@ -137,20 +138,22 @@ def check_logits(logits: Floats, name: str = "logits") -> None:
 
 
 def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
-    """Check that `classes` are `n_classes` different names.
+    """Check that `classes` are `n_classes` different names; whole numbers become text.
 
-    >>> class_names(["cat", "dog"], 2)
-    ('cat', 'dog')
+    >>> class_names(["cat", "dog"], 2), class_names([10, 20], 2)
+    (('cat', 'dog'), ('10', '20'))
     """
     if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
         raise InputError(
             f"classes must be a sequence of {n_classes} names, one per column of logits; got {quoted(classes)}."
         )
-    names = list(classes)
+    given = list(classes)
+    names = [str(item) for item in given] if are_whole(given) else given
     for i, item in enumerate(names):
         if not isinstance(item, str):
             raise InputError(
-                f"classes[{i}] is {quoted(item)}; class names must be strings. Use classes=[str(c) for c in ...]."
+                f"classes[{i}] is {quoted(item)}; class names must be all strings, or all whole numbers. "
+                "Use classes=[str(c) for c in ...]."
             )
     if len(names) != n_classes:
         raise InputError(f"classes must hold {n_classes} names, one per column of logits; got {len(names)}.")
@@ -160,6 +163,15 @@ def class_names(classes: object, n_classes: int) -> tuple[str, ...]:
         if not name.strip() or not is_storable(name):
             raise InputError(f"classes[{i}] is {quoted(name)}; a class name must be text that is not blank.")
     return tuple(str(name) for name in names)
+
+
+def are_whole(names: Sequence[object]) -> bool:
+    """Whether names are whole numbers, not text.
+
+    >>> are_whole([10, np.int64(20)]), are_whole(["10", "20"])
+    (True, False)
+    """
+    return all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in names)
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
@@ -196,6 +208,14 @@ def column_classes(columns: Iterable[object] | None) -> tuple[str, ...] | None:
         return None
     numbered = any(all(text == f"{stem}{i}" for i, text in enumerate(texts)) for stem in DEFAULT_COLUMNS)
     return None if numbered else texts
+
+
+def _frame_columns(columns: Iterable[object] | None) -> tuple[str, ...] | tuple[int, ...] | None:
+    """The columns of a frame if they say something: names, or whole numbers that do not count from 0."""
+    found = list(columns) if columns is not None else []
+    if found and are_whole(found) and found != list(range(len(found))):
+        return tuple(int(name) for name in found if isinstance(name, (int, np.integer)))
+    return column_classes(found)
 
 
 def _reject_unreadable(value: Any, name: str) -> None:
@@ -278,19 +298,24 @@ def _as_floats(array: NDArray[Any], name: str) -> Floats:
 
 def _check_shape(shape: tuple[int, ...], name: str) -> None:
     if len(shape) != 2:
-        hint = (
-            f"Reshape your data: {name}.reshape(1, -1) if it is one row." if len(shape) == 1 else "Reshape your data."
-        )
+        hint = "Reshape your data."
+        if len(shape) == 1:
+            hint = f"Reshape your data: {name}.reshape(1, -1) if it is one row.{_one_score(name)}"
         raise InputError(
             f"{name} must be 2-D, with one row per sample and one column per class; got shape {shape}. {hint}"
         )
-    if shape[0] < 1:
-        raise InputError(f"{name} have no rows: 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
     if shape[1] < 2:
         raise InputError(
             f"{name} need a column for each of at least 2 classes: {shape[1]} feature(s) (shape={shape}) while a "
-            f"minimum of 2 is required. For a binary model with one output z pass the columns (0, z)."
+            f"minimum of 2 is required.{_one_score(name) if shape[1] else ''}"
         )
+
+
+def _one_score(name: str) -> str:
+    """How to pass what a binary model puts out if it has one output: which of the two it is, nobody can tell."""
+    if name == "probs":
+        return " If these are probabilities p of the second of two classes, pass np.column_stack([1 - p, p])."
+    return " If these are scores of the second of two classes, as sigmoid takes them, use Logits.from_binary(scores)."
 
 
 def _clean_float16(logits: Floats) -> bool:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from thermoset.data import Logits, as_logits, checked_logits
+import numpy as np
+
+from thermoset.data import Logits, as_logits, checked_logits, with_columns
 from thermoset.data.class_columns import not_a_class
 from thermoset.data.input_kinds import (
     AS_LOGITS,
@@ -12,6 +14,7 @@ from thermoset.data.input_kinds import (
     may_be,
     warn_of_probabilities,
 )
+from thermoset.data.labels import label_indices
 from thermoset.errors import InputError
 
 __all__ = [
@@ -68,8 +71,16 @@ def predict_data(estimator: Any, logits: Any, groups: Any = None, labels: Any = 
     shape: tuple[int, ...] = getattr(logits, "shape", ())
     if len(shape) == 2:  # before the door, which would only say that one column is too few
         _check_width(estimator, shape[1], logits.classes if isinstance(logits, Logits) else None)
-    data = as_logits(logits if isinstance(logits, Logits) else checked_logits(logits), labels, groups)
+    if isinstance(logits, (list, tuple)) and not logits:  # no rows at all
+        logits = np.empty((0, estimator.n_features_in_))
+    named = labels is not None and estimator.class_names_ is not None
+    own = None if named else labels
+    whole = isinstance(logits, Logits)
+    data = as_logits(logits, own, groups) if whole else checked_logits(logits, own, None, groups)
     check_classes(estimator, data.n_classes, data.classes)
+    if named:  # labels may be names that the estimator knows and the rows do not
+        names = data.classes or estimator.class_names_
+        data = with_columns(data, label_indices(labels, (data.n_rows, data.n_classes), names))
     _check_kind(estimator, data)
     return data
 
@@ -111,6 +122,8 @@ def _check_width(estimator: Any, n_classes: int, classes: tuple[str, ...] | None
     if n_classes == expected:
         return
     wanted = "one logit for each class it was fitted on, in the same order."
+    if n_classes == 1:
+        wanted += " Pass scores of a binary model as Logits.from_binary(scores)."
     if more := [one for one in classes or () if one not in fitted] if fitted else []:
         wanted = not_a_class(more[0], "is none of the classes it was fitted on")
     raise InputError(f"X has {n_classes} features, but {name} is expecting {expected} features as input: {wanted}")

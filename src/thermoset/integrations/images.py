@@ -106,6 +106,9 @@ def read_images(path: FilePath, channels: int = 3) -> ImageSet:
     `images`, (n, H, W, channels) or (n, channels, H, W), bytes or floats, and optionally `labels` and `classes`. Grey
     pictures may be (n, H, W).
 
+    A model with 3 channels gets grey pictures three times, one with 1 channel gets the luma of colours. Files may have
+    palettes, 16 bits or CMYK; transparency is dropped, as torchvision drops it.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.savez(f"{folder}/test.npz", images=np.zeros((5, 3, 32, 32), dtype=np.uint8), labels=[0, 1, 2, 0, 1])
@@ -204,13 +207,23 @@ def _read_folder(folder: Path, channels: int) -> ImageSet:
     def pixels(row: int) -> Pixels:
         try:
             with library.open(files[row]) as picture:
-                return np.asarray(picture.convert(mode)).reshape(picture.height, picture.width, channels)
+                return _pixels(picture, mode).reshape(picture.height, picture.width, channels)
         except (OSError, ValueError, SyntaxError, library.DecompressionBombError) as error:
             reason = " ".join(str(error).split())[:160]
             raise FileFormatError(f"{files[row]}: not a readable picture ({reason}). Remove or replace it.") from None
 
     labels = np.array([label for _, label in found], dtype=np.int64)
     return ImageSet(len(files), pixels, labels, tuple(place.name for place in places))
+
+
+def _pixels(picture: Any, mode: str) -> Pixels:
+    """A picture as bytes, or as floats from 0 to 1 where it has 16 bits: Pillow would cut those at 255."""
+    if picture.mode in ("I", "F"):
+        raise ValueError("it has 32 bits for each pixel and does not tell their range: save it with 8 or 16")
+    if picture.mode.startswith("I;16"):
+        grey = np.asarray(picture).astype(np.float32)[..., None] / np.float32(2**16 - 1)
+        return np.repeat(grey, len(mode), axis=2)
+    return np.asarray(picture.convert(mode))
 
 
 def _read_archive(path: Path, channels: int) -> ImageSet:
@@ -233,11 +246,16 @@ def _read_archive(path: Path, channels: int) -> ImageSet:
 
 
 def _channels_last(images: Pixels, channels: int) -> Pixels:
-    if images.ndim == 3 and channels == 1:
+    if images.dtype != np.uint8 and images.dtype.kind != "f":
+        wide = " Divide them by 65535." if images.dtype == np.uint16 else ""
+        raise InputError(f"images must be bytes (uint8), or floats from 0 to 1; got {images.dtype}.{wide}")
+    if images.ndim == 3:
         images = images[..., None]
     shape = images.shape
-    if images.dtype != np.uint8 and images.dtype.kind != "f":
-        raise InputError(f"images must be bytes (uint8) or floats; got {images.dtype}.")
+    if images.ndim == 4 and channels not in (shape[1], shape[3]) and 1 in (shape[1], shape[3]):
+        grey = images if shape[3] == 1 else images.transpose(0, 2, 3, 1)
+        images = np.broadcast_to(grey, (*grey.shape[:3], channels))
+        shape = images.shape
     if images.ndim != 4 or 0 in shape or channels not in (shape[1], shape[3]):
         raise InputError(
             f"images must have shape (n, H, W, {channels}) or (n, {channels}, H, W); got {shape}. "

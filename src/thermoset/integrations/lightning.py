@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thermoset.data import Logits, checked_logits
+from thermoset.data.outputs import unpacked
 from thermoset.errors import InputError
-from thermoset.integrations.torch import Spool, check_alike
+from thermoset.integrations.torch import Spool, check_alike, labelled_block
 from thermoset.io import SUFFIXES, save
 from thermoset.io.files import FilePath, as_path, check_targets, errors_about, known_suffix, need
 
@@ -144,5 +145,8 @@ def _read(prediction: Any, classes: Sequence[str] | None) -> Logits:
                 f"a {type(prediction).__name__} of {len(prediction)} parts; expected logits, (logits, labels) or a "
                 "dict with 'logits' and 'labels'."
             )
-        return checked_logits(prediction[0], prediction[1], classes)
-    return checked_logits(prediction, None, classes)
+        return labelled_block(prediction[0], prediction[1], classes)
+    output = unpacked(prediction)
+    if output is None:
+        return checked_logits(prediction, None, classes)
+    return labelled_block(output.logits, output.labels, output.classes if classes is None else classes)

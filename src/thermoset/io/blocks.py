@@ -25,7 +25,6 @@ from thermoset.io.files import (
     Ids,
     Request,
     RowSource,
-    build,
     byte_limit,
     check_size,
     errors_about,
@@ -117,12 +116,12 @@ class LogitBlocks:
         with errors_about(self._path):
             groups = None if self._groups is None else self._groups()
             for scores in self._read(self.block_rows):
+                if not len(scores):  # of a file without rows
+                    continue
                 some = None if groups is None else list(islice(groups, len(scores)))
                 block = checked_block(self._request, scores, done, self.n_rows, self.classes, some)
                 done += block.n_rows
                 yield block
-            if done == 0:
-                build(self._request, np.empty((0, self.n_classes)))  # says that there are no rows
 
 
 @contextmanager
@@ -143,9 +142,9 @@ def open_blocks(
     """Open a file of logits to read it in blocks of rows.
 
     The blocks, one after the other, are the logits, class names and groups that `load` gives, bit for bit, and what
-    `load` refuses is refused, when it is reached. Labels are not read. The file may be larger than the memory; where
-    rows do not stand one after the other (compressed npz in Fortran order, a transposed tensor in pt) it is read whole,
-    within the limit.
+    `load` refuses is refused, when it is reached; but a file without rows has no blocks. Labels are not read. The file
+    may be larger than the memory; where rows do not stand one after the other (compressed npz in Fortran order, a
+    transposed tensor in pt) it is read whole, within the limit.
 
     Parameters
     ----------
@@ -210,13 +209,15 @@ def open_blocks(
         with errors_about(source):
             request, folder = group_folder(source, request)
             rows = open_top(source, suffix, request, stack) or OPENERS[suffix](source, request, stack)
-            n_rows, n_classes = checked_shape(rows.shape, request)
+            n_rows, n_classes = checked_shape(rows.shape, request, fewest=0)
+            if n_rows == 0 and rows.classes is None and options is not None:
+                n_classes = options  # a column of lists without rows does not tell how long they are
             check_size(n_classes * VALUE_BYTES, limit, "a row")
             named = named_classes(request, rows.classes)
             names = None if named is None else class_names(named, n_classes)
             _check_first_rows(rows, request)
         block_rows = max(1, min(size, limit) // (n_classes * VALUE_BYTES))
-        block_rows = block_rows if n_rows is None else min(block_rows, n_rows)
+        block_rows = block_rows if n_rows is None else max(1, min(block_rows, n_rows))
         own = rows.groups if folder is None else partial(repeat, folder)
         grouped = rows.grouped or own is not None
         read, ids = rows.read, rows.ids
@@ -230,7 +231,7 @@ def _check_first_rows(rows: RowSource, request: Request) -> None:
     first = None
     with suppress(InputError):
         first = next(rows.read(most_rows(len(rows.columns))), None)
-    if isinstance(first, np.ndarray):
+    if isinstance(first, np.ndarray) and len(first):
         check_columns(rows.columns, first, request)
 
 

@@ -32,9 +32,9 @@ def checked_block(
         raise type(error)(text) from None
 
 
-def checked_shape(shape: tuple[int | None, ...], request: Request) -> tuple[int | None, int]:
-    """Let `Logits` judge the shape before rows are read."""
+def checked_shape(shape: tuple[int | None, ...], request: Request, *, fewest: int = 1) -> tuple[int | None, int]:
+    """Let `Logits` judge the shape before rows are read; there must be so many of them."""
     known = tuple(1 if size is None else size for size in shape)
-    if len(known) != 2 or known[0] < 1 or known[1] < 2:
+    if len(known) != 2 or known[0] < fewest or known[1] < 2:
         build(request, np.broadcast_to(0.0, known))
     return shape[0], known[1]

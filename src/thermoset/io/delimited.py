@@ -163,7 +163,16 @@ def read_header(columns: list[str], request: Request) -> CsvHeader:
         raise no_column(request.id_column, columns)
     groups, label = group_name(columns, request), label_in(columns, request)
     scores, classes = class_columns(columns, label, request)
+    _check_several(scores)
     return CsvHeader(columns, scores, label if request.find_labels else None, classes, groups)
+
+
+def _check_several(scores: list[str]) -> None:
+    if len(scores) == 1:
+        raise FileFormatError(
+            f"has one column of scores, {quoted(scores[0])}; expected one for each class. If these are scores of the "
+            "second of two classes, add a column of zeros before it, named after the first."
+        )
 
 
 def label_in(columns: Sequence[str], request: Request) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 from thermoset.bounds import whole_number
 from thermoset.core.memory import physical_memory
 from thermoset.data import Logits, as_logits, checked_logits
+from thermoset.data.labels import column_indices
 from thermoset.data.outputs import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.quoting import printable, quoted
@@ -219,7 +220,12 @@ def build(
     if isinstance(scores, Logits):  # rows that are not whole come checked
         return as_logits(scores, groups=groups)
     make: Callable[..., Logits] = Logits.from_probabilities if request.probabilities else checked_logits
-    return make(scores, None if request.leave_labels else labels, named_classes(request, classes), groups)
+    rows = make(scores, None, named_classes(request, classes), groups)
+    if rows.n_rows == 0:
+        raise FileFormatError("the file has no rows.")
+    if labels is None or request.leave_labels:
+        return rows
+    return rows.labelled(column_indices(labels, (rows.n_rows, rows.n_classes), rows.classes))
 
 
 def named_classes(request: Request, found: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.data import Logits, as_logits
+from thermoset.data import Logits, with_columns
+from thermoset.data.labels import column_indices
 from thermoset.errors import FileFormatError
 from thermoset.io import held
 from thermoset.io.csv_text import is_whole
@@ -33,7 +34,8 @@ Names = tuple[str, ...] | None
 
 def with_labels(logits: Logits, path: Path, max_bytes: int) -> Logits:
     """Add the labels of a file."""
-    return as_logits(logits, KINDS[path.suffix.lower()](path, max_bytes, logits.classes))
+    labels = KINDS[path.suffix.lower()](path, max_bytes, logits.classes)
+    return with_columns(logits, column_indices(labels, (logits.n_rows, logits.n_classes), logits.classes))
 
 
 def label_count(path: Path, max_bytes: int) -> int:

@@ -375,7 +375,11 @@ def texts(classes: NDArray[Any]) -> list[str]:
     ['cat', 'dog']
     """
     if classes.ndim != 1 or classes.dtype.kind not in "US":
-        raise FileFormatError(f"class names must be a 1-D array of text; got {classes.dtype}, shape {classes.shape}.")
+        as_text = " Save classes.astype(str), and labels.astype(str) if labels are these names."
+        raise FileFormatError(
+            f"class names must be a 1-D array of text; got {classes.dtype}, shape {classes.shape}."
+            f"{as_text if classes.dtype.kind in 'iu' else ''}"
+        )
     if classes.dtype.kind == "S":
         return [name.decode(errors="replace") for name in classes.tolist()]
     return [str(name) for name in classes.tolist()]

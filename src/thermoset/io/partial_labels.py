@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
-from thermoset.data.labels import one_column, partial_indices
+from thermoset.data.labels import column_indices, one_column, partial_indices
 from thermoset.errors import InputError
 from thermoset.io.compact import read_top
 from thermoset.io.csv_text import csv_column, csv_lines, is_whole
@@ -67,7 +67,8 @@ def read_partial_labels(
     if labels is not None and is_label_file(labels):
         file = existing(labels, LABEL_SUFFIXES)[0]
         with errors_about(file):
-            return partial_indices(_numbered(file_values(file, limit), rows.classes), shape, rows.classes)
+            values = _numbered(file_values(file, limit), rows.classes)
+            return partial_indices(values, shape, rows.classes, column_indices)
     named = column_named(labels)
     beside = (*checked_columns(ignore), *(name for name in (column_named(groups), id_column) if name is not None))
     roles = checked_roles(labels=named, classes=classes, ignore=beside)
@@ -83,7 +84,7 @@ def read_partial_labels(
         raise InputError(f"{without}: has no labels, but other files do. Add them as separate batches.")
     values = found[0] if len(found) == 1 else list(chain.from_iterable(one_column(one, "labels") for one in found))
     with errors_about(paths[0]):
-        return partial_indices(_numbered(values, rows.classes), shape, rows.classes)
+        return partial_indices(_numbered(values, rows.classes), shape, rows.classes, column_indices)
 
 
 def _labels_in(path: Path, request: Request) -> Any:

@@ -65,7 +65,7 @@ def _check_once(shards: Sequence[FileShard]) -> None:
             found = shard.path.stat()
             other = seen.setdefault((found.st_dev, found.st_ino), shard.path)
             if other is not shard.path:
-                same = "comes twice" if other == shard.path else f"is the same file as {other}"
+                same = "appears twice" if other == shard.path else f"is the same file as {other}"
                 raise InputError(f"{same}. Name each shard once, or pass allow_duplicates=True.")
         alike[shard.n_rows, sum(size for _, size in _files(shard.path))].append(shard.path)
     for paths in alike.values():

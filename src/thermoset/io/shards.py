@@ -15,7 +15,7 @@ from thermoset.data.arrays import Floats, class_names
 from thermoset.data.class_columns import most_rows
 from thermoset.data.groups import read_groups
 from thermoset.data.input_kinds import LOGITS, PROBABILITIES
-from thermoset.data.labels import label_indices
+from thermoset.data.labels import column_indices
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.arrow_files import stored_arrow
 from thermoset.io.checked import checked_block, checked_shape
@@ -102,7 +102,7 @@ class FileShard:
             return None
         with errors_about(self.path):
             self.check_unchanged()
-            return label_indices(self.stored.labels(), (self.n_rows, self.n_classes), self.classes)
+            return column_indices(self.stored.labels(), (self.n_rows, self.n_classes), self.classes)
 
     def read(self, start: int, stop: int) -> Floats:
         """Rows start to stop - 1, C-contiguous and checked."""

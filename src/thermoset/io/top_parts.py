@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from thermoset.data.labels import column_indices
 from thermoset.data.top import TopLogits
 from thermoset.errors import FileFormatError
 from thermoset.io.files import GROUPS, LABELS, NAMES, Request, first_of, named_classes
@@ -58,17 +59,19 @@ def made(parts: Parts, request: Request) -> TopLogits:
     values, sums = parts.get("logits"), parts.get("log_sum_exp")
     if values is None:
         values, sums = parts["logprobs"], np.zeros(len(parts["logprobs"]))
-    return TopLogits(
+    rows = TopLogits(
         values,
         parts["indices"],
         _n_classes(parts, request),
         log_rest=parts.get("log_rest"),
         rest_temperatures=parts.get("rest_temperatures"),
         log_sum_exp=None if "log_rest" in parts else sums,
-        labels=parts.get("labels"),
         classes=named_classes(request, parts.get("classes")),
         groups=parts.get("groups"),
     )
+    labels = parts.get("labels")
+    shape = rows.n_rows, rows.n_classes
+    return rows if labels is None else rows.labelled(column_indices(labels, shape, rows.classes))
 
 
 def _n_classes(parts: Parts, request: Request) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
 from thermoset.conformal.groupings import GroupingLike
+from thermoset.conformal.named import labels_in, user_labels
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.levels import Alpha
 from thermoset.core.memory import memory_budget
@@ -207,8 +208,22 @@ class TwoTemperaturePredictor(Estimator):
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
-        """The most likely label of each row, as its column number."""
+        """The most likely label of each row, as its column number; `predict_labels` gives names."""
         return self._calibrated.labels(predict_data(self, logits))
+
+    def predict_labels(self, logits: Any) -> NDArray[Any]:
+        """The same by name: an array of class names, or of column numbers if `fit` was given no names.
+
+        >>> import numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 3, size=600)
+        >>> logits = rng.normal(size=(600, 3)) + 2 * np.eye(3)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor().fit(ts.Logits(logits, labels, ["ant", "bee", "cow"]))
+        >>> predictor.predict([[0.0, 9.0, 0.0]]), predictor.predict_labels([[0.0, 9.0, 0.0]])
+        (array([1]), array(['bee'], dtype='<U3'))
+        """
+        labels: NDArray[Any] = self._user_labels()[self.predict(logits)]
+        return labels
 
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
         """Calibrated probabilities: softmax at T*, (n, C), times target share / source share under a label shift."""
@@ -219,6 +234,12 @@ class TwoTemperaturePredictor(Estimator):
     ) -> NDArray[np.bool_]:
         """Sets at T-hat as booleans, (n, C); `groups`, `ids` and `weights` as in `ConformalClassifier.fit`."""
         return self._rule.sets(predict_data(self, logits, groups), ids, weights)
+
+    def predict_set_labels(
+        self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> list[NDArray[Any]]:
+        """The labels in each row's set, by name as in `predict_labels`."""
+        return labels_in(self.predict_set(logits, groups=groups, ids=ids, weights=weights), self._user_labels())
 
     def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
@@ -409,6 +430,9 @@ class TwoTemperaturePredictor(Estimator):
         if shown is None:
             return super()._repr_mimebundle_(**options)
         return {"text/plain": repr(self), "text/html": shown}
+
+    def _user_labels(self) -> NDArray[Any]:
+        return user_labels(self.artifact_.classes, self.artifact_.n_classes)
 
     def _pooled(self) -> "PooledScores":
         """The scores that set the threshold, read from the document when they are first needed."""

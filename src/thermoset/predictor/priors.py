@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import checked_seed, whole_number
+from thermoset.conformal.learning import some_named
 from thermoset.core.exponentials import Floats
 from thermoset.core.responsibilities import Responsibilities
 from thermoset.core.stages import total
@@ -36,6 +37,7 @@ _MOST_RESAMPLES = 10_000
 _TOLERANCE = 1e-9  # of a share, between two steps
 _LOOSE = 1e-6  # the same in the bootstrap, whose own noise is larger
 _MOST_STEPS = 2_000
+_RULE_OF_THREE = 3.0  # a class that none of n rows has is rarer than 3/n, with 95%
 _LEAST = 0.01  # of a share, that an extrapolation leaves
 
 Progress = Callable[[int, int], None]
@@ -128,6 +130,16 @@ def estimate_priors(
     if not calm[0]:
         warnings.warn(
             f"the class shares were still changing after {2 * _MOST_STEPS:,} EM steps: their last digits may be wrong.",
+            CoverageWarning,
+            stacklevel=3,
+        )
+    unseen = np.flatnonzero((counts == 0) & (found[:, 0] > _RULE_OF_THREE / counts.sum()))
+    if unseen.size:
+        share = found[unseen, 0].sum()
+        warnings.warn(
+            f"the estimate gives {share:.1%} of the target rows to classes without conformal rows, so nothing supports "
+            f"it: {some_named(unseen, data.classes)}. Recalibrate on rows that hold them, or give the shares "
+            "(priors=).",
             CoverageWarning,
             stacklevel=3,
         )

@@ -174,8 +174,8 @@ class Monitor:
 
         Some or all labels may be missing (-1, NaN, None, or blank text). When they become known, pass the same rows
         again with them: rows are recognised by their logits, and only new labels count. A batch that adds nothing new,
-        or mixes rows of an earlier batch with others, is refused. Whether a label is known must not depend on whether
-        the set contains it.
+        or mixes rows of an earlier batch with others, is refused; one without rows changes nothing. Whether a label is
+        known must not depend on whether the set contains it.
 
         Parameters
         ----------
@@ -194,6 +194,8 @@ class Monitor:
         known = (
             rows.labels if labels is None else partial_indices(labels, (len(rows), rows.n_classes), self._names(rows))
         )
+        if len(rows) == 0:
+            return self.standing
         seen, named = self._seen(rows, known, ids), self._named(rows, time, name)
         self.state = advanced(self.state, self._watched, seen, named)
         return self.standing

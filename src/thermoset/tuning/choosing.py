@@ -15,8 +15,7 @@ from thermoset.core.levels import rows_needed
 from thermoset.core.pool import compiling
 from thermoset.core.sources import RankedRows
 from thermoset.data import Logits
-from thermoset.data.groups import listed_groups
-from thermoset.errors import BudgetWarning, CoverageWarning, InputError
+from thermoset.errors import BudgetWarning, InputError
 from thermoset.quoting import quoted
 from thermoset.sweeping.grid import DEFAULT_GRID, checked_temperatures, temperature_grid
 from thermoset.tuning.aims import Small
@@ -26,7 +25,7 @@ from thermoset.tuning.closed_form import in_closed_form
 from thermoset.tuning.comparing import Compared, report
 from thermoset.tuning.held_out import top_gaps
 from thermoset.tuning.kinds import FINALISTS, best_of, finalists, some_of
-from thermoset.tuning.parts import WORDS, EvenOver, checked_even, parts_of
+from thermoset.tuning.parts import WORDS, EvenOver, checked_even, parts_of, parts_without_rows, tell_missing
 from thermoset.tuning.points import Points, Sample, levels_between, measure
 from thermoset.tuning.preference import Preference
 from thermoset.tuning.preferences import read_preference
@@ -130,9 +129,10 @@ def choose(
     result = report(search, preference, found, compared)
     search.steps.finish()
     if not isinstance(preference, Small):
-        _tell_missing(calibration, even)
+        tell_missing(calibration, even)
     if not result.met:
-        warnings.warn(_unmet(result), BudgetWarning, stacklevel=2)
+        unseen = bool(parts_without_rows(calibration, even))
+        warnings.warn(_unmet(result, unseen), BudgetWarning, stacklevel=2)
     return result
 
 
@@ -311,24 +311,6 @@ def _check_groups(kinds: Sequence[Recipe], preference: Preference) -> None:
         )
 
 
-def _tell_missing(calibration: Logits, even: EvenOver) -> None:
-    """Warn of classes or groups without calibration rows."""
-    groups, words = calibration.groups, WORDS[even]
-    if even == "group" and groups is not None:
-        names, counts = groups.names, groups.counts
-    else:
-        names = calibration.classes or tuple(map(str, range(calibration.n_classes)))
-        counts = np.bincount(calibration.require_labels("choosing a temperature"), minlength=calibration.n_classes)
-    missing = [names[place] for place in np.flatnonzero(counts == 0)]
-    if missing:
-        warnings.warn(
-            f"no calibration row belongs to {words.one if len(missing) == 1 else words.many} {listed_groups(missing)}: "
-            f"the choice is based on the other {words.many}. Add rows for {'it' if len(missing) == 1 else 'them'}.",
-            CoverageWarning,
-            stacklevel=3,
-        )
-
-
 def _warm_up(recipe: Recipe) -> None:
     """Compile the kernels on a handful of rows, or load them from the cache."""
     if not _compiled:
@@ -344,13 +326,14 @@ def _warm_up(recipe: Recipe) -> None:
 _compiled: list[bool] = []
 
 
-def _unmet(result: Choice) -> str:
+def _unmet(result: Choice, unseen: bool) -> str:
     needed, what = result.rows_needed, "temperature" if len(result.methods) == 1 else "setting"
     advice = "Ask for less" + ("." if needed is None else f", or use about {needed:,} calibration rows.")
     if result.target is not None:
         advice = "Ask for less" + ("." if needed is None else f", or use about {needed:,} rows in total.")
         what = "setting"
+    unknown = f"Nothing is known about {result.words.many} without calibration rows: add rows for them. "
     return (
         f"no {what} meets {result.prefer} with 95% confidence; the closest, {result.setting.title}, has "
-        f"{result.preference.shortfall(result)}. {advice}"
+        f"{result.preference.shortfall(result)}. {unknown if unseen else ''}{advice}"
     )

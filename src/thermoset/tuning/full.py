@@ -39,6 +39,7 @@ from thermoset.tuning.aims import Even, Small
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.closed_form import levels_around
 from thermoset.tuning.comparing import Compared, report
+from thermoset.tuning.parts import tell_missing
 from thermoset.tuning.points import Sample
 from thermoset.tuning.preferences import AnyPreference
 from thermoset.tuning.search import Found, Progress, Search, Steps
@@ -120,6 +121,8 @@ def choose_full(
     compared = Compared(recipe.alpha, calibrated, Sample(data, calibrated, rows), [], (kind,))
     choice = report(search, preference, chosen, compared)
     search.steps.finish()
+    if isinstance(preference, Even):
+        tell_missing(data, "class")
     return choice, found
 
 

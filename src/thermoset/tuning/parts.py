@@ -4,6 +4,7 @@ Losses, gaps, tests and worst tenths ask how the rows of each part are covered. 
 they come from labels alone. So the same formulas serve for classes and for groups.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
@@ -12,10 +13,11 @@ import numpy as np
 
 from thermoset.core.exponentials import Ints
 from thermoset.data import Logits
-from thermoset.errors import InputError
+from thermoset.data.groups import listed_groups
+from thermoset.errors import CoverageWarning, InputError
 from thermoset.quoting import quoted
 
-__all__ = ["WORDS", "EvenOver", "Parts", "Words", "checked_even", "parts_of"]
+__all__ = ["WORDS", "EvenOver", "Parts", "Words", "checked_even", "parts_of", "parts_without_rows", "tell_missing"]
 
 EvenOver = Literal["class", "group"]
 """What a choice evens out or protects."""
@@ -98,3 +100,30 @@ def checked_even(even: object) -> EvenOver:
         if isinstance(even, str) and even == known:
             return known  # type: ignore[no-any-return]
     raise InputError(f"even must be 'class' or 'group'; got {quoted(even)}.")
+
+
+def parts_without_rows(rows: Logits, even: EvenOver) -> list[str]:
+    """The names of classes or groups that no row belongs to.
+
+    >>> parts_without_rows(Logits(np.zeros((2, 3)), [0, 2]), "class")
+    ['1']
+    """
+    groups = rows.groups
+    if even == "group" and groups is not None:
+        names, counts = groups.names, groups.counts
+    else:
+        names = rows.classes or tuple(map(str, range(rows.n_classes)))
+        counts = np.bincount(rows.require_labels("choosing a temperature"), minlength=rows.n_classes)
+    return [names[place] for place in np.flatnonzero(counts == 0)]
+
+
+def tell_missing(rows: Logits, even: EvenOver) -> None:
+    """Warn of classes or groups without calibration rows."""
+    missing, words = parts_without_rows(rows, even), WORDS[even]
+    if missing:
+        warnings.warn(
+            f"no calibration row belongs to {words.one if len(missing) == 1 else words.many} {listed_groups(missing)}: "
+            f"the choice is based on the other {words.many}. Add rows for {'it' if len(missing) == 1 else 'them'}.",
+            CoverageWarning,
+            stacklevel=4,
+        )

@@ -22,7 +22,7 @@ from thermoset.core.pool import run_all
 from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
-from thermoset.tuning.closed_form import LEVELS
+from thermoset.tuning.closed_form import levels_around
 from thermoset.tuning.parts import EvenOver, parts_of
 from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenth_of, tenths
 
@@ -208,7 +208,7 @@ def _one_kind(
     wanted: tuple[bool, bool],
 ) -> Points:  # fmt: skip
     n, alpha = len(sample), exact_level(recipe.alpha)
-    multiples = [float(min(alpha * factor, 1 - alpha / 2)) for factor in LEVELS] if wanted[0] else []
+    multiples = levels_around(alpha) if wanted[0] else []
     near = [float(exact_level(level)) for level in levels]
     cuts, hits = _hits(shares, recipe, np.array([*near, laxer(recipe.alpha), *multiples]))
     of_levels = Cuts(*(np.ascontiguousarray(part[:, : len(near)]) for part in cuts))

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from thermoset.calibration import confidence_at, probabilities
+from thermoset.conformal.named import labels_in
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.scores import ScoreLike
 from thermoset.data import Logits
@@ -190,14 +191,14 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def predict_set_labels(self, X: Any, *, ids: Any = None) -> list[NDArray[Any]]:
         """The labels in each row's set, in the order of `classes_`."""
-        return self._labels_in(self.predict_set(X, ids=ids))
+        return labels_in(self.predict_set(X, ids=ids), self.classes_)
 
     def predict_records(self, X: Any, *, ids: Any = None) -> list[Prediction]:
         """Label, confidence and set of each row as records, for reading and for JSON."""
         data = self.logits(X)
         labels = self.classes_[data.logits.argmax(axis=1)].tolist()
         confidence = confidence_at(data, self.temperature_).tolist()
-        members = [tuple(some.tolist()) for some in self._labels_in(self._sets(X, data, ids))]
+        members = [tuple(some.tolist()) for some in labels_in(self._sets(X, data, ids), self.classes_)]
         return [Prediction(*answer) for answer in zip(labels, confidence, members, strict=True)]
 
     def set_sizes(self, X: Any, *, ids: Any = None) -> NDArray[np.int64]:
@@ -343,7 +344,3 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if not self.allow_empty:  # the folds may have different top labels; a label more does coverage no harm
             sets[np.arange(len(sets)), data.logits.argmax(axis=1)] = True
         return sets
-
-    def _labels_in(self, sets: NDArray[np.bool_]) -> list[NDArray[Any]]:
-        rows, columns = np.nonzero(sets)
-        return np.split(self.classes_[columns], np.searchsorted(rows, np.arange(1, len(sets))))

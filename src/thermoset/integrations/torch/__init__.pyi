@@ -3,6 +3,7 @@ from .collecting import Spool as Spool
 from .collecting import check_alike as check_alike
 from .collecting import collect_logits as collect_logits
 from .collecting import collect_to_file as collect_to_file
+from .collecting import labelled_block as labelled_block
 from .module import Answers as Answers
 from .module import SetModule as SetModule
 from .module import group_codes as group_codes

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -12,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits, checked_logits
+from thermoset.data.input_kinds import warn_of_probabilities
+from thermoset.data.labels import column_indices
 from thermoset.errors import InputError
 from thermoset.io import STREAM_WRITERS, SUFFIXES, save
 from thermoset.io.files import LABELS, FilePath, as_path, first_of, known_suffix, need
+from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
     import torch
@@ -56,14 +60,14 @@ def collect_logits(
     Parameters
     ----------
     model : torch.nn.Module
-        Gives a tensor (n, C) for a batch of n rows, or an object whose attribute `logits` is one. float16, float32
-        and float64 stay as they are; bfloat16 becomes float32.
+        Gives a tensor (n, C) for a batch of n rows; or a dict or an object with one called `logits`; or a tuple in
+        which one tensor has two axes. float16, float32 and float64 stay as they are; bfloat16 becomes float32.
     loader : iterable of batches
         A `DataLoader`, a list, a generator. A batch is a pair (inputs, labels), or inputs alone (a tensor, or a tuple
         of one), or a dict of keyword arguments, whose entry `labels` (or `label`) is not given to the model. Do not
         shuffle where the order of rows matters later.
     classes : sequence of C strings, optional
-        Class names. With them labels may be names too.
+        Class names. With them labels may be names too; whole numbers are column numbers, whatever classes are called.
     device : str or torch.device, optional
         Where to run; by default where the model is.
     progress : callable, optional
@@ -80,9 +84,7 @@ def collect_logits(
     blocks: list[Logits] = []
     _run(model, loader, blocks.append, classes=classes, device=device, progress=progress)
     labels = [block.labels for block in blocks if block.labels is not None]
-    return Logits(
-        np.concatenate([block.logits for block in blocks]), np.concatenate(labels) if labels else None, classes
-    )
+    return _told(np.concatenate([block.logits for block in blocks]), labels, classes)
 
 
 def collect_to_file(
@@ -150,7 +152,7 @@ class Spool:
         """All rows, on disk still: the array is a map of the file."""
         self._stream.flush()
         rows = np.memmap(self._stream, dtype=self._dtype, mode="r", shape=self._shape)
-        return Logits(rows, np.concatenate(self._labels) if self._labels else None, classes)
+        return _told(rows, self._labels, classes)
 
     def summary(self) -> Collected:
         """Say what was collected."""
@@ -188,16 +190,17 @@ def _run(
         for number, item in enumerate(loader):
             try:
                 batch = _read_batch(item)
-                block = checked_logits(_output(model, batch.inputs, place), batch.labels, classes)
+                block = labelled_block(_output(model, batch.inputs, place), batch.labels, classes)
                 check_alike(block, first or block)
             except InputError as error:
                 raise InputError(f"batch {number}: {error}") from None
-            first = first or block
-            keep(block)
+            if len(block):
+                first = first or block
+                keep(block)
             if progress is not None:
                 progress(number + 1, total)
     if first is None:
-        raise InputError("the loader gave no batch. An iterator can be used once only: pass a DataLoader or a list.")
+        raise InputError("the loader gave no rows. An iterator can be used once only: pass a DataLoader or a list.")
 
 
 def _length(loader: Iterable[Any]) -> int | None:
@@ -269,11 +272,17 @@ def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "to
     moved = _moved(inputs, place)
     with torch.inference_mode():
         returned = model(**moved) if isinstance(moved, dict) else model(moved)
-    output = getattr(returned, "logits", returned)
+    output = _logits_in(returned, torch.Tensor)
     if not isinstance(output, torch.Tensor):
         raise InputError(
             f"the model returned {type(returned).__name__}; expected a tensor (rows, classes) or an object with one "
             "called logits. Wrap the model in a Module whose forward selects it."
+        )
+    if output.ndim in (1, 2) and output.numel() == len(output) > 0:
+        raise InputError(
+            f"the model returned one number for each row, shape {tuple(output.shape)}; expected (rows, classes). For a "
+            f"binary model, wrap it in a Module whose forward takes z = model(x).flatten() and returns "
+            f"torch.stack([0 * z, z], dim=1)."
         )
     if output.ndim != 2:
         raise InputError(
@@ -281,6 +290,43 @@ def _output(model: "torch.nn.Module", inputs: Any, place: "torch.device") -> "to
             "a Module whose forward selects or pools."
         )
     return output
+
+
+def _logits_in(returned: Any, tensor: Any) -> Any:
+    """What may be the logits in what a model returned."""
+    if isinstance(returned, Mapping):
+        if "logits" not in returned:
+            keys = ", ".join(map(quoted, islice(returned, 5))) or "none"
+            raise InputError(
+                f"the model returned a {type(returned).__name__} with these keys: {keys}; expected 'logits'. Wrap the "
+                f"model in a Module whose forward picks the logits."
+            )
+        return returned["logits"]
+    if isinstance(returned, (tuple, list)) and not hasattr(returned, "logits"):
+        matrices = [part for part in returned if isinstance(part, tensor) and part.ndim == 2]
+        if len(matrices) != 1:
+            shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in returned)
+            raise InputError(
+                f"the model returned a {type(returned).__name__} of shapes {shapes}; expected exactly one (rows, "
+                f"classes) among them. Wrap the model in a Module whose forward picks the logits."
+            )
+        return matrices[0]
+    return getattr(returned, "logits", returned)
+
+
+def labelled_block(logits: object, labels: object, classes: Sequence[str] | None) -> Logits:
+    """Rows with their labels as training loops have them: a whole number is a column number."""
+    rows = checked_logits(logits, None, classes)
+    if labels is None:
+        return rows
+    return rows.labelled(column_indices(labels, (rows.n_rows, rows.n_classes), rows.classes))
+
+
+def _told(logits: NDArray[Any], labels: list[NDArray[np.int64]], classes: Sequence[str] | None) -> Logits:
+    """All rows, with a warning if they look like probabilities."""
+    rows = labelled_block(logits, np.concatenate(labels) if labels else None, classes)
+    warn_of_probabilities(rows)
+    return rows
 
 
 def _moved(value: Any, place: "torch.device") -> Any:

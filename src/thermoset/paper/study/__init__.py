@@ -78,8 +78,8 @@ class Study(Brief):
 def logits_files(folder: Path) -> list[Path]:
     """Files of a folder that may hold logits, by name; labels and groups beside an npy file belong to it."""
     if not folder.is_dir():
-        found = "is a file" if folder.exists() else "does not exist"
-        raise InputError(f"{folder} must be a folder with files of logits; it {found}.")
+        state = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} must be a folder with files of logits; it {state}.")
     beside = ("_labels.npy", "_classes.npy", "_groups.npy")
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
     files = [path for path in found if not path.name.endswith(beside)]

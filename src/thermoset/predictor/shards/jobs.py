@@ -192,8 +192,10 @@ def check_shards(predictor: "TwoTemperaturePredictor", jobs: Iterable[ShardJob])
     first: tuple[Path, str | None, bool] | None = None
     for job in jobs:
         with _opened(predictor, job, block_bytes=1) as blocks:
-            next(iter(blocks))
+            some = next(iter(blocks), None)
             _weights(predictor, job)
+            if some is None:  # no rows, so no ids that could be of another kind
+                continue
             if first is None:
                 first = job.source, blocks.id_kind, blocks.has_groups
             if blocks.id_kind != first[1]:
