@@ -24,7 +24,10 @@ _NEED_TORCH = [
     "docs/collect.md",
     "docs/export.md",
 ]
-collect_ignore = [] if find_spec("torch") else _NEED_TORCH
+_CLIENT = [
+    "tests/typed_client"
+]  # a project that uses the library, with planted mistakes: mypy reads it, nobody runs it
+collect_ignore = _CLIENT if find_spec("torch") else [*_CLIENT, *_NEED_TORCH]
 if not (find_spec("torch") and find_spec("lightning")):
     collect_ignore = [*collect_ignore, "src/thermoset/integrations/lightning.py"]
 if not find_spec("altair"):
@@ -64,12 +67,18 @@ NOT_QUICK = {
     "tests/io/test_io_hostile.py": "processes that run out of memory",
     "tests/io/test_json_files.py::test_memory_is_bounded_whatever_the_file_says": "a process whose memory is measured",
     "tests/io/test_shards.py": "processes whose memory is measured",
+    "tests/io/test_timm_files.py::test_from_the_files_to_sets_on_the_command_line": "whole jobs",
     "tests/monitor/test_checking.py": "hundreds of draws",
+    "tests/monitor/test_drift.py::test_conformal_rows_against_fresh_ones_give_no_more_false_alarms_either": "splits",
+    "tests/monitor/test_drift.py::test_no_more_false_alarms_than_the_level": "thousands of draws",
+    "tests/monitor/test_union_coverage.py::test_p_values_are_valid": "hundreds of draws",
     "tests/predictor/test_any_level.py": "drawing",
+    "tests/predictor/test_monitor.py::test_two_writers_at_once_lose_nothing": "processes",
     "tests/predictor/test_shard_groups.py": "whole jobs",
     "tests/predictor/test_shards.py": "whole jobs",
     "tests/sweeping/test_sweeping_passes.py": "sweeps again, the plain way",
     "tests/test_docs.py": "whole jobs",
+    "tests/test_forms.py": "whole jobs, and a cluster",
     "tests/test_frontier_figures.py": "drawing",
     "tests/test_imports.py": "processes",
     "tests/test_notebook.py": "whole jobs",
@@ -124,7 +133,8 @@ def _take_few(config: pytest.Config, items: list[pytest.Item]) -> None:
     cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)
-    taken = {one.nodeid for name, each in cases.items() if name not in NOT_QUICK for one in (each[0], each[-1])}
+    quick = (each for name, each in cases.items() if name not in NOT_QUICK and not _takes_long(each[0].path))
+    taken = {one.nodeid for each in quick for one in (each[0], each[-1])}  # pytest collects what `testpaths` names
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in taken])
     items[:] = [item for item in items if item.nodeid in taken]
     for item in items:
