@@ -302,7 +302,7 @@ def test_a_budget_that_cannot_be_met_is_a_warning(call, tuned, tmp_path, budget)
     start = f"thermoset: warning: no temperature meets {budget} with 95% confidence; the closest, "
     assert done.stderr.startswith(f"{start}{made.choice_.setting.title}, has ")
     assert done.stderr.count("\n") == 1
-    assert f"Recommendation No temperature keeps {budget} with 95% confidence" in done.words
+    assert f"Recommendation No temperature meets {budget} with 95% confidence" in done.words
 
 
 def test_too_few_conformal_rows_are_a_warning(call, tmp_path):

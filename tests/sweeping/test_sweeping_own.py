@@ -68,5 +68,5 @@ def test_hits_of_classes_add_up_to_the_coverage():
 @pytest.mark.parametrize("temperatures", [[], [0.0], [1.0, np.nan], [[1.0]]])
 def test_refuses_what_is_no_temperature(temperatures):
     data = ts.Logits(*generated(100, 3, signal=0.4))
-    with pytest.raises(ts.InputError, match="one for each trial"):
+    with pytest.raises(ts.InputError, match="one per trial"):
         measure_trials(data, temperatures, ["aps"], [0.1], Protocol())

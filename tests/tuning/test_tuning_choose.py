@@ -78,14 +78,14 @@ def test_a_size_budget_holds_with_confidence_and_covers_as_evenly_as_it_may(chos
     assert choice.temperature in t[may]
     assert choice.temperature <= t[may][np.argmin(loss[may])]
     assert choice.met
-    assert "keeps size<=" in choice.why
+    assert "while meeting size<=" in choice.why
 
 
 def test_a_budget_that_cannot_be_kept_gives_the_closest_and_says_so(rows):
     with pytest.warns(BudgetWarning, match=r"no temperature meets size<=0.1 with 95% confidence; the closest"):
         choice = choose(rows, ts.Recipe("aps"), prefer="size<=0.1", calibrated=2.0)
     assert not choice.met
-    assert choice.why.startswith("No temperature keeps size<=0.1")
+    assert choice.why.startswith("No temperature meets size<=0.1")
 
 
 def test_a_gap_budget_takes_the_smallest_sets_that_keep_it(chosen):
