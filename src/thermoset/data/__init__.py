@@ -7,7 +7,7 @@ Logits(2 rows x 3 classes, float64, labelled, named)
 array([0, 1])
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,22 +16,18 @@ from numpy.typing import NDArray
 from thermoset.data.arrays import (
     BLOCK_BYTES,
     Floats,
-    ReadTable,
-    are_whole,
     check_logits,
-    class_names,
     read_table,
 )
 from thermoset.data.binary import two_columns
 from thermoset.data.choices import check_gold, option_names, padded, per_length, ragged
-from thermoset.data.class_columns import check_class_columns
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.input_kinds import LOGITS, PROBABILITIES, check_probabilities, warn_of_probabilities
-from thermoset.data.labels import label_indices, named_indices
+from thermoset.data.labels import label_indices
+from thermoset.data.naming import check_frame, named_parts
 from thermoset.data.outputs import unpacked
 from thermoset.data.splits import Part, Seed, row_index, split_indices
 from thermoset.errors import InputError
-from thermoset.quoting import quoted
 
 if TYPE_CHECKING:
     from thermoset.core.sources import Block
@@ -112,12 +108,12 @@ class Logits:
         array([[-0.69314718, -0.69314718,        -inf]])
         """
         table = read_table(probs, "probs")
-        _check_frame(table, classes)
+        check_frame(table, classes)
         check_probabilities(table)
         wider = np.float32 if table.values.dtype == np.float16 else np.float64
         with np.errstate(divide="ignore"):
             logits = np.log(table.values, dtype=wider)
-        return checked_rows(*_named(table._replace(values=logits), labels, classes, groups), PROBABILITIES)
+        return checked_rows(*named_parts(table._replace(values=logits), labels, classes, groups), PROBABILITIES)
 
     @classmethod
     def from_binary(
@@ -438,9 +434,9 @@ def checked_logits(
         names = output.classes if classes is None else classes
         return as_logits(checked_logits(output.logits, output.labels, names, output.groups), labels, groups)
     table = read_table(logits, "logits")
-    _check_frame(table, classes)
+    check_frame(table, classes)
     check_logits(table.values)
-    return checked_rows(*_named(table, labels, classes, groups), LOGITS)
+    return checked_rows(*named_parts(table, labels, classes, groups), LOGITS)
 
 
 def checked_rows(
@@ -458,52 +454,6 @@ def checked_rows(
     made: Logits = object.__new__(Logits)
     made._set(logits, labels, classes, groups, input_kind)
     return made
-
-
-def _named(
-    table: ReadTable, labels: object, classes: object, groups: object
-) -> tuple[Floats, NDArray[np.int64] | None, tuple[str, ...] | None, Groups | None]:
-    """Check what stands beside the numbers."""
-    n_rows = len(table.values)
-    given = list(classes) if isinstance(classes, Iterable) and not isinstance(classes, (str, bytes)) else classes
-    names = _checked_names(table, given)
-    indices = None if labels is None else _read_labels(labels, table, given, names)
-    return table.values, indices, names, None if groups is None else read_groups(groups, n_rows)
-
-
-def _checked_names(table: ReadTable, given: object) -> tuple[str, ...] | None:
-    """The names of the classes: those given, or those of a frame's columns."""
-    n_classes = table.values.shape[1]
-    names = None if given is None else class_names(given, n_classes)
-    if table.columns is None:
-        return names
-    columns = class_names(table.columns, n_classes)
-    if names is None:
-        return None if are_whole(table.columns) else columns
-    if names != columns and set(names) == set(columns):
-        # Same names in another order: one of the two would put every label on a wrong column.
-        order = [table.columns[columns.index(name)] for name in names]
-        raise InputError(f"classes and the frame's columns are in different orders. Reorder: frame[{quoted(order)}].")
-    return names
-
-
-def _read_labels(labels: object, table: ReadTable, given: object, names: tuple[str, ...] | None) -> NDArray[np.int64]:
-    """Labels as column numbers; whole numbers are names where names were given as whole numbers."""
-    n_rows, n_classes = table.values.shape
-    if given is None and table.columns is not None and are_whole(table.columns):
-        raise InputError(
-            f"the frame's columns are the whole numbers {quoted(list(table.columns))}: labels may be these names, or "
-            "count columns from 0. Pass classes=list(frame.columns) for names, frame.to_numpy() for column numbers."
-        )
-    if names is not None and isinstance(given, list) and are_whole(given):
-        return named_indices(labels, (n_rows, n_classes), names)
-    return label_indices(labels, (n_rows, n_classes), names)
-
-
-def _check_frame(table: ReadTable, classes: object) -> None:
-    """Refuse a frame with a column that does not look like a class, unless the user has named the classes."""
-    if classes is None and table.columns is not None and not are_whole(table.columns):
-        check_class_columns(class_names(table.columns, len(table.columns)), table.values)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
