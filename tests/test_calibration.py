@@ -101,7 +101,7 @@ def test_warm_start_does_not_change_the_answer():
 @pytest.mark.parametrize("margin", [1e-3, 1.0, 1e3, 1e9])
 def test_separable_rows_report_the_lower_bound(margin):
     logits = margin * np.eye(4)[[0, 1, 2, 3, 0]]
-    with pytest.warns(BoundWarning, match=r"bound 0\.01.*right by a margin"):
+    with pytest.warns(BoundWarning, match=r"bound 0\.01.*every row is classified correctly"):
         fitted = TemperatureScaler().fit(logits, [0, 1, 2, 3, 0])
     assert (fitted.temperature_, fitted.at_bound_) == (T_MIN, True)
 

@@ -278,6 +278,9 @@ def test_curves_are_drawn_at_every_level(opened, two_page):
 
 def test_pointing_at_one_panel_reads_all_four(opened, glyphs_page):
     seen = opened(glyphs_page.path)
+    lit = """all => all.map(svg => [...svg.querySelectorAll('.mark-symbol path')]
+                                   .filter(dot => dot.getAttribute('opacity') === '1').length)"""
+    marks = seen.page.eval_on_selector_all("[id^=chart-trade-] svg", lit)  # those that tell curves apart
     seen.page.locator("#chart-trade-avg_size svg").hover(position={"x": 200, "y": 150})
     told = seen.page.locator("#hover-readout")
     seen.page.wait_for_function("document.getElementById('hover-readout').textContent.startsWith('T =')")
@@ -291,10 +294,9 @@ def test_pointing_at_one_panel_reads_all_four(opened, glyphs_page):
     assert told.text_content() == (
         f"T = {t:.2f}: {size:.2f} labels, TopCovGap {top:.3f}, AvgCovGap {avg:.3f}, threshold {q:.4f}"
     )
-    lit = """all => all.map(svg => [...svg.querySelectorAll('.mark-symbol path')]
-                                   .filter(dot => dot.getAttribute('opacity') === '1').length)"""
     seen.page.wait_for_timeout(100)
-    assert seen.page.eval_on_selector_all("[id^=chart-trade-] svg", lit) == [3, 3, 3, 3]
+    now = seen.page.eval_on_selector_all("[id^=chart-trade-] svg", lit)
+    assert [after - before for after, before in zip(now, marks, strict=True)] == [3, 3, 3, 3]
     seen.page.locator("#chart-trade-avg_size svg").click(position={"x": 200, "y": 150})
     assert seen.page.locator("#at-temperature").text_content() == f"{sweep.temperatures[place]:.2f}"
     seen.shot("hover")

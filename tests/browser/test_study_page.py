@@ -56,4 +56,4 @@ def test_a_file_name_is_text_in_every_format(opened, out):
     assert [row.locator("th, td").all_inner_texts() for row in shown] == lines
     assert lines[1][0] == NAME
     assert "a\\|b" in texts["md"]
-    assert r"a|b \& \$x\_1\$ 50\% \#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in texts["tex"]
+    assert r"a\textbar{}b \& \$x\_1\$ 50\% \#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in texts["tex"]

@@ -193,7 +193,7 @@ def test_files_that_cannot_be_written(run, tmp_path, name, message):
 def test_names_that_are_not_the_model_s(run, tmp_path, place):
     np.savez(tmp_path / "two.npz", images=np.zeros((1, 4, 4, 3)), classes=["ant", "bee"])
     done = run(*POOLED, "--images", tmp_path / "two.npz", "--out", tmp_path / "val.npz")
-    assert done.stderr == "thermoset: batch 0: classes must hold 3 names, one a column of logits; got 2.\n"
+    assert done.stderr == "thermoset: batch 0: classes must hold 3 names, one per column of logits; got 2.\n"
 
 
 def test_a_part_that_is_not_installed_is_named(run, tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def test_a_torch_program(command, fitted, tmp_path):
     [
         (["--opset", 99], "opset must be a whole number from 18 to"),
         (["--to", "torch", "--opset", 18], "--opset is for ONNX models"),
-        (["--logits", "z"], "there is none"),
+        (["--logits", "z"], "but no model was given"),
         (["--after", "none.onnx"], "none.onnx"),
         (["--to", "coreml"], "coreml"),
     ],

@@ -9,7 +9,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
-from thermoset.cli.options import kept_together, opened_logits
+from thermoset.cli.options import Columns, kept_together, opened_logits
 from thermoset.predictor.artifact import checksum_of
 
 LOGITS, LABELS = generated(600, 4, signal=0.3)
@@ -111,11 +111,11 @@ def test_a_column_called_groups_is_used_without_asking(call, tmp_path):
 @pytest.mark.parametrize("memory", [None, "16MiB"])
 @pytest.mark.parametrize("source", ["val", "shards"])
 def test_rows_that_commands_work_on_have_groups(request, source, memory):
-    where = [request.getfixturevalue(source)]
-    with opened_logits(where, groups="site", split_by="patient", memory=memory) as rows:
+    where, columns = [request.getfixturevalue(source)], Columns(groups="site", split_by="patient")
+    with opened_logits(where, columns, memory=memory) as rows:
         assert list(rows.groups) == SITES.tolist()
         assert rows.classes == tuple("abcd")
-        assert kept_together(where, "patient", "site", False, len(rows)).tolist() == PATIENTS.tolist()
+        assert kept_together(where, columns, len(rows)).tolist() == PATIENTS.tolist()
 
 
 @pytest.mark.parametrize("command", ["tune", "sweep", "predict", "check", "report", "compact"])

@@ -115,7 +115,7 @@ def test_logits_without_labels_have_margins_alone(run, val, tmp_path):
     [
         (["none.npz"], "there is no such file"),
         (["--n-classes", 1], "n_classes must be a whole number >= 2"),
-        (["VAL", "--n-classes", 11], "does not fit"),
+        (["VAL", "--n-classes", 11], "does not match"),
         (["VAL", "--temperature", 1.0], "T is 1 here"),
         (["VAL", "--temperature", -1], "temperature must be a finite number > 0"),
         (["VAL", "--alpha", 0.001], "needs at least 999 conformal rows; got 90"),

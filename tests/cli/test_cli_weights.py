@@ -96,5 +96,5 @@ def test_exports_refuse(call, folder, tmp_path):
         Predictor(model)
     done = call("export", folder / "weighted.json", "--to", "onnx", "--out", tmp_path / "w.onnx")
     done.assert_refused("cannot be exported")
-    with pytest.raises(InputError, match="conformal rows have weights"):
+    with pytest.raises(InputError, match="conformal rows of this one have weights"):
         build_report(model, ts.Logits(LOGITS, LABELS))

@@ -117,7 +117,7 @@ def test_what_a_hugging_face_model_returns():
 
 def test_a_frame_with_such_columns_is_a_frame():
     pandas = require("pandas", "test")
-    frame = pandas.DataFrame({"predictions": [1.0, 2.0], "label_ids": [0.5, 0.25]})
+    frame = pandas.DataFrame({"predictions": [1.5, 2.0], "label_ids": [0.5, 0.25]})
     assert Logits(frame).classes == ("predictions", "label_ids")
 
 

@@ -497,7 +497,7 @@ def test_bad_rows_are_named(model, make, rows, said):
         ({"logits": Z[:, None]}, {}, "column 'logits' has shape (400, 1, 5); the predictor has 5 classes."),
         ({"logits": Z[:, 0]}, {}, "must be a list of 5 numbers."),
         ({"logits": Z, "id": IDS[1:]}, {}, "column 'id' has 399 rows where 'logits' has 400;"),
-        ({"logits": Z, "id": 3}, {}, "column 'id' is no array;"),
+        ({"logits": Z, "id": 3}, {}, "column 'id' is not an array;"),
         ({"logits": [["a"] * 5]}, {}, "logits must be numbers; got dtype <U1."),
         (
             {"logits": Z[:2], "id": [1, None]},
@@ -506,7 +506,7 @@ def test_bad_rows_are_named(model, make, rows, said):
         ),
         ({"logits": Z[:1], "id": [1.0]}, {"id_column": "id"}, "row 0 of column 'id' is 1.0; ids are whole numbers or"),
         (pa.table({"logits": ["a"]}), {}, "column 'logits' has type string; it must hold lists of numbers."),
-        (pa.table({"logits": [["a"]]}), {}, "column 'logits' is of type list<"),
+        (pa.table({"logits": [["a"]]}), {}, "column 'logits' has type list<"),
         (pa.table({name: ["a"] for name in NAMES}), {}, "column 'ant' has type string; it must hold numbers."),
         (pa.table({name: [None, 1.0] for name in NAMES}), {}, "row 0 of column 'ant' is missing."),
         (pa.table([[[1.0]], [[1.0]]], names=["logits", "logits"]), {}, "the batch has 2 columns 'logits'"),

@@ -165,7 +165,11 @@ def test_a_score_of_ones_own_is_refused():
 
 @pytest.mark.parametrize(
     ("given", "because"),
-    [({"dtype": "int8"}, "dtype must be"), ({"u": "rows"}, "u must be 'row'"), ({"logits": "x"}, "there is none")],
+    [
+        ({"dtype": "int8"}, "dtype must be"),
+        ({"u": "rows"}, "u must be 'row'"),
+        ({"logits": "x"}, "but no model was given"),
+    ],
 )
 def test_other_parameters_are_refused(predictor, given, because):
     with pytest.raises(InputError, match=because):

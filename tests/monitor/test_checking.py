@@ -556,7 +556,7 @@ GOOD = with_hits([3, 4], [4, 4])
         (GOOD, Promise(ALPHA, [9], "class"), {}, "pool_sizes must be 2 whole numbers of at least 0"),
         (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping must be None, 'class', 'cluster'"),
         (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, r"group_of_class must be 2 whole numbers of at least -1"),
-        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for the classes of a group"),
+        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for classes of the same group"),
         ((GOOD[0][:0], GOOD[1][:0], GOOD[2][:0]), Promise(ALPHA, [9]), {}, "at least one row"),
         (
             (GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0),

@@ -499,7 +499,7 @@ def test_a_bad_row_inside_keeps_what_is_finished(predictor, shards, tmp_path):
     held, path = (shards / "day=2" / "part-0.csv").read_text(), shards / "day=2" / "part-0.csv"
     path.write_text(held + "1.0,nan,2.0,3.0\n")
     out = tmp_path / "out"
-    said = r"part-0\.csv: .*nan.* 2 of 4 shards are finished and kept: resume to do the others\.$"
+    said = r"part-0\.csv: .*nan.* 2 of 4 shards are finished and kept: resume to do the rest\.$"
     with pytest.raises(InputError, match=said):
         predict_shards(predictor, shards, out, kind="csv")
     path.write_text(held)

@@ -53,7 +53,7 @@ def test_how_many_rows_would_tell():
     assert few.temperature == 1.0
     assert few.rows_needed is not None
     assert few.rows_needed > 400
-    assert f"About {few.rows_needed:,} rows would" in few.sentences[0]
+    assert f"About {few.rows_needed:,} rows could" in few.sentences[0]
 
 
 def test_other_preferences_and_grids_without_one_are_left_alone():

@@ -158,8 +158,7 @@ class ConformalClassifier(Estimator):
         """
         data = fit_data(self, logits, labels, groups)
         y = data.require_labels("ConformalClassifier.fit")
-        if (lax := mostly_missed(self.alpha)) is not None:
-            warnings.warn(lax, CoverageWarning, stacklevel=2)
+        _warn_of_level(self.alpha)
         recipe, rows = learned_from_some(self.recipe, data).told(data)
         if recipe.by_row:
             fitted_groups(data, _BY_GROUP)
@@ -259,6 +258,7 @@ class ConformalClassifier(Estimator):
         (0.6, 0.4)
         """
         require_fitted(self)
+        _warn_of_level(alpha)
         self._require_ranks("other levels")
         given = {field.name: getattr(self, field.name) for field in fields(Recipe)} | {"alpha": alpha}
         other = type(self)(**given, temperature=self.temperature)
@@ -365,6 +365,11 @@ class ConformalClassifier(Estimator):
         message = shortage(self.calibration_, thresholds, alpha, self.n_features_in_, self.class_names_)
         if message is not None:
             warnings.warn(message, CoverageWarning, stacklevel=3)
+
+
+def _warn_of_level(alpha: Alpha) -> None:
+    if (lax := mostly_missed(alpha)) is not None:
+        warnings.warn(lax, CoverageWarning, stacklevel=3)
 
 
 def fitted_at(

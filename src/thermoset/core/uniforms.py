@@ -166,7 +166,7 @@ def checked_ids(ids: Any, n_rows: int) -> Keys:
     >>> checked_ids([3.5], 1)
     Traceback (most recent call last):
         ...
-    thermoset.errors.InputError: ids must be whole numbers or text; ids[0] is 3.5. Make it one of them.
+    thermoset.errors.InputError: ids must be whole numbers or text; ids[0] is 3.5. Convert it.
     """
     given = np.asarray(ids).tolist() if hasattr(ids, "__array__") else ids
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):

@@ -141,8 +141,9 @@ def _unlike_logits(names: Sequence[str], rows: NDArray[Any], sure: Collection[st
 
 def _are_probabilities(rows: NDArray[Any]) -> bool:
     """Whether rows sum to 1, as closely as any type of floats can tell."""
-    total = rows.sum(axis=1, dtype=np.float64)
-    return bool((rows >= 0).all() and (np.abs(total - 1) <= 2e-2).all())
+    if not ((rows >= 0) & (rows <= 1)).all():  # so that sums cannot overflow
+        return False
+    return bool((np.abs(rows.sum(axis=1, dtype=np.float64) - 1) <= 2e-2).all())
 
 
 def _by_name(name: str, fractional: bool) -> _Doubt | None:

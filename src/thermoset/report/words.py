@@ -21,7 +21,7 @@ SCORE_WORDS = {
 }
 """Scores in plain words, by name."""
 
-_TOP, _AVG = METRICS["top_coverage_gap"].title, METRICS["avg_coverage_gap"].title
+_TOP, _AVG, _MAR = (METRICS[f"{name}_coverage_gap"].title for name in ("top", "avg", "marginal"))
 _SHARED = {
     "set": "the labels that a row may have, as far as the predictor can tell. It holds the true label with the "
     "promised probability",
@@ -43,7 +43,7 @@ _SHARED = {
     _TOP: "how far coverage is from 1 \u2212 \u03b1, averaged over the worst twentieth of classes. With few rows for "
     "each class, chance alone makes it large",
     _AVG: "how far coverage is from 1 \u2212 \u03b1, averaged over all classes",
-    "MarCovGap": "how far the coverage of all rows is from 1 \u2212 \u03b1. It is near 0 for every valid method",
+    _MAR: "how far the coverage of all rows is from 1 \u2212 \u03b1. It is near 0 for every valid method",
     "by chance": "what the same number of rows would show if every class were covered with probability 1 \u2212 \u03b1",
     "ECE": "expected calibration error: how far confidence is from accuracy, averaged over bins of confidence",
     "classwise ECE": "the ECE of the probability of each class, averaged over the classes",
@@ -99,9 +99,7 @@ def study_words() -> dict[str, str]:
         **_some(("Mondrian", "clustered")),
         "ConfTS": "a published rule that chooses a temperature from the scores of the labels (Xi and others, 2024)",
         "worst tenth": "the mean coverage of the tenth of classes that are covered least",
-        **_some(
-            ("left out", "AvgSize", _TOP, _AVG, "MarCovGap", "ECE", "NLL", "reliability diagram", "standard error")
-        ),
+        **_some(("left out", "AvgSize", _TOP, _AVG, _MAR, "ECE", "NLL", "reliability diagram", "standard error")),
         "margin": "the difference between the two largest logits of a row",
         "s_T": "the last index: the rank of the label at which the APS set of a row ends",
         "b(T)": "the paper's bound: for rows whose margin is above it, the theory says which way sets change with T",

@@ -160,12 +160,13 @@ def joined(first: Curves, second: Curves) -> Curves:
 
 
 def levels_around(alpha: Fraction, factors: Sequence[Fraction] = LEVELS) -> list[float]:
-    """Multiples of a level, none beyond half of the way from it to 1.
+    """Multiples of a level, none closer to 1 than half of it or half of what is left.
 
     >>> levels_around(Fraction(1, 10)), levels_around(Fraction(3, 5))
     ([0.05, 0.07, 0.1, 0.14, 0.2], [0.3, 0.42, 0.6, 0.8, 0.8])
     """
-    return [float(min(alpha * factor, (1 + alpha) / 2)) for factor in factors]
+    most = max(1 - alpha / 2, (1 + alpha) / 2)
+    return [float(min(alpha * factor, most)) for factor in factors]
 
 
 def in_closed_form(

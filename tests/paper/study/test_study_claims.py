@@ -13,7 +13,7 @@ from thermoset.paper.study.claims import Peak, check_claims, compare_peaks, peak
 from thermoset.paper.study.measure import measure
 
 SETTINGS = Settings(trials=12, alphas=(0.1, 0.2), cp_percents=(10,), temperatures="0.3:9.3:0.5")  # sizes peak at 4
-FEW = "With few rows of a class (below 20), T-hat beats Mondrian thresholds on size and TopCovGap"
+FEW = "With few rows per class (under 20), T-hat beats Mondrian thresholds on size and TopCovGap"
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_few_sets_shrink(measured, grow, shrink, holds):
     wobble = 0.01 * np.array([-1, 1] * 6)
     shares = np.array([grow + wobble, 1 - grow - shrink - 2 * wobble, shrink + wobble])
     claims = told(claims_of(measured[1.0], differences=[SizeDifferences("aps", np.zeros(5), shares)]))
-    assert claims["From T = 1 to T*, few sets of APS shrink (below 10%, and fewer than grow)"] is holds
+    assert claims["From T = 1 to T*, few sets of APS shrink (under 10%, and fewer than grow)"] is holds
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,6 @@ def test_what_cannot_be_asked_is_refused():
     with pytest.raises(InputError, match="needs at least 9 conformal rows; got 2"):
         theory.quantile_samples([[1.0, 0.0]] * 2, [0, 0])
     with pytest.raises(InputError, match="needs labels"):
-        theory.quantile_samples(Logits([[1.0, 0.0]] * 20))
+        theory.quantile_samples(Logits([[2.0, 0.0]] * 20))
     with pytest.raises(InputError, match="needs labels"):
         theory.score_order([[1.0, 0.0]])

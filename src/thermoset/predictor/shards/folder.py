@@ -216,10 +216,9 @@ class Folder:
             self._append(self._begun, *self.done.values())
             _sync_names(self._path)  # so that after a power cut there are no predictions without a journal
         (self._path / MANIFEST).unlink(missing_ok=True)
-        for place in {self._path, *(job.target.parent for job in self._jobs.values())}:
+        for place in self._places:
             place.mkdir(parents=True, exist_ok=True)
-            for left in place.glob(".*.tmp"):  # unfinished files of `write_whole`
-                left.unlink(missing_ok=True)
+        self._remove_unfinished()
 
     def finished(self, one: ShardDone) -> None:
         """Take note that a shard is finished; it is on disk when this returns."""
@@ -227,13 +226,23 @@ class Folder:
         self._append(one)
 
     def close(self) -> None:
-        """Write the manifest, and remove the journal."""
+        """Write the manifest, and remove the journal and what workers that died on the way have left."""
+        self._remove_unfinished()
         # A line for each shard, for people and for diff.
         lines = b",\n".join(map(msgspec.json.encode, self.manifest.shards))
         content = b'{"run":%b,"shards":[\n%b\n]}\n' % (msgspec.json.encode(self._begun.run), lines)
         with errors_about(self._path, "written"), write_whole(self._path / MANIFEST) as stream:
             stream.write(content)
         (self._path / JOURNAL).unlink()
+
+    @property
+    def _places(self) -> set[Path]:
+        return {self._path, *(job.target.parent for job in self._jobs.values())}
+
+    def _remove_unfinished(self) -> None:
+        for place in self._places:
+            for left in place.glob(".*.tmp"):  # of `write_whole`
+                left.unlink(missing_ok=True)
 
     @property
     def manifest(self) -> Manifest:

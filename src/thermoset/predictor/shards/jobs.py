@@ -141,6 +141,7 @@ def plan_shards(where: Where, out: FilePath, kind: str, reading: Reading) -> tup
         How shards are read.
 
     >>> import tempfile
+    >>> from thermoset import Logits
     >>> from thermoset.io import save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     (Path(folder) / "day=1").mkdir()
