@@ -1,7 +1,5 @@
 """Class shares by EM: against plain NumPy, by the conditions of a maximum, and by how far off they say they are."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

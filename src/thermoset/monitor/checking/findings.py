@@ -145,7 +145,8 @@ class CheckReport(AsTable):
         told = (
             f"{seen.hits:,} of {seen.rows:,} sets hold the true label: {seen.coverage:.4f}, expected {expected} (95%). "
             f"Sets have {self.avg_size:.2f} labels on average, and {self.empty_share:.1%} are empty. "
-            f"{METRICS['top_coverage_gap'].title} is {self.top_gap:.3f}; chance alone gives {floor.top_mean:.3f} on these rows. "
+            f"{METRICS['top_coverage_gap'].title} is {self.top_gap:.3f}; chance alone gives {floor.top_mean:.3f} on these "
+            f"rows. "
             f"Accuracy is {sure.accuracy:.3f} and mean confidence {sure.confidence:.3f}: ECE {sure.ece:.4f}, and "
             f"{sure.ece_mean:.4f} by chance alone."
         )
