@@ -209,5 +209,5 @@ def test_what_would_fail_after_300_epochs_is_said_before(cifar10, tmp_path):
     asked = ["--data", str(cifar10), "--model", "resnet34", "--out"]
     with pytest.raises(ts.InputError, match="unknown kind of file"):
         main([*asked, str(tmp_path / "logits.xyz")])
-    with pytest.raises(ts.InputError, match="does not exist. Create it first"):
+    with pytest.raises(ts.InputError, match=r"does not exist\. Create it first"):
         main([*asked, str(tmp_path / "no" / "logits.npz")])

@@ -22,6 +22,7 @@ SCORE_WORDS = {
 """Scores in plain words, by name."""
 
 _TOP, _AVG, _MAR = (METRICS[f"{name}_coverage_gap"].title for name in ("top", "avg", "marginal"))
+_SIZE = METRICS["avg_size"].title
 _SHARED = {
     "set": "the labels that a row may have, as far as the predictor can tell. It holds the true label with the "
     "promised probability",
@@ -39,7 +40,7 @@ _SHARED = {
     "conformal rows": "the labelled rows that set the threshold. Nothing was chosen on them",
     "Mondrian": "a threshold for each class, in place of one for all rows",
     "clustered": "a threshold for each cluster of classes with similar scores",
-    "AvgSize": "the mean number of labels in a set",
+    _SIZE: "the mean number of labels in a set",
     _TOP: "how far coverage is from 1 \u2212 \u03b1, averaged over the worst twentieth of classes. With few rows for "
     "each class, chance alone makes it large",
     _AVG: "how far coverage is from 1 \u2212 \u03b1, averaged over all classes",
@@ -79,7 +80,7 @@ def words(report: Report) -> dict[str, str]:
         "\u03b1": "alpha: the share of rows whose set may miss the true label",
         **_some(("set", "coverage", "temperature", "T_c", "score", "threshold")),
         **{name.upper(): SCORE_WORDS[name] for name in scores if name in SCORE_WORDS},
-        **_some(("Mondrian", "clustered", "empty set", "left out", "calibration rows", "conformal rows", "AvgSize")),
+        **_some(("Mondrian", "clustered", "empty set", "left out", "calibration rows", "conformal rows", _SIZE)),
         **_some((_TOP, _AVG, "by chance", "confidence", "ECE", "classwise ECE", "NLL", "Brier", "reliability diagram")),
         **_some(("95% interval", "p (Holm)", "standard error", "slab", "theory", "exchangeable", "u")),
     }
@@ -99,7 +100,7 @@ def study_words() -> dict[str, str]:
         **_some(("Mondrian", "clustered")),
         "ConfTS": "a published rule that chooses a temperature from the scores of the labels (Xi and others, 2024)",
         "worst tenth": "the mean coverage of the tenth of classes that are covered least",
-        **_some(("left out", "AvgSize", _TOP, _AVG, _MAR, "ECE", "NLL", "reliability diagram", "standard error")),
+        **_some(("left out", _SIZE, _TOP, _AVG, _MAR, "ECE", "NLL", "reliability diagram", "standard error")),
         "margin": "the difference between the two largest logits of a row",
         "s_T": "the last index: the rank of the label at which the APS set of a row ends",
         "b(T)": "the paper's bound: for rows whose margin is above it, the theory says which way sets change with T",

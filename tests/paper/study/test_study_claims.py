@@ -158,7 +158,7 @@ def test_t_hat_must_beat_mondrian_on_both_metrics_beyond_error(measured, size, g
     found = measured[1.0]
     last = claims_of(found, cells)[-1]
     assert (last.text, last.source, last.holds) == (FEW, "Appendix D", holds)
-    assert last.found == f"AvgSize {size:.2f} and 4.00, TopCovGap {gap:.3f} and 0.200; 18 rows of a class"
+    assert last.found == f"AvgSize {size:.2f} and 4.00, TopCovGap {gap:.3f} and 0.200; 18 rows per class"
     ten_times = replace(found.before[10], counts=10 * found.before[10].counts)
     assert last.source not in {claim.source for claim in claims_of(replace(found, before={10: ten_times}), cells)}
 

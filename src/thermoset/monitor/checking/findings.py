@@ -141,12 +141,12 @@ class CheckReport(AsTable):
     def __str__(self) -> str:
         """The verdict and the main numbers in a paragraph."""
         seen, sure, floor = self.marginal, self.calibration, self.floor
+        gap = METRICS["top_coverage_gap"].title
         expected = f"{seen.allowed.low:.4f} to {seen.allowed.high:.4f}"
         told = (
             f"{seen.hits:,} of {seen.rows:,} sets hold the true label: {seen.coverage:.4f}, expected {expected} (95%). "
             f"Sets have {self.avg_size:.2f} labels on average, and {self.empty_share:.1%} are empty. "
-            f"{METRICS['top_coverage_gap'].title} is {self.top_gap:.3f}; chance alone gives {floor.top_mean:.3f} on these "
-            f"rows. "
+            f"{gap} is {self.top_gap:.3f}; chance alone gives {floor.top_mean:.3f} on these rows. "
             f"Accuracy is {sure.accuracy:.3f} and mean confidence {sure.confidence:.3f}: ECE {sure.ece:.4f}, and "
             f"{sure.ece_mean:.4f} by chance alone."
         )
