@@ -167,5 +167,5 @@ def row_index(rows: object, n_rows: int) -> Any:
     except IndexError as error:
         raise InputError(f"rows do not fit {n_rows} rows: {error}.") from None
     if n_selected == 0:
-        raise InputError("rows select nothing; logits need at least one row.")
+        raise InputError("rows select nothing. Select at least one row.")
     return index
