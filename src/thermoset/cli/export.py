@@ -81,12 +81,12 @@ def _onnx(predictor: "TwoTemperaturePredictor", request: _Request) -> str:
 
 
 def _torch(predictor: "TwoTemperaturePredictor", request: _Request) -> str:
-    from thermoset.integrations.torch import save_torch
-
     given = [name for name in ("after", "logits", "opset") if getattr(request, name) is not None]
     given += ["u"] if request.u != "row" else []
     if given:
         raise InputError(f"--{given[0]} is for ONNX models. Omit it, or use --to onnx.")
+    from thermoset.integrations.torch import save_torch  # after the options: what is wrong with them needs no PyTorch
+
     save_torch(predictor, request.out, dtype=request.dtype or "float32")
     inputs = "logits" if predictor.group_names_ is None else "logits, groups"
     return f"torch.export program; in: {inputs}; out: a dict of label, confidence, probabilities, sets, sizes"
