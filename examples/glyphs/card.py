@@ -1,4 +1,4 @@
-"""Numbers and picture of the data card (`docs/glyphs.md`): `python -m examples.glyphs.card`."""
+"""Numbers and picture of the data card in README.md: `python -m examples.glyphs.card`."""
 
 import argparse
 from collections import Counter
