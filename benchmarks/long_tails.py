@@ -1,4 +1,4 @@
-"""Which sets for rare classes: the tables of docs/long-tails.md. Run `python -m benchmarks.long_tails [SPLITS]`.
+"""Which sets for rare classes: docs/groups-and-rare-classes.md. Run `python -m benchmarks.long_tails [SPLITS]`.
 
 Half of the rows are known, and the other half judges. Of the known rows one half fits T*, chooses what there is to
 choose (T-hat of "RAPS, even", the prior of PAS, the rank limits of RC3P), and the other half sets thresholds.
