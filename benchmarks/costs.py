@@ -47,7 +47,7 @@ _READ = tuple(Size(*size) for size in ((200_000, 100), (50_000, 1_000), (20_000,
 
 
 def costs(settings: Settings) -> Table:
-    """Factors of the formulas in docs/scale.md."""
+    """Factors of the formulas in docs/large-data.md."""
     lines = []
     for name, model in _models().items():
         rows = np.array([model.terms(size) for size in model.sizes], dtype=np.float64)

@@ -7,7 +7,7 @@ With p = 1/T, z_K the smallest logit that is kept and the sum over the C - K tha
 is convex in p (it is a log-sum-exp of linear functions), never rises (no z_j exceeds z_K), and h(0) is at most
 log(C - K), the log of how many there are. These three facts and the values that a file states at some temperatures are
 all that the bounds use: between two points a convex function lies below the chord through them, beyond two points it
-lies above the chord, and to the right of a point it is no larger than there. `docs/compact.md` has the proof.
+lies above the chord, and to the right of a point it is no larger than there. `docs/many-classes.md` has the proof.
 
 Stated values are rounded numbers. They are taken to be within four units in the last place of their type, and bounds
 are widened by that and by what float64 rounds, here and wherever the same mass is summed class by class.
