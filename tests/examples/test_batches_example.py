@@ -72,7 +72,7 @@ def job(tmp_path):
 
 @pytest.mark.parametrize("name", ["on_ray", "on_spark"])
 def test_the_page_shows_the_examples(name):
-    page, code = (ROOT / "docs/batches.md").read_text(), (ROOT / f"examples/batches/{name}.py").read_text()
+    page, code = (ROOT / "docs/deploy.md").read_text(), (ROOT / f"examples/batches/{name}.py").read_text()
     section = page.split(f"`examples/batches/{name}.py`:\n")[1]
     shown = section.split("```python\n")[1].split("```")[0]
     assert indent(shown, "    ") in code
