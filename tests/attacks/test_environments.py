@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tiers import cases
+
 ROOT = Path(__file__).parents[2]
-LONG = int(os.environ.get("THERMOSET_FUZZ", "1")) > 1  # make fuzz
+LONG = cases(1) > 1  # make evidence
 
 APART = {
     "two threads": {"THERMOSET_NUM_THREADS": "2"},
@@ -21,14 +23,14 @@ APART = {
     "NumPy without vectors": {"NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX"},
 }
 AT_ONCE = {name: setting for settings in APART.values() for name, setting in settings.items()}
-# A process takes seconds. When all at once differ, `make fuzz` says which of them it was.
+# A process takes seconds. When all at once differ, `make evidence` says which of them it was.
 ENVIRONMENTS = APART if LONG else {"two threads": APART["two threads"], "all at once": AT_ONCE}
 
 
 def start(*parts, cwd=ROOT, **environment):
     """The job, or parts of it, in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, ROOT / "tools" / "digest.py", *parts],
+        [sys.executable, Path(__file__).parent / "digest.py", *parts],
         cwd=cwd,
         env={**os.environ, "THERMOSET_NUM_THREADS": "1", **environment},
         encoding="utf-8",

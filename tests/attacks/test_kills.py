@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attacks.written import WRITING, content, writing
-from fuzz.budget import cases
+from tiers import cases
 
 MOMENTS = ("opening", "writing", "renaming")
 

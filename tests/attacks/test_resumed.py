@@ -7,7 +7,7 @@ import pytest
 
 import thermoset as ts
 from attacks.written import content
-from fuzz.budget import cases
+from tiers import cases
 from law import generated
 from parts import require
 from thermoset.predictor.shards import JOURNAL, MANIFEST

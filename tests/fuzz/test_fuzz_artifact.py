@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from fuzz.budget import cases
+from tiers import cases
 from law import generated
 from thermoset.errors import InputError
 from thermoset.predictor.artifact import Artifact, checksum_of

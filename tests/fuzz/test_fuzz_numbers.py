@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thermoset as ts
-from fuzz.budget import cases
+from tiers import cases
 from law import generated
 from thermoset import metrics, theory
 from thermoset.bounds import checked_seed, checked_temperature, exact_number

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.budget import cases
+from tiers import cases
 from helpers_io import PARTS, npy_bytes, parquet_bytes
 from parts import require
 from thermoset.data import Logits

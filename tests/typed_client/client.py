@@ -1,6 +1,6 @@
 """A small project that uses thermoset with types: `mypy --strict` must have nothing to say.
 
-`make check` runs it against the editable installation, `make release-check` against the wheel.
+`make check` runs it against the editable installation, `make release` against the wheel.
 """
 
 from pathlib import Path

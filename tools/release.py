@@ -1,4 +1,4 @@
-"""Build the wheel and the sdist, and use both as a stranger would: `make release-check`.
+"""Build the wheel and the sdist, and use both as a stranger would: `make release`.
 
 The wheel is built from the unpacked sdist, so what is missing there is missing here. Each is installed with its
 dependencies alone into an environment of its own, outside the repository.
@@ -28,7 +28,7 @@ def run(*command: str | Path, cwd: Path) -> str:
     print("$", " ".join(map(str, command)), flush=True)
     done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # noqa: S603
     if done.returncode:
-        sys.exit(f"{done.stdout}\nrelease-check: exit code {done.returncode} from the last command above")
+        sys.exit(f"{done.stdout}\nrelease: exit code {done.returncode} from the last command above")
     return done.stdout
 
 
@@ -65,7 +65,7 @@ def main() -> None:
         mypy = (sys.executable, "-m", "mypy", "--python-executable", bare / "python", "--cache-dir", folder / "mypy")
         print(run(*mypy, cwd=ROOT / "tests" / "typed_client"))
         tried(installed(sdist, folder), folder)
-    print("release-check: wheel and sdist are good")
+    print("release: wheel and sdist are good")
 
 
 if __name__ == "__main__":

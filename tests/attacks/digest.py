@@ -1,7 +1,7 @@
-"""One fixed job, from logits to sets, and a hash of every bit it gives: `python tools/digest.py [PART ...]`.
+"""One fixed job, from logits to sets, and a hash of every bit it gives: `python tests/attacks/digest.py [PART ...]`.
 
 The hashes do not depend on the environment. `tests/attacks/test_environments.py` compares threads, processors, hash
-seeds, locales and cold starts; `make test-oldest` compares the oldest dependencies with the newest, all but `document`.
+seeds, locales and cold starts.
 """
 
 import hashlib
