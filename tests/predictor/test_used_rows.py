@@ -309,5 +309,5 @@ def test_keys_of_both_parts_are_required(tmp_path):
     made = fitted().fit(USED).artifact_
     bad = msgspec.structs.replace(made, used=msgspec.structs.replace(made.used, calibration=None))
     (tmp_path / "p.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(bad, checksum=checksum_of(bad))))
-    with pytest.raises(FileFormatError, match="used.calibration"):
+    with pytest.raises(FileFormatError, match=r"\$\.used\.calibration"):
         read_artifact(tmp_path / "p.json")
