@@ -16,7 +16,6 @@ from thermoset.cli import main
 from thermoset.warming import _STEPS, warmup
 
 CORE = Path(ts.__file__).parent / "core"
-OLD = Path(__file__).parent / "predictor" / "old_schemas"
 
 
 def run(*arguments, folder):
@@ -66,7 +65,7 @@ def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_p
     kept = sorted(folder.iterdir())
     assert f"Cached in {folder}" in done.stdout
     assert f"{len(kept)} compiled, 0 already there" in done.stdout
-    files = [*(tmp_path / f"{name}.json" for name in asked), OLD / "predictor_schema1.json"]
+    files = [tmp_path / f"{name}.json" for name in asked]
     predicted = run("-c", PREDICT, *files, folder=tmp_path / "cache")
     assert (predicted.returncode, predicted.stderr) == (0, "")
     assert sorted(folder.iterdir()) == kept

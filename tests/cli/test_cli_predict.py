@@ -275,7 +275,7 @@ def test_refused_in_a_process_of_its_own(command, tuned, tmp_path):
     (tmp_path / "new.json").write_text(json.dumps(document | {"schema": 99, "quantum": True}))
     done = command("predict", tmp_path / "new.json", tuned.fresh, "--out", tmp_path / "sets.csv")
     done.assert_refused(
-        f"was saved by a newer thermoset (schema 99; this one reads up to {SCHEMA}). Upgrade thermoset."
+        f"was saved by a newer thermoset, or is damaged (schema 99; this one reads schema {SCHEMA}). Upgrade thermoset."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["new.json"]
 

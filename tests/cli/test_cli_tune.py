@@ -207,8 +207,8 @@ def test_the_frontier_is_drawn_where_there_is_one(fitted, tmp_path):
     files = write_predictor(with_choice(fitted, choice), tmp_path / "new", {})
     assert [path.name for path in files] == ["predictor.json", "temperature.png", "frontier.png"]
     assert files[-1].read_bytes().startswith(b"\x89PNG")
-    old = with_choice(fitted, made_choice(fitted.temperature_sets_, frontier=()))
-    assert [path.name for path in write_predictor(old, tmp_path / "old", {})] == ["predictor.json", "temperature.png"]
+    bare = with_choice(fitted, made_choice(fitted.temperature_sets_, frontier=()))
+    assert [path.name for path in write_predictor(bare, tmp_path / "bare", {})] == ["predictor.json", "temperature.png"]
 
 
 def test_without_the_extras_the_figure_and_the_page_are_left_out(command, tuned, tmp_path):

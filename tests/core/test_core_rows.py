@@ -191,15 +191,11 @@ def test_row_moments_of_a_label_on_a_masked_class():
     assert loss[0] == np.inf
 
 
-def _uniforms(rows, seed=0, scheme=2):
-    return Randomness(seed=seed, scheme=scheme).block(ranked(rows))
+def _uniforms(rows, seed=0):
+    return Randomness(seed=seed).block(ranked(rows))
 
 
-SCHEMES = pytest.mark.parametrize("scheme", [1, 2])
-
-
-@SCHEMES
-def test_u_is_uniform(scheme):
+def test_u_is_uniform():
     rng = np.random.default_rng(4)
     for rows in (
         rng.normal(size=(30_000, 5)),
@@ -207,16 +203,15 @@ def test_u_is_uniform(scheme):
         rng.normal(size=(20_000, 2)).astype("f4"),
     ):
         for seed in (0, 1, 2**63):
-            u = _uniforms(rows, seed, scheme)
+            u = _uniforms(rows, seed)
             assert u.min() > 0
             assert u.max() < 1
             assert kstest(np.unique(u), "uniform").pvalue > 1e-6  # rows with the same key have the same u
 
 
-@SCHEMES
-def test_u_of_two_seeds_are_strangers(scheme):
+def test_u_of_two_seeds_are_strangers():
     rows = np.random.default_rng(5).normal(size=(20_000, 4))
-    one, two = _uniforms(rows, 0, scheme), _uniforms(rows, 1, scheme)
+    one, two = _uniforms(rows, 0), _uniforms(rows, 1)
     assert np.all(one != two)
     # correlation of 20,000 independent pairs: standard deviation 1 / sqrt(20,000) = 0.0071; five of those
     assert abs(np.corrcoef(one, two)[0, 1]) < 0.0354
@@ -224,10 +219,6 @@ def test_u_of_two_seeds_are_strangers(scheme):
 
 
 def test_u_of_neighbouring_rows_are_strangers():
-    grid = np.arange(20_000)[:, None] * 2.0**-10 * [0.0, 1.0, 0.0] + [0.0, 0.0, -1.0]
-    u = _uniforms(grid, scheme=1)
-    assert len(np.unique(u)) == len(u)
-    assert abs(np.corrcoef(u[1:], u[:-1])[0, 1]) < 0.0354
     steps = np.arange(20_000)[:, None] / 157 * [0.0, 1.0, 0.0] + [0.0, 0.0, -1.0]  # one step of the key each
     u = _uniforms(steps)
     assert len(np.unique(u)) == len(u)
@@ -244,7 +235,7 @@ def _splitmix(x):
 
 
 def _u_by_hand(row, seed):
-    """Scheme 2 in whole numbers: a chain over the seed and the keys of the three largest gaps."""
+    """U in whole numbers: a chain over the seed and the keys of the three largest gaps."""
     falling = sorted(row, reverse=True)
     keys = [seed]
     for j in (1, 2, 3):
@@ -275,7 +266,6 @@ def test_u_survives_the_last_bits_of_the_logits():
     changed = np.mean(_uniforms(rows) != _uniforms(noisy))
     expected = 471 * 4e-6 * 2 / math.sqrt(math.pi)
     assert changed < expected + 5 * math.sqrt(expected / 40_000)
-    assert np.mean(_uniforms(rows, scheme=1) != _uniforms(noisy, scheme=1)) > 0.99
 
 
 def test_u_of_an_id_depends_on_nothing_else():

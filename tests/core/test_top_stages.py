@@ -157,11 +157,6 @@ def test_as_many_logits_are_kept_as_u_needs():
     assert LEAST_KEPT == N_KEYS + 1  # the largest, and the gaps to those below it
 
 
-def test_u_of_all_logits_is_refused():
-    with pytest.raises(InputError, match="scheme 1"):
-        draws_of(cut_down(some_rows(), 5), Randomness(7, scheme=1), slice(0, 60))
-
-
 def test_a_score_of_ones_own_is_refused():
     own = OwnScore(lambda probs, rank, u: -probs, "mine")
     with pytest.raises(InputError, match="'mine' has no proven bounds"):

@@ -4,13 +4,12 @@ import json
 import subprocess
 import sys
 import venv
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engines import by_onnx, session
-from exports import compared, predictor_at
+from exports import predictor_at
 from law import generated
 from parts import missing, require
 from thermoset import InputError, TwoTemperaturePredictor
@@ -142,17 +141,6 @@ def test_unions_over_temperatures():
         pytest.fail("the case does not test what it says")
     found = by_onnx(full, logits)
     np.testing.assert_array_equal(found["sets"], full.predict_set(logits))
-
-
-def test_old_randomness_is_refused(tmp_path):
-    old = Path(__file__).parents[1] / "predictor" / "old_schemas" / "predictor_schema1.json"
-    loaded = TwoTemperaturePredictor.load(old)
-    with pytest.raises(InputError, match=r"draws u by scheme 1, which cannot be exported.*recalibrate"):
-        to_onnx(loaded, tmp_path / "old.onnx")
-    assert list(tmp_path.iterdir()) == []
-    logits, labels = generated(500, loaded.artifact_.n_classes)
-    renewed = loaded.recalibrate(Logits(logits, labels, loaded.artifact_.classes))
-    assert compared(renewed, logits, by_onnx(renewed, logits)["sets"]).differing == 0
 
 
 def test_a_score_of_ones_own_is_refused():

@@ -68,10 +68,11 @@ def test_another_predictors_state_is_refused(path):
         read_state(path, "other")
 
 
-def test_a_newer_schema_is_refused(path):
+@pytest.mark.parametrize("schema", [2, 0])
+def test_another_schema_is_refused(path, schema):
     document = json.loads(path.read_text())
-    path.write_text(json.dumps(document | {"schema": 2, "more": 1}))
-    with pytest.raises(ts.FileFormatError, match=r"was written by a newer thermoset \(schema 2; .* up to 1\)"):
+    path.write_text(json.dumps(document | {"schema": schema, "more": 1}))
+    with pytest.raises(ts.FileFormatError, match=rf"newer thermoset, or is damaged \(schema {schema}; .* schema 1\)"):
         read_state(path, "sha")
 
 

@@ -282,8 +282,8 @@ def test_what_is_not_tested_is_said():
     few = watched(n_rows=5)
     found = told(after(started(few), few, drawn(500, 21, coverage=1.0)), few)
     assert "the threshold is infinite" in str(found)
-    old = watched(sizes=(), confidence=())
-    found = told(after(started(old), old, drawn(500, 22)), old)
+    bare = watched(sizes=(), confidence=())
+    found = told(after(started(bare), bare, drawn(500, 22)), bare)
     assert "not tested for changes in set sizes and confidence" in str(found)
     assert [test.name for test in found.tests] == ["under", "over"]
 

@@ -1,9 +1,7 @@
 """The predictor as a file: exact floats, versions, damage, foreign files, whole writes."""
 
-import hashlib
 import json
 import math
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -26,8 +24,8 @@ from thermoset.predictor.artifact import (
 )
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.tuning import Curve
-from thermoset.tuning.aims import Blend, Even, Small
-from thermoset.tuning.budgets import GapBudget, SizeBudget
+from thermoset.tuning.aims import Blend, Small
+from thermoset.tuning.budgets import GapBudget
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +52,7 @@ def test_a_file_comes_back_as_it_was(artifact, saved):
     read = read_artifact(saved)
     assert msgspec.structs.replace(read, checksum="") == artifact
     document = json.loads(saved.read_text())
-    assert document["schema"] == SCHEMA
+    assert document["schema"] == SCHEMA == 1
     assert document["provenance"]["calibration_rows"] == 200
     assert document["classes"] == ["ant", "bée", "<c>", "d,\n"]
     assert {m["name"] for m in document["measures"]} == {
@@ -136,11 +134,23 @@ def test_a_foreign_document_is_refused(tmp_path, content):
         read_artifact(path)
 
 
-def test_a_newer_file_asks_for_an_upgrade(saved):
+@pytest.mark.parametrize("schema", [2, 99, 0, -1])
+def test_a_file_of_another_schema_asks_for_an_upgrade(artifact, saved, schema):
     document = json.loads(saved.read_text())
-    document.update(schema=SCHEMA + 1, something="new")
+    saved.write_text(json.dumps(document | {"schema": schema, "something": "new"}))
+    said = rf"newer thermoset, or is damaged \(schema {schema}; this one reads schema 1\)\. Upgrade"
+    with pytest.raises(FileFormatError, match=said):
+        read_artifact(saved)
+    saved.write_bytes(msgspec.json.encode(sealed(artifact, schema=schema)))
+    with pytest.raises(FileFormatError, match=said):
+        read_artifact(saved)
+
+
+def test_a_file_without_a_schema_is_refused(saved):
+    document = json.loads(saved.read_text())
+    del document["schema"]
     saved.write_text(json.dumps(document))
-    with pytest.raises(FileFormatError, match=rf"newer thermoset \(schema {SCHEMA + 1}.*Upgrade"):
+    with pytest.raises(FileFormatError, match="this one reads schema 1"):
         read_artifact(saved)
 
 
@@ -172,8 +182,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schema": 0}, "schema must be at least 1"),
-        ({"input_kind": "pictures"}, "input_kind must be null, logits or probabilities or"),
+        ({"input_kind": "pictures"}, "input_kind must be logits or probabilities or"),
         ({"alpha": "2"}, "alpha must be a number strictly between 0 and 1"),
         ({"alpha": "1e-99999999"}, "alpha must be a number strictly between 0 and 1"),
         ({"temperature": 5e-309}, "temperatures must be finite and > 0, from 1e-300 to 1e[+]300"),
@@ -279,15 +288,6 @@ def test_a_failed_write_leaves_the_old_file(artifact, saved, monkeypatch):
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
-def test_fingerprints_of_older_versions_are_recognised():
-    """They were the SHA-256 of a line about the shape, all rows at once, and the labels."""
-    rows = ts.Logits(np.arange(6, dtype=np.float32).reshape(3, 2), [0, 1, 1])
-    head = json.dumps(["<f4", 3, 2, None]).encode()
-    old = hashlib.sha256(head + rows.logits.tobytes() + rows.labels.astype("<i8").tobytes()).hexdigest()
-    assert fingerprint(rows, old) == old
-    assert fingerprint(rows, fingerprint(rows)) == fingerprint(rows) != old
-
-
 def test_fingerprints_tell_data_apart():
     logits, labels = generated(20, 3, seed=1)
     base = fingerprint(ts.Logits(logits, labels))
@@ -305,73 +305,6 @@ def test_fingerprints_tell_data_apart():
         assert fingerprint(changed) != base
 
 
-# Documents of older schemas, and what the version that wrote them answered.
-DATA = Path(__file__).parent / "old_schemas"
-OLD = {
-    "predictor_schema1": (1, 1, None, GapBudget(0.3)),
-    "predictor_schema1_mondrian": (1, 1, "class", SizeBudget(3.0)),
-    "predictor_schema2": (2, 2, None, GapBudget(0.3)),
-    "predictor_schema3": (3, 2, None, Even()),
-    "predictor_schema3_kept": (3, 2, None, SizeBudget(4.0)),  # the top label was patched into empty sets
-    "predictor_schema4": (4, 2, "class", Small()),
-    "predictor_schema4_top": (4, 2, None, Even()),  # conformal rows held their four largest logits
-    "predictor_schema5": (5, 2, None, Small()),
-}
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_a_document_of_an_older_schema_answers_as_it_did(name, tmp_path):
-    schema, scheme, grouping, preference = OLD[name]
-    assert json.loads((DATA / f"{name}.json").read_text())["schema"] == schema
-    told = json.loads((DATA / f"{name}_expected.json").read_text())
-    predictor = ts.TwoTemperaturePredictor.load(DATA / f"{name}.json")
-    made = predictor.artifact_
-    assert (made.schema, made.scheme) == (SCHEMA, scheme)
-    assert (made.grouping, made.choice.preference) == (grouping, preference)
-    assert predictor.recipe == made.recipe
-    assert (made.choice.outlook.class_gap is None) == (schema < 3 or grouping is not None)
-    assert (made.choice.frontier == ()) == (name not in ("predictor_schema4_top", "predictor_schema5"))
-    assert (made.input_kind, made.provenance.conformal_zero_labels) == (None, None)  # nobody knew
-    assert made.provenance.top_rows == (name == "predictor_schema4_top")
-    assert predictor.promise.exact == (not made.provenance.top_rows and made.allow_empty)
-    assert made.scores is None
-    assert made.alpha_sets == made.alpha == made.choice.alpha == made.choice.setting.alpha
-    said = predictor.choice_.why
-    for _ in range(2):
-        found = predictor.answers(np.array(told["logits"]))
-        assert [np.flatnonzero(row).tolist() for row in found.sets] == told["sets"]
-        assert found.confidence.tolist() == told["confidence"]
-        assert predictor.choice_.why == said
-        predictor.save(tmp_path / "p.json")
-        predictor = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")  # the same once it is written anew
-    assert json.loads((tmp_path / "p.json").read_text())["schema"] == SCHEMA
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda d: d.update(scores=None),
-        lambda d: d["provenance"].update(top_rows=False),
-        lambda d: d.update(measures=3),
-        lambda d: d.pop("provenance"),
-    ],
-)
-def test_a_forged_document_of_schema_4_is_refused(tmp_path, edit):
-    assert_refused(tmp_path / "p.json", "predictor_schema4", edit, "not those of its schema")
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda d: d.update(input_kind="logits"),
-        lambda d: d["provenance"].update(conformal_zero_labels=0),
-        lambda d: d.update(provenance=3),
-    ],
-)
-def test_a_forged_document_of_schema_5_is_refused(tmp_path, edit):
-    assert_refused(tmp_path / "p.json", "predictor_schema5", edit, "not those of its schema")
-
-
 @pytest.mark.parametrize("counted", [{"calibration_zero_labels": -1}, {"conformal_zero_labels": 10**6}])
 def test_more_labels_of_probability_zero_than_rows_are_refused(saved, counted):
     artifact = read_artifact(saved)
@@ -379,74 +312,3 @@ def test_more_labels_of_probability_zero_than_rows_are_refused(saved, counted):
     write_artifact(saved, msgspec.structs.replace(artifact, provenance=came))
     with pytest.raises(FileFormatError, match="zero_labels must be at most the rows"):
         read_artifact(saved)
-
-
-def test_a_document_that_does_not_know_what_it_was_tuned_on_warns_of_probabilities():
-    predictor = ts.TwoTemperaturePredictor.load(DATA / "predictor_schema5.json")
-    logits = np.array(json.loads((DATA / "predictor_schema5_expected.json").read_text())["logits"])
-    with pytest.warns(ts.ProbabilitiesAsLogitsWarning):
-        predictor.predict_set(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
-
-
-def test_another_u_would_give_other_sets():
-    """So that the test above can tell that a document keeps its scheme."""
-    told = json.loads((DATA / "predictor_schema1_expected.json").read_text())
-    predictor = ts.TwoTemperaturePredictor.load(DATA / "predictor_schema1.json")
-    predictor._adopt(msgspec.structs.replace(predictor.artifact_, scheme=2), predictor.recipe.score)
-    sets = predictor.predict_set(np.array(told["logits"]))
-    assert [np.flatnonzero(row).tolist() for row in sets] != told["sets"]
-
-
-@pytest.mark.parametrize(
-    ("edit", "said"),
-    [
-        (lambda d: d.update(scheme=1), "not those of schema 1"),
-        (lambda d: d.update(grouping=None), "not those of schema 1"),
-        (lambda d: d.pop("class_conditional"), "not those of schema 1"),
-        (lambda d: d["choice"].update(preference={"kind": "size"}), "not those of schema 1"),
-        (lambda d: d["choice"].pop("prefer"), "not those of schema 1"),
-        (lambda d: d["choice"].update(prefer=0.3), "not those of schema 1"),
-        (lambda d: d.update(choice=[]), "not those of schema 1"),
-        (lambda d: d["choice"].update(prefer="more"), "prefer must be"),
-        (lambda d: d["choice"].update(prefer="gap <= 0.3"), "choice must have a preference"),
-        (lambda d: d["choice"].update(prefer="size"), "choice must match what was requested"),
-        (lambda d: d.update(class_conditional="class"), "grouping must be null, class or"),
-        (lambda d: d.update(class_conditional=3), r"Expected `str \| null`"),
-        (lambda d: d.update(extra=1), "unknown field `extra`"),
-        (lambda d: d["choice"].update(extra=1), "unknown field `extra`"),
-    ],
-)
-def test_a_forged_document_of_schema_1_is_refused(tmp_path, edit, said):
-    assert_refused(tmp_path / "p.json", "predictor_schema1", edit, said)
-
-
-@pytest.mark.parametrize(
-    ("edit", "said"),
-    [
-        (lambda d: d["choice"]["outlooks"][0].pop("top_gap_error"), "does not fit its schema"),
-        (lambda d: d["choice"]["outlooks"][0].update(class_gap=0.1, extra=1), "unknown field `extra`"),
-        (lambda d: d["choice"]["comparisons"][0].pop("top_gap"), "does not fit its schema"),
-        (lambda d: d.update(choice=3), "does not fit its schema"),
-        (lambda d: d["choice"].update(extra=1), "unknown field `extra`"),
-    ],
-)
-def test_a_forged_document_of_schema_2_is_refused(tmp_path, edit, said):
-    assert_refused(tmp_path / "p.json", "predictor_schema2", edit, said)
-
-
-def assert_refused(path, name, edit, said):
-    """An edited document with a checksum that fits is refused all the same."""
-    document = json.loads((DATA / f"{name}.json").read_text())
-    edit(document)
-    seal = hashlib.sha256(msgspec.json.encode(document | {"checksum": ""})).hexdigest()
-    path.write_bytes(msgspec.json.encode(document | {"checksum": seal}))
-    with pytest.raises(FileFormatError, match=said):
-        read_artifact(path)
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_an_edited_document_of_an_older_schema_is_refused(tmp_path, name):
-    document = json.loads((DATA / f"{name}.json").read_text())
-    (tmp_path / "p.json").write_text(json.dumps(document | {"temperature": 2.0}))
-    with pytest.raises(FileFormatError, match="checksum does not match"):
-        read_artifact(tmp_path / "p.json")

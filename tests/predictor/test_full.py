@@ -1,9 +1,5 @@
 """Predictors with selection="full": unions over the temperatures that could have been chosen."""
 
-import hashlib
-import json
-from pathlib import Path
-
 import msgspec
 import numpy as np
 import pytest
@@ -12,7 +8,7 @@ import thermoset as ts
 from law import generated
 from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.errors import FileFormatError, InputError
-from thermoset.predictor.artifact import SCHEMA, checksum_of, read_artifact
+from thermoset.predictor.artifact import checksum_of, read_artifact
 from thermoset.predictor.members import Member, Thresholds
 from thermoset.tuning import read_preference
 from thermoset.tuning.full import temperature_menu, winners
@@ -183,29 +179,4 @@ def test_members_of_another_selection_are_refused(predictor, tmp_path):
     sealed = msgspec.structs.replace(forged, checksum=checksum_of(forged))
     (tmp_path / "p.json").write_bytes(msgspec.json.encode(sealed))
     with pytest.raises(FileFormatError, match="members must be used only with selection full"):
-        read_artifact(tmp_path / "p.json")
-
-
-OLD = Path(__file__).parent / "old_schemas"
-
-
-def test_a_document_of_schema_3_answers_as_it_did(tmp_path):
-    """Written by the version before members."""
-    told = json.loads((OLD / "predictor_schema3_raps_expected.json").read_text())
-    loaded = ts.TwoTemperaturePredictor.load(OLD / "predictor_schema3_raps.json")
-    assert json.loads((OLD / "predictor_schema3_raps.json").read_text())["schema"] == 3
-    for _ in range(2):
-        found = loaded.answers(np.array(told["logits"]))
-        assert [np.flatnonzero(row).tolist() for row in found.sets] == told["sets"]
-        assert found.confidence.tolist() == told["confidence"]
-        assert (loaded.artifact_.schema, loaded.artifact_.members) == (SCHEMA, ())
-        loaded.save(tmp_path / "p.json")
-        loaded = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-
-
-def test_a_document_of_schema_3_has_no_members(tmp_path):
-    document = json.loads((OLD / "predictor_schema3_raps.json").read_text()) | {"members": [], "checksum": ""}
-    seal = hashlib.sha256(msgspec.json.encode(document)).hexdigest()
-    (tmp_path / "p.json").write_bytes(msgspec.json.encode(document | {"checksum": seal}))
-    with pytest.raises(FileFormatError, match="not those of its schema"):
         read_artifact(tmp_path / "p.json")

@@ -154,10 +154,10 @@ def test_empty_sets_are_drawn_by_confidence_for_t_1_and_the_recommendation(prote
     assert [row["f"] for row in rows[:5]] == ["least", "2nd", "3rd", "4th", "most"]
 
 
-def test_a_choice_of_an_older_version_has_no_frontier_and_no_payers(made):
+def test_without_a_frontier_there_are_no_charts_of_it_and_of_payers(made):
     report = made[2]
-    old = msgspec.structs.replace(report.artifact, choice=made_choice(report.artifact.temperature_sets, frontier=()))
-    assert not any(name.startswith(("frontier", "payers")) for name in all_charts(replace(report, artifact=old)))
+    bare = msgspec.structs.replace(report.artifact, choice=made_choice(report.artifact.temperature_sets, frontier=()))
+    assert not any(name.startswith(("frontier", "payers")) for name in all_charts(replace(report, artifact=bare)))
 
 
 def test_where_no_set_is_empty_there_is_no_chart_of_empty_sets(made):

@@ -50,9 +50,9 @@ def test_a_recommendation_that_the_frontier_lacks_is_shown_all_the_same():
     assert [one.name for one in alternatives(without)] == [one.name for one in alternatives(choice)]
 
 
-def test_a_file_of_an_older_version_has_nothing_to_compare():
-    old = made_choice(frontier=())
-    assert settings_of(old) == alternatives(old) == drawable(old, "worst_tenth") == ()
+def test_without_a_frontier_there_is_nothing_to_compare():
+    bare = made_choice(frontier=())
+    assert settings_of(bare) == alternatives(bare) == drawable(bare, "worst_tenth") == ()
 
 
 def test_what_is_not_known_is_not_drawn():

@@ -267,7 +267,7 @@ class ConformalClassifier(Estimator):
         return other
 
     def adopt(
-        self, calibration: PooledScores, n_classes: int, classes: tuple[str, ...] | None, input_kind: str | None
+        self, calibration: PooledScores, n_classes: int, classes: tuple[str, ...] | None, input_kind: str
     ) -> "ConformalClassifier":
         """Take the threshold from scores that conformal rows gave earlier, as these parameters say."""
         self.calibration_, self._tightened = calibration, False

@@ -20,7 +20,7 @@ from thermoset.core.scores import Score, ScoreLike, resolve
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.top_rows import tops_of
 from thermoset.core.top_stages import wide_sizes, wide_undecided
-from thermoset.core.uniforms import CURRENT_SCHEME, Randomness, checked_ids
+from thermoset.core.uniforms import Randomness, checked_ids
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
@@ -35,7 +35,6 @@ class Scoring:
     score: Score
     temperature: float
     seed: int | None
-    scheme: int = CURRENT_SCHEME
 
     @classmethod
     def of(cls, recipe: Recipe, temperature: Any) -> "Scoring":
@@ -50,7 +49,7 @@ class Scoring:
             )
         keys = None if ids is None else checked_ids(ids, n_rows)
         if u is None:
-            return Randomness(self.seed, keys=keys, scheme=self.scheme)
+            return Randomness(self.seed, keys=keys)
         return Randomness(given=_checked_u(u, n_rows))
 
 

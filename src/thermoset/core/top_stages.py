@@ -22,7 +22,6 @@ from thermoset.core.thresholds import ScorePairs
 from thermoset.core.top_ends import LOWER, UPPER, KeptRows, middle_confidences, require_ends, score_ends
 from thermoset.core.top_rows import LEAST_KEPT, TopRows
 from thermoset.core.uniforms import Randomness
-from thermoset.errors import InputError
 
 __all__ = [
     "draws_of",
@@ -47,11 +46,6 @@ def kept_at(rows: TopRows, temperature: float, u: Floats) -> KeptRows:
 
 def draws_of(rows: TopRows, randomness: Randomness, place: slice) -> Floats:
     """U of each row: what whole rows have, because it is made of their largest logits, or of an id."""
-    if randomness.seed is not None and randomness.keys is None and randomness.scheme == 1:
-        raise InputError(
-            "this predictor draws u from all logits of a row (scheme 1), but these rows hold only the largest. Fit it "
-            "again, or pass ids."
-        )
     largest = np.ascontiguousarray(widened(rows.logits[:, :LEAST_KEPT])[:, ::-1])
     return randomness.rows(place).block(largest)
 

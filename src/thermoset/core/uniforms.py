@@ -1,11 +1,11 @@
 """u, the number that randomises a row's set: a hash, so that the same row has the same u wherever it is met.
 
-A row's own u (scheme 2) comes from the seed and a coarse key of the row: how far the second, third and fourth largest
-logits lie below the largest, in steps of 1/157. The key does not see the last bits of the logits, which the same
+A row's own u comes from the seed and a coarse key of the row: how far the second, third and fourth largest logits lie
+below the largest, in steps of 1/157. The key does not see the last bits of the logits, which the same
 network gives differently on another machine or in another batch. Any fixed function of the row keeps the law of
-coverage: exchangeability is all it needs. Scheme 1, a hash of the bits of all logits, remains for older artifacts.
+coverage: exchangeability is all it needs.
 
-Where rows have ids, u comes from the seed and the id alone, whatever the scheme and the logits.
+Where rows have ids, u comes from the seed and the id alone, whatever the logits.
 """
 
 import hashlib
@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.compiling import leaf_kernel, part
-from thermoset.core.exponentials import Bools, Floats, Ints, as_bits
+from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.sources import Block
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 
 __all__ = [
-    "CURRENT_SCHEME",
-    "SCHEMES",
     "FillSets",
     "Keys",
     "Randomness",
@@ -37,10 +35,7 @@ __all__ = [
 
 Keys = NDArray[np.uint64]
 
-SCHEMES = (1, 2)
-CURRENT_SCHEME = 2
-
-# What the hash of scheme 2 is made of; `integrations.program.draws` writes the same steps for other engines.
+# What the hash is made of; `integrations.program.draws` writes the same steps for other engines.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST_SHIFT, FIRST_FACTOR = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)
 SECOND_SHIFT, SECOND_FACTOR = np.uint64(27), np.uint64(0x94D049BB133111EB)
@@ -86,28 +81,12 @@ def _gap_key(ranked: Floats, place: int) -> np.uint64:
 
 @leaf_kernel
 def _row_uniforms(ranked: Floats, start: np.uint64, seed: np.uint64, out: Floats) -> None:
-    """Scheme 2: u of each ranked row from the seed and the row's three largest gaps."""
+    """U of each ranked row from the seed and the row's three largest gaps."""
     for i in range(ranked.shape[0]):
         state = chained(start, seed)
         for place in range(1, N_KEYS + 1):
             state = chained(state, _gap_key(ranked[i], place))
         out[i] = _unit(state)
-
-
-@leaf_kernel
-def _bit_uniforms(ranked: Floats, seed: np.uint64, out: Floats) -> None:
-    """Scheme 1: u of each ranked row from the seed and the bits of its logits relative to their maximum.
-
-    The sum over classes makes it independent of their order; adding 0.0 turns -0.0 into 0.0.
-    """
-    for i in range(ranked.shape[0]):
-        row = ranked[i]
-        top = row[row.shape[0] - 1]
-        total = np.uint64(0)
-        for p in range(row.shape[0]):
-            # the odd constant moves the bits of 0.0, which the finaliser would map to 0
-            total += _mix(np.uint64(as_bits((row[p] - top) + 0.0)) + GOLDEN)
-        out[i] = _unit(_mix(_mix(seed + GOLDEN) ^ _mix(total + GOLDEN)))
 
 
 @leaf_kernel
@@ -189,7 +168,6 @@ class Randomness:
     seed: int | None = None
     given: Floats | None = None
     keys: Keys | None = None
-    scheme: int = CURRENT_SCHEME
     second: bool = False
 
     def rows(self, place: slice) -> "Randomness":
@@ -208,8 +186,6 @@ class Randomness:
         seed, u, other = np.uint64(self.seed), np.empty(len(ranked)), SECOND if self.second else np.uint64(0)
         if self.keys is not None:
             _id_uniforms(self.keys, OF_IDS + other, seed, u)
-        elif self.scheme == 1:
-            _bit_uniforms(ranked, seed, u)
         else:
             _row_uniforms(ranked, OF_ROWS + other, seed, u)
         return u

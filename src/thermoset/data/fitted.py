@@ -12,7 +12,6 @@ from thermoset.data.input_kinds import (
     PROBABILITIES,
     input_kind_of,
     may_be,
-    warn_of_probabilities,
 )
 from thermoset.data.labels import label_indices
 from thermoset.errors import InputError
@@ -50,7 +49,7 @@ def split_data(part: Any, name: str) -> Logits:
     return data
 
 
-def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None, input_kind: str | None) -> None:
+def remember_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | None, input_kind: str) -> None:
     """Note what was fitted on; the last step of a fit, because it is what makes an estimator count as fitted."""
     estimator.input_kind_ = input_kind
     estimator.n_features_in_ = n_classes
@@ -94,11 +93,7 @@ def check_classes(estimator: Any, n_classes: int, classes: tuple[str, ...] | Non
 
 def _check_kind(estimator: Any, data: Logits) -> None:
     """Refuse logits where probabilities were fitted on, and the other way round."""
-    fitted: str | None = estimator.input_kind_
-    if fitted is None:  # a document of an older version
-        warn_of_probabilities(data)
-        return
-    given = input_kind_of(data)
+    fitted, given = estimator.input_kind_, input_kind_of(data)
     few = given == LOGITS and fitted != LOGITS and may_be(data, fitted)
     if given != fitted and not few:
         raise InputError(f"{type(estimator).__name__} was fitted on {_REFUSED[fitted, given]}")

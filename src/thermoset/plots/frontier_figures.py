@@ -82,7 +82,7 @@ def frontier_figure(choice: Choice) -> Figure:
     """
     metrics = [metric for metric in FRONTS if drawable(choice, metric)]
     if not metrics:
-        raise InputError("this choice has no frontier: fit the predictor again with this version of thermoset.")
+        raise InputError("this choice has no frontier. Fit with one threshold for all classes and a built-in score.")
     made, panels = figure(len(metrics), panel=_PANEL)
     titles: dict[Front, str] = {"worst_tenth": f"Hard {choice.words.many}", "class_gap": "Evenness"}
     for ax, metric in zip(panels, metrics, strict=True):

@@ -87,7 +87,7 @@ def pooled_scores(made: Artifact, score: Score) -> PooledScores:
     rows, names = made.rows_behind, made.group_names
     place = np.repeat(rows.place, rows.rows)  # of the group, or of one of its classes: which one does not matter
     groups, labels = (None, place) if names is None else (Groups(names, place), np.zeros_like(place))
-    scoring = Scoring(score, made.temperature_sets, made.seed, made.scheme)
+    scoring = Scoring(score, made.temperature_sets, made.seed)
     grouping = resolve_grouping(made.grouping)
     pairs, weights = kept.pairs(len(labels)), made.weights
     weighted = None if weights is None else weights.weighted(pairs)

@@ -1,4 +1,4 @@
-"""The predictor as a file: one JSON document with a versioned schema.
+"""The predictor as a file: one JSON document.
 
 Everything a prediction needs is in it, every float comes back exactly, and nothing in it is ever executed. A checksum
 tells an edited or damaged file from a good one. There is no time stamp: the same rows and seed give the same file.
@@ -21,7 +21,6 @@ from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
 from thermoset.predictor.kept_weights import KeptWeights
 from thermoset.predictor.label_shift import LabelShift
 from thermoset.predictor.members import Member, Thresholds
-from thermoset.predictor.old_schemas import OLD_SCHEMAS, translate
 from thermoset.predictor.requirements import SELECTIONS, broken_requirements
 from thermoset.predictor.used_rows import UsedKeys
 from thermoset.quoting import quoted, reason
@@ -42,14 +41,13 @@ __all__ = [
     "write_artifact",
 ]
 
-SCHEMA = 6
-"""The schema version this library writes, and the newest it reads."""
+SCHEMA = 1
+"""The schema that is written, and the only one that is read."""
 
 UNDECIDED = "undecided_share"
 """The measure of predictors whose conformal rows held only their largest logits: how often bounds could not decide."""
 
 _FORMAT = "thermoset predictor"
-_NO_MATCH = "is damaged or was edited: its checksum does not match. Save the predictor again."
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
 
 # Unknown fields are refused, because ignoring one could change a prediction.
@@ -78,12 +76,12 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     random_state: int
     calibration_fraction: str
     recalibrated: bool
-    top_rows: bool = False
+    top_rows: bool
     """Whether the conformal rows held only their largest logits: coverage is then at least what is promised."""
-    calibration_zero_labels: int | None = None
+    calibration_zero_labels: int
     """Calibration rows whose label has probability zero (a logit of -inf): T* by NLL leaves them out."""
-    conformal_zero_labels: int | None = None
-    """Conformal rows of this kind: they are misses, unless the threshold is infinite. None if nobody counted."""
+    conformal_zero_labels: int
+    """Conformal rows of this kind: they are misses, unless the threshold is infinite."""
 
 
 class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,17 +91,16 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     `ConformalClassifier.tighten`). `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in
     `conformal.PooledScores`, with thresholds for `group_names` where rows are grouped, and `fallback_threshold` for all
     other groups where there is a `fallback`; `rank_limits` are the last ranks of the labels of each class, where the
-    grouping has such; `seed` is that of u, None for deterministic scores, and `scheme` how u follows from it (see
-    `core.uniforms`); `sizes[s]` counts the conformal rows with a set of size s, and is empty where the level was
-    changed without them; `confidence` is what a monitor compares the confidence of later rows with, None in documents
-    that older versions wrote and where rows hold only their largest logits. The choice was made for a level of its own.
+    grouping has such; `seed` is that of u, None for deterministic scores; `sizes[s]` counts the conformal rows with a
+    set of size s, and is empty where the level was changed without them; `confidence` is what a monitor compares the
+    confidence of later rows with, None where rows hold only their largest logits or have weights. The choice was made
+    for a level of its own.
     Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
     `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these
     rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
     those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
-    `thresholds` is that of a row of average weight. `used` recognises the rows that made it; older versions wrote
-    none. `input_kind` is what it was tuned on (see `data.input_kinds`), and other rows are refused; None, from older
-    versions, refuses nothing.
+    `thresholds` is that of a row of average weight. `used` recognises the rows that made it. `input_kind` is
+    what it was tuned on (see `data.input_kinds`), and other rows are refused.
     """
 
     format: str = _FORMAT
@@ -118,7 +115,6 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     grouping: str | None
     group_of_class: tuple[int, ...] | None
     seed: int | None
-    scheme: int
     allow_empty: bool
     n_classes: int
     classes: tuple[str, ...] | None
@@ -126,6 +122,8 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     choice: Choice
     measures: tuple[Measure, ...]
     provenance: Provenance
+    used: UsedKeys
+    input_kind: str
     members: tuple[Member, ...] = ()
     group_names: tuple[str, ...] | None = None
     fallback: str | None = None
@@ -135,8 +133,6 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     scores: KeptScores | None = None
     shift: LabelShift | None = None
     weights: KeptWeights | None = None
-    used: UsedKeys | None = None
-    input_kind: str | None = None
     checksum: str = ""
 
     def __repr__(self) -> str:
@@ -205,7 +201,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class _Head(msgspec.Struct):
-    """What tells our files from others, and new ones from old; read before the rest."""
+    """What tells our files from others, and those of other schemas; read before the rest."""
 
     format: str = ""
     schema: int = 0
@@ -250,31 +246,19 @@ def _decoded(content: bytes) -> Artifact:
         raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}).") from None
     if head.format != _FORMAT:
         raise FileFormatError("is not a predictor saved by thermoset.")
-    if head.schema > SCHEMA:
+    if head.schema != SCHEMA:
         raise FileFormatError(
-            f"was saved by a newer thermoset (schema {quoted(head.schema)}; this one reads up to {SCHEMA}). "
-            "Upgrade thermoset."
+            f"was saved by a newer thermoset, or is damaged (schema {quoted(head.schema)}; this one reads schema "
+            f"{SCHEMA}). Upgrade thermoset."
         )
     try:
-        if head.schema in OLD_SCHEMAS:
-            return _translated(content, head.schema)
         artifact = msgspec.json.decode(content, type=Artifact)
         fits = checksum_of(artifact) == artifact.checksum
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
         raise FileFormatError(f"is damaged or was edited: {reason(error)}.") from None
     if not fits:
-        raise FileFormatError(_NO_MATCH)
+        raise FileFormatError("is damaged or was edited: its checksum does not match. Save the predictor again.")
     return artifact
-
-
-def _translated(content: bytes, schema: int) -> Artifact:
-    """Read a document of an older schema, whose own fields its checksum covers."""
-    document = msgspec.json.decode(content)
-    sealed = document.get("checksum")
-    if hashlib.sha256(msgspec.json.encode(document | {"checksum": ""})).hexdigest() != sealed:
-        raise FileFormatError(_NO_MATCH)
-    translate(document, schema)
-    return msgspec.convert(document | {"schema": SCHEMA}, Artifact)
 
 
 def _check(artifact: Artifact) -> None:

@@ -7,35 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.memory import row_array
-from thermoset.core.sources import Block, block_rows
+from thermoset.core.sources import Block
 from thermoset.core.stages import fill_rows
 from thermoset.data import Logits
 
 __all__ = ["fingerprint"]
 
-_BY_ROW = "rows:"  # what a fingerprint begins with that is made row by row
 
-
-def fingerprint(data: Logits, known: str = _BY_ROW) -> str:
+def fingerprint(data: Logits) -> str:
     """SHA-256 of rows, by way of those of each, and of labels and class names.
-
-    `known` is what it will be compared with: older versions took the rows at once.
 
     >>> fingerprint(Logits([[1.0, 2.0]], [1])) == fingerprint(Logits([[1.0, 2.0]], [1]))
     True
     """
-    parts, by_row = hashlib.sha256(), known.startswith(_BY_ROW)
-    parts.update(json.dumps([data.dtype.str, data.n_rows, data.n_classes, data.classes]).encode())
-    if by_row:
-        digests = row_array((4, len(data)), np.uint64)
-        fill_rows(data, _Digests(), [digests])
-        for of_rows in digests:
-            parts.update(of_rows.astype("<u8").data)
-    else:
-        for _, block in data.blocks(block_rows(data.n_classes)):
-            parts.update(np.ascontiguousarray(block).data)
+    digests = row_array((4, len(data)), np.uint64)
+    fill_rows(data, _Digests(), [digests])
+    parts = hashlib.sha256(json.dumps([data.dtype.str, data.n_rows, data.n_classes, data.classes]).encode())
+    for of_rows in digests:
+        parts.update(of_rows.astype("<u8").data)
     parts.update(data.require_labels("a fingerprint").astype("<i8").data)
-    return (_BY_ROW if by_row else "") + parts.hexdigest()
+    return parts.hexdigest()
 
 
 class _Digests:

@@ -244,7 +244,7 @@ def _provenance(
 def _warn(scaler: TemperatureScaler, came: Provenance) -> None:
     """Say what the temperature and the labels of all rows have against them."""
     scaler.warn_at_bound()
-    n_zero, n_rows = came.conformal_zero_labels or 0, came.conformal_rows
+    n_zero, n_rows = came.conformal_zero_labels, came.conformal_rows
     if came.selection != "full":
         n_zero, n_rows = n_zero + scaler.zero_labels_, n_rows + came.calibration_rows
     warn_of_zero_labels(n_zero, n_rows)
@@ -271,7 +271,6 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> 
         "fallback_threshold": None if other is None else Thresholds.of(other),
         "rank_limits": score.limits if isinstance(score, RankLimited) else None,
         "seed": calibration.scoring.seed,
-        "scheme": calibration.scoring.scheme,
         "sizes": () if sizes is None else tuple(np.bincount(sizes).tolist()),
     }
 
@@ -290,13 +289,13 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) ->
         top_rows=tops_of(conformal) is not None,
         conformal_zero_labels=zero_labels(conformal),
     )
-    warn_of_zero_labels(provenance.conformal_zero_labels or 0, len(conformal))
+    warn_of_zero_labels(provenance.conformal_zero_labels, len(conformal))
     fields, weighted = _of_sets(sets, conformal, beside), sets.calibration_.weighted is not None
     kept = _still_true(old, coverage_measures(fields["pool_sizes"], old.alpha_sets), weighted)
     measures = (*kept, *_undecided(sets, conformal, beside))
     unseen = old.confidence is None or provenance.top_rows or weighted
     seen = None if unseen or old.confidence is None else old.confidence.counted(conformal, old.temperature)
-    known = UsedKeys(calibration=None if old.used is None else old.used.calibration, conformal=PartKeys.of(keys))
+    known = UsedKeys(calibration=old.used.calibration, conformal=PartKeys.of(keys))
     fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "used": known}
     new = msgspec.structs.replace(old, members=(), shift=None, **fields)
     return with_scores(new, sets)

@@ -15,7 +15,6 @@ from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
 from thermoset.conformal.groupings import GROUPINGS, RC3P, Grouping, resolve_grouping
 from thermoset.conformal.row_groups import FALLBACKS, largest
 from thermoset.core.levels import conformal_rank, exact_level
-from thermoset.core.uniforms import SCHEMES
 from thermoset.data.input_kinds import INPUT_KINDS
 from thermoset.errors import InputError
 from thermoset.predictor.confidence import broken_confidence
@@ -62,7 +61,6 @@ def _of_sets(artifact: "Artifact") -> Broken:
     by_row = grouping is not None and grouping.of_rows
     by_class = grouping is not None and not by_row
     groups, pools = artifact.group_of_class, artifact.pool_sizes
-    yield "schema must be at least 1", artifact.schema < 1
     yield "alpha_sets must be at most alpha", exact_level(artifact.alpha_sets) > exact_level(artifact.alpha)
     known = " or ".join(GROUPINGS)
     yield f"grouping must be null, {known}", artifact.grouping is not None and grouping is None
@@ -94,7 +92,6 @@ def _of_sets(artifact: "Artifact") -> Broken:
     counted = not artifact.sizes or sum(artifact.sizes) == rows
     yield "sizes must count the conformal rows, at least one", not rows or not counted
     yield "seed must fit 64 bits", artifact.seed is not None and not 0 <= artifact.seed < 2**64
-    yield "scheme must be a known one", artifact.scheme not in SCHEMES
 
 
 def _of_groups(artifact: "Artifact") -> Broken:
@@ -234,12 +231,9 @@ def _of_weighted_scores(artifact: "Artifact") -> Broken:
 
 
 def _of_used(artifact: "Artifact") -> Broken:
-    if artifact.used is not None:
-        came, known = artifact.provenance, artifact.used
-        yield "used must name the calibration rows", known.calibration is None and not came.recalibrated
-        if known.calibration is not None:
-            yield from broken_keys(known.calibration, came.calibration_rows)
-        yield from broken_keys(known.conformal, came.conformal_rows)
+    came, known = artifact.provenance, artifact.used
+    yield from broken_keys(known.calibration, came.calibration_rows)
+    yield from broken_keys(known.conformal, came.conformal_rows)
 
 
 def _of_provenance(artifact: "Artifact") -> Broken:
@@ -253,9 +247,9 @@ def _of_provenance(artifact: "Artifact") -> Broken:
     rows = came.calibration_rows, came.conformal_rows
     yield f"rows must be from 0 to {MOST_HELD:,}", not _are_counts(rows)
     zeros = came.calibration_zero_labels, came.conformal_zero_labels
-    counted = all(one is None or 0 <= one <= most for one, most in zip(zeros, rows, strict=True))
+    counted = all(0 <= one <= most for one, most in zip(zeros, rows, strict=True))
     yield "zero_labels must be at most the rows", not counted
-    yield f"input_kind must be null, {' or '.join(INPUT_KINDS)}", artifact.input_kind not in (None, *INPUT_KINDS)
+    yield f"input_kind must be {' or '.join(INPUT_KINDS)}", artifact.input_kind not in INPUT_KINDS
     fraction = came.calibration_fraction
     yield "calibration_fraction must be between 0 and 1", _is_not(lambda: bool(exact_level(fraction)))
 

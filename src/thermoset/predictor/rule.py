@@ -41,7 +41,7 @@ class SetRule:
         alone = [(artifact.temperature_sets, artifact.thresholds, None)]
 
         def voice(temperature: float, thresholds: Thresholds, classes: tuple[int, ...] | None) -> _Voice:
-            scoring = Scoring(score, temperature, artifact.seed, artifact.scheme)
+            scoring = Scoring(score, temperature, artifact.seed)
             pairs = thresholds.pairs() if self._by_row is None else self._by_row.table[0]
             pairs = pairs if self._weighted is None else self._weighted.table
             by_row = self._by_row is not None or self._weighted is not None

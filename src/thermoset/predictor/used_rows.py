@@ -150,12 +150,9 @@ def _pieces(keys: Keys) -> Iterator[Keys]:
 
 
 class UsedKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which rows chose the temperatures, and which set the threshold.
+    """Which rows chose the temperatures, and which set the threshold."""
 
-    The first are unknown where a predictor of an older version was recalibrated.
-    """
-
-    calibration: PartKeys | None
+    calibration: PartKeys
     conformal: PartKeys
 
 
@@ -205,8 +202,7 @@ class UsedRows:
 def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedRows:
     """How many of these rows the predictor was made from, whatever file, order or type they come in.
 
-    Rows need no labels. Predictors of older versions recognise only complete parts, in their original order and type,
-    with their labels. `keys` are those of the rows, where they are known.
+    Rows need no labels. `keys` are those of the rows, where they are known.
 
     >>> import thermoset as ts
     >>> rng = np.random.default_rng(0)
@@ -219,13 +215,12 @@ def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedR
     """
     came, known = made.provenance, made.used
     whole = _as_a_whole(came, data)
-    if known is None or whole.reused:
+    if whole.reused:
         return whole
     keys = row_keys(data) if keys is None else keys
-    conformal = known.conformal.use(keys)
-    first = known.calibration
-    calibration = PartUse() if first is None else first.use(keys)
-    total = conformal.rows if first == known.conformal else min(calibration.rows + conformal.rows, len(data))
+    calibration, conformal = known.calibration.use(keys), known.conformal.use(keys)
+    same = known.calibration == known.conformal
+    total = conformal.rows if same else min(calibration.rows + conformal.rows, len(data))
     if total >= _MOSTLY * len(data) and calibration.met + conformal.met >= _ENOUGH:
         calibration, conformal = (part._replace(reused=part.rows > 0) for part in (calibration, conformal))
     return _summed(data, calibration, conformal, total)
@@ -243,7 +238,7 @@ def _as_a_whole(came: "Provenance", data: Logits) -> UsedRows:
 
 
 def _whole(data: Logits, n_rows: int, sha256: str) -> PartUse:
-    same = data.labels is not None and len(data) == n_rows and fingerprint(data, sha256) == sha256
+    same = data.labels is not None and len(data) == n_rows and fingerprint(data) == sha256
     return PartUse(len(data), reused=True) if same else PartUse()
 
 
@@ -267,7 +262,7 @@ def split_of(data: Logits, came: "Provenance", split_by: Any = None) -> tuple[In
     calibration, conformal = split_indices(
         len(data), came.calibration_fraction, random_state=came.random_state, groups=split_by
     )
-    same = fingerprint(data.take(calibration), came.calibration_sha256) == came.calibration_sha256
+    same = fingerprint(data.take(calibration)) == came.calibration_sha256
     return (calibration, conformal) if same else None
 
 

@@ -39,7 +39,7 @@ def roles_of(data: Logits, made: Artifact, split_by: Any = None) -> Roles:
     halved at random for the comparison of temperatures.
     """
     came, used = made.provenance, used_rows(made, data)
-    seen = fingerprint(data, came.conformal_sha256)
+    seen = fingerprint(data)
     split = split_of(data, came, split_by)
     if split is not None:
         return Roles(seen, "calibration", split[0], split[1], split[0])

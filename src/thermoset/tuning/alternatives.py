@@ -72,8 +72,7 @@ class Alternative:
 def settings_of(choice: Choice) -> tuple[Alternative, ...]:
     """Every setting of the frontier once: the recommended one first, then by set size.
 
-    A setting with several names is listed once, with all of them. Files of older versions have no frontier and give an
-    empty result.
+    A setting with several names is listed once, with all of them. A choice without a frontier gives an empty result.
     """
     if not choice.frontier:
         return ()

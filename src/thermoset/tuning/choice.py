@@ -143,7 +143,7 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loss: tuple[float, ...]
 
 
-class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A setting for the sets, and why.
 
     Attributes

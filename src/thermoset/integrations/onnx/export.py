@@ -145,9 +145,8 @@ def _describe(model: ModelProto, made: Artifact) -> None:
         "temperature_sets": repr(made.temperature_sets),
         "checksum": checksum_of(made),
         "classes": json.dumps(made.classes, ensure_ascii=False),
+        "input_kind": made.input_kind,
     }
-    if made.input_kind is not None:
-        facts["input_kind"] = made.input_kind
     if made.group_names is not None:
         facts["group_names"] = json.dumps(made.group_names, ensure_ascii=False)
     kept = {entry.key: entry.value for entry in model.metadata_props if not entry.key.startswith("thermoset.")}

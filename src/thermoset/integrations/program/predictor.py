@@ -12,7 +12,7 @@ from thermoset.core.thresholds import ScorePairs
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
 from thermoset.integrations.program.by_class import plain_score
-from thermoset.integrations.program.draws import N_LOGITS, check_scheme, u_of_rows
+from thermoset.integrations.program.draws import N_LOGITS, u_of_rows
 from thermoset.integrations.program.formulas import Named, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
 from thermoset.integrations.program.sets import Batch, Member, SetProgram
@@ -60,8 +60,6 @@ class Program:
         score = predictor.recipe.score
         self._form = form_of(score)
         self.n_classes, self.draws = made.n_classes, made.seed is not None
-        if self.draws:
-            check_scheme(made.scheme)
         self._ranked = self._form.ranked or made.rank_limits is not None
         members = [Member(one.temperature, one.thresholds.pairs(), one.classes) for one in made.members]
         members = members or [Member(made.temperature_sets, _thresholds(made))]

@@ -18,7 +18,7 @@ from thermoset.quoting import quoted, reason
 __all__ = ["SCHEMA", "MonitorState", "StoredBatch", "read_state", "write_state"]
 
 SCHEMA = 1
-"""The version this library writes, and the newest it reads."""
+"""The schema that is written, and the only one that is read."""
 
 _FORMAT = "thermoset monitor"
 _MOST_BYTES = 2**30
@@ -70,7 +70,7 @@ class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class _Head(msgspec.Struct):
-    """What tells our files from others, and new ones from old; read before the rest."""
+    """What tells our files from others, and those of other schemas; read before the rest."""
 
     format: str = ""
     schema: int = 0
@@ -106,10 +106,10 @@ def _decoded(content: bytes) -> MonitorState:
         raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}). {_ELSE}") from None
     if head.format != _FORMAT:
         raise FileFormatError("is not a state written by thermoset monitor. Name another file.")
-    if head.schema > SCHEMA:
+    if head.schema != SCHEMA:
         raise FileFormatError(
-            f"was written by a newer thermoset (schema {quoted(head.schema)}; this one reads up to {SCHEMA}). "
-            "Upgrade thermoset."
+            f"was written by a newer thermoset, or is damaged (schema {quoted(head.schema)}; this one reads schema "
+            f"{SCHEMA}). Upgrade thermoset."
         )
     try:
         state = msgspec.json.decode(content, type=MonitorState)

@@ -33,7 +33,7 @@ JOURNAL = "_unfinished.journal"
 """What is finished so far, while the run is incomplete."""
 
 _FORMAT = "thermoset predictions"
-_SCHEMA = 2  # of schema 1, u came from ids wherever there were any
+_SCHEMA = 1
 _MOST_BYTES = 2**32
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SPOKEN = {
@@ -63,14 +63,14 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     predictor: str  # its checksum
     kind: str
     probabilities: bool
-    labels: str | None = None
-    classes: tuple[str, ...] | None = None
+    labels: str | None
+    classes: tuple[str, ...] | None
     id_column: str | None
-    u: str = "row"
-    groups: str | None = None  # their column, where one was named
-    ignore: tuple[str, ...] = ()
-    p_values: bool = False
-    weights: str | None = None
+    u: str
+    groups: str | None  # their column, where one was named
+    ignore: tuple[str, ...]
+    p_values: bool
+    weights: str | None
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -121,7 +121,7 @@ class ShardDone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
     rows: int
     sizes: tuple[tuple[int, int], ...]
-    undecided: int = 0
+    undecided: int
 
 
 def plan_shards(where: Where, out: FilePath, kind: str, reading: Reading) -> tuple[ShardJob, ...]:
