@@ -31,7 +31,9 @@ def run(*arguments, folder):
 
 def warmed(job, folder):
     """A warm-up in a process of its own: how many functions it compiled, and how many were there."""
-    script = f"import thermoset as ts; done = ts.warmup({job!r}); print(len(done.compiled), len(done.ready), done.folder)"
+    script = (
+        f"import thermoset as ts; done = ts.warmup({job!r}); print(len(done.compiled), len(done.ready), done.folder)"
+    )
     return run("-c", script, folder=folder)
 
 

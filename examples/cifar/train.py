@@ -99,7 +99,9 @@ def train(model: nn.Module, part: Part, scaling: Scaling, recipe: Recipe, device
 def collect_test(model: nn.Module, part: Part, scaling: Scaling, classes: Sequence[str], device: str) -> ts.Logits:
     """Collect the logits of the test pictures, scaled as in training."""
     images, labels = torch.from_numpy(part.images), torch.from_numpy(part.labels)
-    batches = ((scaling.apply(some), known) for some, known in zip(images.split(BATCH), labels.split(BATCH), strict=True))
+    batches = (
+        (scaling.apply(some), known) for some, known in zip(images.split(BATCH), labels.split(BATCH), strict=True)
+    )
     return collect_logits(model, batches, classes=classes, device=device)
 
 
