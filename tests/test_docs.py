@@ -55,7 +55,7 @@ def test_a_session_that_shows_something_else_is_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```console\n$ echo one\none\n$ echo two\nthree\n```\n")
     assert sessions.run_page(page, tmp_path).splitlines()[2:5] == ["one", "$ echo two", "two"]
-    page.write_text("```console\n$ thermoset plan --alpha 2\n```\n")
+    page.write_text("```console\n$ thermoset tune none.npz\n```\n")
     with pytest.raises(sessions.DiffersError, match="exit code 2"):
         sessions.run_page(page, tmp_path)
     for unknown in ("pip install '.[plots]'", "make everything", "uvicorn app"):
@@ -73,9 +73,6 @@ def test_every_page_is_in_the_navigation_once():
 ELSEWHERE = {
     "sweep": "sweep.md",
     "study": "study.md",
-    "theory": "theory.md",
-    "collect": "collect.md",
-    "compact": "compact.md",
 }
 """Commands whose options are listed on a page of their own."""
 

@@ -31,7 +31,19 @@ def test_help_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    "name", ["Logits", "load", "ConformalClassifier", "TemperatureScaler", "metrics", "plan", "datasets"]
+    "name",
+    [
+        "Logits",
+        "load",
+        "compact",
+        "ConformalClassifier",
+        "TemperatureScaler",
+        "metrics",
+        "plan",
+        "datasets",
+        "theory.bound",
+        "warmup",
+    ],
 )
 def test_names_load_when_used_and_bring_no_extra(name):
     brought = modules_after(f"import thermoset as ts; ts.{name}")

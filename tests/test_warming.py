@@ -12,8 +12,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset import InputError, Logits, TwoTemperaturePredictor
-from thermoset.cli import main
-from thermoset.warming import _STEPS, warmup
+from thermoset.warming import warmup
 
 CORE = Path(ts.__file__).parent / "core"
 
@@ -29,8 +28,12 @@ def run(*arguments, folder):
     )
 
 
-def command(*arguments, folder):
-    return run("-c", "from thermoset.cli import main; main()", *arguments, folder=folder)
+def warmed(job, folder):
+    """A warm-up in a process of its own: how many functions it compiled, and how many were there."""
+    script = (
+        f"import thermoset as ts; done = ts.warmup({job!r}); print(len(done.compiled), len(done.ready), done.folder)"
+    )
+    return run("-c", script, folder=folder)
 
 
 PREDICT = """
@@ -59,18 +62,17 @@ def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_p
     }
     for name, parameters in asked.items():
         TwoTemperaturePredictor(alpha=0.2, **parameters).fit(rows).save(tmp_path / f"{name}.json")
-    done = command("warmup", "--for", "predict", folder=tmp_path / "cache")
+    done = warmed("predict", tmp_path / "cache")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "cache").iterdir()
     kept = sorted(folder.iterdir())
-    assert f"Cached in {folder}" in done.stdout
-    assert f"{len(kept)} compiled, 0 already there" in done.stdout
+    assert done.stdout == f"{len(kept)} {len(kept)} {folder}\n"
     files = [tmp_path / f"{name}.json" for name in asked]
     predicted = run("-c", PREDICT, *files, folder=tmp_path / "cache")
     assert (predicted.returncode, predicted.stderr) == (0, "")
     assert sorted(folder.iterdir()) == kept
-    again = command("warmup", "--for", "predict", folder=tmp_path / "cache")
-    assert f"0 compiled, {len(kept)} already there" in again.stdout
+    again = warmed("predict", tmp_path / "cache")
+    assert again.stdout == f"0 {len(kept)} {folder}\n"
     assert sorted(folder.iterdir()) == kept
 
 
@@ -129,21 +131,11 @@ def test_what_was_done_is_told():
     assert set(done.compiled) <= set(done.ready)
 
 
-def test_the_command_names_every_step(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["thermoset", "warmup"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out = capsys.readouterr().out
-    assert not ended.value.code, out
-    assert out.count("Preparing ") == len(_STEPS)
-
-
 def test_nowhere_to_keep_it_is_told_before_the_work(tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    done = command("warmup", folder=tmp_path / "file")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "compiled code cannot be cached anywhere. Set NUMBA_CACHE_DIR" in done.stderr
-    assert done.stderr.count("\n") == 1
+    done = warmed("all", tmp_path / "file")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "InputError: compiled code cannot be cached anywhere. Set NUMBA_CACHE_DIR" in done.stderr
 
 
 FULL = (

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 import thermoset as ts
 from examples.cifar.binary import Part, channel_statistics, read_cifar
 from examples.cifar.models import MODELS
-from thermoset.integrations.images import ImageBatches, ImageSet, Preprocessing
 from thermoset.integrations.torch import collect_logits
 from thermoset.io import SUFFIXES
 from thermoset.io.files import known_suffix, write_whole
 
 PADDING = 4
+BATCH = 500  # test pictures at a time
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,23 @@ def augment(images: Tensor, generator: torch.Generator) -> Tensor:
     return padded[tuple(part.to(images.device) for part in index)]
 
 
-def train(model: nn.Module, part: Part, steps: Preprocessing, recipe: Recipe, device: str) -> None:
+@dataclass(frozen=True)
+class Scaling:
+    """The mean and the standard deviation of each channel, of bytes divided by 255."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def apply(self, images: Tensor) -> Tensor:
+        """Scale pictures (n, channels, height, width) of bytes as the models take them."""
+        mean, std = (torch.tensor(numbers, device=images.device).view(1, -1, 1, 1) for numbers in (self.mean, self.std))
+        return (images / 255 - mean) / std
+
+
+def train(model: nn.Module, part: Part, scaling: Scaling, recipe: Recipe, device: str) -> None:
     """Minimise cross-entropy by stochastic gradient descent, in place."""
     generator = torch.Generator().manual_seed(recipe.seed)
     images, labels = torch.from_numpy(part.images).to(device), torch.from_numpy(part.labels).to(device)
-    mean, std = (torch.tensor(numbers, device=device).view(1, -1, 1, 1) for numbers in (steps.mean, steps.std))
     model.to(device).train()
     optimiser = torch.optim.SGD(
         model.parameters(), lr=recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay
@@ -69,7 +81,7 @@ def train(model: nn.Module, part: Part, steps: Preprocessing, recipe: Recipe, de
         for group in optimiser.param_groups:
             group["lr"] = recipe.rate_at(epoch)
         for rows in torch.randperm(len(labels), generator=generator).to(device).split(recipe.batch_size):
-            outputs = model((augment(images[rows], generator) / 255 - mean) / std)
+            outputs = model(scaling.apply(augment(images[rows], generator)))
             loss = nn.functional.cross_entropy(outputs, labels[rows])
             optimiser.zero_grad()
             loss.backward()
@@ -84,10 +96,13 @@ def train(model: nn.Module, part: Part, steps: Preprocessing, recipe: Recipe, de
         )
 
 
-def collect_test(model: nn.Module, part: Part, steps: Preprocessing, classes: Sequence[str], device: str) -> ts.Logits:
-    """Collect the logits of the test pictures with the steps that `thermoset collect` takes."""
-    pictures = ImageSet(len(part.labels), part.images.transpose(0, 2, 3, 1).__getitem__, part.labels, tuple(classes))
-    return collect_logits(model, ImageBatches(pictures, steps, 500), classes=classes, device=device)
+def collect_test(model: nn.Module, part: Part, scaling: Scaling, classes: Sequence[str], device: str) -> ts.Logits:
+    """Collect the logits of the test pictures, scaled as in training."""
+    images, labels = torch.from_numpy(part.images), torch.from_numpy(part.labels)
+    batches = (
+        (scaling.apply(some), known) for some, known in zip(images.split(BATCH), labels.split(BATCH), strict=True)
+    )
+    return collect_logits(model, batches, classes=classes, device=device)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -108,18 +123,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not asked.out.absolute().parent.is_dir():
         raise ts.InputError(f"--out {asked.out}: folder {asked.out.parent} does not exist. Create it first.")
     data = read_cifar(asked.data)
-    steps = Preprocessing(None, None, *channel_statistics(data.train.images))
+    scaling = Scaling(*channel_statistics(data.train.images))
     torch.manual_seed(recipe.seed)
     model = MODELS[asked.model](len(data.classes))
-    train(model, data.train, steps, recipe, asked.device)
+    train(model, data.train, scaling, recipe, asked.device)
     weights = asked.out.with_name(f"{asked.out.stem}_weights.pt")
     with write_whole(weights) as stream:
         torch.save({name: value.cpu() for name, value in model.state_dict().items()}, stream)
-    logits = collect_test(model, data.test, steps, data.classes, asked.device)
+    logits = collect_test(model, data.test, scaling, data.classes, asked.device)
     ts.save(asked.out, logits)
     accuracy = (logits.logits.argmax(1) == logits.labels).mean()
-    mean, std = (",".join(f"{number:.9g}" for number in numbers) for numbers in (steps.mean, steps.std))
-    print(f"test accuracy {accuracy:.4f}; --mean {mean} --std {std}\nWrote {weights} and {asked.out}")
+    mean, std = (",".join(f"{number:.9g}" for number in numbers) for numbers in (scaling.mean, scaling.std))
+    print(f"test accuracy {accuracy:.4f}; mean {mean} std {std}\nWrote {weights} and {asked.out}")
 
 
 if __name__ == "__main__":

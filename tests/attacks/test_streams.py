@@ -23,8 +23,8 @@ def runs(files, tmp_path_factory):
         "kept": (("check", files.predictor, files.fresh), 0),
         "broken promise": (("check", files.predictor, folder / "wrong.npz"), 1),
         "broken promise, json": (("check", files.predictor, folder / "wrong.npz", "--json"), 1),
-        "bad input": (("plan", "--alpha", "2"), 2),
-        "misuse": (("plan", "--alfa", "2"), 2),
+        "bad input": (("check", files.predictor, folder / "none.npz"), 2),
+        "misuse": (("check", "--fail-no", "2"), 2),
         "help": (("--help",), 0),
         "warning": (("sweep", folder / "few.npz", *few), 0),
     }

@@ -24,12 +24,11 @@ def writing(files, out):
         "shift": ("shift", files.predictor, files.val, "--out", out / "shifted.json", "--bootstrap", "5"),
         "report": ("report", files.predictor, files.val, "--out", out / "page.html"),
         "sweep": ("sweep", files.val, "--out", out, *few),
-        "theory": ("theory", files.val, "--out", out, *few),
         "study": ("study", files.folder, "--out", out),
     }
 
 
-WRITING = ("tune", "predict", "predict npz", "recalibrate", "shift", "report", "sweep", "theory", "study")
+WRITING = ("tune", "predict", "predict npz", "recalibrate", "shift", "report", "sweep", "study")
 
 
 def content(folder):

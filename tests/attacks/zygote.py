@@ -70,7 +70,7 @@ def run_once(data: ts.Logits, fresh: ts.Logits, predictor: ts.TwoTemperaturePred
         out = place / "out"
         out.mkdir()
         shards = ("predict", files.predictor, files.folder, "--out", place / "shards", "--format", "csv")
-        for arguments in (("plan", "--alpha", "0.1"), shards, *writing(files, out).values()):
+        for arguments in (shards, *writing(files, out).values()):
             sys.argv = ["thermoset", *map(str, arguments)]
             said = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
             with said[0], said[1], contextlib.suppress(SystemExit):

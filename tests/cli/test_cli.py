@@ -28,30 +28,22 @@ def test_help_lists_the_commands():
     done = run("--help")
     assert done.returncode == 0
     assert "demo" in done.stdout
-    assert "plan" in done.stdout
+    assert "tune" in done.stdout
 
 
 def test_version():
     assert run("--version").stdout == f"thermoset {ts.__version__}\n"
 
 
-def test_plan_prints_what_the_library_says():
-    done = run("plan", "--alpha", "0.1", "--width", "0.02")
-    rows = ts.plan("0.1", "0.02").rows
-    assert done.returncode == 0
-    assert f"use {rows:,} rows or more" in done.stdout.replace("\n", " ")
-    assert re.search(rf"\b{rows:,} │ +0\.0200 │", done.stdout)
-
-
 @pytest.mark.parametrize("alpha", ["0", "1", "1.5", "-0.1", "nan", "x", ""])
-def test_bad_alpha_is_one_line_and_exit_code_2(call, alpha):
-    call("plan", f"--alpha={alpha}").assert_refused(
+def test_bad_alpha_is_one_line_and_exit_code_2(call, tuned, tmp_path, alpha):
+    call("tune", tuned.val, "--out", tmp_path, f"--alpha={alpha}").assert_refused(
         "thermoset: alpha must be a number strictly between 0 and 1, at least"
     )
 
 
-def test_bad_alpha_in_a_process_of_its_own():
-    done = run("plan", "--alpha=nan")
+def test_bad_alpha_in_a_process_of_its_own(tuned, tmp_path):
+    done = run("tune", tuned.val, "--out", tmp_path, "--alpha=nan")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("thermoset: alpha must be a number strictly between 0 and 1, at least 1e-09 ")
     assert done.stderr.count("\n") == 1
@@ -59,10 +51,10 @@ def test_bad_alpha_in_a_process_of_its_own():
 
 MISUSE = {
     ("tempt",): "No such command 'tempt'. See: thermoset --help",
-    ("plan", "--alfa", "0.1"): "--alfa",
-    ("plan",): "Missing option '--alpha'. See: thermoset plan --help",
-    ("plan", "--alpha"): "--alpha",
-    ("plan", "--alpha", "0.1", "more"): "(more)",
+    ("tune", "val.npz", "--alfa", "0.1"): "--alfa",
+    ("predict", "predictor.json", "val.npz"): "Missing option '--out'. See: thermoset predict --help",
+    ("tune", "val.npz", "--alpha"): "--alpha",
+    ("demo", "more"): "(more)",
     ("study", ".", "--trials", "many"): "Invalid value for '--trials'",
     ("study", ".", "--trials", "1"): "Invalid value for '--trials'",
     ("tune", "val.npz", "--objective", "two\nlines"): "Invalid value for '--objective'",
@@ -91,7 +83,7 @@ def test_without_a_command_it_shows_the_help():
 @pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX")
 @pytest.mark.parametrize("redirected", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
 def test_bad_input_is_code_2_though_nobody_hears_of_it(redirected):
-    assert subprocess.run(f"{COMMAND} plan --alpha 2 {redirected}", shell=True, check=False).returncode == 2  # noqa: S602
+    assert subprocess.run(f"{COMMAND} tune none.npz {redirected}", shell=True, check=False).returncode == 2  # noqa: S602
 
 
 def test_demo_runs_the_main_job_on_the_bundled_data(tmp_path):
@@ -114,8 +106,8 @@ def test_demo_runs_the_main_job_on_the_bundled_data(tmp_path):
     assert "thermoset tune val.npz" in done.stdout
 
 
-def test_no_color_is_respected():
-    assert "\x1b[" not in run("plan", "--alpha", "0.1", NO_COLOR="1").stdout
+def test_no_color_is_respected(tuned):
+    assert "\x1b[" not in run("check", tuned.path, tuned.fresh, NO_COLOR="1").stdout
 
 
 def test_demo_says_when_it_cannot_write(tmp_path):

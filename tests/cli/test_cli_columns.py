@@ -75,10 +75,8 @@ COMMANDS = {
     "report": ("{predictor}", "{fresh}", "--out", "{out}/report.html", "--trials", 1),
     "sweep": ("{fresh}", "--temperatures", "1", "--trials", 1, "--out", "{out}"),
     "monitor": ("{predictor}", "{fresh}", "--state", "{out}/state.json"),
-    "compact": ("{fresh}", "--out", "{out}/top.npz", "--top", 3),
     "predict": ("{predictor}", "{fresh}", "--out", "{out}/sets.csv"),
     "shift": ("{predictor}", "{fresh}", "--out", "{out}/shifted.json", "--bootstrap", 0),
-    "theory": ("{fresh}", "--temperatures", "0.5:2:0.5", "--trials", 1, "--out", "{out}"),
 }
 
 
@@ -90,8 +88,6 @@ def test_every_command_takes_the_same_options(call, made, tmp_path, name):
     asked = [str(part).format(**places) for part in COMMANDS[name]]
     call(name, *asked, "--quiet").assert_refused("Add --ignore request if it is not a class, or list the classes")
     named = ["--labels", "truth", "--id-column", "request", "--ignore", "site"]
-    if name == "theory":
-        named += ["--n-classes", 3]
     done = call(name, *asked, *named, "--quiet")
     assert done.returncode == 0, done
 

@@ -118,7 +118,7 @@ def test_rows_that_commands_work_on_have_groups(request, source, memory):
         assert kept_together(where, columns, len(rows)).tolist() == PATIENTS.tolist()
 
 
-@pytest.mark.parametrize("command", ["tune", "sweep", "predict", "check", "report", "compact"])
+@pytest.mark.parametrize("command", ["tune", "sweep", "predict", "check", "report"])
 def test_every_command_takes_groups(call, command):
     said = call(command, "--help", columns=200).stdout
     assert "--groups" in said
@@ -134,12 +134,6 @@ def test_check_reads_groups(call, val, tmp_path):
     assert done.returncode in (0, 1), done
     done = call("check", tmp_path / "predictor.json", tmp_path / "fresh.npz", "--groups", "city")
     done.assert_refused("there is no 'city' in the file")
-
-
-def test_compact_keeps_groups(call, shards, tmp_path):
-    done = call("compact", shards, "--groups", "site", "--top", 4, "--out", tmp_path / "top.npz")
-    assert done.returncode == 0, done
-    assert list(ts.load(tmp_path / "top.npz").groups) == SITES.tolist()
 
 
 @pytest.mark.parametrize(

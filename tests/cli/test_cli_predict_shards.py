@@ -137,24 +137,20 @@ def test_a_bar_over_all_shards(call, monkeypatch, tuned, shards, tmp_path):
 def made_by(call, name, tuned, logits, out, *options):
     """What a command writes or prints, but for the names of files."""
     before = (tuned.path,) if name in ("check", "report") else ()
-    few = ("--trials", "2") if name in ("sweep", "report", "theory") else ()
+    few = ("--trials", "2") if name in ("sweep", "report") else ()
     own = {"tune": ("--no-report",), "check": ("--json",), "report": ("--name", "rows")}.get(name, ())
     written = {"report": ("--out", out / "page.html"), "check": ()}.get(name, ("--out", out))
     out.mkdir(exist_ok=True)
     done = call(name, *before, *logits, *few, *own, *written, *options)
     assert done.returncode == 0, done
-    match name:
-        case "check":
-            return done.stdout
-        case "theory":
-            return [line for line in done.stdout.splitlines() if ".png" not in line]
-        case _:
-            return (out / {"tune": "predictor.json", "sweep": "sweep.csv", "report": "page.html"}[name]).read_bytes()
+    if name == "check":
+        return done.stdout
+    return (out / {"tune": "predictor.json", "sweep": "sweep.csv", "report": "page.html"}[name]).read_bytes()
 
 
-@pytest.mark.parametrize("name", ["tune", "sweep", "check", "report", "theory"])
+@pytest.mark.parametrize("name", ["tune", "sweep", "check", "report"])
 def test_commands_give_the_same_for_shards_as_for_one_file(call, tuned, shards, tmp_path, name):
-    if name in ("sweep", "theory"):
+    if name == "sweep":
         require("matplotlib", "plot")
     if name == "report":
         require("altair", "report")

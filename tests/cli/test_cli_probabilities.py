@@ -61,15 +61,13 @@ def test_rows_of_its_own_kind_are_predicted(call, files, tmp_path):
 
 
 @pytest.mark.parametrize("options", [(), ("--memory", "64MiB")])
-def test_sweep_and_compact_warn_of_probabilities(call, files, tmp_path, options):
+def test_sweep_warns_of_probabilities(call, files, tmp_path, options):
     asked = ("--temperatures", "1,2", "--trials", "2", "--methods", "lac", *options)
     done = call("sweep", files / "probs.npz", "--out", tmp_path, *asked)
     assert done.returncode == 0, done
     assert done.stderr.count("these logits look like probabilities") == 1
     assert "--probabilities" in done.stderr
     assert "look like" not in call("sweep", files / "probs.npz", "--out", tmp_path, *asked, "--probabilities").stderr
-    done = call("compact", files / "probs.npz", "--out", tmp_path / "top.npz")
-    assert done.stderr.count("these logits look like probabilities") == 1
 
 
 def test_tune_warns_and_counts_labels_of_probability_zero(call, files, tmp_path):

@@ -21,7 +21,7 @@ from thermoset.calibration import probabilities
 from thermoset.cli.tune import show_predictor, write_predictor
 from thermoset.metrics import expected_calibration_error, negative_log_likelihood
 
-COMMANDS = ("tune", "predict", "check", "recalibrate", "sweep", "plan", "demo")
+COMMANDS = ("tune", "predict", "check", "recalibrate", "sweep", "study", "demo")
 
 
 def saved(predictor, path):

@@ -49,23 +49,6 @@ def test_sweep_writes_its_table(call, without, val, tmp_path):
     assert done.stdout.splitlines()[:-1] == drawn.stdout.splitlines()[: len(done.stdout.splitlines()) - 1]
 
 
-@pytest.mark.parametrize("rows", ["none", "unlabelled", "labelled"])
-def test_theory_prints_its_tables(call, without, val, tmp_path, rows):
-    ts.save(tmp_path / "new.npz", ts.Logits(ts.load(val).logits))
-    asked = {
-        "none": ("--n-classes", 37),
-        "unlabelled": (tmp_path / "new.npz",),
-        "labelled": (val, "--temperatures", "0.5:2:0.5", "--trials", 2, "--quiet"),
-    }[rows]
-    drawn = call("theory", *asked, "--out", tmp_path / "drawn")
-    without("matplotlib")
-    done = call("theory", *asked, "--out", tmp_path / "made")
-    assert (done.returncode, done.stderr) == (0, NO_FIGURE.format("the figures")), done
-    assert names(tmp_path / "made") == []
-    kept = [line for line in drawn.stdout.splitlines() if not line.startswith("Wrote ")]
-    assert done.stdout.splitlines() == kept
-
-
 def test_tune_says_what_it_skipped(call, without, val, tmp_path):
     without("matplotlib", "altair")
     done = call("tune", val, "--out", tmp_path / "made", "--quiet")

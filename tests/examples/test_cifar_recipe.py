@@ -15,10 +15,7 @@ sys.path.append(str(ROOT))  # `python -m` does it where the recipe is run by han
 
 from examples.cifar.binary import Part, channel_statistics, read_cifar  # noqa: E402
 from examples.cifar.models import MODELS, basic, bottleneck  # noqa: E402
-from examples.cifar.train import Recipe, augment, main, train  # noqa: E402
-from thermoset.integrations.images import ImageBatches, Preprocessing, read_images  # noqa: E402
-from thermoset.integrations.models import build_model, load_weights  # noqa: E402
-from thermoset.integrations.torch import collect_logits  # noqa: E402
+from examples.cifar.train import Recipe, Scaling, augment, collect_test, main, train  # noqa: E402
 
 TEN = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
@@ -176,8 +173,8 @@ def test_training_learns_what_can_be_learnt(capsys):
     images[np.arange(60), labels] = 200  # the class is the colour, wherever a picture is shifted
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 3))
-    steps = Preprocessing(None, None, *channel_statistics(images))
-    train(model, Part(images, labels), steps, Recipe(epochs=15, batch_size=16), "cpu")
+    scaling = Scaling(*channel_statistics(images))
+    train(model, Part(images, labels), scaling, Recipe(epochs=15, batch_size=16), "cpu")
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 15
     assert lines[0].startswith("epoch 1/15  learning rate 0.1000  loss ")
@@ -193,15 +190,11 @@ def test_the_script_ends_in_a_file_of_logits_that_the_saved_weights_give_again(c
     printed = capsys.readouterr().out
     assert f"test accuracy {np.mean(made.logits.argmax(1) == made.labels):.4f}" in printed
 
-    # The steps of `thermoset collect --model examples.cifar.models:resnet34 --weights ... --mean ... --std ...`
     words = printed.split()
-    mean, std = (tuple(map(float, words[words.index(option) + 1].split(","))) for option in ("--mean", "--std"))
-    model = build_model("examples.cifar.models:resnet34", {"num_classes": 10})
-    load_weights(model, tmp_path / "cifar10_resnet34_weights.pt")
-    np.savez(tmp_path / "test.npz", images=test.images, labels=test.labels)
-    again = collect_logits(
-        model, ImageBatches(read_images(tmp_path / "test.npz"), Preprocessing(None, None, mean, std), 4)
-    )
+    scaling = Scaling(*(tuple(map(float, words[words.index(name) + 1].split(","))) for name in ("mean", "std")))
+    model = MODELS["resnet34"](10)
+    model.load_state_dict(torch.load(tmp_path / "cifar10_resnet34_weights.pt", weights_only=True))
+    again = collect_test(model, test, scaling, TEN, "cpu")
     assert again.logits == pytest.approx(made.logits, abs=1e-4 * float(np.abs(made.logits).max()))
 
 

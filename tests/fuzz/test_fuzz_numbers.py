@@ -210,9 +210,6 @@ def test_levels_stay_exact(alpha, n):
 # --- the command line -----------------------------------------------------------------------------------------------
 
 OPTIONS = [
-    ("plan", "--alpha"),
-    ("plan", "--alpha", "0.1", "--width"),
-    ("plan", "--alpha", "0.1", "--width", "0.05", "--confidence"),
     ("tune", "ROWS", "--no-report", "--quiet", "--alpha"),
     ("tune", "ROWS", "--no-report", "--quiet", "--prefer"),
     ("tune", "ROWS", "--no-report", "--quiet", "--calibration-fraction"),
@@ -224,19 +221,8 @@ OPTIONS = [
     ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--seed"),
     ("sweep", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1", "--jobs"),
     ("sweep", "ROWS", "--quiet", "--temperatures", "1", "--methods", "lac", "--trials"),
-    ("theory", "--n-classes"),
-    ("theory", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1,2", "--temperature"),
-    ("theory", "ROWS", "--quiet", "--trials", "1", "--temperatures"),
-    ("theory", "ROWS", "--quiet", "--temperatures", "1,2", "--trials"),
-    ("theory", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1,2", "--alpha"),
-    ("theory", "ROWS", "--quiet", "--trials", "1", "--temperatures", "1,2", "--cp-fraction"),
     ("study", "NOWHERE", "--trials"),
     ("study", "NOWHERE", "--seed"),
-    ("collect", "--model", "m:m", "--images", "NOWHERE", "--out", "o.npz", "--resize"),
-    ("collect", "--model", "m:m", "--images", "NOWHERE", "--out", "o.npz", "--crop"),
-    ("collect", "--model", "m:m", "--images", "NOWHERE", "--out", "o.npz", "--batch-size"),
-    ("collect", "--model", "m:m", "--images", "NOWHERE", "--out", "o.npz", "--std", "1", "--mean"),
-    ("collect", "--model", "m:m", "--images", "NOWHERE", "--out", "o.npz", "--mean", "1", "--std"),
 ]
 HOSTILE = ["1e-99999999", "1e99999999", "0.1:1e999999:1", "1:2:1e-99999999", "9" * 5000, "1000000000", "nan", "1e400"]
 

@@ -8,7 +8,6 @@ from law import generated
 from parts import require
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io import open_blocks
-from thermoset.io.compacting import compact_rows
 
 LOGITS, LABELS = generated(300, 50)
 ROWS = ts.Logits(LOGITS.astype(np.float32), LABELS, [f"class {i}" for i in range(50)])
@@ -136,25 +135,12 @@ def test_other_kinds_of_files_cannot_hold_them(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [".npz", ".npy", ".csv"])
-def test_a_file_is_compacted_as_rows_in_memory_are(kind, suffix, tmp_path):
+def test_a_file_is_compacted_as_rows_in_memory_are(kind, suffix, tmp_path, monkeypatch):
     rows = ts.Logits(LOGITS, LABELS, ROWS.classes)
     ts.save(tmp_path / f"val_logits{kind}", rows)
+    monkeypatch.setattr("thermoset.data.compacting.block_rows", lambda _: 7)
     opened = ts.open(tmp_path / f"val_logits{kind}")
-    made = compact_rows(opened, tmp_path / f"cut{suffix}", top=10, classes=opened.classes)
+    ts.save(tmp_path / f"cut{suffix}", ts.compact(opened, 10))
     with pytest.raises(InputError, match=r"thermoset\.load"):
         ts.open(tmp_path / f"cut{suffix}")
     assert ts.load(tmp_path / f"cut{suffix}") == ts.compact(rows, 10)
-    assert (made.n_rows, made.n_classes, made.top, made.labelled) == (300, 50, 10, True)
-    share = np.exp(rows.logits - rows.logits.max(axis=1, keepdims=True))
-    share = 1 - np.sort(share, axis=1)[:, -10:].sum(axis=1) / share.sum(axis=1)
-    assert made.rest == pytest.approx((np.median(share), share.max()), abs=1e-9)
-
-
-def test_a_failure_leaves_no_file(suffix, tmp_path):
-    bad = LOGITS.copy()
-    bad[200, 3] = np.nan
-    np.savez(tmp_path / "val.npz", logits=bad)
-    opened = ts.open(tmp_path / "val.npz")
-    with pytest.raises(InputError, match=r"logits\[200, 3\] is NaN"):
-        compact_rows(opened, tmp_path / f"cut{suffix}")
-    assert [path.name for path in tmp_path.iterdir()] == ["val.npz"]

@@ -116,19 +116,6 @@ def test_compact_files_keep_groups(tmp_path, kind):
     assert blocks_of(path, rows=7) == groups
 
 
-@pytest.mark.parametrize("kind", [".npz", ".parquet"])
-def test_compacting_in_blocks_keeps_groups_of_any_width(tmp_path, kind, monkeypatch):
-    if kind in PARTS:
-        require(*PARTS[kind])
-    monkeypatch.setattr("thermoset.io.compacting._BLOCK_BYTES", 8 * 30 * 3)
-    from thermoset.io.compacting import compact_rows
-
-    names = ["a", "bb", "a", "a much longer name", "bb", "c", "c"]
-    save(tmp_path / "val.npz", Logits(RNG.normal(size=(7, 30)), groups=names))
-    compact_rows(ts.open(tmp_path / "val.npz"), tmp_path / f"top{kind}", top=5)
-    assert list(load(tmp_path / f"top{kind}").groups) == names
-
-
 def test_a_thousand_groups(tmp_path, suffix):
     names = [f"camera {i}" for i in range(1000)]
     rows = Logits(np.zeros((3000, 2), np.float32), groups=names * 3)

@@ -18,22 +18,17 @@ import typer
 
 from thermoset._version import __version__
 from thermoset.cli.check import check
-from thermoset.cli.collect import collect
-from thermoset.cli.compact import compact
 from thermoset.cli.demo import demo
 from thermoset.cli.export import export
 from thermoset.cli.monitor import monitor
 from thermoset.cli.output import tell
-from thermoset.cli.plan import plan
 from thermoset.cli.predict import predict
 from thermoset.cli.recalibrate import recalibrate
 from thermoset.cli.report import report
 from thermoset.cli.shift import shift
 from thermoset.cli.study import study
 from thermoset.cli.sweep import sweep
-from thermoset.cli.theory import theory
 from thermoset.cli.tune import tune
-from thermoset.cli.warmup import warmup
 from thermoset.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
@@ -63,13 +58,8 @@ for command in (
     export,
     report,
     sweep,
-    theory,
     study,
-    plan,
-    collect,
-    compact,
     demo,
-    warmup,
 ):
     app.command()(command)
 

@@ -32,7 +32,7 @@ def compact(logits: Any, top: int | None = None, temperatures: Sequence[float] =
     Parameters
     ----------
     logits : Logits or array-like (n, C)
-        Whole rows.
+        Whole rows; those of `thermoset.open` are read block by block, so they need not fit into memory.
     top : int, optional
         How many logits to keep of each; by default C / 25, at least 16 and at most 512.
     temperatures : sequence of numbers
@@ -48,8 +48,7 @@ def compact(logits: Any, top: int | None = None, temperatures: Sequence[float] =
     if isinstance(data, TopLogits):
         raise InputError(f"these rows hold their {data.top} largest logits already. Compact whole rows.")
     kept, at = checked_top(top, data.n_classes), stated_temperatures(temperatures)
-    step = block_rows(data.n_classes)
-    parts = [with_largest(data.logits[start : start + step], kept, at) for start in range(0, len(data), step)]
+    parts = [with_largest(block, kept, at) for _, block in data.blocks(block_rows(data.n_classes))]
     return TopLogits.of(TopRows.stacked(parts), data.labels, data.classes, data.groups, data.input_kind)
 
 

@@ -3,5 +3,5 @@
 from lazy_loader import attach as _attach
 
 __getattr__, __dir__, __all__ = _attach(
-    __name__, submodules=["batches", "dask", "images", "lightning", "models", "onnx", "program", "sklearn", "torch"]
+    __name__, submodules=["batches", "dask", "lightning", "onnx", "program", "sklearn", "torch"]
 )

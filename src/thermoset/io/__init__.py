@@ -16,7 +16,7 @@ from thermoset.data.top import TopLogits
 from thermoset.errors import InputError
 from thermoset.io.arrow_files import read_arrow, write_arrow
 from thermoset.io.blocks import open_blocks
-from thermoset.io.compact import read_top, writing_top
+from thermoset.io.compact import read_top, write_top
 from thermoset.io.delimited import write_csv
 from thermoset.io.files import (
     FilePath,
@@ -244,8 +244,7 @@ def save(path: FilePath, logits: Logits) -> None:
     target = as_path(path)
     if isinstance(logits, TopLogits):
         check_targets((target,), ())
-        with writing_top(target) as write:
-            write(logits)
+        write_top(target, logits)
         return
     suffix = known_suffix(target, SUFFIXES)
     check_targets(files_of(target), ())  # all of them, before one is written

@@ -1,8 +1,8 @@
 """Parquet files of rows that hold only their largest logits: list columns, and metadata."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,7 @@ from thermoset.io.tables import arrow_errors
 from thermoset.io.top_parts import ROLES, Parts, made, parts_of, roles_of
 from thermoset.quoting import quoted, reason
 
-__all__ = ["open_parquet_top", "parquet_writer", "read_parquet_top"]
+__all__ = ["open_parquet_top", "read_parquet_top", "write_parquet_top"]
 
 TOP_KEY = b"thermoset.top"  # metadata: n_classes and rest_temperatures, as JSON
 VALUE_BYTES = 8
@@ -160,34 +160,19 @@ def _is_list(arrow: ModuleType, kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-@contextmanager
-def parquet_writer(stream: BinaryIO) -> Iterator[Callable[[TopLogits], None]]:
-    """Write blocks of rows as row groups of about 16 MB."""
+def write_parquet_top(stream: BinaryIO, rows: TopLogits) -> None:
+    """Write rows in row groups of about 16 MB."""
     arrow, parquet = need("pyarrow", "io", "writing .parquet"), need("pyarrow.parquet", "io", "writing .parquet")
-    waiting: list[Any] = []
-    writers: list[Any] = []
-
-    def write(rows: TopLogits) -> None:
-        waiting.append(_table(arrow, rows))
-        if not writers:
-            # Dictionaries and statistics of nearly unique numbers only cost time and room.
-            repeated = [] if rows.groups is None else ["groups"]
-            options = {"use_dictionary": repeated, "write_statistics": False, "compression": "zstd"}
-            writers.append(parquet.ParquetWriter(stream, waiting[0].schema, **options))
-        if sum(table.nbytes for table in waiting) >= ROW_GROUP_BYTES:
-            flush()
-
-    def flush() -> None:
-        if waiting:
-            writers[0].write_table(arrow.concat_tables(waiting).combine_chunks())
-        waiting.clear()
-
-    try:
-        yield write
-        flush()
-    finally:
-        for writer in writers:
-            writer.close()
+    table = _table(arrow, rows)
+    parquet.write_table(
+        table,
+        stream,
+        row_group_size=max(1, ROW_GROUP_BYTES * rows.n_rows // table.nbytes),
+        # Dictionaries and statistics of nearly unique numbers only cost time and room.
+        use_dictionary=[] if rows.groups is None else ["groups"],
+        write_statistics=False,
+        compression="zstd",
+    )
 
 
 def _table(arrow: ModuleType, rows: TopLogits) -> Any:

@@ -104,6 +104,7 @@ def study_words() -> dict[str, str]:
         "margin": "the difference between the two largest logits of a row",
         "s_T": "the last index: the rank of the label at which the APS set of a row ends",
         "b(T)": "the paper's bound: for rows whose margin is above it, the theory says which way sets change with T",
+        "sharp bound": "b*(T), the smallest number that can stand for b(T) in the paper's theorem",
         **_some(("empty set", "u")),
     }
 

@@ -16,6 +16,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from parts import require
+from thermoset import theory
 from thermoset.cli import main
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import Settings, _names, logits_files, recognise, study, study_logits
@@ -27,8 +28,8 @@ from thermoset.paper.study.figures import drawn_figures  # noqa: E402 (needs the
 
 SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
 FIGURES = {
-    "bound", "curves-alpha-0.1", "curves-alpha-0.05", "differences", "last-index", "low-temperatures", "margins",
-    "reliability", "rules", "single-trials",
+    "bound", "bound-share", "curves-alpha-0.1", "curves-alpha-0.05", "differences", "last-index", "low-temperatures",
+    "margins", "reliability", "rules", "single-trials",
 }  # fmt: skip
 COSTS = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "left_out_share", "top_coverage_gap")
 
@@ -106,7 +107,11 @@ def test_figures_show_what_was_measured(done, folder):
 def test_a_score_has_one_colour_in_every_figure_and_legends_cover_nothing(done, folder):
     found = done[0].pairs[1]
     figures = {name: draw() for name, draw in drawn_figures(ts.load(folder / "mine.npz"), found).items()}
-    ours = {name: figure for name, figure in figures.items() if name not in ("margins", "last-index", "bound")}
+    ours = {
+        name: figure
+        for name, figure in figures.items()
+        if name not in ("margins", "last-index", "bound", "bound-share")
+    }
     assert not any(ax.get_legend() for figure in ours.values() for ax in figure.axes)
     named = {name: figure for name, figure in ours.items() if name not in ("differences", "rules")}  # without a legend
     assert all(figure.legends for figure in named.values()), "one, outside of the panels"
@@ -174,6 +179,27 @@ def test_the_comparison_has_every_rule(done):
             assert {cell.at for cell in cells if cell.mode == "published"} == {"t_hat", "mondrian"}
             for _, rules in itertools.groupby(cells, key=lambda cell: (cell.mode, cell.method, cell.at)):
                 assert [cell.metric for cell in rules] == list(COMPARED)
+
+
+def test_the_theory_is_shown_with_the_rows_it_speaks_for(done):
+    found, out, _ = done
+    with (out / "tables" / "bounds.csv").open(newline="") as stream:
+        lines = [line for line in csv.DictReader(stream) if line["file"] == "mine"]
+    (pair,) = [pair for pair in found.pairs if pair.name == "mine"]
+    logits = generated(600, 6, signal=0.5)[0][:500]
+    temperatures = [0.5, pair.measured.ece, theory.critical_temperature(6), 2.0]
+    assert [line["T"] for line in lines] == [f"{t:.3f}" for t in temperatures]
+    assert [line["b(T)"] for line in lines] == [f"{theory.bound(t, 6):.2f}" for t in temperatures]
+    assert [line["sharp b*(T)"] for line in lines] == [f"{theory.sharp_bound(t, 6):.2f}" for t in temperatures]
+    for name, limit in (("margins above b(T)", theory.bound), ("margins above b*(T)", theory.sharp_bound)):
+        shares = [np.mean(theory.margins(logits) > limit(t, 6)) for t in temperatures]
+        assert [line[name] for line in lines] == [f"{share:.1%}" for share in shares]
+    (told,) = [
+        one["margin_bounds"] for one in json.loads((out / "study.json").read_text())["files"] if one["file"] == "mine"
+    ]
+    assert told["temperature"] == temperatures
+    page = (out / "index.html").read_text()
+    assert "Section 4. The bounds on the margin, and the rows above them" in page.split("<section id='part-theory'")[1]
 
 
 def test_quantile_samples_stand_beside_the_printed_ones():

@@ -61,6 +61,7 @@ def _pair(study: PairStudy) -> dict[str, Any]:
         "size_differences": [_differences(one) for one in study.differences],
         "low_temperatures": _low(study.low),
         "quantile_samples": asdict(study.quantiles),
+        "margin_bounds": asdict(study.bounds),
     }
 
 

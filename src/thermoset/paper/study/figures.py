@@ -24,6 +24,7 @@ from thermoset.plots import (
     plot_confidence,
     plot_reliability,
     plot_sweep,
+    share_figure,
 )
 from thermoset.sweeping import Sweep, standard_error
 
@@ -39,6 +40,7 @@ _PAID = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "le
 _SYMBOLS = {"threshold": r" $\hat{q}$"}  # the paper's
 _INK = "#333333"
 _PANEL = (3.7, 2.7)
+_TEMPERATURES = (0.3, 5.0)  # the paper's range
 _FEW_BINS = 12  # whose numbers of rows can be written
 _Style = Literal["-", "--", ":"]
 _PLAIN: dict[str, tuple[str, _Style]] = {
@@ -64,6 +66,7 @@ def captions(settings: Settings) -> dict[str, str]:
         "margins": "Section 4: margins between the two largest logits, rows by increasing deterministic APS score",
         "last-index": "Section 4: last index s_T, rows by increasing deterministic APS score",
         "bound": "Section 4: the bound b(T) on the margin",
+        "bound-share": "Section 4: share of rows whose margin is above the bounds, and whose derivative has the sign",
         "low-temperatures": "Appendix B.5: very low temperatures, with a plain softmax and with thermoset "
         f"(alpha = {alpha:g}, CP {cp}%)",
         "rules": f"All rules: size, coverage, and who pays (alpha = {alpha:g})",
@@ -86,6 +89,7 @@ def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], "
         "margins": lambda: margins_figure(data, found.ece, alpha),
         "last-index": lambda: last_index_figure(data, alpha),
         "bound": lambda: bound_figure(data.n_classes),
+        "bound-share": lambda: share_figure(data, _TEMPERATURES),
         "low-temperatures": lambda: _low(study.low, alpha),
         "single-trials": lambda: _single(study.comparison.single_trials),
     }

@@ -18,7 +18,14 @@ _LOOKS = (
     "In every figure LAC is blue with circles, APS orange with squares, RAPS green with triangles. Where curves "
     "coincide, their marks alternate."
 )
-_NARROW = ("reliability", "differences", "margins", "last-index", "bound")  # two of them fit beside each other
+_NARROW = (
+    "reliability",
+    "differences",
+    "margins",
+    "last-index",
+    "bound",
+    "bound-share",
+)  # two of them fit beside each other
 
 
 def study_page(

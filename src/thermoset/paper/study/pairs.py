@@ -12,6 +12,7 @@ from thermoset.paper.study.agreement import Agreement, agreements
 from thermoset.paper.study.cells import Cell, table_cells
 from thermoset.paper.study.claims import Claim, check_claims
 from thermoset.paper.study.comparison import RuleComparison, compare, few_trials
+from thermoset.paper.study.margin_bounds import MarginBounds, margin_bounds
 from thermoset.paper.study.measure import Measured, Settings, measure
 from thermoset.paper.study.published import Pair, find_printed, recognise
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences, low_temperatures, size_differences
@@ -42,6 +43,8 @@ class PairStudy(Brief):
         Set sizes row by row; very low temperatures.
     quantiles
         The quantile samples of appendix B.6, at T = 1, T*, 0.5 and 2, all rows setting the threshold.
+    bounds
+        The bounds of section 4 on the margins, and the share of rows above them.
     claims
         What the paper says happens, and whether it does.
     """
@@ -57,6 +60,7 @@ class PairStudy(Brief):
     differences: tuple[SizeDifferences, ...]
     low: LowTemperatures
     quantiles: QuantileSamples
+    bounds: MarginBounds
     claims: tuple[Claim, ...]
 
     @property
@@ -118,5 +122,6 @@ def study_logits(
     tell("quantile samples")
     cells = table_cells(found, pair, asked)
     claims = check_claims(found, comparison, differences, asked)
+    bounds = margin_bounds(data, found.ece)
     shape = len(data), data.n_classes
-    return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles, claims)
+    return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles, bounds, claims)

@@ -8,6 +8,7 @@ from thermoset.metrics import METRICS
 from thermoset.paper.study.by_group import group_tables
 from thermoset.paper.study.cells import Cell
 from thermoset.paper.study.claims import Claim
+from thermoset.paper.study.margin_bounds import bounds_table
 from thermoset.paper.study.pairs import QUANTILES_AT, PairStudy
 from thermoset.paper.study.published import PAIRS, find_printed
 from thermoset.paper.study.rules import rule_label
@@ -87,8 +88,8 @@ def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> t
     if groups:
         sections.append(Section("groups", "Groups of rows", _GROUPS, groups))
     sections.append(Section("low", "Very low temperatures", _LOW, figures=("low-temperatures",)))
-    drawn = "margins", "last-index", "bound"
-    sections.append(Section("theory", "Theory (section 4)", _THEORY, (_quantiles(studies),), figures=drawn))
+    tables, drawn = (bounds_table(studies), _quantiles(studies)), ("bound", "bound-share", "margins", "last-index")
+    sections.append(Section("theory", "Theory (section 4)", _THEORY, tables, figures=drawn))
     return tuple(sections)
 
 
@@ -126,7 +127,12 @@ _GROUPS = (
     "splits: it shows what is possible, not what a choice from calibration rows finds."
 )
 _LOW = "A plain softmax loses small probabilities to underflow, and coverage suffers."
-_THEORY = "What section 4 of the paper rests on: the margins of the logits, and a bound on them."
+_THEORY = (
+    "What section 4 of the paper rests on: the margins of the logits, and a bound b(T) on them. For rows whose margin "
+    "is above it, the theory says which way sets change with T; about the others it says nothing. The critical "
+    "temperature of the theory is where b(T) is least above 1. It depends on the number of classes alone, and belongs "
+    "to the proof: the sharp bound b*(T) has no minimum."
+)
 
 
 def _overview(studies: Sequence[PairStudy]) -> TextTable:

@@ -1,4 +1,4 @@
-"""What the theory says about a file of logits, and what its sets do: everything `thermoset theory` prints."""
+"""What the theory says about a file of logits, and what its sets do."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
