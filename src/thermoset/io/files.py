@@ -321,7 +321,7 @@ def check_shape(shape: Sequence[int], what: str) -> None:
     >>> check_shape((10, 3), "array 'logits'")
     """
     if len(shape) > MOST_AXES or math.prod(size or 1 for size in shape) > sys.maxsize // WIDEST:
-        raise FileFormatError(f"{what} declares a shape that no array can have: hostile. Save it again.")
+        raise FileFormatError(f"{what} declares a shape that no array can have: damaged. Save it again.")
 
 
 def check_folder(folder: Path) -> None:
