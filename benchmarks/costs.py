@@ -123,7 +123,9 @@ def _predict(size: Size) -> float:
         ts.save(Path(folder) / "rows_logits.npy", data)
         taken = iter(range(9))
         return _timed(
-            lambda: predict_shards(predictor, Path(folder) / "rows_logits.npy", f"{folder}/{next(taken)}", kind="parquet")
+            lambda: predict_shards(
+                predictor, Path(folder) / "rows_logits.npy", f"{folder}/{next(taken)}", kind="parquet"
+            )
         )
 
 

@@ -172,8 +172,8 @@ def read_arrow_column(path: Path, name: str, request: Request) -> object:
 def _column(path: Path, name: str, request: Request) -> Any:
     """Read a column as a table."""
     table = _reader(_mapped(path), [name]).read_all()
-    check_size(table.nbytes, request.max_bytes, "the column")
     table.validate(full=True)
+    check_size(table.nbytes, request.max_bytes, "the column")
     return table
 
 
