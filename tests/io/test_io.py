@@ -1,4 +1,4 @@
-"""Files: round trips, the naming rules, damaged and hostile files, and writing whole or not at all."""
+"""Files: round trips, the naming rules, damaged and foreign files, and writing whole or not at all."""
 
 import json
 import os

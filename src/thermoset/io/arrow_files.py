@@ -91,12 +91,14 @@ def stored_arrow(path: Path, request: Request) -> StoredFile:
         compressed = _is_compressed(reader, source)
         if compressed:
             reader = _reader(source, layout.read)
-        ends = tuple(accumulate(reader.get_batch(place).num_rows for place in range(reader.num_record_batches)))
+        n_rows = [reader.get_batch(place).num_rows for place in range(reader.num_record_batches)]
+        ends = tuple(accumulate(n_rows))
         shape = (ends[-1] if ends else 0), _width(reader, layout)
+        check_shape((min(n_rows, default=0),), "a record batch")
         check_shape(shape, "the Arrow file")
         if compressed:
-            most = max(np.diff(ends, prepend=0), default=0)
-            check_size(int(most) * shape[1] * stored_type(layout).itemsize, request.max_bytes, "a record batch")
+            most = max(n_rows, default=0) * shape[1] * stored_type(layout).itemsize
+            check_size(most, request.max_bytes, "a record batch")
         rows = ArrowRows(path, request, shape, stored_type(layout), ends, compressed)
         labels = None
         if request.find_labels and layout.label is not None:
@@ -134,7 +136,8 @@ class ArrowRows:
         block = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
         with _errors():
             what = ("arrow", self.request)
-            place, batch = held.take(self.path, what) or (-1, None)
+            found: tuple[int, Any] = held.take(self.path, what) or (-1, None)
+            place, batch = found
             source = _mapped(self.path)
             layout = read_layout(arrow, _reader(source).schema, self.request)
             reader, row = _reader(source, layout.read if self.compressed else None), start
