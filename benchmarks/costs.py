@@ -66,7 +66,7 @@ def costs(settings: Settings) -> Table:
 def _models() -> dict[str, Model]:
     per_logit = ("rows × classes", "rows")
     return {
-        "predict to npz": Model(_predict, per_logit, _by_logit, _READ, Size(_BILLION, 1_000)),
+        "predict to parquet": Model(_predict, per_logit, _by_logit, _READ, Size(_BILLION, 1_000)),
         "check": Model(_check, per_logit, _by_logit, _READ, Size(_BILLION, 1_000)),
         "recalibrate": Model(_recalibrate, per_logit, _by_logit, _READ, Size(_BILLION, 1_000)),
         "sweep, 3 scores, 20 trials": Model(
@@ -123,7 +123,9 @@ def _predict(size: Size) -> float:
         ts.save(Path(folder) / "rows_logits.npy", data)
         taken = iter(range(9))
         return _timed(
-            lambda: predict_shards(predictor, Path(folder) / "rows_logits.npy", f"{folder}/{next(taken)}", kind="npz")
+            lambda: predict_shards(
+                predictor, Path(folder) / "rows_logits.npy", f"{folder}/{next(taken)}", kind="parquet"
+            )
         )
 
 

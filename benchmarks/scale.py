@@ -140,7 +140,7 @@ def _fit_and_predict(data: object, where: list[Path], out: Path, **budget: str) 
     start = time.perf_counter()
     predictor = ts.TwoTemperaturePredictor().fit(data, **budget)
     fitted = time.perf_counter()
-    predict_shards(predictor, where, out, kind="npz", **budget)
+    predict_shards(predictor, where, out, kind="parquet", **budget)
     ended = time.perf_counter()
     return {"seconds": ended - start, "fit": fitted - start, "predict": ended - fitted, "peak": peak_memory()}
 

@@ -49,12 +49,12 @@ def _columns_table(labels="int"):
     return arrow.table({name: VAL.logits[:, i] for i, name in enumerate(NAMES)} | {"label": label})
 
 
-def ipc(kind, table, compression=None, rows=20):
+def ipc(table, compression=None, rows=20):
     def write(path):
         library = require("pyarrow.ipc", "io")
         made = table()
         options = library.IpcWriteOptions(compression=compression)
-        with getattr(library, f"new_{kind}")(path, made.schema, options=options) as writer:
+        with library.new_file(path, made.schema, options=options) as writer:
             writer.write_table(made, max_chunksize=rows)
 
     return write
@@ -114,14 +114,12 @@ VARIANTS = {
     "parquet-groups": Variant(".parquet", parquet(_arrow_table)),
     "parquet-one-group": Variant(".parquet", parquet(lambda: _arrow_table("list", "text"), rows=1000)),
     "parquet-columns": Variant(".parquet", parquet(lambda: _columns_table("text"), compression="zstd")),
-    "arrow-file": Variant(".arrow", ipc("file", _arrow_table)),
-    "arrow-lists": Variant(".arrow", ipc("file", lambda: _arrow_table("list", "text"))),
-    "arrow-large-lists": Variant(".ipc", ipc("stream", lambda: _arrow_table("large"))),
-    "arrow-stream": Variant(".arrow", ipc("stream", lambda: _arrow_table("fixed", "text"))),
-    "arrow-columns": Variant(".arrow", ipc("file", _columns_table)),
-    "feather-lz4": Variant(".feather", ipc("file", _arrow_table, "lz4")),
-    "arrow-columns-zstd": Variant(".arrow", ipc("file", lambda: _columns_table("text"), "zstd")),
-    "arrow-stream-zstd": Variant(".arrow", ipc("stream", _arrow_table, "zstd")),
+    "arrow-file": Variant(".arrow", ipc(_arrow_table)),
+    "arrow-lists": Variant(".arrow", ipc(lambda: _arrow_table("list", "text"))),
+    "arrow-large-lists": Variant(".ipc", ipc(lambda: _arrow_table("large"))),
+    "arrow-columns": Variant(".arrow", ipc(_columns_table)),
+    "feather-lz4": Variant(".feather", ipc(_arrow_table, "lz4")),
+    "arrow-columns-zstd": Variant(".arrow", ipc(lambda: _columns_table("text"), "zstd")),
     "zarr-2": Variant(".zarr", zarr(2)),
     "zarr-3": Variant(".zarr", zarr(3)),
     "zarr-gzip": Variant(".zarr", zarr(3, compressors={"name": "gzip", "configuration": {"level": 1}})),

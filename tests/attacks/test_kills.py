@@ -73,7 +73,7 @@ def test_a_full_disk_is_told_in_one_line_and_old_files_stay(zygote, files, whole
         assert b"older" in left.values()
 
 
-@pytest.mark.parametrize("name", ["sweep", "predict npz", "report"])
+@pytest.mark.parametrize("name", ["sweep", "predict", "report"])
 def test_runs_at_the_same_time_leave_what_one_of_them_wrote(zygote, files, whole, tmp_path, name):
     asked = {"arguments": [str(argument) for argument in writing(files, tmp_path)[name]]}
     ended = zygote.together(*[asked] * cases(3))

@@ -12,7 +12,7 @@ from law import generated
 from parts import require
 from thermoset.predictor.shards import JOURNAL, MANIFEST
 
-KINDS = {"csv": 8, "jsonl": 8, "npz": 7, "parquet": 7}
+KINDS = {"csv": 10, "jsonl": 10, "parquet": 10}
 """How often a run is killed: 30 times."""
 N_SHARDS = 12
 

@@ -19,7 +19,6 @@ def writing(files, out):
     return {
         "tune": ("tune", files.val, "--out", out),
         "predict": ("predict", files.predictor, files.val, "--out", out / "sets.csv"),
-        "predict npz": ("predict", files.predictor, files.val, "--out", out / "sets.npz"),
         "recalibrate": ("recalibrate", files.predictor, files.fresh, "--out", out / "renewed.json"),
         "shift": ("shift", files.predictor, files.val, "--out", out / "shifted.json", "--bootstrap", "5"),
         "report": ("report", files.predictor, files.val, "--out", out / "page.html"),
@@ -28,7 +27,7 @@ def writing(files, out):
     }
 
 
-WRITING = ("tune", "predict", "predict npz", "recalibrate", "shift", "report", "sweep", "study")
+WRITING = ("tune", "predict", "recalibrate", "shift", "report", "sweep", "study")
 
 
 def content(folder):

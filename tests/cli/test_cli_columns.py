@@ -110,9 +110,6 @@ def test_a_predictor_knows_its_classes_whatever_they_are_called(call, tmp_path):
 
 
 def held(path, name):
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return arrays[name].tolist()
     if path.suffix == ".parquet":
         return require("pyarrow.parquet", "io").read_table(path).column(name).to_pylist()
     if path.suffix == ".jsonl":
@@ -121,7 +118,7 @@ def held(path, name):
         return [row[name] for row in csv.DictReader(stream)]
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl", "npz"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
 @pytest.mark.parametrize("ids", [list(range(50, 90)), [f'a "{i}", b' for i in range(40)]], ids=["numbers", "text"])
 def test_ids_pass_through_to_every_kind_of_output(call, made, tmp_path, kind, ids):
     arrow = require("pyarrow", "io")

@@ -33,23 +33,8 @@ def read_parquet(path):
     return require("pyarrow.parquet", "io").read_table(path).to_pylist()
 
 
-def read_npz(path):
-    with np.load(path, allow_pickle=False) as held:
-        names = held["classes"].tolist() if "classes" in held else range(10**6)
-        ends = held["set_offsets"]
-        return [
-            {
-                "label": names[label],
-                "confidence": float(sure),
-                "set": [names[y] for y in held["set_labels"][ends[i] : ends[i + 1]]],
-                "size": int(size),
-            }
-            for i, (label, sure, size) in enumerate(zip(held["label"], held["confidence"], held["size"], strict=True))
-        ]
-
-
-READ = {".csv": read_csv, ".jsonl": read_jsonl, ".parquet": read_parquet, ".npz": read_npz}
-FORMATS = [(".npz", ".csv"), (".csv", ".jsonl"), (".parquet", ".parquet"), (".npy", ".npz")]
+READ = {".csv": read_csv, ".jsonl": read_jsonl, ".parquet": read_parquet}
+FORMATS = [(".npz", ".csv"), (".csv", ".jsonl"), (".parquet", ".parquet"), (".npy", ".csv")]
 """Of logits, and of predictions."""
 
 
@@ -105,22 +90,17 @@ def test_p_values_are_those_of_the_library(call, tuned, some, tmp_path, suffix, 
         assert call("predict", tuned.path, path, "--out", out, "--p-values").returncode == 0
         written.add(out.read_bytes())
     assert len(written) == 1
-    if suffix == ".npz":
-        with np.load(out) as held:
-            found, credibility, sure = held["p"], held["credibility"], held["conformal_confidence"]
+    if suffix == ".csv":
+        with out.open(newline="", encoding="utf-8") as stream:
+            read = list(csv.DictReader(stream))
+        cells = [[float(row[f"p_{name}"]) for name in rows.classes] for row in read]
     else:
-        if suffix == ".csv":
-            with out.open(newline="", encoding="utf-8") as stream:
-                read = list(csv.DictReader(stream))
-            cells = [[float(row[f"p_{name}"]) for name in rows.classes] for row in read]
-        else:
-            read = READ[suffix](out)
-            cells = [list(row["p"].values()) if suffix == ".jsonl" else row["p"] for row in read]
-        found = np.array(cells)
-        credibility, sure = (
-            np.array([float(row[name]) for row in read]) for name in ("credibility", "conformal_confidence")
-        )
-    np.testing.assert_array_equal(found, p)
+        read = READ[suffix](out)
+        cells = [list(row["p"].values()) if suffix == ".jsonl" else row["p"] for row in read]
+    credibility, sure = (
+        np.array([float(row[name]) for row in read]) for name in ("credibility", "conformal_confidence")
+    )
+    np.testing.assert_array_equal(np.array(cells), p)
     np.testing.assert_array_equal(credibility, told.credibility)
     np.testing.assert_array_equal(sure, told.confidence)
 
@@ -196,10 +176,10 @@ def test_drift_is_a_warning_with_its_test_and_p_value(command, tuned, tmp_path):
     fresh = ts.load(tuned.fresh)
     noise = np.random.default_rng(0).normal(scale=10.0, size=fresh.logits.shape)
     ts.save(tmp_path / "noisy.npz", ts.Logits(fresh.logits + noise))
-    out = tmp_path / "sets.npz"
+    out = tmp_path / "sets.jsonl"
     done = command("predict", tuned.path, tmp_path / "noisy.npz", "--out", out)
     assert done.returncode == 0, "a warning is no error"
-    sizes = np.bincount([row["size"] for row in read_npz(out)])
+    sizes = np.bincount([row["size"] for row in read_jsonl(out)])
     drift = size_drift(np.array(tuned.predictor.artifact_.sizes), sizes)
     assert drift.drifted
     assert done.stderr == f"thermoset: warning: {drift.message}\n"

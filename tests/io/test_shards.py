@@ -134,18 +134,11 @@ def test_probabilities_become_logarithms(tmp_path, suffix):
     assert shard.read(3, 17).tobytes() == whole.logits[3:17].tobytes()
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_probabilities_of_what_is_decoded_whole_are_taken_once(tmp_path, stream, order):
+def test_probabilities_of_what_is_decoded_whole_are_taken_once(tmp_path, order):
     array = np.asarray(RNG.dirichlet(np.ones(3), 20), order=order)
-    path = tmp_path / ("val.arrow" if stream else "val.npz")
-    if stream:
-        arrow, library = require("pyarrow", "io"), require("pyarrow.ipc", "io")
-        table = arrow.table({"probs": arrow.FixedSizeListArray.from_arrays(arrow.array(array.ravel()), 3)})
-        with library.new_stream(path, table.schema, options=library.IpcWriteOptions(compression="zstd")) as writer:
-            writer.write_table(table)
-    else:
-        np.savez_compressed(path, probs=array)
+    path = tmp_path / "val.npz"
+    np.savez_compressed(path, probs=array)
     shard = opened(path, probabilities=True)
     assert shard.read(3, 17).tobytes() == load(path, probabilities=True).logits[3:17].tobytes()
 

@@ -34,16 +34,12 @@ def test_a_truncated_file_is_refused(tmp_path, name):
     for length in {0, 1, 5, 9, 20, len(content) // 3, len(content) // 2, len(content) * 9 // 10, len(content) - 20}:
         path.write_bytes(content[:length])
         found = said_of(path)
-        if isinstance(found, np.ndarray):  # a stream may end after any message: what is left is whole
-            assert "stream" in name or "large" in name
-            assert found.tobytes() == VAL.logits[: len(found)].tobytes()
-        else:
-            assert isinstance(found, FileFormatError)
-            assert str(found).startswith(str(path))
-            assert str(found).isprintable()
+        assert isinstance(found, FileFormatError)
+        assert str(found).startswith(str(path))
+        assert str(found).isprintable()
 
 
-@pytest.mark.parametrize("name", ["arrow-file", "arrow-lists", "arrow-stream", "feather-lz4", "arrow-columns"])
+@pytest.mark.parametrize("name", ["arrow-file", "arrow-lists", "feather-lz4", "arrow-columns"])
 def test_flipped_bytes_never_raise_anything_else(tmp_path, name):
     suffix, write = VARIANTS[name]
     require(*PARTS[suffix])
@@ -76,16 +72,12 @@ def test_arrow_rows_that_are_not_whole_are_named(tmp_path, rows, said, compressi
     assert said in str(said_of(tmp_path / "val.arrow"))
 
 
-def test_arrow_buffers_that_declare_more_than_the_limit(tmp_path):
-    suffix, write = VARIANTS["feather-lz4"]
-    require(*PARTS[suffix])
-    path = tmp_path / "val.feather"
-    write(path)
-    content = path.read_bytes()
-    declared = (20 * C * 4).to_bytes(8, "little")  # of the first batch's numbers, once they are unpacked
-    assert declared in content
-    path.write_bytes(content.replace(declared, (1 << 50).to_bytes(8, "little")))
-    assert "what is read of the Arrow file declares 1,125,899,90" in str(said_of(path))
+def test_arrow_streams_are_not_read(tmp_path):
+    arrow, ipc = require("pyarrow", "io"), require("pyarrow.ipc", "io")
+    table = arrow.table({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    with ipc.new_stream(tmp_path / "val.arrow", table.schema) as writer:
+        writer.write_table(table)
+    assert "not a readable Arrow file" in str(said_of(tmp_path / "val.arrow"))
 
 
 def test_zarr_codecs_that_run_code_are_refused(tmp_path):

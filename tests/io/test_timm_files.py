@@ -1,8 +1,7 @@
 """What timm's inference.py writes. The script is not in timm's package: frames are saved here by the calls it makes.
 
 `save_results` there: `set_index("filename").to_parquet(path)`; `to_csv(path, index=False)` after
-`np.set_printoptions(threshold=maxsize)`; `set_index("filename").to_json(path, indent=4, orient="index")`;
-`to_json(path, indent=4, orient="split", index=False)`; `to_json(path, lines=True, orient="records")`.
+`np.set_printoptions(threshold=maxsize)`; `to_json(path, lines=True, orient="records")`. Its other JSON is not read.
 """
 
 import json
@@ -24,7 +23,7 @@ RNG = np.random.default_rng(0)
 OUT = (RNG.normal(size=(30, 12)) * 5).astype(np.float32)
 FILES = [f"n{i % 12:02d}/{i}.jpg" for i in range(30)]
 NAMES = np.array([f"thing {i}, or so" for i in range(12)], dtype=object)
-FORMATS = ("parquet", "csv", "json", "json-split", "json-records")
+FORMATS = ("parquet", "csv", "json-records")
 SUFFIX = {"parquet": ".parquet", "csv": ".csv"}
 
 
@@ -35,10 +34,6 @@ def write(frame, path, fmt):
             frame.set_index("filename").to_parquet(path)
         elif fmt == "csv":
             frame.to_csv(path, index=False)
-        elif fmt == "json":
-            frame.set_index("filename").to_json(path, indent=4, orient="index")
-        elif fmt == "json-split":
-            frame.to_json(path, indent=4, orient="split", index=False)
         else:
             frame.to_json(path, lines=True, orient="records")
     return path

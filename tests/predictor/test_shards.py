@@ -116,13 +116,13 @@ def test_p_values_are_written_for_every_shard_and_resumed_only_with_them(predict
 
 def test_the_manifest_says_what_was_made_of_what(predictor, shards, tmp_path):
     out = tmp_path / "out"
-    done = predict_shards(predictor, shards, out, kind="npz")
+    done = predict_shards(predictor, shards, out, kind="csv")
     found = read_manifest(out)
     assert found.shards == done.shards
     assert [one.input for one in found.shards] == list(ROWS), "in natural order"
     predictor.save(tmp_path / "predictor.json")
     assert found.run.predictor == json.loads((tmp_path / "predictor.json").read_bytes())["checksum"]
-    assert (found.run.version, found.run.kind, found.run.probabilities) == (ts.__version__, "npz", False)
+    assert (found.run.version, found.run.kind, found.run.probabilities) == (ts.__version__, "csv", False)
     for one in found.shards:
         written, read = (out / one.output).read_bytes(), shards / one.input
         assert (one.bytes, one.sha256) == (len(written), hashlib.sha256(written).hexdigest())
@@ -138,7 +138,7 @@ def test_the_manifest_says_what_was_made_of_what(predictor, shards, tmp_path):
 def test_of_a_long_file_the_fingerprint_covers_both_ends(predictor, tmp_path):
     long = tmp_path / "long.npy"
     np.save(long, np.zeros((10_000, 4)))
-    done = predict_shard(predictor, ShardJob(long, tmp_path / "out.npz", "long.npy", "out.npz", Reading()))
+    done = predict_shard(predictor, ShardJob(long, tmp_path / "out.csv", "long.npy", "out.csv", Reading()))
     held = long.read_bytes()
     assert done.source.ends_sha256 == hashlib.sha256(held[: 1 << 16] + held[-(1 << 16) :]).hexdigest()
 
@@ -529,5 +529,5 @@ def test_more_classes_than_multiple_choice_has_options(predictor, tmp_path):
     write_artifact(tmp_path / "wide.json", wide)
     np.save(tmp_path / "x.npy", 4 * np.random.default_rng(0).normal(size=(3, 110_000)))
     wide = ts.TwoTemperaturePredictor.load(tmp_path / "wide.json")
-    done = predict_shards(wide, tmp_path / "x.npy", tmp_path / "out", kind="npz")
+    done = predict_shards(wide, tmp_path / "x.npy", tmp_path / "out", kind="csv")
     np.testing.assert_array_equal(done.sizes, np.bincount(wide.set_sizes(np.load(tmp_path / "x.npy"))))

@@ -48,10 +48,10 @@ def predict(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="File for the predictions: parquet, csv, jsonl or npz; or a folder, for one file each."),
+        typer.Option(help="File for the predictions: parquet, csv or jsonl; or a folder, for one file each."),
     ],
     file_format: Annotated[
-        Literal["parquet", "csv", "jsonl", "npz"] | None,
+        Literal["parquet", "csv", "jsonl"] | None,
         typer.Option("--format", help="Format of the files in a folder; parquet by default."),
     ] = None,
     resume: Annotated[

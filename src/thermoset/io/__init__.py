@@ -136,13 +136,12 @@ def load(
           column `logits` (or `logit`) whose cells are lists; other columns are then ignored.
         - `.parquet`: a list column `logits` (or `logit`), or one numeric column a class as in csv; columns `label`
           (or `labels`) and `groups`.
-        - `.arrow`, `.feather`, `.ipc`: Arrow files and streams, with the columns of `.parquet`.
+        - `.arrow`, `.feather`, `.ipc`: Arrow files (not streams), with the columns of `.parquet`.
         - `.zarr` (a folder), `.h5`, `.hdf5`: arrays or datasets `logits`, `labels`, `classes` and `groups`, as in npz.
           A Zarr folder may also be one array of logits, with the others in npy files beside it.
         - `.json`, `.jsonl`: an object for each row, with a list `logits` (or `logit`) and optionally a number `label`
-          (or `labels`) and a name or number `groups`: one after the other, in an array, or as pandas writes them. Or
-          the samples that lm-eval logs of a multiple-choice task, whose labels are the right options; see
-          `Logits.from_choices`.
+          (or `labels`) and a name or number `groups`: one in each line, or all in an array. Or the samples that lm-eval
+          logs of a multiple-choice task, whose labels are the right options; see `Logits.from_choices`.
         - `.npz`, `.parquet` with `top_indices` and `top_logits` (or `indices` and `values`, or `logprobs`): rows that
           hold only their largest logits, which become `TopLogits`; see `thermoset.io.compact`.
     labels : str or path, optional
@@ -182,7 +181,7 @@ def load(
     InputError
         The file does not exist or holds data that cannot be used.
     FileFormatError
-        It is truncated, hostile, of an unknown kind, or without the arrays that are needed.
+        It is truncated, of an unknown kind, or without the arrays that are needed.
     MissingExtraError
         pyarrow, safetensors, zarr, h5py or torch is needed and not installed.
 

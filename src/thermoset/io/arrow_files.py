@@ -1,25 +1,26 @@
-"""Arrow files and streams (also called Feather): a list column `logits`, or a column for each class, as in parquet."""
+"""Arrow files (also called Feather): a list column `logits`, or a column for each class, as in parquet.
 
-import struct
-from collections.abc import Sequence
-from contextlib import ExitStack
+A file is mapped while it is read: what is not compressed is copied from where it lies, what is compressed is decoded a
+record batch at a time.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import ModuleType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError
-from thermoset.io.arrow_rows import FlatColumns, flat_columns, flat_lists, places_of
+from thermoset.io import held
 from thermoset.io.files import Ids, Request, RowSource, check_shape, check_size, need
-from thermoset.io.ipc_layout import Batch, IpcFile, read_ipc
-from thermoset.io.schema import Layout, are_texts, check_values, is_number, read_layout, whole_ids
-from thermoset.io.stored import BandedRows, Rows, StoredFile, WholeRows, as_source, as_whole
+from thermoset.io.schema import Layout, are_texts, check_values, read_layout, whole_ids
+from thermoset.io.stored import StoredFile, as_source, as_whole
 from thermoset.io.tables import (
     BATCH_BYTES,
     arrow_errors,
@@ -37,93 +38,68 @@ READING = "reading Arrow files"
 OLD_FEATHER = b"FEA1"
 
 
-class OpenArrow(NamedTuple):
-    """What an Arrow file declares."""
-
-    path: Path
-    arrow: ModuleType
-    ipc: IpcFile
-    schema: Any
-    max_bytes: int
-
-    @classmethod
-    def of(cls, path: Path, max_bytes: int) -> "OpenArrow":
-        """Read the metadata."""
-        arrow = need("pyarrow", "io", READING)
-        with path.open("rb") as stream:
-            if stream.read(len(OLD_FEATHER)) == OLD_FEATHER:
-                raise FileFormatError("a Feather file of version 1. Write it again with a newer pyarrow.")
-        ipc = read_ipc(path, max_bytes)
-        with arrow.OSFile(str(path)) as source:
-            return cls(path, arrow, ipc, _reader(ipc, source, None).schema, max_bytes)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of all batches."""
-        return sum(batch.n_rows for batch in self.ipc.batches)
-
-    def table(self, names: Sequence[str], first: int = 0, last: int | None = None) -> Any:
-        """Decode columns of some batches (of all, if the file is a stream), within the limit."""
-        indices = [self.schema.get_field_index(name) for name in names]
-        batches = self.ipc.batches[first:last]
-        declared = _declared(self.path, (*self.ipc.dictionaries, *batches), _wanted(self, names))
-        check_size(declared, self.max_bytes, "what is read of the Arrow file")
-        with self.arrow.OSFile(str(self.path)) as source:
-            reader = _reader(self.ipc, source, indices)
-            if self.ipc.stream:
-                found = list(reader)
-            else:
-                found = [reader.get_batch(place) for place in range(first, first + len(batches))]
-            table = self.arrow.Table.from_batches(found, reader.schema)
-        table.validate(full=True)  # offsets and places in dictionaries may point anywhere
-        return table
-
-    def flat(self, names: Sequence[str]) -> FlatColumns | None:
-        """Columns of numbers that can be read in place."""
-        places = places_of(self.arrow, self.schema)
-        kinds = [self.schema.field(name).type for name in names]
-        if not all(name in places for name in names) or not all(is_number(self.arrow, kind) for kind in kinds):
-            return None
-        return flat_columns(self.path, self.ipc, [places[name] for name in names], kinds)
-
-
-def _reader(ipc: IpcFile, source: Any, fields: list[int] | None) -> Any:
-    library = need("pyarrow.ipc", "io", READING)
-    options = library.IpcReadOptions(included_fields=fields, use_threads=False)
-    return (library.open_stream if ipc.stream else library.open_file)(source, options=options)
-
-
-def _wanted(file: OpenArrow, names: Sequence[str]) -> slice | None:
-    """Which buffers of a batch are decoded for a column; None for all."""
-    places = list(places_of(file.arrow, file.schema).items())
-    if len(names) != 1 or len(places) != len(file.schema):
-        return None
-    at = next(place for place, (name, _) in enumerate(places) if name == names[0])
-    return slice(places[at][1][1], None if at + 1 == len(places) else places[at + 1][1][1])
-
-
-def _declared(path: Path, batches: Sequence[Batch], wanted: slice | None) -> int:
-    """How many bytes the buffers of batches have once they are decoded."""
-    total = 0
+def _mapped(path: Path) -> Any:
+    arrow = need("pyarrow", "io", READING)
     with path.open("rb") as stream:
-        for batch in batches:
-            for buffer in batch.buffers[wanted or slice(None)]:
-                length = buffer.n_bytes
-                if batch.compressed and buffer.n_bytes >= 8:
-                    stream.seek(buffer.start)
-                    length = max(length, struct.unpack("<q", stream.read(8).ljust(8, b"\0"))[0])
-                total += length
-    return total
+        if stream.read(len(OLD_FEATHER)) == OLD_FEATHER:
+            raise FileFormatError("a Feather file of version 1. Write it again with a newer pyarrow.")
+    return arrow.memory_map(str(path))
+
+
+def _reader(source: Any, names: Sequence[str] | None = None) -> Any:
+    """Open a mapped file: all of it, of which nothing is read that is not compressed; or only some columns, decoded."""
+    library = need("pyarrow.ipc", "io", READING)
+    reader = library.open_file(source)
+    if names is None:
+        return reader
+    fields = [reader.schema.get_field_index(name) for name in names]
+    return library.open_file(source, options=library.IpcReadOptions(included_fields=fields, use_threads=False))
+
+
+def _is_compressed(reader: Any, source: Any) -> bool:
+    """Whether record batches are decoded, and do not lie in the mapped file as they are."""
+    if reader.num_record_batches == 0:
+        return False
+    source.seek(0)
+    whole = source.read_buffer()
+    inside = range(whole.address, whole.address + whole.size)
+    buffers = [buffer for column in reader.get_batch(0).columns for buffer in column.buffers() if buffer is not None]
+    return not all(buffer.address in inside for buffer in buffers if buffer.size)
+
+
+def _checked_table(batch: Any) -> Any:
+    arrow = need("pyarrow", "io", READING)
+    table = arrow.Table.from_batches([batch])
+    table.validate(full=True)  # offsets and places in dictionaries of a damaged file may point anywhere
+    return table
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    with arrow_errors(need("pyarrow", "io", READING), "Arrow"):
+        yield
 
 
 def stored_arrow(path: Path, request: Request) -> StoredFile:
-    """Look at the metadata; numbers that are not compressed are read in place."""
+    """Look at the schema, and at how many rows each record batch has."""
     arrow = need("pyarrow", "io", READING)
-    with arrow_errors(arrow, "Arrow"):
-        file = OpenArrow.of(path, request.max_bytes)
-        layout = read_layout(arrow, file.schema, request)
+    with _errors():
+        source = _mapped(path)
+        reader = _reader(source)
+        layout = read_layout(arrow, reader.schema, request)
         check_size(layout.row_bytes, request.max_bytes, "a row")
-        rows = _flat(file, layout) or _decoded(file, layout, request)
+        compressed = _is_compressed(reader, source)
+        if compressed:
+            reader = _reader(source, layout.read)
+        n_rows = [reader.get_batch(place).num_rows for place in range(reader.num_record_batches)]
+        ends = tuple(accumulate(n_rows))
+        shape = (ends[-1] if ends else 0), _width(reader, layout)
+        check_shape((min(n_rows, default=0),), "a record batch")
+        check_shape(shape, "the Arrow file")
+        if compressed:
+            most = max(n_rows, default=0) * shape[1] * stored_type(layout).itemsize
+            check_size(most, request.max_bytes, "a record batch")
+        rows = ArrowRows(path, request, shape, stored_type(layout), ends, compressed)
         labels = None
         if request.find_labels and layout.label is not None:
             labels = partial(_read_labels, path, request)
@@ -131,97 +107,77 @@ def stored_arrow(path: Path, request: Request) -> StoredFile:
         return StoredFile(rows, layout.classes, labels, groups=groups, columns=tuple(layout.names))
 
 
-def _flat(file: OpenArrow, layout: Layout) -> Rows | None:
-    """Rows that are read in place, if they can be."""
-    if layout.key is None:
-        return file.flat(layout.names) if layout.names else None
-    places = places_of(file.arrow, file.schema)
-    if layout.order is not None or layout.key not in places:
-        return None
-    return flat_lists(file.path, file.ipc, places[layout.key], layout.kinds[0], repr(layout.key), file.max_bytes)
-
-
-def _decoded(file: OpenArrow, layout: Layout, request: Request) -> Rows:
-    """Rows that pyarrow decodes, a record batch at a time; all at once where the file is a stream."""
-    shape, dtype = (file.n_rows, _width(file, layout)), stored_type(layout)
-    check_shape(shape, "the Arrow file")
-    largest = max((batch.n_rows for batch in file.ipc.batches), default=0)
-    check_size(largest * shape[1] * dtype.itemsize, request.max_bytes, "a record batch")
-    if file.ipc.stream:
-        return WholeRows(file.path, shape, dtype, partial(_all_rows, file.path, request))
-    ends = tuple(accumulate(batch.n_rows for batch in file.ipc.batches))
-    return BandedRows(DecodedBatches(file.path, request, shape, dtype, ends))
-
-
-def _width(file: OpenArrow, layout: Layout) -> int:
+def _width(reader: Any, layout: Layout) -> int:
     """How many classes there are; where lists may have any length, the first row tells."""
     if not layout.free_lists:
         return len(layout.names) if layout.key is None else int(layout.kinds[0].list_size)
-    last = None if file.ipc.stream else 1
-    return int(scores_of(file.arrow, file.table(layout.read, 0, last), layout).shape[1])
+    batches = map(reader.get_batch, range(reader.num_record_batches))
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return 2
+    arrow = need("pyarrow", "io", READING)
+    return int(scores_of(arrow, _checked_table(first.slice(0, 1).select(layout.read)), layout).shape[1])
 
 
 @dataclass(frozen=True)
-class DecodedBatches:
-    """Record batches that are compressed."""
+class ArrowRows:
+    """The columns of scores."""
 
     path: Path
     request: Request
-    shape: tuple[int, ...]
+    shape: tuple[int, int]
     dtype: np.dtype[Any]
-    ends: tuple[int, ...]
+    ends: tuple[int, ...]  # of record batches
+    compressed: bool
 
-    def read_rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Decode the batches that begin and end at these rows, one after the other."""
-        block = np.empty((stop - start, *self.shape[1:]), dtype=self.dtype)
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows start to stop - 1."""
         arrow = need("pyarrow", "io", READING)
-        with arrow_errors(arrow, "Arrow"):
-            file = OpenArrow.of(self.path, self.request.max_bytes)
-            layout = read_layout(arrow, file.schema, self.request)
-            first, last = np.searchsorted(self.ends, [start, stop], side="right")
-            done = 0
-            for place in range(int(first), int(last)):
-                table = file.table(layout.read, place, place + 1)
-                some = scores_of(arrow, table, layout, start + done, self.shape[1])
-                if len(some) != file.ipc.batches[place].n_rows:
-                    raise FileFormatError(f"record batch {place} has other rows than it declares: damaged or hostile.")
-                block[done : done + len(some)] = some
-                done += len(some)
+        block = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        with _errors():
+            what = ("arrow", self.request)
+            found: tuple[int, Any] = held.take(self.path, what) or (-1, None)
+            place, batch = found
+            source = _mapped(self.path)
+            layout = read_layout(arrow, _reader(source).schema, self.request)
+            reader, row = _reader(source, layout.read if self.compressed else None), start
+            while row < stop:
+                wanted = int(np.searchsorted(self.ends, row, side="right"))
+                if wanted != place:
+                    place, batch = wanted, reader.get_batch(wanted)
+                first = self.ends[place - 1] if place else 0
+                some = batch.slice(row - first, min(stop, self.ends[place]) - row)
+                scores = scores_of(arrow, _checked_table(some.select(layout.read)), layout, row, self.shape[1])
+                if len(scores) == 0:
+                    raise FileFormatError(f"ends after {row:,} of {self.shape[0]:,} rows: damaged. Save it again.")
+                block[row - start : row - start + len(scores)] = scores
+                row += len(scores)
+            if self.compressed:
+                held.give(self.path, what, held.Held((place, batch), batch.get_total_buffer_size()))
         return block
-
-
-def _all_rows(path: Path, request: Request) -> NDArray[Any]:
-    arrow = need("pyarrow", "io", READING)
-    with arrow_errors(arrow, "Arrow"):
-        file = OpenArrow.of(path, request.max_bytes)
-        layout = read_layout(arrow, file.schema, request)
-        return scores_of(arrow, file.table(layout.read), layout)
 
 
 def _read_labels(path: Path, request: Request) -> object:
     arrow = need("pyarrow", "io", READING)
-    with arrow_errors(arrow, "Arrow"):
-        file = OpenArrow.of(path, request.max_bytes)
-        layout = read_layout(arrow, file.schema, request)
-        return labels_of(arrow, _columns(file, [layout.label or ""]), layout, request.partial_labels)
+    with _errors():
+        layout = read_layout(arrow, _reader(_mapped(path)).schema, request)
+        return labels_of(arrow, _column(path, layout.label or "", request), layout, request.partial_labels)
 
 
 def read_arrow_column(path: Path, name: str, request: Request) -> object:
     """Read a column of numbers or text."""
     arrow = need("pyarrow", "io", READING)
-    with arrow_errors(arrow, "Arrow"):
-        file = OpenArrow.of(path, request.max_bytes)
-        check_values(arrow, file.schema, name)
-        return values_of(arrow, _columns(file, [name]).column(name), name)
+    with _errors():
+        check_values(arrow, _reader(_mapped(path)).schema, name)
+        return values_of(arrow, _column(path, name, request).column(name), name)
 
 
-def _columns(file: OpenArrow, names: list[str]) -> Any:
-    """Read columns; numbers in place, so that a stream is not read as a whole for them."""
-    flat = file.flat(names)
-    if flat is None:
-        return file.table(names)
-    check_size(flat.dtype.itemsize * file.n_rows, file.max_bytes, "the column")
-    return file.arrow.table({names[0]: flat.read(0, file.n_rows)[:, 0]})
+def _column(path: Path, name: str, request: Request) -> Any:
+    """Read a column as a table."""
+    table = _reader(_mapped(path), [name]).read_all()
+    table.validate(full=True)
+    check_size(table.nbytes, request.max_bytes, "the column")
+    return table
 
 
 def read_arrow(path: Path, request: Request) -> Logits:
@@ -235,8 +191,7 @@ def open_arrow(path: Path, request: Request, _: ExitStack) -> RowSource:
     if request.id_column is None:
         return source
     name = request.id_column
-    arrow = need("pyarrow", "io", READING)
-    text = are_texts(arrow, OpenArrow.of(path, request.max_bytes).schema.field(name).type)
+    text = are_texts(need("pyarrow", "io", READING), _reader(_mapped(path)).schema.field(name).type)
     return source._replace(ids=Ids(partial(_ids, path, name, request), text))
 
 

@@ -16,8 +16,7 @@ from thermoset.data.groups import joined_groups
 from thermoset.data.top import TopLogits
 from thermoset.errors import FileFormatError
 from thermoset.io.files import Request, RowSource, check_size, need
-from thermoset.io.pages import Group, check_pages, read_footer
-from thermoset.io.parquet import leaves_of
+from thermoset.io.parquet import check_metadata
 from thermoset.io.safe import names_from_json
 from thermoset.io.schema import METADATA_KEY, is_number
 from thermoset.io.tables import arrow_errors
@@ -27,7 +26,6 @@ from thermoset.quoting import quoted, reason
 __all__ = ["open_parquet_top", "read_parquet_top", "write_parquet_top"]
 
 TOP_KEY = b"thermoset.top"  # metadata: n_classes and rest_temperatures, as JSON
-VALUE_BYTES = 8
 MOST_COLUMNS = 100  # that a file of largest logits may have; whole rows have one for each class
 ROW_GROUP_BYTES = 1 << 24
 
@@ -35,37 +33,36 @@ ROW_GROUP_BYTES = 1 << 24
 class _File:
     """An open file of largest logits."""
 
-    def __init__(self, path: Path, file: Any, roles: dict[str, str], groups: list[Group], request: Request) -> None:
-        self._path, self._file, self._roles, self._groups = path, file, roles, groups
+    def __init__(self, file: Any, roles: dict[str, str], request: Request) -> None:
+        self._file, self._roles = file, roles
         self.request, self.fixed = request, _fixed(file.schema_arrow.metadata or {})
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return sum(group.rows for group in self._groups)
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def n_bytes(self) -> int:
+        """What the metadata say that all columns have once they are decoded."""
+        metadata = self._file.metadata
+        return sum(metadata.row_group(place).total_byte_size for place in range(metadata.num_row_groups))
 
     def blocks(self, arrow: ModuleType, step: int) -> Iterator[TopLogits]:
         """The rows, at most so many at a time."""
-        names = list(self._roles.values())
-        leaves = leaves_of(self._file.schema, names)
         done = 0
         with arrow_errors(arrow, "parquet"):
-            for place, group in enumerate(self._groups):
-                limit = self.request.max_bytes
-                n_values = max((group.chunks[leaf.place].values for leaf in leaves), default=0)
-                check_size(min(n_values, n_values // max(group.rows, 1) * step) * VALUE_BYTES, limit, "a block of rows")
-                check_pages(self._path, [group], leaves, max(limit, ROW_GROUP_BYTES))
-                for batch in self._file.iter_batches(batch_size=step, row_groups=[place], columns=names):
-                    parts = {role: _array(arrow, batch.column(name), name, done) for role, name in self._roles.items()}
-                    yield made(parts | self.fixed, self.request)
-                    done += batch.num_rows
+            for batch in self._file.iter_batches(batch_size=step, columns=list(self._roles.values())):
+                parts = {role: _array(arrow, batch.column(name), name, done) for role, name in self._roles.items()}
+                yield made(parts | self.fixed, self.request)
+                done += batch.num_rows
 
 
 def _open(path: Path, request: Request, stack: ExitStack) -> tuple[ModuleType, _File | None]:
     arrow, parquet = need("pyarrow", "io", "reading .parquet"), need("pyarrow.parquet", "io", "reading .parquet")
-    groups = read_footer(path, request.max_bytes)
     with arrow_errors(arrow, "parquet"):
         file = stack.enter_context(parquet.ParquetFile(path, pre_buffer=False))
+        check_metadata(file.metadata)
         # Not by the schema of Arrow, which takes long to build for the wide files of whole rows.
         n_columns = file.metadata.num_columns
         paths = [file.schema.column(place).path for place in range(n_columns)] if n_columns <= MOST_COLUMNS else []
@@ -77,7 +74,7 @@ def _open(path: Path, request: Request, stack: ExitStack) -> tuple[ModuleType, _
         roles = {
             role: name for role, name in roles.items() if role not in ("classes", "rest_temperatures", "n_classes")
         }
-        return arrow, _File(path, file, roles, groups, request)
+        return arrow, _File(file, roles, request)
 
 
 def read_parquet_top(path: Path, request: Request) -> TopLogits | None:
@@ -86,7 +83,7 @@ def read_parquet_top(path: Path, request: Request) -> TopLogits | None:
         arrow, file = _open(path, request, stack)
         if file is None:
             return None
-        check_size(path.stat().st_size, request.max_bytes, "the parquet file")
+        check_size(max(path.stat().st_size, file.n_bytes), request.max_bytes, "the parquet file")
         blocks = file.blocks(arrow, max(1, file.n_rows))
         first = next(blocks, None)
         if first is None:

@@ -1,17 +1,15 @@
-"""The text of csv files: lines of cells within a limit, and what a cell looks like."""
+"""The text of csv files: lines of cells, and what a cell looks like."""
 
 import csv
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
 
 from thermoset.errors import FileFormatError
-from thermoset.io.files import Ids, Request, check_size, no_column
+from thermoset.io.files import Ids, Request, no_column
 from thermoset.quoting import quoted, reason
 
 __all__ = ["csv_column", "csv_groups", "csv_ids", "csv_lines", "is_number", "is_whole", "text_errors"]
@@ -52,49 +50,26 @@ def text_errors() -> Iterator[None]:
         raise FileFormatError(f"not a readable csv file ({reason(error)}).") from None
 
 
-class _BoundedLines:
-    """The lines of a text; those of one row may together have no more than so many characters.
-
-    Without this a file without line breaks, or with all of them in quotes, would be read as one row.
-    """
-
-    def __init__(self, stream: TextIO, max_bytes: int) -> None:
-        self.stream, self.max_bytes, self.used = stream, max_bytes, 0
-
-    def __iter__(self) -> "_BoundedLines":
-        return self
-
-    def __next__(self) -> str:
-        line = self.stream.readline(min(self.max_bytes, sys.maxsize - 1) + 1)
-        if not line:
-            raise StopIteration
-        self.used += len(line)
-        check_size(self.used, self.max_bytes, "a line")
-        return line
-
-
-def csv_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
+def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield lines that are not blank, with their numbers."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
-        text = _BoundedLines(stream, max_bytes)
-        reader = csv.reader(text, strict=True)
+        reader = csv.reader(stream, strict=True)
         for cells in reader:
-            text.used = 0
             if cells:
                 yield reader.line_num, cells
 
 
-def csv_column(path: Path, name: str, max_bytes: int, wanted: str | None = "a value") -> Iterator[str]:
+def csv_column(path: Path, name: str, wanted: str | None = "a value") -> Iterator[str]:
     """A column, line by line; whoever reads it reads the scores as well, and hears there of lines that do not fit.
 
     An empty cell is an error that says what was wanted; with None it is an empty text.
     """
     with text_errors():
-        header = next((cells for _, cells in csv_lines(path, max_bytes)), [])
+        header = next((cells for _, cells in csv_lines(path)), [])
         if name not in header:
             raise no_column(name, header)
         place = header.index(name)
-        for number, cells in islice(csv_lines(path, max_bytes), 1, None):
+        for number, cells in islice(csv_lines(path), 1, None):
             if wanted is None:
                 yield "".join(cells[place : place + 1])
                 continue
@@ -107,9 +82,9 @@ def csv_ids(path: Path, request: Request) -> Ids | None:
     """The ids of a file, if they were asked for."""
     if request.id_column is None:
         return None
-    return Ids(partial(csv_column, path, request.id_column, request.max_bytes, "an id"), text=True)
+    return Ids(partial(csv_column, path, request.id_column, "an id"), text=True)
 
 
-def csv_groups(path: Path, name: str | None, max_bytes: int) -> Callable[[], Iterator[str]] | None:
+def csv_groups(path: Path, name: str | None) -> Callable[[], Iterator[str]] | None:
     """How to go through the groups of a file, if it has any."""
-    return None if name is None else partial(csv_column, path, name, max_bytes, "a group")
+    return None if name is None else partial(csv_column, path, name, "a group")

@@ -84,25 +84,25 @@ class NotFastError(Exception):
 def read_csv(path: Path, request: Request) -> Logits:
     """Read with pyarrow if it is there; whatever goes wrong, read again line by line to name the line."""
     with text_errors():
-        header = read_header(_first_line(path, request.max_bytes), request)
+        header = read_header(_first_line(path), request)
         try:
             cells = _read_fast(path, header)
         except NotFastError:
-            cells = _read_lines(path, header, request.max_bytes)
+            cells = _read_lines(path, header)
         check_columns(header.scores, cells.scores, request)
         try:
             return build(request, cells.scores, cells.labels, header.classes, cells.groups)
         except InputError:
-            _read_lines(path, header, request.max_bytes)  # says it with the line, if it is about one cell
+            _read_lines(path, header)  # says it with the line, if it is about one cell
             raise
 
 
 def open_csv(path: Path, request: Request, _: ExitStack) -> RowSource:
     """Read the header line; the lines below are read in blocks, without their labels."""
     with text_errors():
-        header = read_header(_first_line(path, request.max_bytes), request)
-    read = partial(_csv_blocks, path, header, request.max_bytes)
-    groups = csv_groups(path, header.groups, request.max_bytes)
+        header = read_header(_first_line(path), request)
+    read = partial(_csv_blocks, path, header)
+    groups = csv_groups(path, header.groups)
     columns = tuple(header.scores)
     return RowSource((None, len(columns)), header.classes, read, csv_ids(path, request), groups, columns=columns)
 
@@ -226,22 +226,22 @@ class _Labels:
         return int(number)
 
 
-def _first_line(path: Path, max_bytes: int) -> list[str]:
-    return next((cells for _, cells in csv_lines(path, max_bytes)), [])
+def _first_line(path: Path) -> list[str]:
+    return next((cells for _, cells in csv_lines(path)), [])
 
 
-def _rows(path: Path, header: CsvHeader, max_bytes: int) -> Iterator[Line]:
+def _rows(path: Path, header: CsvHeader) -> Iterator[Line]:
     """Yield the lines below the header."""
     n_columns, places = len(header.columns), header.places
     label, group = (None if name is None else header.columns.index(name) for name in (header.label, header.groups))
-    for number, cells in islice(csv_lines(path, max_bytes), 1, None):
+    for number, cells in islice(csv_lines(path), 1, None):
         if len(cells) != n_columns:
             raise FileFormatError(f"line {number} has {len(cells)} cells, but the header has {n_columns}.")
         own, shared = ("" if place is None else cells[place] for place in (label, group))
         yield Line(number, own, shared, [cells[i] for i in places])
 
 
-def _csv_blocks(path: Path, header: CsvHeader, max_bytes: int, rows: int) -> Iterator[NDArray[np.float64]]:
+def _csv_blocks(path: Path, header: CsvHeader, rows: int) -> Iterator[NDArray[np.float64]]:
     """Read with pyarrow as far as it goes, and from there line by line."""
     done = 0
     with text_errors():
@@ -250,7 +250,7 @@ def _csv_blocks(path: Path, header: CsvHeader, max_bytes: int, rows: int) -> Ite
                 done += len(block)
                 yield block
             return
-        yield from _line_blocks(path, header, max_bytes, rows, done)
+        yield from _line_blocks(path, header, rows, done)
 
 
 def _fast_blocks(path: Path, header: CsvHeader, rows: int) -> Iterator[NDArray[np.float64]]:
@@ -286,11 +286,11 @@ def _usual(block: NDArray[np.float64]) -> NDArray[np.float64]:
     return block
 
 
-def _line_blocks(path: Path, header: CsvHeader, max_bytes: int, rows: int, done: int) -> Iterator[NDArray[np.float64]]:
+def _line_blocks(path: Path, header: CsvHeader, rows: int, done: int) -> Iterator[NDArray[np.float64]]:
     """Read cell by cell all rows but those that are done."""
     n_columns = len(header.scores)
     values = array("d")
-    for line in islice(_rows(path, header, max_bytes), done, None):
+    for line in islice(_rows(path, header), done, None):
         values.extend(_number(text, line.number, header, i) for i, text in enumerate(line.scores))
         if len(values) == rows * n_columns:
             yield np.asarray(values).reshape(rows, n_columns)
@@ -344,10 +344,10 @@ def _stack(table: Any, header: CsvHeader) -> NDArray[np.float64]:
     return scores
 
 
-def _read_lines(path: Path, header: CsvHeader, max_bytes: int) -> Cells:
+def _read_lines(path: Path, header: CsvHeader) -> Cells:
     """Read cell by cell; slow, needs nothing, and knows the line of what is wrong."""
     values, labels, groups, read = array("d"), array("q"), list[str](), _Labels(header).read
-    for line in _rows(path, header, max_bytes):
+    for line in _rows(path, header):
         if header.label is not None:
             try:
                 labels.append(read(line.label))

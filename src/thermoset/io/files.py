@@ -320,8 +320,12 @@ def check_shape(shape: Sequence[int], what: str) -> None:
 
     >>> check_shape((10, 3), "array 'logits'")
     """
-    if len(shape) > MOST_AXES or math.prod(size or 1 for size in shape) > sys.maxsize // WIDEST:
-        raise FileFormatError(f"{what} declares a shape that no array can have: hostile. Save it again.")
+    if (
+        len(shape) > MOST_AXES
+        or min(shape, default=0) < 0
+        or math.prod(size or 1 for size in shape) > sys.maxsize // WIDEST
+    ):
+        raise FileFormatError(f"{what} declares a shape that no array can have: damaged. Save it again.")
 
 
 def check_folder(folder: Path) -> None:

@@ -52,14 +52,14 @@ def open_csv_file(path: Path, request: Request, stack: ExitStack) -> RowSource:
     width = rows.width()
     if request.id_column is not None and request.id_column not in header.columns:
         raise no_column(request.id_column, header.columns)
-    groups = csv_groups(path, None if header.groups is None else header.columns[header.groups], request.max_bytes)
+    groups = csv_groups(path, None if header.groups is None else header.columns[header.groups])
     return RowSource((None, width), None, partial(rows.blocks, width), csv_ids(path, request), groups)
 
 
 def _list_header(path: Path, request: Request) -> ListHeader | None:
     """Where lists stand; None if the first line below the header has none."""
     with text_errors():
-        lines = [cells for _, cells in islice(csv_lines(path, request.max_bytes), 2)]
+        lines = [cells for _, cells in islice(csv_lines(path), 2)]
     by_column = request.classes is not None and set(request.classes) <= set(*lines[:1])
     name = list_name(lines[0], request.probabilities) if len(lines) == 2 and not by_column else None
     if name is None or len(lines[1]) != len(lines[0]):
@@ -85,7 +85,7 @@ def _list_header(path: Path, request: Request) -> ListHeader | None:
 def _rows(path: Path, request: Request, header: ListHeader) -> Iterator[Row]:
     columns = header.columns
     with text_errors():
-        for number, cells in islice(csv_lines(path, request.max_bytes), 1, None):
+        for number, cells in islice(csv_lines(path), 1, None):
             with naming(f"line {number}"):
                 if len(cells) != len(columns):
                     raise FileFormatError(f"has {len(cells)} cells, but the header has {len(columns)}.")

@@ -200,13 +200,12 @@ def open_npy(path: Path, request: Request, _: ExitStack) -> RowSource:
 
 def stored_npz(path: Path, request: Request) -> StoredFile:
     """Find the array of logits in an archive; it is read in place unless it is compressed."""
-    size = path.stat().st_size
     with archive_errors(), zipfile.ZipFile(path) as archive:
         members = members_of(archive)
         name = scores_name(members, request.probabilities)
         scores, names, labels = members[name], first_of(NAMES, members), label_name(members, request)
         groups = group_name(members, request)
-        check_member(scores, size)
+        check_member(scores)
         with archive.open(scores) as stream:
             header = member_header(stream, scores)
             begin = stream.tell()
@@ -215,7 +214,7 @@ def stored_npz(path: Path, request: Request) -> StoredFile:
             check_size(header.n_bytes, request.max_bytes, f"{scores.filename}, which is in Fortran order,")
         classes = None
         if names is not None:
-            check_member(members[names], size)
+            check_member(members[names])
             check_size(members[names].file_size, request.max_bytes, members[names].filename)
             classes = texts(read_member(archive, members[names]))
         if not packed:
@@ -254,7 +253,7 @@ def read_npz_array(path: Path, name: str, request: Request) -> NDArray[Any]:
         members = members_of(archive)
         if name not in members:
             raise no_column(name, members)
-        check_member(members[name], path.stat().st_size)
+        check_member(members[name])
         check_size(members[name].file_size, request.max_bytes, members[name].filename)
         return read_member(archive, members[name])
 

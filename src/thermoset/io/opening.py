@@ -61,7 +61,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
     n_options : int, optional
         How many columns the options of multiple choice get; see `load`.
     allow_duplicates : bool
-        Take a file that comes twice, or a copy of another one, without complaint.
+        Take a file that comes twice without complaint.
     max_bytes : int, optional
         Refuse a file of which something that must be read at once (a row, class names, a chunk, a text file) declares
         more bytes than this; by default half of the machine's memory.
@@ -72,7 +72,7 @@ def open(  # noqa: A001  # users write ts.open; nothing in this module opens a f
         A file is missing, comes twice, or differs from the first one in its classes, its type or in having labels or
         groups. The message names it.
     FileFormatError
-        A file is empty, truncated, hostile or of an unknown kind.
+        A file is empty, truncated or of an unknown kind.
     MissingExtraError
         A library that reads these files is not installed.
 

@@ -14,7 +14,6 @@ from thermoset.errors import FileFormatError
 from thermoset.io.arrow_columns import first_true
 from thermoset.io.files import Ids, Request, RowSource, build, check_size, need
 from thermoset.io.names import check_columns
-from thermoset.io.pages import Group, Leaf, check_pages, read_footer
 from thermoset.io.schema import VALUE_BYTES, Layout, are_texts, check_values, read_layout, whole_ids
 from thermoset.io.tables import (
     BATCH_BYTES,
@@ -30,7 +29,7 @@ from thermoset.quoting import quoted
 
 __all__ = [
     "OpenFile",
-    "leaves_of",
+    "check_metadata",
     "open_file",
     "open_parquet",
     "read_column",
@@ -43,27 +42,38 @@ __all__ = [
 
 BATCH_ROWS = 1024
 BUFFER_BYTES = 1 << 16  # of the file, for each column; without it a column of a row group is read at once
-PAGE_BYTES = 1 << 24  # a page is read whole, also where blocks are to be smaller; writers make pages of 1 MB
 
 
 class OpenFile(NamedTuple):
-    """A file, what its end declares, and where it keeps what."""
+    """A file, and where it keeps what."""
 
-    path: Path
     file: Any
-    groups: list[Group]
     layout: Layout
     max_bytes: int
     threads: bool = True  # whether pyarrow may use several, which helps where there are many columns
 
     @property
+    def group_rows(self) -> list[int]:
+        """Rows of each row group."""
+        metadata = self.file.metadata
+        return [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)]
+
+    @property
     def n_rows(self) -> int:
         """Rows in all row groups."""
-        return sum(group.rows for group in self.groups)
+        return int(self.file.metadata.num_rows)
 
-    def leaves(self, names: list[str]) -> list[Leaf]:
-        """The columns pyarrow reads for these names."""
-        return leaves_of(self.file.schema, names)
+    def chunks(self, names: list[str]) -> list[list[Any]]:
+        """What the metadata say of the columns that pyarrow reads for these names, by row group."""
+        wanted, schema, metadata = set(names), self.file.schema, self.file.metadata
+        paths = [schema.column(place).path for place in range(len(schema.names))]
+        places = [
+            place
+            for place, path in enumerate(paths)
+            if path in wanted or any(path[:i] in wanted for i, char in enumerate(path) if char == ".")
+        ]
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        return [[group.column(place) for place in places] for group in groups]
 
 
 def read_parquet(path: Path, request: Request) -> Logits:
@@ -73,7 +83,7 @@ def read_parquet(path: Path, request: Request) -> Logits:
         source = _open_with_text(path, request, stack)
         layout = source.layout
         beside = [name for name in (layout.label, layout.groups) if name is not None]
-        table = _read(arrow, source, [*layout.read, *beside], layout.row_bytes)
+        table = _read(source, [*layout.read, *beside], layout.row_bytes)
         labels = labels_of(arrow, table, layout) if request.find_labels else None
         groups = groups_of(arrow, table, layout)
         scores = scores_of(arrow, table, layout)
@@ -87,7 +97,7 @@ def read_labels(path: Path, request: Request) -> object:
     with arrow_errors(arrow, "parquet"), ExitStack() as stack:
         source = _open_with_text(path, request, stack)
         names = [] if source.layout.label is None else [source.layout.label]
-        return labels_of(arrow, _read(arrow, source, names, VALUE_BYTES), source.layout, request.partial_labels)
+        return labels_of(arrow, _read(source, names, VALUE_BYTES), source.layout, request.partial_labels)
 
 
 def read_column(path: Path, name: str, request: Request) -> object:
@@ -95,7 +105,7 @@ def read_column(path: Path, name: str, request: Request) -> object:
     arrow, _ = _libraries()
     with arrow_errors(arrow, "parquet"), ExitStack() as stack:
         source = _open_with_text(path, request._replace(ignored=(*request.ignored, name)), stack, (name,))
-        return values_of(arrow, _read(arrow, source, [name], VALUE_BYTES).column(name), name)
+        return values_of(arrow, _read(source, [name], VALUE_BYTES).column(name), name)
 
 
 def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
@@ -117,11 +127,20 @@ def open_parquet(path: Path, request: Request, stack: ExitStack) -> RowSource:
 def open_file(path: Path, request: Request, stack: ExitStack) -> OpenFile:
     """Open a file and look at what it declares."""
     arrow, parquet = _libraries()
-    groups = read_footer(path, request.max_bytes)
     file = stack.enter_context(parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False))
+    check_metadata(file.metadata)
     layout = read_layout(arrow, file.schema_arrow, request)
     check_size(layout.row_bytes, request.max_bytes, "a row")
-    return OpenFile(path, file, groups, layout, request.max_bytes)
+    return OpenFile(file, layout, request.max_bytes)
+
+
+def check_metadata(metadata: Any) -> None:
+    """Refuse a file whose columns are stored in other files, or whose row groups have other rows than it says."""
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    if any(group.num_columns and group.column(0).file_path for group in groups):
+        raise FileFormatError("its columns are stored in other files. Write it as one file.")
+    if sum(group.num_rows for group in groups) != metadata.num_rows or any(group.num_rows < 0 for group in groups):
+        raise FileFormatError("has other rows than it declares: damaged. Save it again.")
 
 
 def width_of(arrow: ModuleType, source: OpenFile) -> int:
@@ -137,15 +156,15 @@ def width_of(arrow: ModuleType, source: OpenFile) -> int:
 def _open_with_text(path: Path, request: Request, stack: ExitStack, more: Sequence[str] = ()) -> OpenFile:
     """Open a file so that a text that is repeated (labels, groups, `more`) stands once in memory, as in the file."""
     arrow, parquet = _libraries()
-    groups = read_footer(path, request.max_bytes)
     with parquet.ParquetFile(path) as file:
+        check_metadata(file.metadata)
         layout = read_layout(arrow, file.schema_arrow, request)
         for name in more:
             check_values(arrow, file.schema_arrow, name)
         metadata = file.metadata
     text = [name for name in (layout.label, layout.groups, *more) if name is not None]
     file = stack.enter_context(parquet.ParquetFile(path, metadata=metadata, read_dictionary=text))
-    return OpenFile(path, file, groups, layout, request.max_bytes)
+    return OpenFile(file, layout, request.max_bytes)
 
 
 def write_parquet(stream: BinaryIO, logits: Logits) -> None:
@@ -157,47 +176,32 @@ def write_parquet(stream: BinaryIO, logits: Logits) -> None:
     parquet.write_table(table, stream, use_dictionary=repeated, row_group_size=rows_in(BATCH_BYTES, logits))
 
 
-def leaves_of(schema: Any, names: list[str]) -> list[Leaf]:
-    """The columns pyarrow reads for these names: those called so, and all inside one called so."""
-    wanted, found = set(names), []
-    for place in range(len(schema.names)):
-        column = schema.column(place)
-        path = column.path
-        if path in wanted or any(path[:i] in wanted for i, char in enumerate(path) if char == "."):
-            found.append(Leaf(place, path, column.physical_type))
-    return found
-
-
 def _libraries() -> tuple[ModuleType, ModuleType]:
     return need("pyarrow", "io", "reading .parquet"), need("pyarrow.parquet", "io", "reading .parquet")
 
 
-def _read(arrow: ModuleType, source: OpenFile, names: list[str], row_bytes: int) -> Any:
-    """Read columns within the limit: run lengths can hide billions of values in a few bytes."""
-    limit, leaves = source.max_bytes, source.leaves(names)
-    n_values = sum(group.chunks[leaf.place].values for group in source.groups for leaf in leaves)
-    check_size(max(n_values * VALUE_BYTES, source.n_rows * row_bytes), limit, "the parquet file")
-    check_size(check_pages(source.path, source.groups, leaves, limit), limit, "the parquet file")
-    batches, so_far = [], 0
-    for batch in source.file.iter_batches(batch_size=BATCH_ROWS, columns=names):
-        so_far += batch.nbytes
-        check_size(so_far, 2 * limit, "the parquet file")  # twice: the lengths of lists come on top
-        batches.append(batch)
-    return arrow.Table.from_batches(batches) if batches else source.file.read(columns=names)
+def _read(source: OpenFile, names: list[str], row_bytes: int) -> Any:
+    """Read columns, if what the metadata say of them is within the limit."""
+    chunks = [chunk for group in source.chunks(names) for chunk in group]
+    n_bytes = max(
+        sum(chunk.num_values for chunk in chunks) * VALUE_BYTES,
+        sum(chunk.total_uncompressed_size for chunk in chunks),
+        source.n_rows * row_bytes,
+    )
+    check_size(n_bytes, source.max_bytes, "the parquet file")
+    return source.file.read(columns=names)
 
 
 def _declared_width(source: OpenFile) -> int | None:
     """How long the lists are, if the values of every row group are as many as rows of one length have.
 
-    If they are not, some row is of another length or missing. It is looked for, if the values of that row group fit.
+    If they are not, some row is of another length or missing, and is found when it is read.
     """
-    (leaf,) = source.leaves(source.layout.scores)
-    groups = [(group.rows, group.chunks[leaf.place].values) for group in source.groups if group.rows]
-    widths = {values / rows for rows, values in groups}
+    n_values = [chunk.num_values for (chunk,) in source.chunks(source.layout.scores)]
+    widths = {values / rows for rows, values in zip(source.group_rows, n_values, strict=True) if rows}
     check_size(int(max(widths, default=0)) * VALUE_BYTES, source.max_bytes, "a block of rows")
     if len(widths) == 1 and (width := widths.pop()).is_integer() and width > 1:
         return int(width)
-    check_size(max((values for _, values in groups), default=0) * VALUE_BYTES, 2 * source.max_bytes, "a block of rows")
     return None
 
 
@@ -212,20 +216,9 @@ def _blocks(arrow: ModuleType, source: OpenFile, width: int | None, rows: int) -
 
 
 def tables(arrow: ModuleType, source: OpenFile, rows: int, first_group: int = 0) -> Iterator[Any]:
-    """Read tables of at most so many rows; lists of any length in small batches, counted as they come."""
-    step = min(rows, BATCH_ROWS) if source.layout.free_lists else rows
-    batches: list[Any] = []
-    n_rows = n_bytes = 0
-    for batch in _batches(source, step, source.layout.read, first_group):
-        if batches and n_rows + batch.num_rows > rows:
-            yield arrow.Table.from_batches(batches)
-            batches, n_rows, n_bytes = [], 0, 0
-        batches.append(batch)
-        n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
-        # Twice: the numbers of a block are within the limit, the lengths of its lists come on top.
-        check_size(n_bytes, 2 * source.max_bytes, "a block of rows")
-    if n_rows:
-        yield arrow.Table.from_batches(batches)
+    """Read tables of at most so many rows."""
+    for batch in _batches(source, rows, source.layout.read, first_group):
+        yield arrow.Table.from_batches([batch])
 
 
 def _values(arrow: ModuleType, source: OpenFile, name: str) -> Iterator[object]:
@@ -249,9 +242,7 @@ def _ids(arrow: ModuleType, source: OpenFile, name: str) -> Iterator[object]:
 
 
 def _batches(source: OpenFile, step: int, names: list[str], first_group: int = 0) -> Iterator[Any]:
-    """Read columns row group by row group, each when its pages have been looked at."""
-    leaves = source.leaves(names)
-    for place, group in enumerate(source.groups[first_group:], first_group):
-        check_pages(source.path, [group], leaves, max(source.max_bytes, PAGE_BYTES))
-        options = {"batch_size": step, "columns": names, "use_threads": source.threads}
-        yield from source.file.iter_batches(row_groups=[place], **options)
+    """Read columns, so many rows at a time."""
+    groups = list(range(first_group, source.file.metadata.num_row_groups))
+    options = {"batch_size": step, "columns": names, "use_threads": source.threads}
+    yield from source.file.iter_batches(row_groups=groups, **options)

@@ -27,7 +27,7 @@ def stored_parquet(path: Path, request: Request) -> StoredFile:
     arrow = need("pyarrow", "io", "reading .parquet")
     with arrow_errors(arrow, "parquet"), ExitStack() as stack:
         source = open_file(path, request, stack)
-        layout, ends = source.layout, tuple(accumulate(group.rows for group in source.groups))
+        layout, ends = source.layout, tuple(accumulate(source.group_rows))
         shape = source.n_rows, width_of(arrow, source)
         labels = partial(read_labels, path, request) if request.find_labels and layout.label is not None else None
         groups = None if layout.groups is None else partial(read_column, path, layout.groups, request)

@@ -110,9 +110,9 @@ def _npy(path: Path, request: Request) -> Any:
 
 
 def _csv(path: Path, request: Request) -> Any:
-    header = next((cells for _, cells in csv_lines(path, request.max_bytes)), [])
+    header = next((cells for _, cells in csv_lines(path)), [])
     name = label_in(header, request)
-    return None if name is None else list(csv_column(path, name, request.max_bytes, None))
+    return None if name is None else list(csv_column(path, name, None))
 
 
 def _json(path: Path, request: Request) -> Any:

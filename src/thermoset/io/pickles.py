@@ -1,4 +1,4 @@
-"""The pickle inside a torch file, read as data: nothing in it is imported, called or hashed that could cost or harm.
+"""The pickle inside a torch file, read as data: nothing in it is imported or called.
 
 `pickletools.genops` takes a pickle apart without running it. A small machine then puts numbers, text, lists and dicts
 together and notes where tensors lie; whatever else a pickle can ask for is refused, or stays a mark without content.
@@ -7,27 +7,21 @@ together and notes where tensors lie; whatever else a pickle can ask for is refu
 import math
 import pickletools
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import check_size
 from thermoset.quoting import quoted, reason
 
-__all__ = ["StoredTensor", "check_pickle", "read_pickle"]
+__all__ = ["StoredTensor", "read_pickle"]
 
-OPCODE_BYTES = 64  # an empty list, of one byte in the file, takes about as many in memory
-SMALL = 1000  # parts of what a function is called with; for a tensor there are about twenty
-INT_BITS = 60  # numbers of more bits can all have the same hash
-
-EMPTY_DICT = "collections.OrderedDict"
 TENSORS = {
     "torch._utils._rebuild_tensor",
     "torch._utils._rebuild_tensor_v2",
     "torch._utils._rebuild_tensor_v3",
     "torch._utils._rebuild_parameter",
-    EMPTY_DICT,
+    "collections.OrderedDict",
 }
 STORAGES = {
     "torch.DoubleStorage": "float64",
@@ -45,6 +39,8 @@ UNTYPED = "torch.storage.UntypedStorage"  # the type stands with the tensor
 LATER_TYPES = {
     f"torch.{name}" for name in ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", *STORAGES.values())
 }
+KNOWN = {*TENSORS, *STORAGES, UNTYPED, *LATER_TYPES}
+"""The names that a pickle may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,44 +98,28 @@ class StoredTensor:
         return math.prod(self.shape)
 
 
-def read_pickle(data: bytes, max_bytes: int, remedy: str) -> Any:
+def read_pickle(data: bytes, remedy: str) -> Any:
     """Read a pickle of tensors, numbers, text, and lists and dicts of them.
 
     >>> import pickle
-    >>> read_pickle(pickle.dumps({"epoch": 3, "names": ["cat"]}, protocol=2), 10_000, "")
+    >>> read_pickle(pickle.dumps({"epoch": 3, "names": ["cat"]}, protocol=2), "")
     {'epoch': 3, 'names': ['cat']}
     """
-    return _run(_Machine({*TENSORS, *STORAGES, UNTYPED, *LATER_TYPES}), data, max_bytes, remedy)
-
-
-def check_pickle(data: bytes, max_bytes: int, remedy: str) -> None:
-    """Refuse a pickle that would keep torch's restricted unpickler busy for ever, or fill the memory.
-
-    >>> import pickle
-    >>> check_pickle(pickle.dumps({"epoch": 3}, protocol=2), 10_000, "")
-    """
-    _run(_Machine(None), data, max_bytes, remedy)
-
-
-def _run(machine: "_Machine", data: bytes, max_bytes: int, remedy: str) -> Any:
-    cost = len(data)
+    machine = _Machine()
     try:
         for opcode, argument, _ in pickletools.genops(data):
-            cost += OPCODE_BYTES
-            check_size(cost, max_bytes, "the pickle in the file")
             machine.step(opcode.name, argument)
         return machine.result()
     except InputError as error:
         raise type(error)(f"{error} {remedy}".rstrip()) from None
     except (ValueError, TypeError, KeyError, IndexError, struct.error) as error:
-        raise FileFormatError(f"its pickle cannot be read ({reason(error)}): damaged or hostile. {remedy}") from None
+        raise FileFormatError(f"its pickle cannot be read ({reason(error)}): damaged. {remedy}") from None
 
 
 class _Machine:
-    """The machine of a pickle; `known` are the names it may use, None for any, of which only marks are made."""
+    """The machine of a pickle."""
 
-    def __init__(self, known: Collection[str] | None) -> None:
-        self.known = known
+    def __init__(self) -> None:
         self.stack: list[Any] = []
         self.marked: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
@@ -189,14 +169,14 @@ class _Machine:
         if not isinstance(target, (dict, Mark)) or len(items) % 2:
             raise TypeError("keys are set in what is no dict")
         for key, value in zip(items[::2], items[1::2], strict=True):
-            if not isinstance(key, (str, int)) or (isinstance(key, int) and key.bit_length() > INT_BITS):
+            if not isinstance(key, (str, int)):
                 raise FileFormatError(f"its pickle has {quoted(key)} for a key; expected text.")
             if isinstance(target, dict):
                 target[key] = value
 
     def name(self, argument: str) -> None:
         name = argument.replace(" ", ".", 1)
-        if self.known is not None and name not in self.known:
+        if name not in KNOWN:
             raise FileFormatError(
                 f"holds {quoted(name)}; only plain tensors, numbers, text, and lists and dicts of them are read."
             )
@@ -206,21 +186,16 @@ class _Machine:
         arguments, function = self.stack.pop(), self.stack.pop()
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise TypeError("something is called that is no function")
-        _check_small(arguments, f"a call of {quoted(function.name)}")
         self.stack.append(_made(function.name, arguments))
 
     def change(self, _: Any) -> None:
         """A state that is set on an object; the metadata of a state dict, say. No content of ours comes from there."""
-        state, target = self.stack.pop(), self.stack[-1]
-        if not isinstance(target, dict):
-            _check_small(state, "a state")
+        self.stack.pop()
 
     def stored(self, _: Any) -> None:
         match self.stack.pop():
             case ("storage", Global(kind), str(key), str(), int()):
                 self.stack.append(Storage(kind, key))
-            case _ if self.known is None:
-                self.stack.append(Mark("storage"))
             case _:
                 raise ValueError("a storage is not described as torch does")
 
@@ -284,15 +259,3 @@ def _tensor(key: str, dtype: str, place: list[Any]) -> StoredTensor:
             if all(type(n) is int and 0 <= n < 1 << 63 for n in (offset, *shape, *strides)):
                 return StoredTensor(key, dtype, offset, shape, strides)
     raise ValueError("a tensor's shape is not described as torch does")
-
-
-def _check_small(value: Any, what: str) -> None:
-    """Refuse what has many parts, counted as often as they appear: tuples of the same tuple can have 2**60."""
-    parts, waiting = 0, [value]
-    while waiting:
-        part = waiting.pop()
-        inner = part.values() if isinstance(part, dict) else part if isinstance(part, (tuple, list)) else ()
-        parts += 1
-        if parts + len(waiting) + len(inner) > SMALL:
-            raise FileFormatError(f"{what} in its pickle has more than {SMALL} parts: hostile.")
-        waiting.extend(inner)

@@ -5,16 +5,14 @@
 | `.parquet` | columns `label`, `confidence`, `set` (lists), `size` |
 | `.csv` | columns `label`, `confidence`, `size`, `set`; a set is a JSON list in one cell |
 | `.jsonl` | one object a line: `label`, `confidence`, `set`, `size` |
-| `.npz` | arrays `label`, `confidence`, `size`, `set_labels`, `set_offsets`; `classes` if there are names |
 
-Labels are class names where there are names, else column numbers; in npz always column numbers, and the set of row i
-is `set_labels[set_offsets[i]:set_offsets[i + 1]]`. Where rows have ids, their column (array, key) comes first, called
-`id` unless it has another name, then `group`, as text, where rows have groups. A set lists its labels in the order of
-the columns. Confidences are written as the float64 they equal, and are read back exactly.
+Labels are class names where there are names, else column numbers. Where rows have ids, their column (key) comes first,
+called `id` unless it has another name, then `group`, as text, where rows have groups. A set lists its labels in the
+order of the columns. Confidences are written as the float64 they equal, and are read back exactly.
 
 Where p-values are written, `credibility` and `conformal_confidence` (see `conformal.p_summary`) and the p-values of all
 classes follow: a list `p` in parquet, columns `p_<class>` in csv, an object `p` by class in jsonl (a list where classes
-have no names), an array `p` (n, C) in npz.
+have no names).
 """
 
 import csv
@@ -35,7 +33,6 @@ from thermoset.data.arrays import class_names
 from thermoset.data.groups import Groups, read_groups
 from thermoset.errors import InputError
 from thermoset.io.files import FilePath, as_path, errors_about, known_suffix, need, write_whole
-from thermoset.io.prediction_archives import ARRAYS, npz_predictions
 from thermoset.io.prediction_blocks import P_COLUMNS, Block, IdKind, Layout, PValues, Write
 from thermoset.io.prediction_columns import ArrowPredictions, Names, PredictionBlock, prediction_block
 from thermoset.quoting import quoted
@@ -43,7 +40,7 @@ from thermoset.quoting import quoted
 __all__ = ["PREDICTION_SUFFIXES", "PredictionWriter", "open_predictions"]
 
 PIECE = 1 << 20  # cells of `sets` that are turned into lists at a time, however many rows come at once
-TAKEN = frozenset((*ARRAYS, *P_COLUMNS, "set", "classes", "group"))  # names of columns, arrays and keys
+TAKEN = frozenset(("label", "confidence", "size", "set", "group", *P_COLUMNS))  # names of columns and keys
 ROW_GROUP_BYTES = 1 << 24  # rows of parquet wait until there are so many: small row groups are slow to read
 
 
@@ -151,14 +148,13 @@ def open_predictions(
     Parameters
     ----------
     path : path
-        The suffix decides: `.parquet`, `.csv`, `.jsonl` or `.npz`; see `thermoset.io.predictions`.
+        The suffix decides: `.parquet`, `.csv` or `.jsonl`; see `thermoset.io.predictions`.
     classes : sequence of str, optional
         Class names, in the order of the columns.
     ids : "number" or "text", optional
-        Rows have ids, which are all whole numbers or all text, and are written first. (For npz they are held in memory
-        until the end.)
+        Rows have ids, which are all whole numbers or all text, and are written first.
     id_column : str
-        What the column (array, key) of ids is called.
+        What the column (key) of ids is called.
     groups : bool
         Rows have groups, which are written as text, before the predictions.
     p_values : int, optional
@@ -364,7 +360,6 @@ KINDS: dict[str, Callable[[BinaryIO, Layout], AbstractContextManager[Write]]] = 
     ".parquet": _parquet,
     ".csv": _csv,
     ".jsonl": _jsonl,
-    ".npz": npz_predictions,
 }
 PREDICTION_SUFFIXES = tuple(KINDS)
 """The endings of file names that predictions can be written to."""

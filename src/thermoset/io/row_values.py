@@ -123,8 +123,8 @@ def _zarr(path: Path, name: str, request: Request) -> object:
     return _beside(path, name, request) if bare else read_zarr_array(path, name, request)
 
 
-def _csv(path: Path, name: str, request: Request) -> object:
-    return csv_column(path, name, request.max_bytes)
+def _csv(path: Path, name: str, _: Request) -> object:
+    return csv_column(path, name)
 
 
 COLUMNS: dict[str, Callable[[Path, str, Request], object]] = {

@@ -1,8 +1,6 @@
 """Shards that are to be one set of rows: each must fit the first, and none may come twice."""
 
-import hashlib
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +10,6 @@ from thermoset.io.shards import FileShard
 from thermoset.quoting import quoted
 
 __all__ = ["checked_shards"]
-
-PIECE = 1 << 12  # bytes of the beginning, the middle and the end that are looked at first
-COMPARED = 1 << 20
 
 
 def checked_shards(shards: Sequence[FileShard], allow_duplicates: bool = False) -> tuple[FileShard, ...]:
@@ -57,9 +52,8 @@ def _other_names(shard: FileShard, first: FileShard) -> str:
 
 
 def _check_once(shards: Sequence[FileShard]) -> None:
-    """Refuse one file under two names, and copies: those with equal pieces are compared to the end."""
+    """Refuse one file under two names."""
     seen: dict[tuple[int, int], Path] = {}
-    alike: dict[tuple[int, int], list[Path]] = defaultdict(list)
     for shard in shards:
         with errors_about(shard.path):
             found = shard.path.stat()
@@ -67,53 +61,3 @@ def _check_once(shards: Sequence[FileShard]) -> None:
             if other is not shard.path:
                 same = "appears twice" if other == shard.path else f"is the same file as {other}"
                 raise InputError(f"{same}. Name each shard once, or pass allow_duplicates=True.")
-        alike[shard.n_rows, sum(size for _, size in _files(shard.path))].append(shard.path)
-    for paths in alike.values():
-        if len(paths) > 1:
-            _check_copies(paths)
-
-
-def _check_copies(paths: Sequence[Path]) -> None:
-    alike: dict[str, list[Path]] = defaultdict(list)
-    for path in paths:
-        with errors_about(path):
-            for other in alike[digest := _digest(path)]:
-                if _same_content(path, other):
-                    raise InputError(f"is a copy of {other}. Omit one, or pass allow_duplicates=True.")
-            alike[digest].append(path)
-
-
-def _files(path: Path) -> list[tuple[Path, int]]:
-    """The files that a shard is made of, with their sizes: itself, or all that a folder holds."""
-    inside = sorted(part for part in path.rglob("*") if part.is_file()) if path.is_dir() else [path]
-    return [(part, part.stat().st_size) for part in inside]
-
-
-def _digest(path: Path) -> str:
-    """A hash of pieces of the first, the middle and the last file."""
-    files = _files(path)
-    digest = hashlib.blake2b()
-    for part, size in dict.fromkeys((files[0], files[len(files) // 2], files[-1])):
-        digest.update(str(part.relative_to(path)).encode())
-        with part.open("rb", buffering=0) as stream:
-            for place in (0, (size - PIECE) // 2, size - PIECE):
-                stream.seek(max(0, place))
-                digest.update(stream.read(PIECE))
-    return digest.hexdigest()
-
-
-def _same_content(one: Path, other: Path) -> bool:
-    names = [[(str(part.relative_to(path)), size) for part, size in _files(path)] for path in (one, other)]
-    if names[0] != names[1]:
-        return False
-    return all(_equal(one / name, other / name) for name, _ in names[0])
-
-
-def _equal(one: Path, other: Path) -> bool:
-    return all(left == right for left, right in zip(_pieces(one), _pieces(other), strict=True))
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as stream:
-        while piece := stream.read(COMPARED):
-            yield piece

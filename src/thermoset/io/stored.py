@@ -93,9 +93,7 @@ class WholeRows:
         found = held.take(self.path, what)
         array = self.load() if found is None else found
         if array.shape != self.shape:
-            raise FileFormatError(
-                f"holds an array of shape {array.shape} and declares {self.shape}: damaged or hostile."
-            )
+            raise FileFormatError(f"holds an array of shape {array.shape} and declares {self.shape}: damaged.")
         held.give(self.path, what, held.Held(array, array.nbytes))
         return np.array(array[start:stop], order="C")
 

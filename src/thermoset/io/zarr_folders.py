@@ -89,11 +89,11 @@ class ZarrChunks:
 def stored_zarr(path: Path, request: Request) -> StoredFile:
     """Read the metadata, and compare them with the files that are there."""
     need("zarr", "zarr", READING)  # said now, and not when rows are read
-    node = read_node(path, request.max_bytes)
+    node = read_node(path)
     if node.array is not None:
         return _stored_array(path, node.array, request)
     name = scores_name(node.members, request.probabilities)
-    array = _member(node, name, request.max_bytes)
+    array = _member(node, name)
     rows = _rows(path, array, request)
     key = label_name(node.members, request) if request.find_labels else None
     labels = None if key is None else partial(read_zarr_array, path, key, request)
@@ -146,10 +146,10 @@ def _classes(path: Path, node: Node, request: Request) -> object:
 
 def read_zarr_array(path: Path, name: str, request: Request) -> NDArray[Any] | list[str]:
     """Read an array of one value for each row, or of class names."""
-    node = read_node(path, request.max_bytes)
+    node = read_node(path)
     if name not in node.members:
         raise no_column(name, node.members)
-    array = _member(node, name, request.max_bytes)
+    array = _member(node, name)
     size = max(array.chunk_bytes, int(np.prod(array.shape, dtype=object)) * (array.dtype or np.dtype("f8")).itemsize)
     check_size(size, request.max_bytes, f"array {quoted(name)}")
     with _zarr_errors(array.path):
@@ -159,8 +159,8 @@ def read_zarr_array(path: Path, name: str, request: Request) -> NDArray[Any] | l
     return values
 
 
-def _member(node: Node, name: str, max_bytes: int) -> ArrayFolder:
-    array = read_node(node.members[name], max_bytes).array
+def _member(node: Node, name: str) -> ArrayFolder:
+    array = read_node(node.members[name]).array
     if array is None:
         raise FileFormatError(f"{quoted(name)} is a group; expected an array.")
     return array
@@ -234,7 +234,7 @@ def _replace(target: Path, new: Path, old: Path) -> None:
     if not os.path.lexists(target):
         new.rename(target)
         return
-    read_node(target, 1 << 40)
+    read_node(target)
     target.rename(old)
     try:
         new.rename(target)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thermoset.errors import FileFormatError, InputError
-from thermoset.io.files import check_shape, check_size, read_at_most
+from thermoset.io.files import check_shape, read_at_most
 from thermoset.quoting import quoted
 
 __all__ = ["ArrayFolder", "Node", "metadata_files", "read_node"]
@@ -26,9 +26,7 @@ COMPRESSORS = {"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"}
 CODECS = COMPRESSORS | {"bytes", "crc32c", "endian", "sharding_indexed", "transpose", "vlen-utf8"}
 CODECS |= {"bitround", "delta", "fletcher32", "shuffle"}
 METADATA_BYTES = 1 << 24
-SMALL_BYTES = 1 << 14
 BLOSC = struct.Struct("<4xI4xI")  # bytes once they are decoded, and in the file
-JSON_BYTES = 48  # of memory for each byte of text
 
 
 class ArrayFolder(NamedTuple):
@@ -83,16 +81,16 @@ class Node(NamedTuple):
     attributes: Mapping[str, Any]
 
 
-def read_node(path: Path, max_bytes: int) -> Node:
+def read_node(path: Path) -> Node:
     """Read the metadata of a folder."""
     if (path / "zarr.json").is_file():
-        found = _json(path / "zarr.json", max_bytes)
+        found = _json(path / "zarr.json")
         attributes = found.get("attributes") or {}
         is_array = found.get("node_type") == "array"
     elif (path / ".zarray").is_file() or (path / ".zgroup").is_file():
         is_array = (path / ".zarray").is_file()
-        found = _json(path / (".zarray" if is_array else ".zgroup"), max_bytes)
-        attributes = _json(path / ".zattrs", max_bytes) if (path / ".zattrs").is_file() else {}
+        found = _json(path / (".zarray" if is_array else ".zgroup"))
+        attributes = _json(path / ".zattrs") if (path / ".zattrs").is_file() else {}
     else:
         raise FileFormatError("not a Zarr folder: it holds neither zarr.json nor .zgroup nor .zarray.")
     if not isinstance(attributes, dict):
@@ -113,12 +111,9 @@ def _is_array(path: Path) -> bool:
     return (path / "zarr.json").is_file() or (path / ".zarray").is_file()
 
 
-def _json(path: Path, max_bytes: int) -> dict[str, Any]:
-    content = read_at_most(path, METADATA_BYTES)
-    if len(content) > SMALL_BYTES:
-        check_size(len(content) * JSON_BYTES, max_bytes, f"{path.name}, as text and read,")
+def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        found = json.loads(read_at_most(path, METADATA_BYTES))
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -135,7 +135,7 @@ def plan_shards(where: Where, out: FilePath, kind: str, reading: Reading) -> tup
         The files of logits; see `thermoset.io.found_shards`.
     out : path
         The folder for the predictions.
-    kind : "parquet", "csv", "jsonl" or "npz"
+    kind : "parquet", "csv" or "jsonl"
         What they are written as.
     reading : Reading
         How shards are read.

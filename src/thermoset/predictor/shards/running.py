@@ -97,7 +97,7 @@ def predict_shards(
         The files of logits; see `thermoset.io.found_shards`.
     out : path
         The folder for the predictions: a new or empty one, or, with `resume`, that of an earlier run.
-    kind : "parquet", "csv", "jsonl" or "npz"
+    kind : "parquet", "csv" or "jsonl"
         The output format; see `thermoset.io.open_predictions`.
     resume : bool
         Continue an earlier run with the same predictor, shards and settings; start a new one if there is none.
