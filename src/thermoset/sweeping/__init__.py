@@ -101,10 +101,8 @@ def sweep(
         trial. `allow_empty="patched"` fills empty sets as the published code does: the top label is added afterwards,
         without adjusting the threshold, so sets cover more than the level requires.
     metrics : names
-        Additional metrics: "sscv" (coverage by set size), "confidence_coverage_gap" (by strata of the
-        confidence at T*, fitted once on all rows) and "worst_slab_coverage" (the worst slab of the logits, found on
-        half of the evaluation rows and judged on the others), which is slow. Rows with groups are always measured by
-        group as well.
+        Additional metrics: "sscv" (coverage by set size) and "confidence_coverage_gap" (by strata of the confidence at
+        T*, fitted once on all rows). Rows with groups are always measured by group as well.
     split_by : array-like (n,), optional
         Rows with the same value (of one patient, font or camera) stay together in every split; parts are then as large
         as that allows, and differ a little from trial to trial.

@@ -51,11 +51,8 @@ def run_by_class(
         cuts = class_thresholds(shares, labels, plan, grouping, drawn, protocol.random_state)
         levels = Levels(plan.set_scores, temperatures, cuts)
         counted = count_class_sets(data, labels, levels, drawn, asked=asked, told=told)
-        slabs = None
-        if measured.slabs is not None:
-            slabs = measured.slabs.judge(shares, plan.set_scores, labels, cuts, plan.n_jobs)
         threshold = np.apply_along_axis(mean_finite, 3, cuts.value)
-        measured.fill(values[:, turn], counted, plan, threshold, slabs)
+        measured.fill(values[:, turn], counted, plan, threshold)
     return SweptValues(values, drawn.counts, measured.temperature)
 
 
