@@ -39,7 +39,7 @@ class Recipe:
         """Refuse what makes no sets, before the work; what is kept is what was read, and groupings as text."""
         exact_level(self.alpha)
         check_fallback(self.fallback, text_of(self.grouping))
-        if self.allow_empty not in (True, False):  # "patched" is for sweeps alone
+        if self.allow_empty not in (True, False):
             raise InputError(f"allow_empty must be True or False; got {quoted(self.allow_empty)}.")
         read = {
             "method": resolve(self.method),

@@ -106,11 +106,8 @@ def _require_nonnegative(what: str, value: object, remedy: str) -> None:
 class RAPS(Score):
     """Regularised APS (Angelopoulos et al. 2021): APS + penalty (L - k_reg)_+.
 
-    `randomize_penalty=True` multiplies the label's own step of the penalty by u too, as the published code
-    does; `SCORES["raps_published"]` is that one.
-
     >>> RAPS()
-    RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
+    RAPS(penalty=0.01, k_reg=5)
     >>> RAPS(penalty=-1)
     Traceback (most recent call last):
         ...
@@ -121,18 +118,15 @@ class RAPS(Score):
     code: ClassVar[int] = CODE_RAPS
     penalty: float = 0.01
     k_reg: int = 5
-    randomize_penalty: bool = False
 
     def __post_init__(self) -> None:
         _require_nonnegative("RAPS penalty", self.penalty, "Published: 0.01.")
         _require_nonnegative("RAPS k_reg", self.k_reg, "Published: 5.")
-        if not isinstance(self.randomize_penalty, bool):
-            raise InputError(f"RAPS randomize_penalty must be True or False; got {self.randomize_penalty!r}.")
 
     @property
     def parameters(self) -> tuple[float, float, float]:
-        """Penalty, k_reg, and 1 when the penalty is randomised too."""
-        return (float(self.penalty), float(self.k_reg), float(self.randomize_penalty))
+        """Penalty, k_reg, and the part of the label's own step that u multiplies: none."""
+        return (float(self.penalty), float(self.k_reg), 0.0)
 
     @property
     def step(self) -> float:
@@ -381,7 +375,6 @@ SCORES: Mapping[str, Score] = MappingProxyType(
         "lac": LAC(),
         "aps": APS(),
         "raps": RAPS(),
-        "raps_published": RAPS(randomize_penalty=True),
         "saps": SAPS(),
         "topk": TopK(),
         "margin": Margin(),

@@ -109,20 +109,20 @@ class _Plain:
         data, at = self.data.take(rows), self.plan.temperatures.tolist()
         found: list[list[_Fitted]] = [[] for _ in at]
         for alphas in ([self.plan.alphas[a] for a in places] for places in self._alike):
-            asked = Recipe(self.plan.scores[0], alphas[0], grouping=self.grouping, random_state=self.seed)
+            asked = Recipe(
+                self.plan.scores[0],
+                alphas[0],
+                allow_empty=self.plan.allow_empty,
+                grouping=self.grouping,
+                random_state=self.seed,
+            )
             learned = learned_from_some(asked, data)
-            recipe, score = learned.recipe, self._kept(learned.recipe.score, of_thresholds=True)
-            pairs = label_scores(data, self.labels[rows], score, at, Randomness(given=u[rows]))
+            recipe = learned.recipe
+            pairs = label_scores(data, self.labels[rows], recipe.set_score, at, Randomness(given=u[rows]))
             for of_temperature, scores, temperature in zip(found, pairs, at, strict=True):
-                fitted = pooled(scores, data, recipe, Scoring(score, temperature, None), learned.rows)
-                kept = self._kept(recipe.score)
-                of_temperature += [_Fitted(kept, fitted.thresholds(alpha)[None]) for alpha in alphas]
+                fitted = pooled(scores, data, recipe, Scoring(recipe.set_score, temperature, None), learned.rows)
+                of_temperature += [_Fitted(recipe.set_score, fitted.thresholds(alpha)[None]) for alpha in alphas]
         return found
-
-    def _kept(self, score: Score, *, of_thresholds: bool = False) -> Score:
-        """The score, with top labels kept as the plan says: the published code's patch keeps them in sets alone."""
-        plan = replace(self.plan, scores=(score,))
-        return (plan.threshold_scores if of_thresholds else plan.set_scores)[0]
 
     def count(self, t: int, counted: Counted, threshold: Floats) -> None:
         """Fit and predict in one trial; fill what its sets hold, and its thresholds (T, alphas, trials)."""
@@ -161,15 +161,15 @@ class _Plain:
 
     def count_at(self, j: int, counted: Counted, threshold: Floats) -> None:
         """What `count` does in one trial for all temperatures, at one of them for all trials with the same scores."""
-        at, score = float(self.plan.temperatures[j]), self.plan.scores[0]
+        at, score = float(self.plan.temperatures[j]), self.plan.set_scores[0]
         no_u = Randomness(given=np.ones(len(self.data)))
-        (own,) = label_scores(self.data, self.labels, self._kept(score, of_thresholds=True), [at], no_u)
+        (own,) = label_scores(self.data, self.labels, score, [at], no_u)
         levels = self.plan.alphas
         pools = [own[np.asarray(rows, dtype=np.int64)] for rows in self.trials.conformal]
         cuts = [[pool.smallest(conformal_rank(pool.value.size, alpha)) for alpha in levels] for pool in pools]
         threshold[j] = np.array(cuts)[:, :, 0].T + 0.0  # no negative zero
         for place, block in self.data.blocks(block_rows(self.data.n_classes)):
-            pairs = block_scores(block, self._kept(score), at, no_u.rows(place))
+            pairs = block_scores(block, score, at, no_u.rows(place))
             for t, of_trial in enumerate(cuts):
                 mine = np.flatnonzero(self.trials.evaluation[place, t])
                 some, rows = pairs[mine], place.start + mine

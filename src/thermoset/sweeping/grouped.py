@@ -73,7 +73,7 @@ def class_thresholds(
 
         def at_once(j: int) -> None:
             at = shares.at(j)
-            for m, score in enumerate(plan.threshold_scores):
+            for m, score in enumerate(plan.set_scores):
                 fixed.fill(score, at, Cuts(out.value[m, j], out.refine[m, j]))
 
         run_all([partial(at_once, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs)
@@ -82,7 +82,7 @@ def class_thresholds(
 
     def work(j: int) -> None:
         at = shares.at(j)
-        for m, score in enumerate(plan.threshold_scores):
+        for m, score in enumerate(plan.set_scores):
             for t in range(trials.count):
                 found, of_rows = trial_scores(score.formula, at, trials, t), labels[trials.conformal[t]]
                 for a, alpha in enumerate(plan.alphas):

@@ -7,7 +7,6 @@ Every stage writes to its own place or adds integers, so the number of threads a
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -30,7 +29,6 @@ from thermoset.sweeping.protocol import Protocol, draw_trials
 from thermoset.sweeping.questions import Questions, strata_of
 
 __all__ = [
-    "AllowEmpty",
     "Measured",
     "SweepJob",
     "SweptValues",
@@ -39,9 +37,6 @@ __all__ = [
     "fill_counted",
     "run",
 ]
-
-AllowEmpty = bool | Literal["patched"]
-"""Whether sets may be empty. "patched" adds the top label afterwards: the thresholds do not know of it."""
 
 _PASSES = 2  # over the rows: shares of labels, then what sets hold
 
@@ -54,19 +49,14 @@ class SweepJob:
     temperatures: Floats
     alphas: tuple[Alpha, ...]
     integrate: bool
-    allow_empty: AllowEmpty
+    allow_empty: bool
     n_jobs: int | None
     added: tuple[Metric, ...] = ()
 
     @property
     def set_scores(self) -> tuple[Score, ...]:
         """What labels are compared by; see `Recipe.set_score`."""
-        return self.scores if self.allow_empty is True else tuple(map(NeverEmpty, self.scores))
-
-    @property
-    def threshold_scores(self) -> tuple[Score, ...]:
-        """What thresholds are order statistics of: the same, but for the published code's patch."""
-        return self.scores if self.allow_empty == "patched" else self.set_scores
+        return self.scores if self.allow_empty else tuple(map(NeverEmpty, self.scores))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -187,7 +177,7 @@ class _Turn:
 def _some_temperatures(turn: _Turn, values: Floats, tick: Callable[[int], None]) -> None:
     plan, trials, told = turn.plan, turn.trials, Told(turn.plan.n_jobs, tick)
     shares = label_shares(turn.rows, turn.labels, turn.temperatures, told)
-    cuts = trial_thresholds(shares, plan.threshold_scores, plan.alphas, trials, n_jobs=plan.n_jobs)
+    cuts = trial_thresholds(shares, plan.set_scores, plan.alphas, trials, n_jobs=plan.n_jobs)
     levels = Levels(plan.set_scores, turn.temperatures, cuts)
     parts = [Part(shares, levels, trials)]
     (counted,) = count_sets(turn.rows, turn.measured.questions.asked, parts, told)
