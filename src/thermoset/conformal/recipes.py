@@ -1,6 +1,6 @@
 """The recipe for sets: everything that decides how they are made, but for the temperature and the rows."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from thermoset.bounds import checked_seed
@@ -88,7 +88,10 @@ class Recipe:
         >>> Recipe("aps").set_score, Recipe("aps", allow_empty=False).set_score
         (APS(), NeverEmpty(of=APS()))
         """
-        return self.score if self.allow_empty else NeverEmpty(self.score)
+        if self.allow_empty:
+            return self.score
+        score = self.score
+        return replace(score, of=NeverEmpty(score.of)) if isinstance(score, RankLimited) else NeverEmpty(score)
 
     @property
     def drawn(self) -> bool:

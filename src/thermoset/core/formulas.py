@@ -25,7 +25,6 @@ from thermoset.core.exponentials import Bools, Floats, Ints, log_add
 from thermoset.core.masses import Shares
 
 __all__ = [
-    "BEYOND",
     "CODES",
     "CODE_APS",
     "CODE_LAC",
@@ -33,7 +32,6 @@ __all__ = [
     "CODE_RAPS",
     "CODE_SAPS",
     "CODE_TOPK",
-    "ClassTerms",
     "Cut",
     "Formula",
     "Formulas",
@@ -91,21 +89,6 @@ class Formula(NamedTuple):
     parameters: tuple[float, float, float]
     step: float
     keep_top: bool
-
-
-BEYOND = 1e300
-"""The value of labels beyond their rank limit: above all others, and below that of masked classes."""
-
-
-class ClassTerms(NamedTuple):
-    """What a score does for each class, (C,), whatever the row.
-
-    `offset` is added to the value of its label. Beyond the rank `limit` the label's pair is (`BEYOND`, value): it comes
-    after every label within its limit, and the value orders those beyond.
-    """
-
-    offset: Floats
-    limit: Ints
 
 
 class Law(NamedTuple):

@@ -7,7 +7,7 @@ errors rest on it. Within a row the pair must not fall as the rank grows: sets a
 must also be affine in u, and over all u a rank's values must not reach into the next rank's: at most one label of a row
 depends on u.
 
-A score may also treat classes differently, whatever the row (`Score.terms`): PAS adds a number for each class. Its
+A score may also treat classes differently, whatever the row (`Score.offsets`): PAS adds a number for each class. Its
 sets are no prefixes any more (`by_rank` is False), and take the path of thresholds by class.
 
 A plain score is NumPy on sorted rows, promises none of this, and takes the general path (`core.general`), which is
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thermoset.bounds import real_number
-from thermoset.core.exponentials import Ints
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.formulas import (
     CODE_APS,
     CODE_LAC,
@@ -31,7 +31,6 @@ from thermoset.core.formulas import (
     CODE_RAPS,
     CODE_SAPS,
     CODE_TOPK,
-    ClassTerms,
     Formula,
     Formulas,
 )
@@ -234,14 +233,13 @@ class PAS(Score):
         """Infinite: -p / prior is at most 0."""
         return math.inf
 
-    def terms(self, n_classes: int) -> ClassTerms:
+    def offsets(self, n_classes: int) -> Floats:
         """The log of the prior of each class."""
-        usual = super().terms(n_classes)
         if self.prior is None:
-            return usual
+            return super().offsets(n_classes)
         if len(self.prior) != n_classes:
             raise InputError(f"PAS prior must be one number for each of {n_classes} classes; got {len(self.prior)}.")
-        return usual._replace(offset=log_prior(self.prior))
+        return log_prior(self.prior)
 
 
 _SHOWN = 10  # numbers of a prior that are written out
@@ -358,9 +356,9 @@ class NeverEmpty(Score):
         """That of the score."""
         return self.of.largest(n_classes)
 
-    def terms(self, n_classes: int) -> ClassTerms:
+    def offsets(self, n_classes: int) -> Floats:
         """Those of the score."""
-        return self.of.terms(n_classes)
+        return self.of.offsets(n_classes)
 
     def pairs(self, rows: SortedRows) -> object:
         """Those of the score; the general path puts the top label below them."""

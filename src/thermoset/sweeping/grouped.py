@@ -9,11 +9,11 @@ from thermoset.conformal.groupings import Division, Grouping
 from thermoset.core.class_counting import count_class_sets
 from thermoset.core.counting import Levels
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.formulas import BEYOND
 from thermoset.core.groups import ClassThresholds, rank_table
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.memory import room
 from thermoset.core.pool import run_all
+from thermoset.core.rank_limits import BEYOND
 from thermoset.core.scores import Score
 from thermoset.core.sources import RankedRows
 from thermoset.core.stages import Told
