@@ -178,7 +178,7 @@ def _name(score: Score) -> str:
         return score.name
     values = {field: getattr(score, field.name) for field in fields(score)}
     given = ", ".join(f"{field.name}={_short(value)}" for field, value in values.items() if value != field.default)
-    return f"{score.name}({given})" if given else score.name
+    return f"{score.name}({given})"
 
 
 def _short(value: object) -> str:
