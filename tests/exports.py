@@ -11,7 +11,6 @@ from law import generated
 from on_arrays import score_matrix
 from thermoset import ConformalClassifier, TwoTemperaturePredictor
 from thermoset.conformal.methods import Method
-from thermoset.core.rank_limits import RankLimited
 from thermoset.core.scores import NeverEmpty
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import CoverageWarning
@@ -38,7 +37,6 @@ def predictor_at(temperature, logits, labels, *, calibrated=1.5, names=None, **r
     artifact = msgspec.structs.replace(
         _any_predictor().artifact_,
         method=Method.of(score),
-        rank_limits=score.limits if isinstance(score, RankLimited) else None,
         alpha=str(made.alpha),
         alpha_sets=str(made.alpha),
         temperature=calibrated,

@@ -77,12 +77,6 @@ def _raps(rank, own, above, others, total, u, *, penalty, k_reg, **_):
     return Score((above + u * own) / total, penalty * max(rank - k_reg, 0))
 
 
-def _raps_published(rank, own, above, others, total, u, *, penalty, k_reg, **_):
-    """U multiplies p + penalty of the label itself; the labels above it count whole, each with its penalty."""
-    whole = penalty * max(rank - 1 - k_reg, 0)
-    return Score((above + u * own) / total, whole + (u * penalty if rank > k_reg else 0))
-
-
 def _saps(rank, own, above, others, total, u, *, top, saps_weight, **_):
     return Score(u * top / total) if rank == 1 else Score(top / total, (rank - 2 + u) * saps_weight)
 
@@ -108,7 +102,6 @@ _FORMULAS = {
     "lac": _lac,
     "aps": _aps,
     "raps": _raps,
-    "raps_published": _raps_published,
     "saps": _saps,
     "topk": _topk,
     "margin": _margin,

@@ -13,7 +13,7 @@ from thermoset.predictor.used_rows import used_rows
 LOGITS, LABELS = generated(3000, 7, seed=21)
 LOGITS = LOGITS.astype(np.float32)
 ROWS = ts.Logits(LOGITS, LABELS, groups=[f"site {i % 11}" for i in range(len(LABELS))])
-ASKED = ["sscv", "confidence_coverage_gap", "worst_slab_coverage"]
+ASKED = ["sscv", "confidence_coverage_gap"]
 SWEEP = {"temperatures": [0.7, 1.0, 2.0], "methods": ["aps", "raps"], "trials": 5, "metrics": ASKED}
 NEEDED = {"parquet": "pyarrow", "arrow": "pyarrow", "safetensors": "safetensors", "zarr": "zarr", "h5": "h5py"}
 

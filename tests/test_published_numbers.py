@@ -8,6 +8,7 @@ import pytest
 
 from thermoset import ConformalClassifier, TemperatureScaler, metrics
 from thermoset.calibration import probabilities
+from thermoset.paper.study.measure import PublishedRAPS
 
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
 
@@ -22,7 +23,7 @@ def test_deterministic_targets_to_1e_9(pair, real, expected):
             continue
         u = float(setting[2].removeprefix("u="))
         # At u < 1 the targets were computed with the published code's RAPS, which randomises the penalty too.
-        method = "raps_published" if setting[0] == "RAPS" else setting[0].lower()
+        method = PublishedRAPS() if setting[0] == "RAPS" else setting[0].lower()
         model = ConformalClassifier(method, 0.1, float(setting[1].removeprefix("T=")))
         model.fit(logits[:1000], labels[:1000], u=np.full(1000, u))
         sets = model.predict_set(logits[1000:], u=np.full(len(logits) - 1000, u))

@@ -86,10 +86,10 @@ _OTHER = _LOOKS[-1]
 def base_score(name: str) -> str:
     """The score that a variant belongs to.
 
-    >>> base_score("raps(penalty=0.1)"), base_score("RAPS"), base_score("raps_published")
-    ('raps', 'raps', 'raps')
+    >>> base_score("raps(penalty=0.1)"), base_score("RAPS")
+    ('raps', 'raps')
     """
-    return name.partition("(")[0].partition(",")[0].strip().lower().removesuffix("_published")
+    return name.partition("(")[0].partition(",")[0].strip().lower()
 
 
 def score_looks(methods: Sequence[str]) -> list[Look]:

@@ -23,13 +23,11 @@ from thermoset.metrics import (
     noise_floor_of_counts,
     reliability_table,
     size_stratified_coverage,
-    worst_slab,
 )
 from thermoset.monitor.checking import holm
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor.judging import judged as promise_kept
 from thermoset.sweeping import standard_error
-from thermoset.sweeping.slabs import logit_directions
 from thermoset.tuning import comparing
 from thermoset.tuning.alternatives import alternatives
 
@@ -235,7 +233,7 @@ def of_classes(sets, labels, check):
 
 
 def of_parts(page, sets):
-    """Coverage by size, by confidence and in the worst slab."""
+    """Coverage by size and by confidence."""
     predictor, judged, labels = page.predictor, page.judged, page.judged.labels
     confidence = probabilities(judged, predictor.temperature_).max(axis=1)
     tables = {
@@ -243,18 +241,7 @@ def of_parts(page, sets):
         "confidence": confidence_stratified_coverage(sets, labels, confidence),
     }
     counts = {by: (table.count[table.count > 0], table.hits[table.count > 0]) for by, table in tables.items()}
-    found, seed = {}, predictor.artifact_.provenance.random_state
-    if page.report.slab is not None:
-        directions = min(max(2 * 10**9 // judged.logits.size, 20), 1000)
-        slab = worst_slab(
-            sets,
-            labels,
-            judged.logits,
-            directions=logit_directions(judged.n_classes, directions, seed),
-            random_state=np.random.default_rng((seed, 0, 1)),
-        )
-        found["slab.found"] = slab.found_coverage
-        counts["slab"] = np.array([slab.rows]), np.array([slab.hits])
+    found = {}
     rows, hits = (np.concatenate([pair[k] for pair in counts.values()]) for k in (0, 1))
     promised = float(1 - exact_level(predictor.promise.alpha))
     p_holm = holm(binom.cdf(hits, rows, promised))
@@ -590,4 +577,4 @@ def test_names_stand_beside_their_numbers(opened, request, name):
     table = confidence_stratified_coverage(sets, page.judged.labels, confidence)
     ends = [f"{low:.3f} to {high:.3f}" for low, high, n in zip(table.low, table.high, table.count, strict=True) if n]
     wanted = [*(f"sets of {text} labels" for text in held), *(f"confidence {text}" for text in ends)]
-    assert first == [*wanted, "the worst slab"]
+    assert first == wanted

@@ -720,7 +720,7 @@ def test_bad_temperature(temperature):
 
 
 def test_unknown_method():
-    with pytest.raises(InputError, match=r"'lac', 'aps', 'raps', 'raps_published', 'saps'.*got 'apps'"):
+    with pytest.raises(InputError, match=r"'lac', 'aps', 'raps', 'saps'.*got 'apps'"):
         ConformalClassifier("apps").fit(*GOOD)
 
 

@@ -11,11 +11,11 @@ import thermoset as ts
 from law import generated, law
 from thermoset.conformal.groupings import set_aside
 from thermoset.conformal.learning import rank_limits
-from thermoset.core.formulas import BEYOND
 from thermoset.core.label_logits import label_ranks
-from thermoset.core.rank_limits import RankLimited
+from thermoset.core.rank_limits import BEYOND, RankLimited
 from thermoset.core.sources import ArrayRows
 from thermoset.errors import FileFormatError, InputError
+from thermoset.integrations.program import Program
 from thermoset.predictor.artifact import write_artifact
 
 ALPHA = "0.2"
@@ -125,3 +125,19 @@ def test_rows_that_keep_their_largest_logits_are_refused():
     rows = ts.compact(ts.Logits(*generated(400, 20)), 5)
     with pytest.raises(InputError, match="grouping='rc3p' needs the ranks of all labels"):
         ts.ConformalClassifier("lac", grouping="rc3p").fit(rows)
+
+
+@pytest.mark.parametrize("method", ["lac", "aps", "margin", "pas"])
+def test_without_empty_sets_the_top_label_is_in_every_set(method):
+    logits, labels = generated(900, 5, signal=-0.5, seed=6)
+    model = ts.ConformalClassifier(method, ALPHA, grouping="rc3p", allow_empty=False).fit(logits[:600], labels[:600])
+    sets = model.predict_set(logits[600:])
+    assert sets[np.arange(300), logits[600:].argmax(axis=1)].all()
+    np.testing.assert_array_equal(model.set_sizes(logits[600:]), sets.sum(axis=1))
+
+
+def test_a_predictor_with_rank_limits_is_not_exported():
+    predictor = ts.TwoTemperaturePredictor("lac", ALPHA, prefer="size", grouping="rc3p")
+    predictor.fit(*generated(1500, 5, signal=-0.5))
+    with pytest.raises(InputError, match="grouping='rc3p' cannot be exported"):
+        Program(predictor)

@@ -63,17 +63,6 @@ def test_raps_by_hand():
     by_hand("raps", [0.125] * 8, [0.125, 0.25, 0.375, 0.5, 0.625, 0.76, 0.895, 1.03])
 
 
-def test_published_raps_by_hand():
-    # u = .5 multiplies p + penalty of the label itself, labels above it count whole:
-    # rank 3: .7 + .5 (.2 + .1) = .85; rank 4: (.9 + .1) + .5 (.1 + .1) = 1.1
-    score = RAPS(penalty=0.1, k_reg=2, randomize_penalty=True)
-    by_hand(score, [0.4, 0.3, 0.2, 0.1], [0.2, 0.55, 0.85, 1.1], u=0.5)
-    # u = 1 is RAPS
-    by_hand(score, [0.4, 0.3, 0.2, 0.1], [0.4, 0.7, 1.0, 1.2])
-    # defaults, eight classes of 1/8, u = .5: (L - .5) / 8, and .005, .015, .025 on ranks 6, 7, 8
-    by_hand("raps_published", [0.125] * 8, [0.0625, 0.1875, 0.3125, 0.4375, 0.5625, 0.6925, 0.8275, 0.9625], u=0.5)
-
-
 def test_saps_by_hand():
     # u = .5, weight .2. L = 1: .5 * .4 = .2; L = 2: .4 + .5 * .2 = .5; L = 3: .4 + 1.5 * .2 = .7;
     # L = 4: .4 + 2.5 * .2 = .9
@@ -305,7 +294,6 @@ def test_limit_of_aps_and_raps_towards_infinity(score):
 
 def test_resolve_takes_names_and_objects():
     assert resolve("raps") == RAPS()
-    assert resolve("raps_published") == RAPS(randomize_penalty=True)
     assert resolve(SAPS(weight=0.3)) == SAPS(weight=0.3)
 
 

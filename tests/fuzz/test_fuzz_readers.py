@@ -1,7 +1,7 @@
 """Damaged files of every kind: reading ends in logits or in an InputError.
 
 The files are changed at random, from a seed: bytes, cuts, parts of one file in another, numbers that are lengths, parts
-said twice. `THERMOSET_FUZZ=100` tries a hundred times as many.
+said twice. `make evidence` tries fifty times as many.
 """
 
 import io
@@ -21,6 +21,7 @@ from thermoset.data.compacting import compact
 from thermoset.errors import InputError
 from thermoset.io import READABLE, SUFFIXES, load, open_blocks, save
 from thermoset.io.compact import COMPACT_SUFFIXES
+from tiers import cases
 
 LIMIT = 1 << 22
 # Read like another one; a folder, whose metadata have tests of their own; and libhdf5 promises nothing about damage.

@@ -148,7 +148,7 @@ def test_predictions_of_a_dask_array(client, here):
     [
         {"evaluation": "integrated", "methods": ["aps"]},
         {"grouping": "class", "alphas": [0.2]},
-        {"metrics": ["sscv", "confidence_coverage_gap", "worst_slab_coverage"]},
+        {"metrics": ["sscv", "confidence_coverage_gap"]},
     ],
 )
 def test_other_sweeps(two_workers, options):

@@ -138,7 +138,7 @@ def test_compiled(method):
 
 
 @pytest.mark.parametrize("grouping", [None, "class"])
-@pytest.mark.parametrize("method", ["lac", "aps", "raps", "raps_published", "saps", "topk", "margin"])
+@pytest.mark.parametrize("method", ["lac", "aps", "raps", "saps", "topk", "margin"])
 def test_traced_whole(method, grouping):
     """What a compiler is given, run as it is: no part of the module is left outside of the trace."""
     predictor = predictor_at(0.3, ROWS[:500], LABELS[:500], method=method, grouping=grouping)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from thermoset import ConformalClassifier
-from thermoset.core.formulas import BEYOND
+from thermoset.core.rank_limits import BEYOND
 from thermoset.errors import CoverageWarning
 from thermoset.metrics import swept_metrics
 from thermoset.metrics.of_sets import counts_of_sets

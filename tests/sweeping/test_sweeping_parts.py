@@ -1,4 +1,4 @@
-"""Groups, strata of confidence, sizes and slabs in a sweep: what the metrics give for a classifier's own sets."""
+"""Groups, strata of confidence and sizes in a sweep: what the metrics give for a classifier's own sets."""
 
 import warnings
 from dataclasses import replace
@@ -16,9 +16,8 @@ from thermoset.core.memory import memory_budget
 from thermoset.data.compacting import compact
 from thermoset.errors import BoundWarning, CoverageWarning, InputError
 from thermoset.sweeping import Protocol, draw_trial, sweep
-from thermoset.sweeping.slabs import SWEPT_DIRECTIONS, logit_directions
 
-ASKED = ("sscv", "confidence_coverage_gap", "worst_slab_coverage")
+ASKED = ("sscv", "confidence_coverage_gap")
 GROUPED = ("top_group_coverage_gap", "avg_group_coverage_gap", "worst_group_coverage")
 METHODS = ["lac", "aps", "raps", ts.SAPS(weight=0.02), "margin"]
 
@@ -40,27 +39,17 @@ def strata_by_hand(data):
     return temperature, np.array([10 * int((confidence < c).sum()) // len(confidence) for c in confidence])
 
 
-def of_sets(data, sets, rows, alpha, strata, drawn):
+def of_sets(data, sets, rows, alpha, strata):
     """The metrics of the sets of some rows of a sweep."""
     labels, groups = data.labels[rows], np.asarray(data.groups)[rows]
     by_stratum = metrics.group_coverage(sets, labels, strata[rows])
-    found = {
+    return {
         "sscv": metrics.size_stratified_coverage_violation(sets, labels, alpha),
         "confidence_coverage_gap": np.abs(by_stratum.coverage - (1 - alpha)).max(),
         "top_group_coverage_gap": metrics.top_group_coverage_gap(sets, labels, groups, alpha),
         "avg_group_coverage_gap": metrics.avg_group_coverage_gap(sets, labels, groups, alpha),
         "worst_group_coverage": metrics.worst_group_coverage(sets, labels, groups),
     }
-    if drawn is not None:
-        seed, t = drawn
-        found["worst_slab_coverage"] = metrics.worst_slab_coverage(
-            sets,
-            labels,
-            data.logits[rows],
-            directions=logit_directions(data.n_classes, SWEPT_DIRECTIONS, (seed, 0, 2)),
-            random_state=np.random.default_rng((seed, t, 1)),
-        )
-    return found
 
 
 @pytest.mark.parametrize("grouping", [None, "class", "cluster"])
@@ -69,11 +58,10 @@ def of_sets(data, sets, rows, alpha, strata, drawn):
 def test_a_sweep_gives_what_the_metrics_give_for_a_classifiers_sets(grouping, randomized, allow_empty, masked):
     data, grid, alphas, seed, trials = data_of(masked=masked), [0.3, 2.0], [0.1, 0.4], 7, 3
     options = {"allow_empty": allow_empty, "grouping": grouping}
-    asked = ASKED[:2] if masked else ASKED
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)
         result = sweep(
-            data, None, grid, METHODS, alphas, trials, 0.1, 0.3, seed, randomized=randomized, metrics=asked, **options
+            data, None, grid, METHODS, alphas, trials, 0.1, 0.3, seed, randomized=randomized, metrics=ASKED, **options
         )
     temperature, strata = strata_by_hand(data)
     assert result.settings["confidence_temperature"] == temperature
@@ -88,7 +76,7 @@ def test_a_sweep_gives_what_the_metrics_give_for_a_classifiers_sets(grouping, ra
                 warnings.simplefilter("ignore", CoverageWarning)
                 model.fit(data.take(rows), u=drawn.u[rows])
             sets = model.predict_set(data.take(fresh), u=drawn.u[fresh])
-            for name, want in of_sets(data, sets, fresh, alphas[a], strata, None if masked else (seed, t)).items():
+            for name, want in of_sets(data, sets, fresh, alphas[a], strata).items():
                 got = result.trial_values[m, j, a, result.metrics.index(name), t]
                 assert got == pytest.approx(want, abs=1e-14), (name, METHODS[m], grid[j], alphas[a], t)
 
@@ -158,7 +146,7 @@ def test_sizes_beyond_the_number_of_classes_have_no_rows(n_classes):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (["sccv"], "metrics can be 'sscv', 'confidence_coverage_gap', 'worst_slab_coverage'; got 'sccv'"),
+        (["sccv"], "metrics can be 'sscv', 'confidence_coverage_gap'; got 'sccv'"),
         (["avg_size"], "got 'avg_size'. Every sweep includes that one"),
         ([3], "got 3"),
     ],
@@ -172,21 +160,6 @@ def test_one_name_needs_no_list_and_a_name_given_twice_is_one():
     data = data_of().logits, data_of().labels
     assert sweep(*data, [1.0], "aps", trials=1, metrics="sscv").metrics[-1] == "sscv"
     assert sweep(*data, [1.0], "aps", trials=1, metrics=["sscv", "sscv"]).metrics.count("sscv") == 1
-
-
-def test_slabs_need_finite_logits():
-    with pytest.raises(InputError, match="worst_slab_coverage needs finite logits, but some classes are masked"):
-        sweep(data_of(masked=True), metrics=["worst_slab_coverage"])
-
-
-def test_slabs_do_not_see_what_is_added_to_all_logits_of_a_row():
-    data = data_of()
-    moved = ts.Logits(data.logits.astype(np.float64) + np.arange(300)[:, None], data.labels)
-    one, other = (
-        sweep(rows, temperatures=[1.0], methods=["lac"], trials=3, metrics=["worst_slab_coverage"])
-        for rows in (ts.Logits(data.logits.astype(np.float64), data.labels), moved)
-    )
-    assert np.array_equal(*(found.of_trials("worst_slab_coverage", "lac") for found in (one, other)))
 
 
 def test_rows_that_are_all_right_have_strata_and_no_warning():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermoset.cli.options import Groups, Quiet, Seed, parts, told_warnings
+from thermoset.cli.options import Quiet, Seed, parts, told_warnings
 from thermoset.cli.progress import ProgressBar
 from thermoset.quoting import printable
 
@@ -25,7 +25,6 @@ def study(
     ] = None,
     trials: Annotated[int, typer.Option(min=2, help="Random splits.")] = 100,
     seed: Seed = 0,
-    groups: Groups = None,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce every table and figure of the paper from a folder of logits, and compare with the printed numbers."""
@@ -35,7 +34,7 @@ def study(
     need("matplotlib", "plot", "the figures")
     asked = _settings(alpha, cp, temperatures, trials, seed)
     with ProgressBar(quiet, "Studying") as bar, told_warnings():
-        found = run(folder, out, asked, groups=groups, progress=bar.tell)
+        found = run(folder, out, asked, progress=bar.tell)
     _show(found, out)
 
 

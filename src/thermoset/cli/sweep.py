@@ -55,7 +55,7 @@ def sweep(
     grouping: Grouping = None,
     metrics: Annotated[
         str,
-        typer.Option(help="More metrics, comma-separated: sscv, confidence_coverage_gap, worst_slab_coverage (slow)."),
+        typer.Option(help="More metrics, comma-separated: sscv, confidence_coverage_gap."),
     ] = "",
     labels: Labels = None,
     classes: Classes = None,

@@ -39,8 +39,8 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def score(self) -> Score:
         """The score itself.
 
-        >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5, "randomize_penalty": False}).score()
-        RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
+        >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5}).score()
+        RAPS(penalty=0.01, k_reg=5)
         """
         if self.is_own:
             raise InputError(f"a custom score ({quoted(self.title)}) cannot be found by name. Use one of SCORES.")

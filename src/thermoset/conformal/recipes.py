@@ -1,6 +1,6 @@
 """The recipe for sets: everything that decides how they are made, but for the temperature and the rows."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from thermoset.bounds import checked_seed
@@ -39,7 +39,7 @@ class Recipe:
         """Refuse what makes no sets, before the work; what is kept is what was read, and groupings as text."""
         exact_level(self.alpha)
         check_fallback(self.fallback, text_of(self.grouping))
-        if self.allow_empty not in (True, False):  # "patched" is for sweeps alone
+        if self.allow_empty not in (True, False):
             raise InputError(f"allow_empty must be True or False; got {quoted(self.allow_empty)}.")
         read = {
             "method": resolve(self.method),
@@ -88,7 +88,10 @@ class Recipe:
         >>> Recipe("aps").set_score, Recipe("aps", allow_empty=False).set_score
         (APS(), NeverEmpty(of=APS()))
         """
-        return self.score if self.allow_empty else NeverEmpty(self.score)
+        if self.allow_empty:
+            return self.score
+        score = self.score
+        return replace(score, of=NeverEmpty(score.of)) if isinstance(score, RankLimited) else NeverEmpty(score)
 
     @property
     def drawn(self) -> bool:

@@ -1,4 +1,4 @@
-"""Sets with thresholds by class (Mondrian, clustered), or by scores that treat classes differently (`ClassTerms`).
+"""Sets with thresholds by class (Mondrian, clustered), or by scores that treat classes differently.
 
 They are not prefixes of the ranking, so every label is asked. But for what it does for each class, a score never falls
 as the rank grows. So beyond the first rank whose score exceeds the largest finite threshold only
@@ -12,11 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from thermoset.core.compiling import leaf_kernel, part
-from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.exponentials import Bools, Floats
 from thermoset.core.formulas import (
-    BEYOND,
     CODE_PAS,
-    ClassTerms,
     Cut,
     Formula,
     label_refine,
@@ -52,7 +50,7 @@ class UnrankedBlock(NamedTuple):
 
 
 class CutsByClass(NamedTuple):
-    """Thresholds by class, (n_levels, C), the largest value that each level lets in, and the fields of `ClassTerms`.
+    """Thresholds by class, (n_levels, C), the largest value that each level lets in, and what the score adds by class.
 
     The largest value is that of the score before it treats classes differently, over classes with finite thresholds.
     """
@@ -61,7 +59,6 @@ class CutsByClass(NamedTuple):
     refine: Floats
     largest: Floats
     offset: Floats
-    limit: Ints
 
 
 @part
@@ -128,28 +125,18 @@ def _fill_sets(
                 if given[label] >= last and not inside[label]:
                     p = _position(rising, given, label)
                     cut = Cut(cuts.value[t, label], cuts.refine[t, label])
-                    of_class = ClassTerm(cuts.offset[label], cuts.limit[label])
-                    inside[label] = _enters(row, masses, formula, p, u, cut, of_class)
-
-
-class ClassTerm(NamedTuple):
-    """One class of `ClassTerms`."""
-
-    offset: float
-    limit: int
+                    inside[label] = _enters(row, masses, formula, p, u, cut, cuts.offset[label])
 
 
 @part
 def _enters(
-    row: WeightedRow, masses: RowMasses, formula: Formula, position: int, u: float, cut: Cut, term: ClassTerm
+    row: WeightedRow, masses: RowMasses, formula: Formula, position: int, u: float, cut: Cut, offset: float
 ) -> bool:
     """Whether the label at a position is inside; values nearly always decide, without logarithms."""
     rank = row.weight.shape[0] - position
     if position < row.masked:
         return cut.value == np.inf
-    value = score_value(formula, rank, _linear_shares(row, masses, position, formula.code), u) + term.offset
-    if rank > term.limit:
-        return cut.value > BEYOND or (cut.value == BEYOND and value <= cut.refine)
+    value = score_value(formula, rank, _linear_shares(row, masses, position, formula.code), u) + offset
     if value == cut.value:
         return score_refine(formula, rank, shares_at(row, position, masses_at(masses, position)), u) <= cut.refine
     return value < cut.value
@@ -171,9 +158,9 @@ def class_filler(score: Score, temperature: float, thresholds: ScorePairs) -> Fi
 
     @lru_cache(maxsize=1)
     def cuts_of(n_classes: int) -> CutsByClass:
-        terms, shape = score.terms(n_classes), (len(thresholds.value), n_classes)
+        offset, shape = score.offsets(n_classes), (len(thresholds.value), n_classes)
         each = ScorePairs(np.broadcast_to(thresholds.value, shape), np.broadcast_to(thresholds.refine, shape))
-        return CutsByClass(*each.cuts, _largest_values(each.value, terms.offset), *terms)
+        return CutsByClass(*each.cuts, _largest_values(each.value, offset), offset)
 
     def fill(block: Block, randomness: Randomness, out: Bools) -> None:
         rows, cuts = ranked(block), cuts_of(block.shape[1])
@@ -187,7 +174,7 @@ def class_filler(score: Score, temperature: float, thresholds: ScorePairs) -> Fi
 
 @leaf_kernel
 def _fill_matrix(
-    block: UnrankedBlock, temperature: float, formula: Formula, terms: ClassTerms, scratch: Floats, out: Cuts
+    block: UnrankedBlock, temperature: float, formula: Formula, offset: Floats, scratch: Floats, out: Cuts
 ) -> None:
     """Scores of every label; scratch (4, C)."""
     n_classes = block.ranked.shape[1]
@@ -199,11 +186,7 @@ def _fill_matrix(
         for label in range(n_classes):
             p = _position(block.ranked[i], block.rows[i], label)
             shares = shares_at(row, p, masses_at(masses, p))
-            value = label_value(formula, n_classes - p, shares, block.u[i]) + terms.offset[label]
-            if n_classes - p > terms.limit[label] and value < np.inf:
-                out.value[i, label], out.refine[i, label] = BEYOND, value
-                continue
-            out.value[i, label] = value
+            out.value[i, label] = label_value(formula, n_classes - p, shares, block.u[i]) + offset[label]
             out.refine[i, label] = label_refine(formula, n_classes - p, shares, block.u[i])
 
 
@@ -213,5 +196,5 @@ def compiled_scores(block: Block, score: Score, temperature: float, randomness: 
     pairs = Cuts(np.empty(rows.shape), np.empty(rows.shape))
     given = UnrankedBlock(widened(block), rows, randomness.block(rows))
     n_classes = rows.shape[1]
-    _fill_matrix(given, temperature, score.formula, score.terms(n_classes), np.empty((4, n_classes)), pairs)
+    _fill_matrix(given, temperature, score.formula, score.offsets(n_classes), np.empty((4, n_classes)), pairs)
     return ScorePairs(*pairs)

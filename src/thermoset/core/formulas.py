@@ -25,7 +25,6 @@ from thermoset.core.exponentials import Bools, Floats, Ints, log_add
 from thermoset.core.masses import Shares
 
 __all__ = [
-    "BEYOND",
     "CODES",
     "CODE_APS",
     "CODE_LAC",
@@ -33,7 +32,6 @@ __all__ = [
     "CODE_RAPS",
     "CODE_SAPS",
     "CODE_TOPK",
-    "ClassTerms",
     "Cut",
     "Formula",
     "Formulas",
@@ -66,11 +64,11 @@ def _aps(low: float, own: float, tail: float, u: float) -> float:
 
 
 @part
-def _raps_penalty(rank: int, u: float, penalty: float, k_reg: float, randomize: float) -> float:
-    """Penalty (L - k_reg)_+ that RAPS adds to APS; the published code multiplies its last step by u."""
+def _raps_penalty(rank: int, u: float, penalty: float, k_reg: float, drawn: float) -> float:
+    """Penalty (L - k_reg)_+ that RAPS adds to APS; u multiplies the part `drawn` of its last step."""
     excess = max(rank - k_reg, 0.0)
     if excess > 0.0:
-        excess -= randomize * (1.0 - u)
+        excess -= drawn * (1.0 - u)
     return penalty * excess
 
 
@@ -91,21 +89,6 @@ class Formula(NamedTuple):
     parameters: tuple[float, float, float]
     step: float
     keep_top: bool
-
-
-BEYOND = 1e300
-"""The value of labels beyond their rank limit: above all others, and below that of masked classes."""
-
-
-class ClassTerms(NamedTuple):
-    """What a score does for each class, (C,), whatever the row.
-
-    `offset` is added to the value of its label. Beyond the rank `limit` the label's pair is (`BEYOND`, value): it comes
-    after every label within its limit, and the value orders those beyond.
-    """
-
-    offset: Floats
-    limit: Ints
 
 
 class Law(NamedTuple):
@@ -159,8 +142,8 @@ def score_value(formula: Formula, rank: int, shares: Shares, u: float) -> float:
     share = _aps(shares.low, shares.own, shares.tail, u)
     if formula.code == CODE_APS:
         return share
-    penalty, k_reg, randomize = formula.parameters
-    return share + _raps_penalty(rank, u, penalty, k_reg, randomize)
+    penalty, k_reg, drawn = formula.parameters
+    return share + _raps_penalty(rank, u, penalty, k_reg, drawn)
 
 
 @part
@@ -173,9 +156,9 @@ def fill_values(formula: Formula, rank: int, shares: Shares, u: Floats, out: Flo
         for t in range(u.shape[0]):
             out[t] = _aps(low, own, tail, u[t])
     elif formula.code == CODE_RAPS:
-        penalty, k_reg, randomize = formula.parameters
+        penalty, k_reg, drawn = formula.parameters
         for t in range(u.shape[0]):
-            out[t] = _aps(low, own, tail, u[t]) + _raps_penalty(rank, u[t], penalty, k_reg, randomize)
+            out[t] = _aps(low, own, tail, u[t]) + _raps_penalty(rank, u[t], penalty, k_reg, drawn)
     else:
         for t in range(u.shape[0]):
             out[t] = score_value(formula, rank, shares, u[t])

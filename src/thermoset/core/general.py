@@ -13,10 +13,12 @@ import numpy as np
 from thermoset.core import class_sets as by_class
 from thermoset.core import label_shares
 from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.core.label_logits import label_ranks
 from thermoset.core.memory import row_array
 from thermoset.core.plain import SortedRows, sorted_rows
 from thermoset.core.pool import for_blocks
 from thermoset.core.prefixes import prefix_filler
+from thermoset.core.rank_limits import RankLimited, moved_beyond
 from thermoset.core.scores import Score
 from thermoset.core.sources import Block, Source, ascending
 from thermoset.core.stages import fill_rows
@@ -38,6 +40,9 @@ def label_scores(
     """
     if (tops := tops_of(source)) is not None:
         return upper_label_scores(tops, own, score, temperatures, randomness)
+    if isinstance(score, RankLimited):
+        beyond = label_ranks(source, own) > np.array(score.limits)[own]
+        return [moved_beyond(pairs, beyond) for pairs in label_scores(source, own, score.of, temperatures, randomness)]
     if score.compiled:
         return label_shares.label_scores(source, own, score, temperatures, randomness)
     found = row_array((2, len(temperatures), source.n_rows))
@@ -62,7 +67,7 @@ class _PlainLabels:
         u, found = self.randomness.block(rising), np.empty((2, len(self.temperatures), len(block)))
         row, position = np.arange(len(block)), (order[:, ::-1] == self.labels[:, None]).argmax(axis=1)
         for j, temperature in enumerate(self.temperatures):
-            pairs = _pairs_by_rank(self.score, sorted_rows(rising, temperature, u), order[:, ::-1])
+            pairs = plain_pairs(self.score, sorted_rows(rising, temperature, u))
             found[0, j], found[1, j] = pairs.value[row, position], pairs.refine[row, position]
         return (found,)
 
@@ -81,10 +86,13 @@ def score_matrix(source: Source, score: Score, temperature: float, randomness: R
 
 def block_scores(block: Block, score: Score, temperature: float, randomness: Randomness) -> ScorePairs:
     """Score of every label of a block of rows, (n, C), in label order; the randomness must be that of these rows."""
+    if isinstance(score, RankLimited):
+        ranks = np.argsort(ascending(block)[1][:, ::-1], axis=1) + 1
+        return moved_beyond(block_scores(block, score.of, temperature, randomness), ranks > np.array(score.limits))
     if score.compiled:
         return by_class.compiled_scores(block, score, temperature, randomness)
     rising, order = ascending(block)
-    pairs = _pairs_by_rank(score, sorted_rows(rising, temperature, randomness.block(rising)), order[:, ::-1])
+    pairs = plain_pairs(score, sorted_rows(rising, temperature, randomness.block(rising)))
     out = ScorePairs(np.empty(block.shape), np.empty(block.shape))
     np.put_along_axis(out.value, order[:, ::-1], pairs.value, axis=1)
     np.put_along_axis(out.refine, order[:, ::-1], pairs.refine, axis=1)
@@ -118,16 +126,6 @@ def sets_of(source: Source, score: Score, temperature: float, randomness: Random
     sets = np.empty((len(thresholds.value), source.n_rows, source.n_classes), dtype=np.bool_)
     for_blocks(source, lambda block, place: fill(block, randomness.rows(place), sets[:, place]))
     return sets
-
-
-def _pairs_by_rank(score: Score, rows: SortedRows, labels: Ints) -> ScorePairs:
-    """Scores of sorted rows with what they do for each class; `labels` (n, C) are in the order of ranks."""
-    pairs = plain_pairs(score, rows)
-    if not score.by_rank:
-        terms = score.terms(labels.shape[1])
-        pairs.value[:] += terms.offset[labels]
-        label_shares.put_beyond(pairs.value, pairs.refine, rows.rank > terms.limit[labels])
-    return pairs
 
 
 def plain_pairs(score: Score, rows: SortedRows) -> ScorePairs:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from thermoset.core.compiling import kernel, leaf_kernel, part
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.formulas import BEYOND, ClassTerms, Formula, label_refine, label_value
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.formulas import Formula, label_refine, label_value
 from thermoset.core.masses import Shares, WeightedRow, masses_around, rank_gaps, shares_at, weigh
 from thermoset.core.memory import row_array
 from thermoset.core.scores import Score
@@ -17,7 +17,7 @@ from thermoset.core.stages import UNTOLD, Told, fill_rows
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.uniforms import Randomness
 
-__all__ = ["LabelShares", "SharesByTemperature", "label_at", "label_scores", "label_shares", "put_beyond", "rank_of"]
+__all__ = ["LabelShares", "SharesByTemperature", "label_at", "label_scores", "label_shares", "rank_of"]
 
 
 class LabelShares(NamedTuple):
@@ -135,20 +135,13 @@ def _fill_scores(labels: LabelShares, formula: Formula, u: Floats, value: Floats
         refine[i] = label_refine(formula, labels.rank[i], shares, u[i])
 
 
-def put_beyond(value: Floats, refine: Floats, beyond: Bools) -> None:
-    """Give labels beyond their rank limit their pairs, in place; masked ones are further out already."""
-    beyond = beyond & (value < np.inf)
-    refine[...] = np.where(beyond, value, refine)
-    value[...] = np.where(beyond, BEYOND, value)
-
-
 @dataclass(frozen=True, eq=False)
 class _ScoreLabels:
     """The stage: scores of labels as pairs, (2, T, n)."""
 
     labels: Ints
     formula: Formula
-    terms: ClassTerms
+    offsets: Floats
     temperatures: Floats
     randomness: Randomness
 
@@ -161,8 +154,7 @@ class _ScoreLabels:
         u, found = self.randomness.block(ranks), np.empty((2, len(self.temperatures), len(block)))
         for j in range(len(self.temperatures)):
             _fill_scores(SharesByTemperature(some).at(j), self.formula, u, found[0, j], found[1, j])
-        found[0] += self.terms.offset[self.labels]
-        put_beyond(found[0], found[1], some.rank > self.terms.limit[self.labels])
+        found[0] += self.offsets[self.labels]
         return (found,)
 
 
@@ -172,6 +164,6 @@ def label_scores(
     """Score of each row's own label at every temperature; rows are sorted once for all of them."""
     at = np.array(temperatures, dtype=np.float64)
     found = row_array((2, len(at), source.n_rows))
-    stage = _ScoreLabels(numbered(labels), score.formula, score.terms(source.n_classes), at, randomness)
+    stage = _ScoreLabels(numbered(labels), score.formula, score.offsets(source.n_classes), at, randomness)
     fill_rows(source, stage, [found])
     return [ScorePairs(value, refine) for value, refine in zip(*found, strict=True)]

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from thermoset.core.exponentials import Ints
-from thermoset.core.formulas import CODES, ClassTerms, Formula
+from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.formulas import CODES, Formula
 from thermoset.core.plain import SortedRows
 from thermoset.errors import InputError
 
@@ -19,7 +19,7 @@ class Score:
 
     `compiled` says which path it takes: kernels, which need its formula, or the general one, which needs its pairs.
     `keep_top` puts the top label below everything; see `NeverEmpty`. `by_rank` says that classes matter by their ranks
-    alone; where it is False, `terms` treat them differently. `logarithmic` says that the value is minus the logarithm
+    alone; where it is False, `offsets` treat them differently. `logarithmic` says that the value is minus the logarithm
     of what the published score is linear in.
     """
 
@@ -49,9 +49,9 @@ class Score:
         """The largest value that a label can have; infinite where there is none, or none is known."""
         return 1.0
 
-    def terms(self, n_classes: int) -> ClassTerms:
-        """What the score does for each class: nothing, for most."""
-        return ClassTerms(np.zeros(n_classes), np.full(n_classes, n_classes))
+    def offsets(self, n_classes: int) -> Floats:
+        """What the score adds to the value of each class, (C,), whatever the row: nothing, for most."""
+        return np.zeros(n_classes)
 
     @property
     def parameters(self) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ errors rest on it. Within a row the pair must not fall as the rank grows: sets a
 must also be affine in u, and over all u a rank's values must not reach into the next rank's: at most one label of a row
 depends on u.
 
-A score may also treat classes differently, whatever the row (`Score.terms`): PAS adds a number for each class. Its
+A score may also treat classes differently, whatever the row (`Score.offsets`): PAS adds a number for each class. Its
 sets are no prefixes any more (`by_rank` is False), and take the path of thresholds by class.
 
 A plain score is NumPy on sorted rows, promises none of this, and takes the general path (`core.general`), which is
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thermoset.bounds import real_number
-from thermoset.core.exponentials import Ints
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.formulas import (
     CODE_APS,
     CODE_LAC,
@@ -31,7 +31,6 @@ from thermoset.core.formulas import (
     CODE_RAPS,
     CODE_SAPS,
     CODE_TOPK,
-    ClassTerms,
     Formula,
     Formulas,
 )
@@ -106,11 +105,8 @@ def _require_nonnegative(what: str, value: object, remedy: str) -> None:
 class RAPS(Score):
     """Regularised APS (Angelopoulos et al. 2021): APS + penalty (L - k_reg)_+.
 
-    `randomize_penalty=True` multiplies the label's own step of the penalty by u too, as the published code
-    does; `SCORES["raps_published"]` is that one.
-
     >>> RAPS()
-    RAPS(penalty=0.01, k_reg=5, randomize_penalty=False)
+    RAPS(penalty=0.01, k_reg=5)
     >>> RAPS(penalty=-1)
     Traceback (most recent call last):
         ...
@@ -121,18 +117,15 @@ class RAPS(Score):
     code: ClassVar[int] = CODE_RAPS
     penalty: float = 0.01
     k_reg: int = 5
-    randomize_penalty: bool = False
 
     def __post_init__(self) -> None:
         _require_nonnegative("RAPS penalty", self.penalty, "Published: 0.01.")
         _require_nonnegative("RAPS k_reg", self.k_reg, "Published: 5.")
-        if not isinstance(self.randomize_penalty, bool):
-            raise InputError(f"RAPS randomize_penalty must be True or False; got {self.randomize_penalty!r}.")
 
     @property
     def parameters(self) -> tuple[float, float, float]:
-        """Penalty, k_reg, and 1 when the penalty is randomised too."""
-        return (float(self.penalty), float(self.k_reg), float(self.randomize_penalty))
+        """Penalty, k_reg, and the part of the label's own step that u multiplies: none."""
+        return (float(self.penalty), float(self.k_reg), 0.0)
 
     @property
     def step(self) -> float:
@@ -240,14 +233,13 @@ class PAS(Score):
         """Infinite: -p / prior is at most 0."""
         return math.inf
 
-    def terms(self, n_classes: int) -> ClassTerms:
+    def offsets(self, n_classes: int) -> Floats:
         """The log of the prior of each class."""
-        usual = super().terms(n_classes)
         if self.prior is None:
-            return usual
+            return super().offsets(n_classes)
         if len(self.prior) != n_classes:
             raise InputError(f"PAS prior must be one number for each of {n_classes} classes; got {len(self.prior)}.")
-        return usual._replace(offset=log_prior(self.prior))
+        return log_prior(self.prior)
 
 
 _SHOWN = 10  # numbers of a prior that are written out
@@ -364,9 +356,9 @@ class NeverEmpty(Score):
         """That of the score."""
         return self.of.largest(n_classes)
 
-    def terms(self, n_classes: int) -> ClassTerms:
+    def offsets(self, n_classes: int) -> Floats:
         """Those of the score."""
-        return self.of.terms(n_classes)
+        return self.of.offsets(n_classes)
 
     def pairs(self, rows: SortedRows) -> object:
         """Those of the score; the general path puts the top label below them."""
@@ -381,7 +373,6 @@ SCORES: Mapping[str, Score] = MappingProxyType(
         "lac": LAC(),
         "aps": APS(),
         "raps": RAPS(),
-        "raps_published": RAPS(randomize_penalty=True),
         "saps": SAPS(),
         "topk": TopK(),
         "margin": Margin(),

@@ -6,8 +6,7 @@ between two points (W, S), and the steepest one is found by keeping the lower co
 point enters and leaves it once (Chung and Lu 2005). All numbers are whole, so slopes are compared exactly.
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from thermoset.core.compiling import kernel, leaf_kernel, part
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.sources import Block, widened
 
-__all__ = ["Along", "Found", "Project", "project", "rows_inside", "some_along", "sorted_along", "worst_window"]
+__all__ = ["Along", "Found", "project", "rows_inside", "some_along", "sorted_along", "worst_window"]
 
 Order = NDArray[np.int32]
 
@@ -80,24 +79,9 @@ def project(rows: Block, directions: Floats) -> Floats:
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class Project:
-    """The stage: projections on directions, (D, n)."""
-
-    directions: Floats
-
-    def rows(self, _: slice) -> "Project":
-        """The same for some rows."""
-        return self
-
-    def __call__(self, block: Block) -> tuple[NDArray[Any], ...]:
-        """Of a block of rows."""
-        return (project(block, self.directions),)
-
-
-def sorted_along(projections: Floats, order: Order | None = None) -> Along:
-    """Rows as they stand along each direction; projections (D, n) are sorted in place, `order` is room for numbers."""
-    out = np.empty(projections.shape, dtype=np.int32) if order is None else order
+def sorted_along(projections: Floats) -> Along:
+    """Rows as they stand along each direction; projections (D, n) are sorted in place."""
+    out = np.empty(projections.shape, dtype=np.int32)
     for d in range(len(projections)):
         out[d] = np.argsort(projections[d])
         projections[d] = projections[d, out[d]]

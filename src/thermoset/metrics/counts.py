@@ -35,7 +35,6 @@ __all__ = [
     "macro",
     "mean_size",
     "over_groups",
-    "slab_coverage",
     "squared_class_gap",
     "threshold",
     "top_class_gap",
@@ -86,8 +85,6 @@ class SetCounts(Brief):
         Rows and hits by group of rows.
     confidence_rows, confidence_hits : (..., strata)
         Rows and hits by stratum of confidence.
-    slab_rows, slab_hits : (...)
-        Rows and hits in the worst slab, among rows that were not used to find it.
     """
 
     rows: Ints
@@ -103,8 +100,6 @@ class SetCounts(Brief):
     group_hits: Floats | Ints = field(default_factory=_unknown)
     confidence_rows: Ints = field(default_factory=_no_rows)
     confidence_hits: Floats | Ints = field(default_factory=_unknown)
-    slab_rows: Ints = field(default_factory=_no_rows)
-    slab_hits: Floats | Ints = field(default_factory=_unknown)
 
     @cached_property
     def by_group(self) -> "SetCounts":
@@ -206,11 +201,6 @@ def worst_stratum_gap(counts: SetCounts) -> Floats:
 def worst_confidence_gap(counts: SetCounts) -> Floats:
     """Largest gap over the strata of confidence that have rows."""
     return _largest(gaps_to(counts.promised, counts.confidence_hits, counts.confidence_rows))
-
-
-def slab_coverage(counts: SetCounts) -> Floats:
-    """Coverage of the worst slab."""
-    return ratio(counts.slab_hits, counts.slab_rows)
 
 
 def over_groups(formula: Formula) -> Formula:

@@ -26,10 +26,10 @@ from thermoset.quoting import quoted
 __all__ = ["METRICS", "Metric", "asked_metrics", "group_metrics", "swept_metrics"]
 
 
-Needs = Literal["counts", "sizes", "threshold", "ranks", "expectation", "groups", "confidence", "slabs"]
+Needs = Literal["counts", "sizes", "threshold", "ranks", "expectation", "groups", "confidence"]
 """What a formula reads; see `Metric`."""
 
-_ASKED: tuple[Needs, ...] = ("sizes", "confidence", "slabs")  # what a sweep counts only when it is asked to
+_ASKED: tuple[Needs, ...] = ("sizes", "confidence")  # what a sweep counts only when it is asked to
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Metric:
         Of its values. Shares are fractions.
     of : callable
         `SetCounts` -> a number, or one for each trial.
-    needs : "counts", "sizes", "threshold", "ranks", "expectation", "groups", "confidence" or "slabs"
+    needs : "counts", "sizes", "threshold", "ranks", "expectation", "groups" or "confidence"
         What the formula reads. Plain counts are there for sets and for every sweep, thresholds for sweeps alone, the
-        ranks of labels for `measure_trials` and the study, counts with u integrated out for these and for sweeps with
+        ranks of labels for the study, counts with u integrated out for the study and for sweeps with
         `evaluation="integrated"`. Groups of rows are there for every sweep of rows that have groups; sizes of single
-        sets, strata of confidence and slabs for sweeps that are asked for them.
+        sets and strata of confidence for sweeps that are asked for them.
     averages : bool
         Whether a sweep with `evaluation="integrated"` computes it from expected counts too. A metric that is not linear
         in hits would have another meaning then, and stays with drawn ones.
@@ -139,14 +139,6 @@ METRICS: dict[str, Metric] = {
             of.worst_confidence_gap,
             needs="confidence",
         ),
-        Metric(
-            "worst_slab_coverage",
-            "coverage of the worst slab",
-            "on rows held out",
-            "share",
-            of.slab_coverage,
-            needs="slabs",
-        ),
         _over_groups(_TOP, "top_group_coverage_gap"),
         _over_groups(_AVG, "avg_group_coverage_gap"),
         _over_groups(_WORST, "worst_group_coverage"),
@@ -162,8 +154,8 @@ METRICS: dict[str, Metric] = {
 def asked_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
     """The metrics of these names that a sweep computes only on request, each once.
 
-    >>> [metric.title for metric in asked_metrics(["sscv", "worst_slab_coverage"])]
-    ['SSCV', 'coverage of the worst slab']
+    >>> [metric.title for metric in asked_metrics(["sscv", "confidence_coverage_gap"])]
+    ['SSCV', 'gap over confidence']
     """
     wanted = dict.fromkeys((names,) if isinstance(names, str) else names)
     known = {metric.name: metric for metric in METRICS.values() if metric.is_asked}

@@ -7,9 +7,7 @@ a random half of the rows, and judged on the other half, where its coverage is a
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +15,7 @@ from numpy.typing import ArrayLike
 from thermoset.bounds import whole_number
 from thermoset.core.exponentials import Bools, Floats
 from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.slabs import Along, Found, project, rows_inside, some_along, sorted_along, worst_window
+from thermoset.core.slabs import Found, project, rows_inside, some_along, sorted_along, worst_window
 from thermoset.errors import InputError
 from thermoset.metrics._arrays import RealArray
 from thermoset.metrics._checks import check_scores, seeded
@@ -124,7 +122,23 @@ def worst_slab(
     else:
         chosen = _checked_directions(directions, table.shape[1])
     searched = halves(len(hit), rng)
-    return found_slab(partial(project, table), hit, searched, chosen, share)
+    least, step = least_rows(int(np.count_nonzero(searched)), share), max(1, _ROOM // len(hit))
+    best, inside, first = Found(0, 0.0, 0.0, 0, 0), np.empty(0, dtype=np.int32), 0
+    for start in range(0, len(chosen), step):  # a few directions at a time
+        along = sorted_along(project(table, chosen[start : start + step]))
+        found = worst_window(some_along(along, searched), ~hit, least)
+        if best.rows == 0 or found.misses * best.rows > best.misses * found.rows:
+            best, inside, first = found, rows_inside(along, found), start
+    judged = inside[~searched[inside]]
+    return WorstSlab(
+        direction=chosen[first + best.direction],
+        low=best.low,
+        high=best.high,
+        rows=len(judged),
+        hits=int(np.count_nonzero(hit[judged])),
+        found_rows=best.rows,
+        found_hits=best.rows - best.misses,
+    )
 
 
 def worst_slab_coverage(
@@ -167,40 +181,6 @@ def least_rows(n_searched: int, share: Alpha) -> int:
     3
     """
     return max(1, math.ceil(exact_level(share, "share", "0.1") * n_searched))
-
-
-def found_slab(
-    projected: Callable[[Floats], Floats], hit: Bools, searched: Bools, directions: Floats, share: Alpha
-) -> WorstSlab:
-    """The worst slab of the searched rows, judged on the others; a few directions at a time.
-
-    projected : gives the projections (D, n) of all rows on some directions.
-    """
-    least = least_rows(int(np.count_nonzero(searched)), share)
-    step = max(1, _ROOM // len(hit))
-    best, inside, first = Found(0, 0.0, 0.0, 0, 0), np.empty(0, dtype=np.int32), 0
-    for start in range(0, len(directions), step):
-        along = sorted_along(projected(directions[start : start + step]))
-        found = worst_window(some_along(along, searched), ~hit, least)
-        if best.rows == 0 or found.misses * best.rows > best.misses * found.rows:
-            best, inside, first = found, rows_inside(along, found), start
-    judged = inside[~searched[inside]]
-    return WorstSlab(
-        direction=directions[first + best.direction],
-        low=best.low,
-        high=best.high,
-        rows=len(judged),
-        hits=int(np.count_nonzero(hit[judged])),
-        found_rows=best.rows,
-        found_hits=best.rows - best.misses,
-    )
-
-
-def judged_slab(searched: Along, judged: Along, hit: Bools, share: Alpha) -> tuple[int, int]:
-    """Rows and hits among the judged rows in the worst slab of the searched ones, both sorted along all directions."""
-    found = worst_window(searched, ~hit, least_rows(searched.order.shape[1], share))
-    inside = rows_inside(judged, found)
-    return len(inside), int(np.count_nonzero(hit[inside]))
 
 
 def _checked_features(features: ArrayLike, n_rows: int) -> RealArray:

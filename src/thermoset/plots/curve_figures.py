@@ -275,7 +275,7 @@ def _key(sweep: Sweep, ax: "Axes") -> list[Line2D]:
 def _label(method: str) -> str:
     """A method's name as papers print it; parameters keep their names."""
     name, bracket, parameters = method.partition("(")
-    return name.upper().replace("_PUBLISHED", " (published)") + bracket + parameters
+    return name.upper() + bracket + parameters
 
 
 def _some(n_points: int, offset: int) -> tuple[int, int]:

@@ -116,7 +116,7 @@ def _of_classes(artifact: "Artifact", grouping: Grouping | None) -> Broken:
     """What scores and groupings hold for each class."""
     n_classes, limits, score = artifact.n_classes, artifact.rank_limits, artifact.method.score()
     yield "prior must be known", score.learns
-    yield "prior must have one number per class", _is_not(lambda: bool(score.terms(n_classes)))
+    yield "prior must have one number per class", _is_not(lambda: len(score.offsets(n_classes)) == n_classes)
     limited = grouping is not None and grouping.limits_ranks
     yield f"rank_limits must be used only with {RC3P.name}", (limits is not None) != limited
     if limits is not None:

@@ -23,7 +23,6 @@ from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.judging import judged as promise_kept
-from thermoset.report.beyond import beyond_classes
 from thermoset.report.record import Examples, Reliability, Report
 from thermoset.report.roles import Roles, roles_of
 from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
@@ -115,7 +114,6 @@ def build_report(
         curves, conditional = _sweeps(data, made, alphas, trials, steps)
         # Not `predictor.check`, which refuses calibration rows: the page says that it is they who judge.
         sets, check = predictor.predict_set(judged), promise_kept(judged, judged_labels, made, made.recipe, ())
-        parts, slab = beyond_classes(judged, sets, check, made.provenance.random_state)
         grid = (curves if made.grouping is None else conditional).temperatures.tolist()
         models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, reference), strict=True))
         steps.reach(0.85)
@@ -134,8 +132,6 @@ def build_report(
             critical=critical_temperature(data.n_classes),
             calibrations=tuple(_calibration(judged, at, t) for at, t in (("T = 1", 1.0), ("T*", made.temperature))),
             sets=set_facts(sets, judged_labels, judged.groups),
-            parts=parts,
-            slab=slab,
             examples=_examples(predictor, models, compared, roles, alphas, images or {}),
             movements=movements(predictor, models, compared),
             notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)),

@@ -79,7 +79,7 @@ def render_page(report: Report) -> str:
         promised=float(1 - exact_level(report.artifact.choice.alpha)),
         level=lambda alpha: float(exact_level(alpha)),
         parts=list(_parts(report)),
-        part_gaps=[(charts.PART_TITLES[of.by], of) for of in report.parts.gaps],
+        part_gaps=[(charts.PART_TITLES[of.by], of) for of in report.check.parts.gaps],
         classes=_least_covered(report.check.classes),
         groups=_groups(report),
         kind=resolve_grouping(report.artifact.grouping),
@@ -144,10 +144,10 @@ def _least_covered(table: CoverageTable) -> list[int]:
 
 def _parts(report: Report) -> Any:
     """Parts of the rows: whether they are covered too little, what they are called, and their columns of the table."""
-    table = report.parts.table
+    parts, table = report.check.parts, report.check.parts.table
     columns = (table.rows, table.hits, table.coverage, table.low, table.high, table.p_holm)
     flagged = set(table.under_covered.tolist())
-    for i, row in enumerate(zip(report.parts.phrases, *(c.tolist() for c in columns), strict=True)):
+    for i, row in enumerate(zip(parts.phrases, *(c.tolist() for c in columns), strict=True)):
         yield i in flagged, *row
 
 

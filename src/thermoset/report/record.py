@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from thermoset.core.exponentials import Bools, Floats, Ints
 from thermoset.core.levels import exact_level
-from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable, WorstSlab
-from thermoset.monitor.checking import CheckReport, PartTable
+from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable
+from thermoset.monitor.checking import CheckReport
 from thermoset.predictor.artifact import Artifact
 from thermoset.quoting import Brief, printable
 from thermoset.report.naming import shortened
@@ -124,10 +124,6 @@ class Report(Brief):
     calibrations : tuple of Reliability
         At T = 1 and T*, on the judged rows.
     sets : SetFacts
-    parts : PartTable
-        Coverage by size of the set, by confidence at T*, and in the worst slab of the logits, on the judged rows.
-    slab : WorstSlab or None
-        The worst slab; None where classes are masked.
     examples : Examples
     movements : tuple of Movement
         From T = 1 to T*, and to T-hat, on the compared rows.
@@ -149,8 +145,6 @@ class Report(Brief):
     critical: float
     calibrations: tuple[Reliability, ...]
     sets: SetFacts
-    parts: PartTable
-    slab: WorstSlab | None
     examples: Examples
     movements: tuple[Movement, ...]
     notes: tuple[str, ...]

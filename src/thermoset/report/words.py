@@ -56,7 +56,6 @@ _SHARED = {
     "p (Holm)": "the probability of coverage this low by chance, adjusted for the number of classes, groups or parts "
     "that were tested",
     "standard error": "how far a mean over random splits typically is from the mean over all splits",
-    "slab": "the rows between two parallel planes in the space of the logits",
     "theory": "the temperature at which the paper's bound is smallest. It depends on the number of classes alone, not "
     "on these data",
     "exchangeable": "in an order that says nothing, like independent draws from one source. The promise is about such "
@@ -82,7 +81,7 @@ def words(report: Report) -> dict[str, str]:
         **{name.upper(): SCORE_WORDS[name] for name in scores if name in SCORE_WORDS},
         **_some(("Mondrian", "clustered", "empty set", "left out", "calibration rows", "conformal rows", _SIZE)),
         **_some((_TOP, _AVG, "by chance", "confidence", "ECE", "classwise ECE", "NLL", "Brier", "reliability diagram")),
-        **_some(("95% interval", "p (Holm)", "standard error", "slab", "theory", "exchangeable", "u")),
+        **_some(("95% interval", "p (Holm)", "standard error", "theory", "exchangeable", "u")),
     }
 
 

@@ -25,8 +25,7 @@ from thermoset.metrics import asked_metrics, group_metrics
 from thermoset.quoting import quoted
 from thermoset.sweeping.any_score import run_any
 from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
-from thermoset.sweeping.own import OwnTemperatures, Way, measure_trials, measure_ways
-from thermoset.sweeping.passes import AllowEmpty, SweepJob, bytes_needed, run
+from thermoset.sweeping.passes import SweepJob, bytes_needed, run
 from thermoset.sweeping.protocol import Protocol, Trial, draw_trial
 from thermoset.sweeping.table import Sweep, mean_over_trials, median_of_means, standard_error
 
@@ -34,15 +33,11 @@ __all__ = [
     "DEFAULT_GRID",
     "MOST_TRIALS",
     "PAPER_GRID",
-    "OwnTemperatures",
     "Protocol",
     "Sweep",
     "Trial",
-    "Way",
     "draw_trial",
     "mean_over_trials",
-    "measure_trials",
-    "measure_ways",
     "median_of_means",
     "standard_error",
     "sweep",
@@ -67,7 +62,7 @@ def sweep(
     *,
     evaluation: Literal["drawn", "integrated"] = "drawn",
     randomized: bool = True,
-    allow_empty: AllowEmpty = True,
+    allow_empty: bool = True,
     grouping: GroupingLike | None = None,
     metrics: Sequence[str] = (),
     split_by: Any = None,
@@ -98,13 +93,10 @@ def sweep(
         `integrated_squared_coverage_gap`, for choosing a temperature.
     randomized, allow_empty, grouping
         As in `ConformalClassifier`; grouping="group" needs rows with groups, and costs a fit and a prediction in every
-        trial. `allow_empty="patched"` fills empty sets as the published code does: the top label is added afterwards,
-        without adjusting the threshold, so sets cover more than the level requires.
+        trial.
     metrics : names
-        Additional metrics: "sscv" (coverage by set size), "confidence_coverage_gap" (by strata of the
-        confidence at T*, fitted once on all rows) and "worst_slab_coverage" (the worst slab of the logits, found on
-        half of the evaluation rows and judged on the others), which is slow. Rows with groups are always measured by
-        group as well.
+        Additional metrics: "sscv" (coverage by set size) and "confidence_coverage_gap" (by strata of the confidence at
+        T*, fitted once on all rows). Rows with groups are always measured by group as well.
     split_by : array-like (n,), optional
         Rows with the same value (of one patient, font or camera) stay together in every split; parts are then as large
         as that allows, and differ a little from trial to trial.
@@ -135,7 +127,7 @@ def sweep(
         temperatures=temperature_grid(DEFAULT_GRID) if temperatures is None else checked_temperatures(temperatures),
         alphas=_checked_alphas(alphas),
         integrate=_checked_choice("evaluation", evaluation, ("drawn", "integrated")) == "integrated",
-        allow_empty=_checked_empty(allow_empty),
+        allow_empty=bool(_checked_choice("allow_empty", allow_empty, (True, False))),
         n_jobs=None if n_jobs is None else whole_number(n_jobs, "n_jobs", 1, MOST_THREADS, "None uses all cores."),
         added=(*(group_metrics() if data.groups is not None else ()), *asked_metrics(metrics)),
     )
@@ -232,11 +224,6 @@ def _checked_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return value
-
-
-def _checked_empty(value: Any) -> AllowEmpty:
-    found = _checked_choice("allow_empty", value, (True, False, "patched"))
-    return "patched" if isinstance(found, str) else bool(found)
 
 
 def _warn_about_classes(absent: Ints, n_classes: int) -> None:

@@ -31,7 +31,6 @@ from thermoset.core.trials import Trials, drawn_rows
 from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
 from thermoset.data.groups import Groups
-from thermoset.metrics.slabs import SLAB_SHARE, judged_slab
 from thermoset.sweeping.grouped import mean_finite, run_by_class
 from thermoset.sweeping.passes import Measured, SweepJob, SweptValues, Ticks, run
 from thermoset.sweeping.protocol import Protocol
@@ -110,23 +109,23 @@ class _Plain:
         data, at = self.data.take(rows), self.plan.temperatures.tolist()
         found: list[list[_Fitted]] = [[] for _ in at]
         for alphas in ([self.plan.alphas[a] for a in places] for places in self._alike):
-            asked = Recipe(self.plan.scores[0], alphas[0], grouping=self.grouping, random_state=self.seed)
+            asked = Recipe(
+                self.plan.scores[0],
+                alphas[0],
+                allow_empty=self.plan.allow_empty,
+                grouping=self.grouping,
+                random_state=self.seed,
+            )
             learned = learned_from_some(asked, data)
-            recipe, score = learned.recipe, self._kept(learned.recipe.score, of_thresholds=True)
-            pairs = label_scores(data, self.labels[rows], score, at, Randomness(given=u[rows]))
+            recipe = learned.recipe
+            pairs = label_scores(data, self.labels[rows], recipe.set_score, at, Randomness(given=u[rows]))
             for of_temperature, scores, temperature in zip(found, pairs, at, strict=True):
-                fitted = pooled(scores, data, recipe, Scoring(score, temperature, None), learned.rows)
-                kept = self._kept(recipe.score)
-                of_temperature += [_Fitted(kept, fitted.thresholds(alpha)[None]) for alpha in alphas]
+                fitted = pooled(scores, data, recipe, Scoring(recipe.set_score, temperature, None), learned.rows)
+                of_temperature += [_Fitted(recipe.set_score, fitted.thresholds(alpha)[None]) for alpha in alphas]
         return found
 
-    def _kept(self, score: Score, *, of_thresholds: bool = False) -> Score:
-        """The score, with top labels kept as the plan says: the published code's patch keeps them in sets alone."""
-        plan = replace(self.plan, scores=(score,))
-        return (plan.threshold_scores if of_thresholds else plan.set_scores)[0]
-
-    def count(self, t: int, counted: Counted, threshold: Floats, slabs: Ints | None) -> None:
-        """Fit and predict in one trial; fill what its sets hold, its thresholds (T, alphas, trials), worst slabs."""
+    def count(self, t: int, counted: Counted, threshold: Floats) -> None:
+        """Fit and predict in one trial; fill what its sets hold, and its thresholds (T, alphas, trials)."""
         u = drawn_rows(self.trials.draws, t, np.arange(len(self.data)))
         fresh = np.flatnonzero(self.trials.evaluation[:, t])
         rows, fitted = self.data.take(fresh), self.fitted(t, u)
@@ -140,55 +139,43 @@ class _Plain:
         ]
         context = RowContext(Randomness(given=u[fresh]), codes)
         threshold[:, :, t] = [[mean_finite(one.thresholds.value[0]) for one in levels] for levels in fitted]
-        hits = np.zeros((*threshold.shape[:2], len(self.data)), dtype=np.bool_)
         for place, block in rows.blocks(block_rows(rows.n_classes)):
             here, sets = context.rows(place), np.empty((len(self._alike[0]), *block.shape), np.bool_)
             for j, shared in enumerate(fillers):
                 for places, fill in shared:
                     fill(block, here, sets)
                     for a, one in zip(places, sets, strict=True):
-                        hits[j, a, fresh[place]] = self._tally(counted, (j, a, t), one, fresh[place])
-        if slabs is not None and self.measured.slabs is not None:
-            parts = self.measured.slabs.halves(t)
-            for j, a in np.ndindex(threshold.shape[:2]):
-                slabs[:, 0, j, a, t] = judged_slab(*parts, hits[j, a], SLAB_SHARE)
+                        self._tally(counted, (j, a, t), one, fresh[place])
 
-    def _tally(self, counted: Counted, at: tuple[int, int, int], sets: Bools, rows: Ints) -> Bools:
-        """Count the sets of some rows at a temperature, level and trial; whether they hold their labels."""
+    def _tally(self, counted: Counted, at: tuple[int, int, int], sets: Bools, rows: Ints) -> None:
+        """Count the sets of some rows at a temperature, level and trial."""
         (j, a, t), size, hit = at, np.count_nonzero(sets, axis=1), sets[np.arange(len(rows)), self.labels[rows]]
         counted.size[0, j, a, t] += size.sum()
         counted.empty[0, j, a, t] += np.count_nonzero(size == 0)
         counted.missed[0, j, a, :, t] += self.measured.questions.asked.noes(size, hit, rows).astype(np.int32)
-        return hit
 
     @property
     def is_the_same_in_every_trial(self) -> bool:
         """Whether a row has the same scores in every trial."""
         return self.grouping is None and not (self.plan.scores[0].uses_u or self.plan.scores[0].learns)
 
-    def count_at(self, j: int, counted: Counted, threshold: Floats, slabs: Ints | None) -> None:
+    def count_at(self, j: int, counted: Counted, threshold: Floats) -> None:
         """What `count` does in one trial for all temperatures, at one of them for all trials with the same scores."""
-        at, score = float(self.plan.temperatures[j]), self.plan.scores[0]
+        at, score = float(self.plan.temperatures[j]), self.plan.set_scores[0]
         no_u = Randomness(given=np.ones(len(self.data)))
-        (own,) = label_scores(self.data, self.labels, self._kept(score, of_thresholds=True), [at], no_u)
+        (own,) = label_scores(self.data, self.labels, score, [at], no_u)
         levels = self.plan.alphas
         pools = [own[np.asarray(rows, dtype=np.int64)] for rows in self.trials.conformal]
         cuts = [[pool.smallest(conformal_rank(pool.value.size, alpha)) for alpha in levels] for pool in pools]
         threshold[j] = np.array(cuts)[:, :, 0].T + 0.0  # no negative zero
-        hits = np.zeros((len(levels), len(cuts), 0 if slabs is None else len(self.data)), dtype=np.bool_)
         for place, block in self.data.blocks(block_rows(self.data.n_classes)):
-            pairs = block_scores(block, self._kept(score), at, no_u.rows(place))
+            pairs = block_scores(block, score, at, no_u.rows(place))
             for t, of_trial in enumerate(cuts):
                 mine = np.flatnonzero(self.trials.evaluation[place, t])
                 some, rows = pairs[mine], place.start + mine
                 for a, (value, refine) in enumerate(of_trial):
                     sets = (some.value < value) | ((some.value == value) & (some.refine <= refine))
-                    hit = self._tally(counted, (j, a, t), sets, rows)
-                    if slabs is not None:
-                        hits[a, t, rows] = hit
-        if slabs is not None and self.measured.slabs is not None:
-            for a, t in np.ndindex(hits.shape[:2]):
-                slabs[:, 0, j, a, t] = judged_slab(*self.measured.slabs.halves(t), hits[a, t], SLAB_SHARE)
+                    self._tally(counted, (j, a, t), sets, rows)
 
 
 def _stacked(levels: list[_Fitted], places: list[int]) -> ScorePairs:
@@ -205,12 +192,11 @@ def _run_plain(
     shape = *plan.shape, trials
     missed = np.zeros((*plan.shape, measured.questions.asked.n_cells, trials), dtype=np.int32)
     counted, threshold = Counted(np.zeros(shape), np.zeros(shape), missed), np.empty(shape[1:])
-    slabs = None if measured.slabs is None else np.empty((2, *shape), dtype=np.int64)
     groups = data.require_groups("grouping='group'") if grouping is not None and grouping.of_rows else None
     one = _Plain(data, plan, grouping, measured, protocol.random_state, groups)
     count, number = (one.count_at, len(threshold)) if one.is_the_same_in_every_trial else (one.count, trials)
-    tasks = [partial(count, i, counted, threshold, slabs) for i in range(number)]
+    tasks = [partial(count, i, counted, threshold) for i in range(number)]
     run_all(tasks, n_jobs=plan.n_jobs, progress=Ticks(number, progress))
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
-    measured.fill(values, counted, plan, threshold[None], None if slabs is None else (slabs[0], slabs[1]))
+    measured.fill(values, counted, plan, threshold[None])
     return SweptValues(values, measured.trials.counts, measured.temperature)

@@ -9,11 +9,11 @@ from thermoset.conformal.groupings import Division, Grouping
 from thermoset.core.class_counting import count_class_sets
 from thermoset.core.counting import Levels
 from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.formulas import BEYOND
 from thermoset.core.groups import ClassThresholds, rank_table
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.memory import room
 from thermoset.core.pool import run_all
+from thermoset.core.rank_limits import BEYOND
 from thermoset.core.scores import Score
 from thermoset.core.sources import RankedRows
 from thermoset.core.stages import Told
@@ -51,11 +51,8 @@ def run_by_class(
         cuts = class_thresholds(shares, labels, plan, grouping, drawn, protocol.random_state)
         levels = Levels(plan.set_scores, temperatures, cuts)
         counted = count_class_sets(data, labels, levels, drawn, asked=asked, told=told)
-        slabs = None
-        if measured.slabs is not None:
-            slabs = measured.slabs.judge(shares, plan.set_scores, labels, cuts, plan.n_jobs)
         threshold = np.apply_along_axis(mean_finite, 3, cuts.value)
-        measured.fill(values[:, turn], counted, plan, threshold, slabs)
+        measured.fill(values[:, turn], counted, plan, threshold)
     return SweptValues(values, drawn.counts, measured.temperature)
 
 
@@ -76,7 +73,7 @@ def class_thresholds(
 
         def at_once(j: int) -> None:
             at = shares.at(j)
-            for m, score in enumerate(plan.threshold_scores):
+            for m, score in enumerate(plan.set_scores):
                 fixed.fill(score, at, Cuts(out.value[m, j], out.refine[m, j]))
 
         run_all([partial(at_once, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs)
@@ -85,7 +82,7 @@ def class_thresholds(
 
     def work(j: int) -> None:
         at = shares.at(j)
-        for m, score in enumerate(plan.threshold_scores):
+        for m, score in enumerate(plan.set_scores):
             for t in range(trials.count):
                 found, of_rows = trial_scores(score.formula, at, trials, t), labels[trials.conformal[t]]
                 for a, alpha in enumerate(plan.alphas):

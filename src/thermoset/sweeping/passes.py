@@ -6,8 +6,7 @@ Every stage writes to its own place or adds integers, so the number of threads a
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,10 +27,8 @@ from thermoset.data import Logits
 from thermoset.metrics import Metric, SetCounts, swept_metrics
 from thermoset.sweeping.protocol import Protocol, draw_trials
 from thermoset.sweeping.questions import Questions, strata_of
-from thermoset.sweeping.slabs import SlabCounts, Slabs
 
 __all__ = [
-    "AllowEmpty",
     "Measured",
     "SweepJob",
     "SweptValues",
@@ -40,9 +37,6 @@ __all__ = [
     "fill_counted",
     "run",
 ]
-
-AllowEmpty = bool | Literal["patched"]
-"""Whether sets may be empty. "patched" adds the top label afterwards: the thresholds do not know of it."""
 
 _PASSES = 2  # over the rows: shares of labels, then what sets hold
 
@@ -55,19 +49,14 @@ class SweepJob:
     temperatures: Floats
     alphas: tuple[Alpha, ...]
     integrate: bool
-    allow_empty: AllowEmpty
+    allow_empty: bool
     n_jobs: int | None
     added: tuple[Metric, ...] = ()
 
     @property
     def set_scores(self) -> tuple[Score, ...]:
         """What labels are compared by; see `Recipe.set_score`."""
-        return self.scores if self.allow_empty is True else tuple(map(NeverEmpty, self.scores))
-
-    @property
-    def threshold_scores(self) -> tuple[Score, ...]:
-        """What thresholds are order statistics of: the same, but for the published code's patch."""
-        return self.scores if self.allow_empty == "patched" else self.set_scores
+        return self.scores if self.allow_empty else tuple(map(NeverEmpty, self.scores))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -75,7 +64,7 @@ class SweepJob:
         return (*swept_metrics("integrated" if self.integrate else "drawn"), *self.added)
 
     def needs(self, what: str) -> bool:
-        """Whether a metric reads this, such as "slabs"."""
+        """Whether a metric reads this, such as "confidence"."""
         return any(metric.needs == what for metric in self.metrics)
 
     @property
@@ -141,7 +130,7 @@ def run(
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The trials of a sweep, and what is measured in each: questions to sets, and slabs where they are asked for.
+    """The trials of a sweep, and what is measured in each: questions to sets.
 
     temperature : of the confidence, where strata of it are asked for.
     """
@@ -149,7 +138,6 @@ class Measured:
     labels: Ints
     trials: Trials
     questions: Questions
-    slabs: Slabs | None
     temperature: float | None
 
     @classmethod
@@ -158,16 +146,13 @@ class Measured:
         labels = data.require_labels("sweep")
         drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
         strata = strata_of(data) if plan.needs("confidence") else None
-        slabs = Slabs.of(data, drawn, protocol.random_state) if plan.needs("slabs") else None
         questions = Questions.of(data, drawn, plan.metrics, strata)
-        return cls(labels, drawn, questions, slabs, None if strata is None else strata.temperature)
+        return cls(labels, drawn, questions, None if strata is None else strata.temperature)
 
-    def fill(self, values: Floats, counted: Counted, plan: SweepJob, threshold: Floats, slabs: SlabCounts) -> None:
+    def fill(self, values: Floats, counted: Counted, plan: SweepJob, threshold: Floats) -> None:
         """The metrics of what was counted, (scores, T, alphas, metrics, trials); thresholds have no axis of metrics."""
         for m, j, a in np.ndindex(values.shape[:3]):
             counts = self.questions.counts(counted.at(m, j, a), plan.alphas[a], threshold[m, j, a])
-            if slabs is not None:
-                counts = replace(counts, slab_rows=slabs[0][m, j, a], slab_hits=slabs[1][m, j, a])
             fill_counted(values[m, j, a], plan.metrics, counts)
 
 
@@ -192,15 +177,11 @@ class _Turn:
 def _some_temperatures(turn: _Turn, values: Floats, tick: Callable[[int], None]) -> None:
     plan, trials, told = turn.plan, turn.trials, Told(turn.plan.n_jobs, tick)
     shares = label_shares(turn.rows, turn.labels, turn.temperatures, told)
-    cuts = trial_thresholds(shares, plan.threshold_scores, plan.alphas, trials, n_jobs=plan.n_jobs)
+    cuts = trial_thresholds(shares, plan.set_scores, plan.alphas, trials, n_jobs=plan.n_jobs)
     levels = Levels(plan.set_scores, turn.temperatures, cuts)
     parts = [Part(shares, levels, trials)]
     (counted,) = count_sets(turn.rows, turn.measured.questions.asked, parts, told)
-    slabs = None
-    if turn.measured.slabs is not None:
-        one = Cuts(*(array[:, :, :, None] for array in cuts))
-        slabs = turn.measured.slabs.judge(shares, plan.set_scores, np.zeros_like(turn.labels), one, plan.n_jobs)
-    turn.measured.fill(values, counted, plan, cuts.value, slabs)
+    turn.measured.fill(values, counted, plan, cuts.value)
     if plan.integrate:
         _fill_integrated(turn, shares, cuts, values, tick)
 

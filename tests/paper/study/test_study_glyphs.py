@@ -10,7 +10,7 @@ from thermoset.paper.study.appendices import calibration_curves, least_gap
 from thermoset.paper.study.claims import check_claims
 from thermoset.paper.study.comparison import _by_class
 from thermoset.paper.study.measure import measure
-from thermoset.sweeping import measure_trials
+from thermoset.paper.study.own_temperatures import measure_trials
 
 SETTINGS = Settings(trials=30, alphas=(0.1,), cp_percents=(10,))
 METRICS = [metric.name for metric in swept_metrics()]

@@ -11,8 +11,9 @@ from thermoset.paper.study.appendices import calibration_curves, least_gap
 from thermoset.paper.study.cells import table_cells
 from thermoset.paper.study.comparison import _by_class
 from thermoset.paper.study.measure import METHODS, measure
+from thermoset.paper.study.own_temperatures import Way, measure_trials, measure_ways
 from thermoset.paper.study.row_by_row import low_temperatures, size_differences
-from thermoset.sweeping import Protocol, Way, measure_trials, measure_ways
+from thermoset.sweeping import Protocol
 
 METRICS = [metric.name for metric in swept_metrics()]
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}

@@ -13,7 +13,7 @@ METHODS = [
     RAPS(),
     RAPS(penalty=0.2, k_reg=1),
     RAPS(penalty=0.05, k_reg=0),
-    RAPS(randomize_penalty=True, k_reg=2),
+    RAPS(k_reg=2),
 ]
 
 

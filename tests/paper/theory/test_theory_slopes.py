@@ -12,7 +12,7 @@ from thermoset import InputError, theory
 from thermoset.conformal import scores
 from thermoset.datasets import load_glyphs
 
-METHODS = ["aps", "raps", "raps_published"]
+METHODS = ["aps", "raps"]
 
 
 def intervals(z, temperature, method):

@@ -187,12 +187,11 @@ def _aps_within(ops: Operations, rows: Rows, weights: Weights, bounds: Named) ->
 
 def _raps_constants(score: RAPS, n_classes: int) -> dict[str, NDArray[Any]]:
     excess = np.maximum(_ranks(n_classes) - score.k_reg, 0.0)
-    return {"penalty": score.penalty * excess, "drawn_penalty": score.penalty * score.randomize_penalty * (excess > 0)}
+    return {"penalty": score.penalty * excess}
 
 
 def _raps_value(ops: Operations, rows: Rows, constants: Named) -> Array:
-    share = _aps_value(ops, rows, constants) + constants["penalty"]
-    return share - (1.0 - rows.u) * constants["drawn_penalty"]
+    return _aps_value(ops, rows, constants) + constants["penalty"]
 
 
 def _saps_constants(score: SAPS, n_classes: int) -> dict[str, NDArray[Any]]:
@@ -240,7 +239,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     {
         "lac": Form(False, (), _none, None, _lac_within),
         "aps": Form(True, (), _none, _aps_value, _aps_within),
-        "raps": Form(True, ("penalty", "drawn_penalty"), _raps_constants, _raps_value, _aps_within),
+        "raps": Form(True, ("penalty",), _raps_constants, _raps_value, _aps_within),
         "saps": Form(True, ("offset", "weight"), _saps_constants, _saps_value, _rest_within),
         "topk": Form(True, ("rank",), _topk_constants, _topk_value, _rest_within),
         "margin": Form(False, (), _none, _margin_value, _margin_within),

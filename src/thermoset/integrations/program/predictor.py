@@ -60,7 +60,6 @@ class Program:
         score = predictor.recipe.score
         self._form = form_of(score)
         self.n_classes, self.draws = made.n_classes, made.seed is not None
-        self._ranked = self._form.ranked or made.rank_limits is not None
         members = [Member(one.temperature, one.thresholds.pairs(), one.classes) for one in made.members]
         members = members or [Member(made.temperature_sets, _thresholds(made))]
         compared = score if made.allow_empty else NeverEmpty(score)
@@ -80,11 +79,9 @@ class Program:
             self.constants["ratio"] = ratio[None]
         if made.seed is not None:
             self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
-        if self._ranked:
+        if self._form.ranked:
             self.constants["first"] = np.arange(made.n_classes)[None] == 0
             self.constants |= self._form.constants(plain_score(score), made.n_classes)
-        if made.rank_limits is not None:
-            self.constants["ranks"] = np.arange(1, made.n_classes + 1)[None]
         for part in self._parts:
             self.constants |= part.constants
 
@@ -102,7 +99,7 @@ class Program:
         z = ops.float64(logits)
         top = ops.maximum(z)
         probabilities = ops.softmax((z - top) * constants["inverse_temperature"])
-        ranking = ops.rank(z, whole=self._by_class) if self._ranked else None
+        ranking = ops.rank(z, whole=self._by_class) if self._form.ranked else None
         label = ops.top_label(z) if ranking is None else ops.as_row(ops.columns(ranking.labels, 0, 1))
         draw: Array = 1.0  # deterministic
         if self.draws:
@@ -151,6 +148,11 @@ def _exportable(predictor: object) -> Artifact:
         raise InputError(
             "a predictor with weighted conformal rows cannot be exported: each row's threshold depends on its own "
             "weight and on all conformal scores. Recalibrate it without weights."
+        )
+    if made.rank_limits is not None:
+        raise InputError(
+            f"a predictor with grouping={made.grouping!r} cannot be exported: its labels end at a rank of their own in "
+            "each class. Use grouping='class'."
         )
     return made
 

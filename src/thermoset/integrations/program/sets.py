@@ -51,8 +51,7 @@ class SetProgram:
         cut = cut_of(found.thresholds, score, n_classes)
         self._name, self._form, self._n_classes = name, form_of(score), n_classes
         self._keep_top, self._by_class = score.keep_top, len(found.thresholds.value) > 1
-        self._offsets, self._limited = found.offset is not None, found.limit is not None
-        self._some_beyond = found.beyond is not None
+        self._offsets = found.offset is not None
         self._some_infinite, self._some_classes = bool(cut.infinite.any()), member.classes is not None
         self._exponents = tuple(scale.exponent for scale in cut.scales)
         self.constants = {f"{name}_{field}": array for field, array in self._arrays(member, cut, found).items()}
@@ -64,8 +63,8 @@ class SetProgram:
             found |= {"low": cut.low, "high": cut.high}
         if self._some_infinite:
             found["infinite"] = cut.infinite
-        different = {"offset": compared.offset, "limit": compared.limit, "beyond": compared.beyond}
-        found |= {name: array for name, array in different.items() if array is not None}
+        if compared.offset is not None:
+            found["offset"] = compared.offset
         if member.classes is not None:
             found["classes"] = np.isin(np.arange(self._n_classes), member.classes)
         for k, scale in enumerate(cut.scales):
@@ -85,24 +84,13 @@ class SetProgram:
                 value = value + self._of_label(ops, constants, "offset", batch)
             low, high = (self._of_label(ops, constants, name, batch) for name in ("low", "high"))
             inside = (value < low) | ((value <= high) & inside)
-        inside = self._within_ranks(ops, constants, inside, batch) & ~(logits == _MASKED)
+        inside = inside & ~(logits == _MASKED)
         if self._keep_top:
             inside = inside | rows.first
         if self._some_infinite:
             inside = inside | self._of_label(ops, constants, "infinite", batch)
         sets = inside if batch.ranking is None else ops.in_label_order(inside, batch.ranking, batch.logits)
         return sets & constants[f"{self._name}_classes"] if self._some_classes else sets
-
-    def _within_ranks(self, ops: Operations, constants: Named, inside: Array, batch: Batch) -> Array:
-        """Without labels beyond their last rank; where the threshold lies beyond that, with all labels within."""
-        if not self._limited or batch.ranking is None:
-            return inside
-        ranks = ops.by_rank(constants["ranks"], batch.ranking)
-        within = ranks <= self._of_label(ops, constants, "limit", batch)
-        if not self._some_beyond:
-            return inside & within
-        beyond = self._of_label(ops, constants, "beyond", batch)
-        return (inside & within) | (beyond & (inside | within))
 
     def _rows(self, ops: Operations, constants: Named, batch: Batch) -> Rows:
         """The rows at the member's temperature, in the order that the score wants."""

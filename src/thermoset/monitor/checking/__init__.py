@@ -4,7 +4,7 @@
 `promise`         which law the hits follow, and why; marginal coverage compared with it
 `by_group`        coverage by class, cluster or group of rows, p-values adjusted for their number
 `confidence`      whether confidence is calibrated, compared with what chance shows
-`parts`           coverage by size of the set, by confidence and in the worst slab
+`parts`           coverage by size of the set and by confidence
 `findings`        what was found: as a record, as sentences, as JSON
 ================  =====================================================================================
 

@@ -1,4 +1,4 @@
-"""Coverage of parts of the rows, for which nothing was promised: by set size, by confidence, in the worst slab.
+"""Coverage of parts of the rows, for which nothing was promised: by set size and by confidence.
 
 All parts of a table are tested together: p-values are adjusted for the number of parts of every kind.
 """
@@ -21,7 +21,7 @@ from thermoset.text_tables import AsTable, TextTable
 
 __all__ = ["Part", "PartGap", "PartTable", "confidence_parts", "part_table", "size_parts"]
 
-_PHRASES = {"size": "sets of {} labels", "confidence": "confidence {}", "slab": "{}"}
+_PHRASES = {"size": "sets of {} labels", "confidence": "confidence {}"}
 _NAMED = 5  # parts a sentence names before it says "and n more"
 
 
@@ -50,7 +50,7 @@ class PartTable(Brief, AsTable):
     Attributes
     ----------
     by, names : tuple of str
-        For each part: its kind ("size", "confidence", "slab"), and its name.
+        For each part: its kind ("size" or "confidence"), and its name.
     table : CoverageTable
         Rows, hits, coverage with its interval, and p-values for coverage below 1 - alpha, adjusted for all parts.
     gaps : tuple of PartGap

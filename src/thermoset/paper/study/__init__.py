@@ -93,7 +93,6 @@ def study(
     out: str | Path,
     settings: Settings | None = None,
     *,
-    groups: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
     """Study every file of logits in a folder and write what was found.
@@ -107,8 +106,6 @@ def study(
         Folder for `index.html`, `study.json`, `cells.csv`, `tables/` and `figures/`.
     settings : Settings
         The protocol; the paper's if left out.
-    groups : str, optional
-        The column or array with the group of each row, as in `load`; files with groups get tables of them.
     progress : callable
         Told (done, total) in steps.
 
@@ -131,7 +128,7 @@ def study(
     skipped: dict[str, str] = {}
     for source in sources:
         try:
-            data = load(source, groups=groups)
+            data = load(source)
             found = study_logits(data, names[source], asked, tell=counter.tell)
             figures.update(writing.figure_files(found, data))
             studies.append(found)

@@ -194,7 +194,7 @@ def _published_cells(found: Measured, pair: Pair | None, settings: Settings) -> 
                     where = method, at, alpha, cp
                     values = dict(zip(part.metrics, part.values[m, a], strict=True))
                     size = values["avg_size"]
-                    if method == "aps":  # as `sweep(allow_empty="patched")`: the top label fills what would be empty
+                    if method == "aps":  # as `patched` in `measure_trials`: the top label fills what would be empty
                         size = size + values["empty_share"]
                     yield cell_of_trials(pair, Place("published", "avg_size", *where), size)
                     margin = _margin_as_published(values["marginal_coverage"], alpha)

@@ -21,10 +21,11 @@ from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_
 from thermoset.paper.study.cells import COMPARED, Cell, Place, cell_of_trials
 from thermoset.paper.study.measure import METHODS, Measured, Settings, Tell, calibration_rows
 from thermoset.paper.study.mondrian import KINDS, count_sets
+from thermoset.paper.study.own_temperatures import OwnTemperatures, measure_ways
 from thermoset.paper.study.published import Pair
 from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter_lac
 from thermoset.quoting import Brief
-from thermoset.sweeping import OwnTemperatures, Sweep, measure_ways
+from thermoset.sweeping import Sweep
 from thermoset.tuning import default_grid, read_preference
 from thermoset.tuning.closed_form import Curves, Rows
 from thermoset.tuning.points import Sample

@@ -11,9 +11,10 @@ import numpy as np
 from thermoset._version import __version__
 from thermoset.core.levels import exact_level
 from thermoset.paper.study.claims import Claim
+from thermoset.paper.study.own_temperatures import Way
 from thermoset.paper.study.pairs import PairStudy
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
-from thermoset.sweeping import Sweep, Way, median_of_means, standard_error
+from thermoset.sweeping import Sweep, median_of_means, standard_error
 
 __all__ = ["study_json"]
 

@@ -1,4 +1,4 @@
-"""The folder a study leaves: tables as csv, Markdown and LaTeX, figures as PNG and PDF, one page, one document."""
+"""The folder a study leaves: tables as csv and LaTeX, figures as PNG and PDF, one page, one document."""
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,6 @@ def summary_files(
     texts = {"cells.csv": cells_csv(studies), "study.json": study_json(studies, together, skipped)}
     for table in (table for section in sections for table in (*section.tables, *section.folded)):
         texts[f"tables/{table.name}.csv"] = table.to_csv()
-        texts[f"tables/{table.name}.md"] = table.to_markdown()
         texts[f"tables/{table.name}.tex"] = table.to_latex()
     texts["index.html"] = study_page(studies, sections, figures, skipped)
     return {name: text.encode() for name, text in texts.items()}

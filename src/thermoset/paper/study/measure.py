@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,18 +11,18 @@ from thermoset.bounds import checked_seed, whole_number
 from thermoset.calibration import confidences_at, fit_ece, fit_nll
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.levels import exact_level
+from thermoset.core.scores import RAPS
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.metrics import ReliabilityTable, reliability_from_confidence, top_k_accuracy
+from thermoset.paper.study.own_temperatures import OwnTemperatures, measure_trials
 from thermoset.quoting import Brief, quoted
 from thermoset.sweeping import (
     DEFAULT_GRID,
     MOST_TRIALS,
-    OwnTemperatures,
     Protocol,
     Sweep,
     draw_trial,
-    measure_trials,
     sweep,
     temperature_grid,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "HOTTEST",
     "METHODS",
     "Measured",
+    "PublishedRAPS",
     "Settings",
     "Tell",
     "calibrated_temperatures",
@@ -40,7 +42,25 @@ __all__ = [
 
 Tell = Callable[[str], None]
 
+
+@dataclass(frozen=True)
+class PublishedRAPS(RAPS):
+    """RAPS as the published code computes it: u multiplies the label's own step of the penalty too.
+
+    >>> PublishedRAPS()
+    PublishedRAPS(penalty=0.01, k_reg=5)
+    """
+
+    name: ClassVar[str] = "raps_published"
+
+    @property
+    def parameters(self) -> tuple[float, float, float]:
+        """Those of RAPS, with the whole of a label's own step multiplied by u."""
+        return (float(self.penalty), float(self.k_reg), 1.0)
+
+
 METHODS = ("lac", "aps", "raps", "raps_published")
+_SCORES = (*METHODS[:3], PublishedRAPS())
 HOTTEST = 2.95
 """The code published with the paper searches T-hat below this."""
 _ALPHA, _CP = 0.1, 10  # of the paper's main tables
@@ -162,7 +182,7 @@ def measure(data: Logits, settings: Settings, printed_temperature: float | None,
             random_state=protocol.random_state,
         )
         tell(f"curves, CP {cp}%")
-        asked = METHODS, settings.alphas, protocol
+        asked = _SCORES, settings.alphas, protocol
         before[cp] = measure_trials(data, np.ones(settings.trials), *asked)
         after[cp] = measure_trials(data, trial_ece, *asked)
         printed[cp] = measure_trials(data, np.full(settings.trials, fixed), *asked)

@@ -23,9 +23,9 @@ from thermoset.core.thresholds import Cuts, ScorePairs
 from thermoset.core.trials import Trials, trial_scores
 from thermoset.data import Logits
 from thermoset.metrics import SetCounts
+from thermoset.paper.study.own_temperatures import joined_by_top, split_by_top
 from thermoset.sweeping import Protocol
 from thermoset.sweeping.grouped import class_thresholds
-from thermoset.sweeping.own import joined_by_top, split_by_top
 from thermoset.sweeping.passes import SweepJob
 from thermoset.sweeping.protocol import draw_trials
 from thermoset.sweeping.questions import set_counts

@@ -22,7 +22,7 @@ from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.paper.study.measure import Measured, Settings, calibration_rows
-from thermoset.sweeping import Way
+from thermoset.paper.study.own_temperatures import Way
 from thermoset.tuning import menu, read_preference, settle
 from thermoset.tuning.search import Search, Steps
 

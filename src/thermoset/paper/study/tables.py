@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from thermoset.metrics import METRICS
-from thermoset.paper.study.by_group import group_tables
 from thermoset.paper.study.cells import Cell
 from thermoset.paper.study.claims import Claim
 from thermoset.paper.study.margin_bounds import bounds_table
@@ -84,9 +83,6 @@ def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> t
     rules = tuple(_rules(studies))
     if rules:
         sections.append(Section("rules", "Who pays: all rules together", _WHO_PAYS, rules, figures=("rules",)))
-    groups = tuple(group_tables(studies))
-    if groups:
-        sections.append(Section("groups", "Groups of rows", _GROUPS, groups))
     sections.append(Section("low", "Very low temperatures", _LOW, figures=("low-temperatures",)))
     tables, drawn = (bounds_table(studies), _quantiles(studies)), ("bound", "bound-share", "margins", "last-index")
     sections.append(Section("theory", "Theory (section 4)", _THEORY, tables, figures=drawn))
@@ -120,11 +116,6 @@ _WHO_PAYS = (
     "one class), averaged over u, because drawing u adds noise to class coverage. A correct top label is left out if "
     "the most likely label is right but not in the set. LAC at a stricter alpha covers more than was promised. Gaps "
     "are measured against the promise, so covering too much counts as a gap too."
-)
-_GROUPS = (
-    "For files whose rows have groups. Every temperature promises the same coverage of all rows; evenness over groups "
-    "is measured as for classes. The last temperature is where the mean gap over groups is smallest on these same "
-    "splits: it shows what is possible, not what a choice from calibration rows finds."
 )
 _LOW = "A plain softmax loses small probabilities to underflow, and coverage suffers."
 _THEORY = (

@@ -40,7 +40,7 @@ __all__ = [
     "series_names",
 ]
 
-PART_TITLES = {"size": "labels in the set", "confidence": "confidence at T*", "slab": "slab of the logits"}
+PART_TITLES = {"size": "labels in the set", "confidence": "confidence at T*"}
 """What parts of each kind are told apart by."""
 
 
@@ -93,7 +93,7 @@ def _groups(report: Report, table: CoverageTable) -> Any:
 
 def _parts(report: Report) -> dict[str, Any]:
     """A chart for each kind of parts, all with the same scale."""
-    found, charts = report.parts, {}
+    found, charts = report.check.parts, {}
     lowest = np.floor(10 * min(found.table.low.min(), found.table.promised)) / 10
     for by, title in PART_TITLES.items():
         places = np.array(found.places(by), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Coverage of parts of the rows with intervals, against what was promised: strata, slabs, groups."""
+"""Coverage of parts of the rows with intervals, against what was promised: strata, groups."""
 
 from typing import Any
 

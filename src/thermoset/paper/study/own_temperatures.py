@@ -4,7 +4,7 @@ The temperatures of a sweep are shared by all trials. Here a trial has one, so t
 softmaxes as there are different temperatures; rows are sorted once, by the loops of the sweep.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from thermoset.core.formulas import Law
 from thermoset.core.integrated import expected_misses
 from thermoset.core.label_shares import SharesByTemperature, label_shares
 from thermoset.core.levels import Alpha
-from thermoset.core.scores import Score, resolve
+from thermoset.core.scores import NeverEmpty, Score, ScoreLike, resolve
 from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.core.trials import Trials, trial_thresholds
@@ -78,13 +78,16 @@ class OwnTemperatures:
 def measure_trials(
     data: Logits,
     temperatures: ArrayLike,
-    methods: Sequence[str | Score],
+    methods: Sequence[ScoreLike],
     alphas: Sequence[Alpha],
     protocol: Protocol,
     *,
-    tick: Callable[[], None] = lambda: None,
+    patched: bool = False,
 ) -> OwnTemperatures:
-    """Measure trial t of a protocol at temperatures[t]; `tick` is called when a tenth or so of the work is done.
+    """Measure trial t of a protocol at temperatures[t].
+
+    `patched` fills empty sets as the published code does: the top label is added afterwards, without adjusting the
+    threshold, so sets cover more than the level requires.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 5, size=1000)
@@ -97,7 +100,7 @@ def measure_trials(
     if own.ndim != 1 or not own.size or not np.all((own > 0) & np.isfinite(own)):
         raise InputError(f"temperatures must be finite numbers above 0, one per trial; got {temperatures!r}.")
     scores, levels = tuple(resolve(method) for method in methods), tuple(alphas)
-    return measure_ways(data, [Way(float(t), scores, levels) for t in own], levels, protocol, tick=tick)
+    return measure_ways(data, [Way(float(t), scores, levels) for t in own], levels, protocol, patched=patched)
 
 
 def measure_ways(
@@ -106,11 +109,12 @@ def measure_ways(
     alphas: Sequence[Alpha],
     protocol: Protocol,
     *,
-    tick: Callable[[], None] = lambda: None,
+    patched: bool = False,
 ) -> OwnTemperatures:
     """Measure trial t of a protocol with sets made by ways[t], all with as many scores and levels.
 
     `alphas` are the levels promised, which gaps are measured against; a way may set thresholds at stricter ones.
+    `patched` as in `measure_trials`.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 5, size=1000)
@@ -119,21 +123,18 @@ def measure_ways(
     >>> float(measure_ways(data, [strict] * 20, [0.1], Protocol()).of("marginal_coverage").mean()) > 0.93
     True
     """
-    labels = data.require_labels("measure_trials")
+    labels = data.require_labels("the study")
     trials = draw_trials(labels, data.n_classes, range(len(ways)), protocol)
     rows = RankedRows(data)
     distinct, place = np.unique([way.temperature for way in ways], return_inverse=True)
     shares = label_shares(rows, labels, distinct)
-    tick()
     groups: dict[Way, list[int]] = {}
     for t, way in enumerate(ways):
         groups.setdefault(way, []).append(t)
     split, top = split_by_top(trials, labels, shares.all.rank == 1)
     which = [np.array(group) for group in groups.values()]
-    parts = [_part(shares.only(place[w[0]]), way, split.some(w)) for way, w in zip(groups, which, strict=True)]
-    tick()
+    parts = [_part(shares.only(place[w[0]]), way, split.some(w), patched) for way, w in zip(groups, which, strict=True)]
     counted = count_sets(rows, misses_of(top, 2 * data.n_classes), parts)
-    tick()
     metrics = _trial_metrics()
     shape = len(ways[0].scores), len(alphas)
     values = np.full((*shape, len(metrics), len(ways)), np.nan)
@@ -187,7 +188,8 @@ def joined_by_top(counts: SetCounts) -> SetCounts:
     return replace(counts, rows=rows, hits=hits, top_missed=missed)
 
 
-def _part(shares: SharesByTemperature, way: Way, trials: Trials) -> Part:
-    """Trials that make their sets in the same way, with their thresholds."""
+def _part(shares: SharesByTemperature, way: Way, trials: Trials, patched: bool) -> Part:
+    """Trials that make their sets in the same way, with their thresholds, which know of no patch."""
     cuts = trial_thresholds(shares, way.scores, way.levels, trials)
-    return Part(shares, Levels(way.scores, np.array([way.temperature]), cuts), trials)
+    scores = tuple(map(NeverEmpty, way.scores)) if patched else way.scores
+    return Part(shares, Levels(scores, np.array([way.temperature]), cuts), trials)

@@ -1,29 +1,41 @@
 """Curves on the published CIFAR logits: shapes and values measured by other code (docs/definitions.md, section 13)."""
 
+import functools
 import math
 
 import numpy as np
 import pytest
 
 from conftest import real_file
-from thermoset import RAPS, sweep
-from thermoset.sweeping import standard_error, temperature_grid
+from thermoset import Logits, sweep
+from thermoset.paper.study.measure import PublishedRAPS
+from thermoset.paper.study.own_temperatures import measure_trials
+from thermoset.sweeping import Protocol, standard_error, temperature_grid
 
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
 GRID = sorted({*temperature_grid("0.3:5:0.1").tolist(), 1.504, 1.524, 1.761})
 PUBLISHED = {"Cifar10-ResNet50": 1.761, "Cifar100-ResNet50": 1.524}  # T* as the paper prints it
-METHODS = ("lac", "aps", "raps", "raps_published")
+METHODS = ("lac", "aps", "raps", PublishedRAPS())
 _kept = {}
 
 
-def swept(pair, alphas=(0.1,), cp_fraction=0.1, allow_empty=True, grid=tuple(GRID)):
+def swept(pair, alphas=(0.1,), cp_fraction=0.1, grid=tuple(GRID)):
     """One sweep for all tests of this file that want the same."""
-    key = pair, alphas, cp_fraction, allow_empty, grid
+    key = pair, alphas, cp_fraction, grid
     if key not in _kept:
-        with np.load(real_file(FILES[pair])) as data:
-            logits, labels = data["logits"], data["labels"]
-        _kept[key] = sweep(logits, labels, grid, METHODS, alphas, cp_fraction=cp_fraction, allow_empty=allow_empty)
+        _kept[key] = sweep(logits_of(pair), None, grid, METHODS, alphas, cp_fraction=cp_fraction)
     return _kept[key]
+
+
+def logits_of(pair):
+    with np.load(real_file(FILES[pair])) as data:
+        return Logits(data["logits"], data["labels"])
+
+
+@functools.cache
+def patched(pair, temperature):
+    """The trials of the sweep at one temperature, with the top label added to empty sets: sets of APS."""
+    return measure_trials(logits_of(pair), np.full(100, temperature), ["aps"], [0.1], Protocol(), patched=True)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +49,7 @@ def at(result, metric, method, temperature, alpha=None):
 
 def method_of(score):
     """The measurements were made with RAPS as its published code computes it."""
-    return {"RAPS": "raps_published"}.get(score, score.removesuffix("_forced").lower())
+    return {"RAPS": "raps_published()"}.get(score, score.lower())
 
 
 CURVES = {
@@ -55,9 +67,11 @@ def test_values_along_the_curves(pair, checks):
         if where != pair or what not in CURVES:
             continue
         score, temperature, _ = rest
-        result = swept(pair, allow_empty="patched" if score.endswith("_forced") else True)
         metric, unit = CURVES[what]
-        got = unit * at(result, metric, method_of(score), float(temperature))
+        if score == "APS_forced":
+            got = unit * patched(pair, float(temperature)).of(metric).mean()
+        else:
+            got = unit * at(swept(pair), metric, method_of(score), float(temperature))
         assert abs(got - check["expected"]) <= check["tol"], (name, got, check["expected"])
         seen += 1
     assert seen >= 80
@@ -94,7 +108,7 @@ def test_values_of_the_tables_at_two_levels_and_three_sizes_of_the_conformal_set
 # Conventions 3.3: AvgSize / TopCovGap in percent / threshold, means of 200 trials.
 CIFAR100 = {
     "aps": "2.40/15.4/.9976 5.17/13.7/.956 9.32/10.0/.860 10.2/8.9/.712 5.81/9.6/.365 2.59/10.3/.119",
-    "raps_published": "1.70/14.6/.9988 2.69/12.9/.964 4.92/9.4/.869 6.26/8.3/.723 4.83/9.5/.372 2.58/10.3/.120",
+    "raps_published()": "1.70/14.6/.9988 2.69/12.9/.964 4.92/9.4/.869 6.26/8.3/.723 4.83/9.5/.372 2.58/10.3/.120",
     "lac": "1.74/14.8/.9978 1.61/14.4/.971 1.52/13.8/.952 1.49/13.8/.952 1.52/14.2/.965 1.57/14.6/.977",
 }
 
@@ -153,6 +167,5 @@ def test_integrated_class_gaps_are_another_quantity(real):
 def test_mondrian_with_infinite_thresholds_has_the_size_measured(real):
     # Conventions 3.1: valid Mondrian sets hold 37.5 labels at CP 10% (200 trials, standard deviation 3.05).
     logits, labels = real("cifar100_resnet50")
-    score = RAPS(randomize_penalty=True)
-    result = sweep(logits, labels, [1.0], [score], trials=4, grouping="class")
+    result = sweep(logits, labels, [1.0], [PublishedRAPS()], trials=4, grouping="class")
     assert abs(result.curve("avg_size", result.methods[0])[0] - 37.47) < 4 * 3.05 * math.sqrt(1 / 4 + 1 / 200)
