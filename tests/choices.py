@@ -44,7 +44,6 @@ def made_choice(temperature=2.0, **changed):
     choice = Choice(
         preference=read_preference("small"),
         alpha="0.1",
-        selection="calibration",
         methods=("LAC", "RAPS", "RAPS, deterministic"),
         met=True,
         sure=None,

@@ -79,7 +79,7 @@ def predictor(rows: ts.Logits) -> Bits:
 
 
 def _document(rows: ts.Logits) -> bytes:
-    fitted = ts.TwoTemperaturePredictor(alpha=0.05, prefer="coverage").fit(rows)
+    fitted = ts.TwoTemperaturePredictor(alpha=0.05, prefer="even").fit(rows)
     with tempfile.TemporaryDirectory() as folder:
         fitted.save(f"{folder}/predictor.json")
         return Path(folder, "predictor.json").read_bytes()

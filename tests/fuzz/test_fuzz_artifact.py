@@ -44,7 +44,7 @@ def documents():
         warnings.simplefilter("ignore")
         made = [
             ts.TwoTemperaturePredictor(),
-            ts.TwoTemperaturePredictor("lac", grouping="class", prefer="size"),
+            ts.TwoTemperaturePredictor("lac", grouping="class", prefer="small"),
             ts.TwoTemperaturePredictor("saps", randomized=False, prefer="size<=2", allow_empty=False),
         ]
         fitted = [one.fit(ROWS) for one in made]

@@ -225,7 +225,7 @@ def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedR
     conformal = known.conformal.use(keys)
     first = known.calibration
     calibration = PartUse() if first is None else first.use(keys)
-    total = conformal.rows if first == known.conformal else min(calibration.rows + conformal.rows, len(data))
+    total = min(calibration.rows + conformal.rows, len(data))
     if total >= _MOSTLY * len(data) and calibration.met + conformal.met >= _ENOUGH:
         calibration, conformal = (part._replace(reused=part.rows > 0) for part in (calibration, conformal))
     return _summed(data, calibration, conformal, total)

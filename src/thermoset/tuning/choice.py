@@ -152,8 +152,6 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         What was requested; `prefer` is the same as you would type it.
     alpha : str
         The promised level; the setting's own may be stricter.
-    selection : str
-        Which rows the thresholds came from during the choice: "calibration" or "paper".
     methods : tuple of str
         The kinds of sets that were searched: one, or many with method="auto".
     met : bool
@@ -187,7 +185,6 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     preference: AnyPreference
     alpha: str
-    selection: str
     methods: tuple[str, ...]
     met: bool
     sure: float | None

@@ -60,7 +60,6 @@ def report(search: Search, preference: AnyPreference, found: Found, compared: Co
     return Choice(
         preference=preference,
         alpha=str(compared.alpha),
-        selection=search.selection,
         methods=compared.kinds,
         met=found.met,
         sure=found.sure,
