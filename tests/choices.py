@@ -13,13 +13,13 @@ PROTECTED = Payers(easy=0.998, left_out=0.0, empty=(0.0, 0.0, 0.0, 0.0, 0.0))
 EVEN = Payers(easy=0.93, left_out=0.068, empty=(0.0, 0.01, 0.05, 0.12, 0.2))
 
 
-def looked_at(name, recipe, temperature, size, tenth, gap, payers=None, error=0.03):
+def looked_at(name, recipe, temperature, size, tenth, gap, payers=None):
     """An outlook; intervals reach 0.02 and 0.01 to both sides."""
     return Outlook(
         name=name,
         setting=Setting.of(recipe, temperature),
         size=size,
-        size_error=error,
+        size_error=0.03,
         empty_share=0.0 if payers is None else sum(payers.empty) / 5,
         class_gap=gap,
         class_gap_ends=None if gap is None else (gap - 0.01, gap + 0.01),
@@ -59,8 +59,8 @@ def made_choice(temperature=2.0, **changed):
             one,
             star,
             looked_at("the paper's T-hat", raps, 2.0, 6.15, 0.859, 0.035, EVEN),
-            looked_at("Mondrian", mondrian, 1.0, 7.9, 0.842, 0.03, AT_ONE, error=None),
-            looked_at("clustered", clustered, 1.0, 3.3, 0.822, 0.046, AT_ONE, error=None),
+            looked_at("Mondrian", mondrian, 1.0, 7.9, 0.842, 0.03, AT_ONE),
+            looked_at("clustered", clustered, 1.0, 3.3, 0.822, 0.046, AT_ONE),
         ),
         signal=Signal(),
         noise_floor=0.08,

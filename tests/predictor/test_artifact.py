@@ -222,8 +222,8 @@ def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said
         ({"spread": (0.0, 1.0)}, "temperatures of choice must be finite and > 0"),
         ({"n_rows": -1}, "n_rows of choice must count rows"),
         ({"curve": Curve((), (), (), ())}, "curve of choice must have one entry per temperature"),
-        ({"curve": Curve((1.0, 2.0), (1.0,), (None,), (1.0,))}, "curve of choice must have one entry"),
-        ({"curve": Curve((2.0, 1.0), (1.0, 1.0), (None, None), (1.0, 1.0))}, "temperatures of choice must increase"),
+        ({"curve": Curve((1.0, 2.0), (1.0,), (0.1,), (1.0,))}, "curve of choice must have one entry"),
+        ({"curve": Curve((2.0, 1.0), (1.0, 1.0), (0.1, 0.1), (1.0, 1.0))}, "temperatures of choice must increase"),
     ],
 )
 def test_a_forged_choice_is_refused(artifact, tmp_path, changes, said):

@@ -273,7 +273,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
 
 
 def _size(at: "Outlook") -> str:
-    return f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
+    return f"{at.size:.2f} ± {1.96 * at.size_error:.2f}"
 
 
 def _gap(at: "Outlook") -> str:

@@ -92,7 +92,7 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
 
     def shortfall(self, choice: "Choice") -> str:
         """Labels, with their interval."""
-        return f"{choice.outlook.size:.2f} labels (± {NORMAL * (choice.outlook.size_error or 0):.2f})"
+        return f"{choice.outlook.size:.2f} labels (± {NORMAL * choice.outlook.size_error:.2f})"
 
 
 class GapBudget(_Budget, frozen=True, tag="gap_budget"):
