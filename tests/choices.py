@@ -13,13 +13,13 @@ PROTECTED = Payers(easy=0.998, left_out=0.0, empty=(0.0, 0.0, 0.0, 0.0, 0.0))
 EVEN = Payers(easy=0.93, left_out=0.068, empty=(0.0, 0.01, 0.05, 0.12, 0.2))
 
 
-def looked_at(name, recipe, temperature, size, tenth, gap, payers=None):
+def looked_at(name, recipe, temperature, size, tenth, gap, payers=None, error=0.03):
     """An outlook; intervals reach 0.02 and 0.01 to both sides."""
     return Outlook(
         name=name,
         setting=Setting.of(recipe, temperature),
         size=size,
-        size_error=0.03,
+        size_error=error,
         empty_share=0.0 if payers is None else sum(payers.empty) / 5,
         class_gap=gap,
         class_gap_ends=None if gap is None else (gap - 0.01, gap + 0.01),

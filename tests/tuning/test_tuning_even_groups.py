@@ -115,7 +115,7 @@ def test_sites_are_covered_alike_at_the_temperature_that_makes_probabilities_tru
 
 
 def settled(data, even, prefer="even"):
-    search = Search(data, RankedRows(data), APS, len(data), "calibration", None, Steps(None), even=even)
+    search = Search(data, RankedRows(data), APS, len(data), None, Steps(None), even=even)
     return settle(search, read_preference(prefer), [APS], 3.0, GRID)[0].temperature
 
 

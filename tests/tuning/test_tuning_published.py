@@ -37,7 +37,7 @@ def swept(name):
 def settled(calibration, prefer, best, n_conformal):
     """The temperature that `choose` chooses, without what it says of it, which takes as long again."""
     recipe = ts.Recipe()
-    search = Search(calibration, RankedRows(calibration), recipe, n_conformal, "calibration", None, Steps(None))
+    search = Search(calibration, RankedRows(calibration), recipe, n_conformal, None, Steps(None))
     found = settle(search, read_preference(prefer), [recipe], best)[0]
     assert found.met
     return found.temperature
