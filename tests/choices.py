@@ -44,7 +44,6 @@ def made_choice(temperature=2.0, **changed):
     choice = Choice(
         preference=read_preference("small"),
         alpha="0.1",
-        selection="calibration",
         methods=("LAC", "RAPS", "RAPS, deterministic"),
         met=True,
         sure=None,
@@ -60,8 +59,8 @@ def made_choice(temperature=2.0, **changed):
             one,
             star,
             looked_at("the paper's T-hat", raps, 2.0, 6.15, 0.859, 0.035, EVEN),
-            looked_at("Mondrian", mondrian, 1.0, 7.9, 0.842, 0.03, AT_ONE, error=None),
-            looked_at("clustered", clustered, 1.0, 3.3, 0.822, 0.046, AT_ONE, error=None),
+            looked_at("Mondrian", mondrian, 1.0, 7.9, 0.842, 0.03, AT_ONE),
+            looked_at("clustered", clustered, 1.0, 3.3, 0.822, 0.046, AT_ONE),
         ),
         signal=Signal(),
         noise_floor=0.08,

@@ -15,7 +15,7 @@ from thermoset.core.scores import NeverEmpty
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import CoverageWarning
 from thermoset.integrations.program.formulas import band_of
-from thermoset.predictor.members import Thresholds
+from thermoset.predictor.thresholds import Thresholds
 
 TEMPERATURES = (0.05, 0.1, 0.3, 1.0, 2.0, 5.0, 20.0)
 

@@ -38,8 +38,7 @@ def test_every_setting_is_a_point_with_its_intervals(metric):
         ends = [np.array(line.get_segments()[0]) for line in lines]
         upright = ends[-1]
         assert upright[:, 1] == pytest.approx(getattr(at, f"{metric}_ends"))
-        if at.size_error is not None:
-            assert ends[0][:, 0] == pytest.approx([at.size - 1.96 * at.size_error, at.size + 1.96 * at.size_error])
+        assert ends[0][:, 0] == pytest.approx([at.size - 1.96 * at.size_error, at.size + 1.96 * at.size_error])
         assert point.get_markersize() > 6 if one.names else point.get_markersize() < 5
 
 

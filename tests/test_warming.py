@@ -57,7 +57,7 @@ def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_p
         "one": {},
         "class": {"method": "aps", "grouping": "class", "prefer": "small"},
         "plain": {"method": "margin", "prefer": "small", "allow_empty": False},
-        "full": {"method": "lac", "selection": "full", "prefer": "small"},
+        "lac": {"method": "lac", "prefer": "small"},
         "fixed": {"method": "saps", "randomized": False, "prefer": "small"},
     }
     for name, parameters in asked.items():
@@ -90,7 +90,7 @@ for dtype in (np.float32, np.float64):
     rows = ts.Logits((noise + 2 * np.eye(5)[labels]).astype(dtype), labels)
     ts.ConformalClassifier(alpha=0.2).fit(rows).predict_sets(rows, [0.05, 0.2])
     ts.ConformalClassifier(alpha=0.2, grouping="class").fit(rows).predict_sets(rows, [0.05, 0.2])
-for more in ({}, {"method": "auto"}, {"selection": "paper"}, {"grouping": "cluster", "prefer": "small"}):
+for more in ({}, {"method": "auto"}, {"grouping": "cluster", "prefer": "small"}):
     predictor = ts.TwoTemperaturePredictor(alpha=0.2, **more).fit(rows)
     new, later = (ts.Logits(rows.logits * scale, labels) for scale in (1.5, 2.5))
     predictor.recalibrate(new).check(later), predictor.answers(rows.logits, ids=range(600))

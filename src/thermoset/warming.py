@@ -128,7 +128,7 @@ def _tune() -> None:
         TwoTemperaturePredictor(alpha=0.2),
         TwoTemperaturePredictor("auto", alpha=0.2, prefer="protect"),
         TwoTemperaturePredictor("aps", alpha=0.2, prefer="small", grouping="class"),
-        TwoTemperaturePredictor("aps", alpha=0.2, prefer="small", objective="ece", selection="full"),
+        TwoTemperaturePredictor("aps", alpha=0.2, prefer="small", objective="ece"),
     ):
         predictor.fit(rows)
     predictor.check(_few(seed=1))

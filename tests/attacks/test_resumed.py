@@ -7,10 +7,10 @@ import pytest
 
 import thermoset as ts
 from attacks.written import content
-from tiers import cases
 from law import generated
 from parts import require
 from thermoset.predictor.shards import JOURNAL, MANIFEST
+from tiers import cases
 
 KINDS = {"csv": 10, "jsonl": 10, "parquet": 10}
 """How often a run is killed: 30 times."""

@@ -12,10 +12,10 @@ import pytest
 
 import thermoset as ts
 from attacks.written import WRITING, writing
-from tiers import cases
 from law import generated
 from thermoset.io.files import check_folder, write_whole
 from thermoset.report import build_report, write_page
+from tiers import cases
 
 
 def fifo(path):

@@ -53,7 +53,7 @@ def hostile_page(tmp_path_factory, chromium):
 def mondrian_page(tmp_path_factory, chromium):
     """Thresholds by class, small sets, no empty ones."""
     known, fresh = rows_of(2400, 6, seed=2).split(1600)
-    predictor = ts.TwoTemperaturePredictor(grouping="class", prefer="size", allow_empty=False).fit(known)
+    predictor = ts.TwoTemperaturePredictor(grouping="class", prefer="small", allow_empty=False).fit(known)
     return written(tmp_path_factory.mktemp("class"), predictor, fresh, trials=3)
 
 
@@ -79,7 +79,7 @@ def thousand_page(tmp_path_factory, chromium):
 def lac_predictor():
     """Rows of 30 classes, and a predictor of them at a stricter level."""
     known, fresh = rows_of(3000, 30, seed=5).split(2000)
-    return ts.TwoTemperaturePredictor("lac", "0.06", prefer="size").fit(known), fresh
+    return ts.TwoTemperaturePredictor("lac", "0.06", prefer="small").fit(known), fresh
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +94,7 @@ def protecting_page(tmp_path_factory, chromium, lac_predictor):
 def kept_page(tmp_path_factory, chromium):
     """A choice that was given up for T = 1, made by hand."""
     known, fresh = rows_of(2400, 6, seed=2).split(1600)
-    predictor = ts.TwoTemperaturePredictor(prefer="size").fit(known)
+    predictor = ts.TwoTemperaturePredictor(prefer="small").fit(known)
     return written(tmp_path_factory.mktemp("kept"), with_choice(predictor, kept_choice()), fresh, trials=3)
 
 

@@ -121,8 +121,7 @@ def of_choice(choice):
         if at.worst_tenth is not None:
             low, high = at.worst_tenth_ends
             shown |= {"worst_tenth": at.worst_tenth, "worst_tenth.low": low, "worst_tenth.high": high}
-        if at.size_error is not None:
-            shown["size.reach"] = 1.96 * at.size_error
+        shown["size.reach"] = 1.96 * at.size_error
         if at.top_gap is not None:
             shown["top_gap"] = at.top_gap
             found["decided.floor"] = choice.noise_floor
@@ -176,8 +175,7 @@ def of_setting(key, at):
         "left_out": None if pays is None else pays.left_out,
         "empty": at.empty_share,
     }
-    if at.size_error is not None:
-        shown["size.reach"] = 1.96 * at.size_error
+    shown["size.reach"] = 1.96 * at.size_error
     for metric in ("worst_tenth", "class_gap"):
         ends = getattr(at, f"{metric}_ends")
         shown |= {} if ends is None else {f"{metric}.low": ends[0], f"{metric}.high": ends[1]}

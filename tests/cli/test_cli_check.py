@@ -18,7 +18,7 @@ COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])(?:;\d+)*m")
 def mondrian(command, tuned, tmp_path_factory):
     """A predictor with a threshold for each class, tuned by the command."""
     out = tmp_path_factory.mktemp("class")
-    done = command("tune", tuned.val, "--out", out, "--grouping", "class", "--prefer", "size", "--no-report")
+    done = command("tune", tuned.val, "--out", out, "--grouping", "class", "--prefer", "small", "--no-report")
     assert done.returncode == 0, done
     return out / "predictor.json"
 
@@ -263,7 +263,7 @@ def test_no_color_is_respected(call, monkeypatch, tuned, shuffled):
 def test_names_of_classes_are_no_markup(call, tuned, tmp_path):
     names = ("[unk]", "[/INST]", ":dog:", "[bold red]", "a\\", "[link=x]")
     val, fresh = ts.load(tuned.val), ts.load(tuned.fresh)
-    model = ts.TwoTemperaturePredictor(prefer="size").fit(ts.Logits(val.logits, val.labels, names))
+    model = ts.TwoTemperaturePredictor(prefer="small").fit(ts.Logits(val.logits, val.labels, names))
     model.save(tmp_path / "odd.json")
     half_wrong = ts.Logits(fresh.logits, (fresh.labels + np.arange(len(fresh)) % 2) % 6, names)
     ts.save(tmp_path / "odd.npz", half_wrong)

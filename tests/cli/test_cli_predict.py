@@ -135,7 +135,7 @@ def test_without_names_labels_are_numbers(call, tuned, some, tmp_path, suffix):
     if suffix == ".parquet":
         require("pyarrow", "io")
     data = ts.load(tuned.val)
-    nameless = ts.TwoTemperaturePredictor(prefer="size").fit(ts.Logits(data.logits, data.labels))
+    nameless = ts.TwoTemperaturePredictor(prefer="small").fit(ts.Logits(data.logits, data.labels))
     nameless.save(tmp_path / "nameless.json")
     bare = ts.Logits(some[1].logits)
     ts.save(tmp_path / "bare.npz", bare)

@@ -236,20 +236,19 @@ def test_without_the_extras_the_figure_and_the_page_are_left_out(command, tuned,
 
 OPTIONS = {
     "alpha": (("--alpha", "0.25"), {"alpha": "0.25"}),
-    "lac": (("--method", "lac", "--prefer", "size"), {"method": "lac", "prefer": "size"}),
-    "blend": (("--method", "saps", "--prefer", "0.3"), {"method": "saps", "prefer": 0.3}),
+    "lac": (("--method", "lac", "--prefer", "small"), {"method": "lac", "prefer": "small"}),
+    "saps": (("--method", "saps"), {"method": "saps"}),
     "size budget": (("--method", "aps", "--prefer", "size<=2"), {"method": "aps", "prefer": "size<=2"}),
     "gap budget": (("--prefer", "gap <= 0.2"), {"prefer": "gap<=0.2"}),
     "ece": (("--objective", "ece"), {"objective": "ece"}),
     "deterministic": (("--deterministic",), {"randomized": False}),
     "no empty": (("--no-empty", "--method", "aps"), {"allow_empty": False, "method": "aps"}),
     "class": (("--grouping", "class"), {"grouping": "class"}),
-    "paper": (("--selection", "paper"), {"selection": "paper"}),
     "fraction": (("--calibration-fraction", "0.3"), {"calibration_fraction": "0.3"}),
 }
 
 
-WITH_A_PAGE = ("blend", "paper", "size budget")  # tests/report has a page of every other kind
+WITH_A_PAGE = ("saps", "size budget")  # tests/report has a page of every other kind
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -319,9 +318,9 @@ BAD = [
     (("--method", "apps"), "method must be a score object or one of"),
     (
         ("--prefer", "tiny"),
-        "prefer must be 'small', 'even', 'protect', a number from 0 (small) to 1 (even), or a bound",
+        "prefer must be 'small', 'even', 'protect', or a bound",
     ),
-    (("--prefer", "1.5"), "got '1.5'"),
+    (("--prefer", "0.3"), "got '0.3'"),
     (("--prefer", "nan"), "got 'nan'"),
     (("--prefer", "size<=0"), "a size budget must be a positive number of labels, from 1e-09 to 1e+09; got 'size<=0'"),
     (("--prefer", "gap<=2"), "a gap budget must be a number from 0 to 1; got 'gap<=2'"),
@@ -341,7 +340,7 @@ def test_bad_options_are_one_line_exit_code_2_and_no_file(call, tuned, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("option", ["--objective", "--selection", "--grouping"])
+@pytest.mark.parametrize("option", ["--objective", "--grouping"])
 def test_unknown_choices_are_refused(call, tuned, tmp_path, option):
     done = call("tune", tuned.val, "--out", tmp_path / "made", option, "best")
     assert (done.returncode, done.stdout) == (2, "")
@@ -403,7 +402,7 @@ def test_brackets_in_names_of_files_are_no_markup(call, tuned, tmp_path):
 
 OF_HELP = {
     (): COMMANDS,
-    ("tune",): ("--alpha", "--method", "--prefer", "--out", "--grouping", "--selection", "--probabilities"),
+    ("tune",): ("--alpha", "--method", "--prefer", "--out", "--grouping", "--probabilities"),
     ("predict",): ("--out", "--probabilities", "--quiet"),
     ("check",): ("--fail-on", "--json", "--probabilities"),
     ("recalibrate",): ("--out", "--scores", "--labels", "--quiet"),
@@ -418,34 +417,6 @@ def test_help_lists_everything_and_loads_nothing_heavy(command, asked):
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "typer" in loaded, "imports are listed on standard error"
     assert not loaded & {"numpy", "numba", "scipy", "sklearn", "msgspec", "matplotlib", "pyarrow", "torch"}
-
-
-# --- all rows for both ----------------------------------------------------------------------------------------------
-
-
-def test_all_rows_for_both_is_the_librarys_and_says_what_sets_are(tuned, call, tmp_path):
-    some = tmp_path / "some.npz"
-    ts.save(some, ts.load(tuned.val).take(slice(0, 300)))
-    done = call("tune", some, "--out", tmp_path / "out", "--selection", "full", "--seed", tuned.seed)
-    assert (done.returncode, done.stderr) == (0, "")
-    made = ts.TwoTemperaturePredictor(random_state=tuned.seed, selection="full").fit(ts.load(some))
-    assert (tmp_path / "out" / "predictor.json").read_bytes() == saved(made, tmp_path / "api.json")
-    said = " ".join(done.stdout.split())
-    assert "300 rows for the temperatures and the threshold" in said
-    assert "coverage at least 0.900" in said
-    *others, last = [f"{member.temperature:.2f}" for member in made.artifact_.members]
-    assert f"sets are unions of those at T = {', '.join(others)} and {last}: " in said
-    assert not (tmp_path / "out" / "report.html").exists()  # no row is left to judge
-    assert "run thermoset report on labelled rows that are not among these" in said
-
-
-def test_a_report_of_all_rows_for_both_needs_other_rows(tuned, call, tmp_path):
-    ts.TwoTemperaturePredictor(selection="full").fit(ts.load(tuned.val)).save(tmp_path / "p.json")
-    refused = call("report", tmp_path / "p.json", tuned.val, "--out", tmp_path / "report.html")
-    assert refused.returncode == 2
-    assert "coverage on rows that set the threshold shows nothing" in refused.stderr
-    judged = call("check", tmp_path / "p.json", tuned.fresh)
-    assert judged.returncode == 0
 
 
 def test_scores_are_kept_unless_they_are_not_wanted(call, tuned, tmp_path):

@@ -89,7 +89,7 @@ def test_u_and_ids_exclude_each_other():
 
 @pytest.fixture(scope="module")
 def predictor():
-    return ts.TwoTemperaturePredictor("aps", prefer="size").fit(LOGITS[:400], LABELS[:400], ids=IDS[:400])
+    return ts.TwoTemperaturePredictor("aps", prefer="small").fit(LOGITS[:400], LABELS[:400], ids=IDS[:400])
 
 
 def test_a_predictor_takes_ids(predictor, tmp_path):

@@ -110,7 +110,7 @@ def test_bad_text_is_refused(text):
 
 
 def test_a_file_holds_tau(tmp_path):
-    predictor = ts.TwoTemperaturePredictor("lac", 0.2, "size", grouping=ts.Interpolated(0.3)).fit(LOGITS, LABELS)
+    predictor = ts.TwoTemperaturePredictor("lac", 0.2, "small", grouping=ts.Interpolated(0.3)).fit(LOGITS, LABELS)
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert read.artifact_.grouping == "interpolated(tau=0.3)"

@@ -70,7 +70,7 @@ def test_hits_follow_the_exact_law_over_200_splits(prior, temperature):
 
 def test_the_prior_comes_from_the_calibration_rows():
     calibration, conformal = (ts.Logits(*long_tailed(1500, seed=seed)) for seed in (0, 1))
-    predictor = ts.TwoTemperaturePredictor("pas", prefer="size").fit_split(calibration, conformal)
+    predictor = ts.TwoTemperaturePredictor("pas", prefer="small").fit_split(calibration, conformal)
     counts = np.bincount(calibration.labels, minlength=CLASSES) + 0.5
     assert predictor.recipe.score == ts.PAS(counts)
     assert predictor.artifact_.pool_sizes == (1500,), "every conformal row sets the threshold"
@@ -83,7 +83,7 @@ def test_the_prior_comes_from_the_calibration_rows():
 @pytest.mark.parametrize("grouping", [None, "class", "cluster", "rc3p", "interpolated"])
 def test_a_file_holds_the_prior_and_predicts_the_same(tmp_path, grouping):
     rows, fresh = ts.Logits(*long_tailed()), ts.Logits(*long_tailed(500, seed=3))
-    predictor = ts.TwoTemperaturePredictor("pas", 0.2, prefer="size", grouping=grouping).fit(rows)
+    predictor = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small", grouping=grouping).fit(rows)
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert read.artifact_.method == predictor.artifact_.method
@@ -102,7 +102,7 @@ def test_a_file_holds_the_prior_and_predicts_the_same(tmp_path, grouping):
     ],
 )
 def test_a_prior_that_does_not_fit_is_refused_in_a_file(tmp_path, prior, complaint):
-    made = ts.TwoTemperaturePredictor("pas", 0.2, prefer="size").fit(*long_tailed()).artifact_
+    made = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small").fit(*long_tailed()).artifact_
     other = msgspec.structs.replace(made, method=Method(name="pas", parameters={"prior": prior}))
     write_artifact(tmp_path / "p.json", other)
     with pytest.raises(FileFormatError, match=complaint):

@@ -106,7 +106,7 @@ def test_limits_by_hand():
 
 def test_limits_come_from_the_calibration_rows_and_live_in_the_file(tmp_path):
     calibration, conformal, fresh = (ts.Logits(*generated(1500, 6, signal=-0.5, seed=seed)) for seed in range(3))
-    predictor = ts.TwoTemperaturePredictor("aps", ALPHA, prefer="size", grouping="rc3p")
+    predictor = ts.TwoTemperaturePredictor("aps", ALPHA, prefer="small", grouping="rc3p")
     predictor.fit_split(calibration, conformal)
     ranks = ranks_of(calibration.logits)[np.arange(1500), calibration.labels]
     assert predictor.artifact_.rank_limits == tuple(rank_limits(ranks, calibration.labels, 6, ALPHA))

@@ -98,7 +98,7 @@ def test_a_classifier_is_made_by_a_recipe_and_has_it(recipe):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_file_keeps_the_recipe(recipe, tmp_path):
     """LAC has no seed in the file, randomised or not: the recipe that is read back makes the same sets."""
-    made = ts.TwoTemperaturePredictor(**recipe.parameters, prefer="size").fit(*generated(300, 3))
+    made = ts.TwoTemperaturePredictor(**recipe.parameters, prefer="small").fit(*generated(300, 3))
     assert made.recipe == recipe
     assert made.artifact_.recipe == replace(recipe, alpha=str(recipe.alpha))
     made.save(tmp_path / "p.json")

@@ -112,7 +112,7 @@ def test_thresholds_are_those_of_the_rows_of_a_group(name):
 
 @OF_CLASSES
 def test_the_promise_checks_out_from_fit_to_file(name, tmp_path):
-    predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "size", grouping=name).fit(*uneven(3000))
+    predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "small", grouping=name).fit(*uneven(3000))
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     fresh = ts.Logits(*uneven(1500, seed=1))
@@ -147,7 +147,7 @@ class ByParity(Grouping):
 def test_a_grouping_of_ones_own_needs_nothing_but_its_place_in_the_registry(monkeypatch, tmp_path):
     for module in ("thermoset.conformal.groupings", "thermoset.predictor.requirements"):
         monkeypatch.setattr(f"{module}.GROUPINGS", {**GROUPINGS, "parity": ByParity()})
-    predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "size", grouping="parity").fit(*uneven(3000))
+    predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "small", grouping="parity").fit(*uneven(3000))
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert len(set(read.threshold_.tolist())) == 2

@@ -10,16 +10,15 @@ import thermoset as ts
 from law import generated
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.tuning import choose, read_preference
-from thermoset.tuning.aims import Blend, Even, Small
+from thermoset.tuning.aims import Even, Small
 from thermoset.tuning.budgets import GapBudget, Protect, ProtectGroups, SizeBudget
 from thermoset.tuning.preferences import PREFERENCES, AnyPreference
 
 EXAMPLES = {
-    Small: ["small", "size"],
-    Even: ["even", "coverage"],
+    Small: ["small"],
+    Even: ["even"],
     Protect: ["protect", "classes>=0.6", "classes>=0.999"],
     ProtectGroups: ["groups>=0.6", "groups>=0.999"],
-    Blend: [0.25, "0.5"],
     SizeBudget: ["size<=2", "size<=0.01"],
     GapBudget: ["gap<=0.3", "gap<=0"],
 }

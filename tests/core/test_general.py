@@ -264,7 +264,7 @@ def test_what_needs_a_compiled_score_says_so():
         ts.TwoTemperaturePredictor(wavy, prefer="gap<=0.1").fit(data)
 
 
-@pytest.mark.parametrize("prefer", ["size", "coverage", "size<=4"])
+@pytest.mark.parametrize("prefer", ["small", "even", "size<=4"])
 def test_a_predictor_with_a_score_of_ones_own(prefer, tmp_path):
     logits, labels = generated(1500, 4, signal=0.2)
     data, fresh = ts.Logits(logits[:1000], labels[:1000]), logits[1000:]
@@ -288,7 +288,7 @@ def test_a_predictor_with_a_score_of_ones_own(prefer, tmp_path):
 
 def test_margin_is_saved_and_loaded(tmp_path):
     logits, labels = generated(1000, 4, signal=0.2)
-    fitted = ts.TwoTemperaturePredictor("margin", prefer="size").fit(logits, labels)
+    fitted = ts.TwoTemperaturePredictor("margin", prefer="small").fit(logits, labels)
     fitted.save(tmp_path / "predictor.json")
     again = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
     assert again.method == Margin()
@@ -303,6 +303,6 @@ def test_a_class_of_ones_own_named_like_ours_cannot_pass_for_it(tmp_path):
         def pairs(self, rows):
             return rows.rank - rows.probs
 
-    fitted = ts.TwoTemperaturePredictor(Impostor(), prefer="size").fit(*generated(400, 4))
+    fitted = ts.TwoTemperaturePredictor(Impostor(), prefer="small").fit(*generated(400, 4))
     with pytest.raises(InputError, match="cannot be saved"):
         fitted.save(tmp_path / "predictor.json")

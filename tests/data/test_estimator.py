@@ -20,7 +20,7 @@ ESTIMATORS = [
     ConformalClassifier(RAPS(0.1), alpha="0.05", grouping="class", random_state=7),
     TemperatureScaler("ece", n_bins=20),
     TwoTemperaturePredictor(),
-    TwoTemperaturePredictor("lac", prefer="size<=3", selection="paper", calibration_fraction=0.3),
+    TwoTemperaturePredictor("lac", prefer="size<=3", calibration_fraction=0.3),
 ]
 
 

@@ -185,8 +185,6 @@ def test_a_sweep_is_the_same_to_the_bit(options, memory):
         {"prefer": "protect"},
         {"objective": "ece"},
         {"grouping": "class", "prefer": "small"},
-        {"selection": "full", "prefer": "small"},
-        {"selection": "paper"},
         {"method": "margin", "prefer": "small"},
     ],
 )

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from tiers import cases
 from law import generated
 from thermoset.errors import InputError
 from thermoset.predictor.artifact import Artifact, checksum_of
+from tiers import cases
 
 ROWS = ts.Logits(*generated(400, 4, seed=0), classes=["ant", "bée", "<c>", "d,\n"])
 FRESH = ts.Logits(*generated(40, 4, seed=1))
@@ -44,7 +44,7 @@ def documents():
         warnings.simplefilter("ignore")
         made = [
             ts.TwoTemperaturePredictor(),
-            ts.TwoTemperaturePredictor("lac", grouping="class", prefer="size"),
+            ts.TwoTemperaturePredictor("lac", grouping="class", prefer="small"),
             ts.TwoTemperaturePredictor("saps", randomized=False, prefer="size<=2", allow_empty=False),
         ]
         fitted = [one.fit(ROWS) for one in made]

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thermoset as ts
-from tiers import cases
 from law import generated
 from thermoset import metrics, theory
 from thermoset.bounds import checked_seed, checked_temperature, exact_number
@@ -27,6 +26,7 @@ from thermoset.errors import InputError
 from thermoset.quoting import quoted
 from thermoset.sweeping import temperature_grid
 from thermoset.tuning import read_preference
+from tiers import cases
 
 TEXTS = [
     "1e-99999999", "1e99999999", "-1e99999999", "1e-5000", "1e400", "1e-400", "1e308", "2e308", "5e-324", "1e-310",

@@ -212,9 +212,7 @@ def test_a_column_of_logits_has_no_groups(model):
         Predictor(model, groups="site")(pa.array(Z.tolist()))
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"grouping": "class", "alpha": 0.2}, {"method": "lac"}, {"selection": "full"}], ids=str
-)
+@pytest.mark.parametrize("parameters", [{"grouping": "class", "alpha": 0.2}, {"method": "lac"}], ids=str)
 def test_every_kind_of_sets(parameters):
     model = fitted(**parameters)
     assert columns(Predictor(model)(arrow_table(IDS, Z))) == {"id": IDS} | expected(model, Z)

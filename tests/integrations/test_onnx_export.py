@@ -133,14 +133,6 @@ def test_rows_that_the_library_refuses_have_no_answer(predictor):
     np.testing.assert_array_equal(found["sets"][3:], predictor.predict_set(rows[3:]))
 
 
-def test_unions_over_temperatures():
-    """selection="full" makes sets of several temperatures, some of which speak for some classes only."""
-    logits, labels = generated(400, 12, signal=0.0, seed=4)
-    full = TwoTemperaturePredictor("raps", alpha="0.1", prefer="even", selection="full").fit(logits, labels)
-    if len(full.artifact_.members) < 2:
-        pytest.fail("the case does not test what it says")
-    found = by_onnx(full, logits)
-    np.testing.assert_array_equal(found["sets"], full.predict_set(logits))
 
 
 def test_a_score_of_ones_own_is_refused():

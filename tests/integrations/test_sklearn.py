@@ -165,9 +165,7 @@ def test_the_promise_names_the_rows_behind_it():
     [
         ({"randomized": False}, "with probability at least 0.9."),
         ({"allow_empty": False}, "with probability at least 0.9."),
-        ({"selection": "full"}, "with probability at least 0.9."),
         ({"grouping": "class"}, "rows of each class like those of fit"),
-        ({"selection": "paper"}, "Nothing is proven"),
     ],
     ids=str,
 )

@@ -57,7 +57,7 @@ def test_p_values_are_valid(tau):
 
 def test_broken_sets_are_seen():
     logits, labels = generated(6000, 5, signal=0.0)
-    predictor = ts.TwoTemperaturePredictor("lac", 0.1, "size", grouping="interpolated").fit(
+    predictor = ts.TwoTemperaturePredictor("lac", 0.1, "small", grouping="interpolated").fit(
         logits[:3000], labels[:3000]
     )
     assert predictor.check(logits[3000:], labels[3000:]).ok

@@ -163,18 +163,14 @@ def test_rows_that_are_not_whole(tmp_path):
 
 def test_predictors_whose_sets_ranks_do_not_give():
     data = ts.Logits(*generated(800, 6, signal=0.5, seed=1))
-    full = ts.TwoTemperaturePredictor(selection="full", prefer="small").fit(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         protecting = ts.TwoTemperaturePredictor(prefer="classes>=0.93").fit(data)
     assert protecting.artifact_.alpha_sets != protecting.artifact_.alpha
-    for predictor, said in ((full, "with selection='full' all rows also chose"), (protecting, "to protect classes")):
-        assert predictor.artifact_.scores is None
-        for call in (lambda p: p.predict_p(FRESH), lambda p: p.at(0.2), lambda p: p.save("no.json", scores=True)):
-            with pytest.raises(InputError, match=f"cannot give p-values or other levels: .*{said}"):
-                call(predictor)
-    full.recalibrate(FRESH)
-    np.testing.assert_array_equal(full.predict_p(CALIBRATION) > 0.1, full.predict_set(CALIBRATION))
+    assert protecting.artifact_.scores is None
+    for call in (lambda p: p.predict_p(FRESH), lambda p: p.at(0.2), lambda p: p.save("no.json", scores=True)):
+        with pytest.raises(InputError, match=r"cannot give p-values or other levels: .*to protect classes"):
+            call(protecting)
 
 
 def test_files_with_scores_and_without(one, tmp_path, monkeypatch):

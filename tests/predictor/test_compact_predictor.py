@@ -1,6 +1,5 @@
 """A predictor on rows that keep their largest logits: fitted, saved, asked and checked."""
 
-import numpy as np
 import pytest
 
 import thermoset as ts
@@ -65,14 +64,6 @@ def test_recalibration_counts_again(fitted, tmp_path):
     renewed = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").recalibrate(CUT.take(FRESH))
     assert undecided_share(renewed) == renewed.undecided(CUT.take(FRESH)).mean()
     assert undecided_share(renewed.recalibrate(ROWS.take(FRESH))) is None
-
-
-def test_unions_over_temperatures_hold_those_of_whole_rows():
-    full = ts.TwoTemperaturePredictor("aps", prefer="small", selection="full").fit(CUT.take(SOME))
-    whole, cut = full.predict_set(ROWS.take(FRESH)), full.predict_set(CUT.take(FRESH))
-    assert not (whole & ~cut).any()
-    assert (full.set_sizes(CUT.take(FRESH)) == cut.sum(axis=1)).all()
-    assert cut[np.arange(400), LABELS[FRESH]].mean() > 0.85
 
 
 def test_sets_by_class():

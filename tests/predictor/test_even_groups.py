@@ -83,8 +83,6 @@ def test_a_forged_choice_is_refused(fitted, tmp_path):
     ("parameters", "said"),
     [
         ({"even": "sites"}, "even must be 'class' or 'group'; got 'sites'"),
-        ({"even": "sites", "selection": "full"}, "even must be 'class' or 'group'; got 'sites'"),
-        ({"even": "group", "selection": "full"}, "selection='full' evens out classes, not groups"),
         ({"even": "group", "prefer": "classes>=0.8"}, "about classes, but even='group'"),
         ({"even": "class", "prefer": "groups>=0.8"}, "about groups, but even='class'"),
         ({"even": "group", "grouping": "cluster"}, "one threshold for all classes and a compiled score"),

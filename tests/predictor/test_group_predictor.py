@@ -9,7 +9,8 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
-from thermoset.predictor.artifact import Thresholds, checksum_of, read_artifact
+from thermoset.predictor.artifact import checksum_of, read_artifact
+from thermoset.predictor.thresholds import Thresholds
 
 SITES = ("east", "north", "west")
 ALPHA = 0.2
@@ -143,7 +144,7 @@ def test_a_fallback_without_groups_is_refused_in_a_file(tmp_path):
             read_artifact(path)
 
 
-@pytest.mark.parametrize("prefer", ["even", 0.5, "size<=4", "small"])
+@pytest.mark.parametrize("prefer", ["even", "size<=4", "small"])
 def test_preferences_that_need_no_closed_form_work(prefer, recwarn):
     chosen = ts.TwoTemperaturePredictor("aps", ALPHA, prefer=prefer, grouping="group").fit(DATA)
     assert chosen.choice_.setting.grouping == "group"
@@ -155,14 +156,7 @@ def test_preferences_that_do_need_one_say_so():
     with pytest.raises(InputError, match="needs one threshold for all rows; got grouping='group'"):
         ts.TwoTemperaturePredictor("aps", ALPHA, prefer="protect", grouping="group").fit(DATA)
     with pytest.raises(InputError, match="grouping='group'"):
-        ts.TwoTemperaturePredictor("aps", ALPHA, grouping="group", selection="full").fit(DATA)
-    with pytest.raises(InputError, match="grouping='group'"):
         ts.TwoTemperaturePredictor("auto", ALPHA, grouping="group").fit(DATA)
-
-
-def test_the_papers_choice_takes_groups_along():
-    paper = ts.TwoTemperaturePredictor("aps", ALPHA, prefer="small", grouping="group", selection="paper").fit(DATA)
-    assert paper.check(FRESH).groups is not None
 
 
 def test_a_check_holds_every_group_to_its_law(predictor):

@@ -143,8 +143,9 @@ def test_pools_must_add_up(artifacts, tmp_path):
 
 
 def test_sets_that_scores_do_not_decide_have_none(artifacts, tmp_path):
-    came = msgspec.structs.replace(artifacts[0].provenance, selection="full")
-    choice = msgspec.structs.replace(artifacts[0].choice, selection="full")
-    path = written(tmp_path / "p.json", artifacts[0], provenance=came, choice=choice)
+    *others, chosen = artifacts[0].choice.outlooks
+    stricter = msgspec.structs.replace(chosen, setting=msgspec.structs.replace(chosen.setting, alpha="0.01"))
+    choice = msgspec.structs.replace(artifacts[0].choice, outlooks=(*others, stricter))
+    path = written(tmp_path / "p.json", artifacts[0], alpha_sets="0.01", choice=choice)
     with pytest.raises(FileFormatError, match="scores must be those that set the threshold"):
         read_artifact(path)

@@ -156,7 +156,7 @@ def test_a_stream_of_real_rows_and_a_planted_change():
     glyphs = ts.datasets.load_glyphs().logits
     order = np.random.default_rng(0).permutation(len(glyphs))[:6000]
     fit, rest = glyphs.take(np.sort(order[:3000])), glyphs.take(order[3000:])
-    monitor = ts.Monitor(ts.TwoTemperaturePredictor(alpha=0.1, method="lac", prefer="size").fit(fit))
+    monitor = ts.Monitor(ts.TwoTemperaturePredictor(alpha=0.1, method="lac", prefer="small").fit(fit))
     for i in range(10):
         standing = monitor.add(
             rest.take(slice(200 * i, 200 * i + 200)), time=f"2026-01-{i + 1:02}", name=f"day {i + 1}"
@@ -188,7 +188,7 @@ def test_harder_rows_without_labels_raise_an_alarm(predictor):
 
 @pytest.mark.parametrize("grouping", ["class", "cluster", "rc3p"])
 def test_predictors_with_thresholds_by_class(grouping, fresh):
-    predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping=grouping, prefer="size").fit(rows_of(1500))
+    predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping=grouping, prefer="small").fit(rows_of(1500))
     standing = ts.Monitor(predictor).add(fresh)
     assert [test.name for test in standing.tests] == ["under", "parts", "size", "confidence"]
     assert not standing.alarm
@@ -205,7 +205,7 @@ def test_predictors_with_thresholds_by_class(grouping, fresh):
 def test_predictors_with_thresholds_by_group(fresh):
     sites = np.array(["north", "south"])
     fit = rows_of(1500, groups=sites[np.arange(1500) % 2])
-    predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping="group", prefer="size").fit(fit)
+    predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping="group", prefer="small").fit(fit)
     monitor, where = ts.Monitor(predictor), sites[np.arange(2000) % 2]
     standing = monitor.add(fresh.take(slice(0, 1000)), groups=where[:1000])
     assert (standing.part_kind, standing.alarm) == ("group", False)
@@ -235,7 +235,6 @@ def test_groups_of_a_predictor_with_one_threshold_are_notes(predictor, fresh):
         {"randomized": False},
         {"allow_empty": False},
         {"prefer": "protect"},
-        {"selection": "full", "prefer": "small"},
     ],
 )
 def test_promises_of_at_least_have_no_test_of_too_many_hits(asked, fresh):
@@ -250,7 +249,7 @@ def test_promises_of_at_least_have_no_test_of_too_many_hits(asked, fresh):
 
 
 def test_interpolated_thresholds_are_shown_and_not_tested(fresh):
-    predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping="interpolated", prefer="size").fit(rows_of(1500))
+    predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping="interpolated", prefer="small").fit(rows_of(1500))
     standing = ts.Monitor(predictor).add(fresh.logits, np.roll(fresh.labels, 1))
     assert "Coverage is shown but not tested" in str(standing)
     assert standing.batches[0].coverage_high < 0.9
@@ -260,7 +259,7 @@ def test_interpolated_thresholds_are_shown_and_not_tested(fresh):
 def test_rows_that_hold_their_largest_logits(predictor, fresh):
     rows = rows_of(1500, n_classes=8)
     some = rows_of(800, seed=2, n_classes=8)
-    top = ts.TwoTemperaturePredictor(alpha=0.1, prefer="size").fit(ts.compact(rows, top=5))
+    top = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(ts.compact(rows, top=5))
     assert top.artifact_.confidence is None
     monitor = ts.Monitor(top)
     standing = monitor.add(ts.compact(some, top=5))
@@ -268,14 +267,14 @@ def test_rows_that_hold_their_largest_logits(predictor, fresh):
     assert "not tested for changes in set sizes and confidence" in str(standing)
     with pytest.raises(ts.InputError, match="has no new labels"):
         monitor.add(ts.compact(some, top=5))
-    whole = ts.TwoTemperaturePredictor(alpha=0.1, prefer="size").fit(rows)
+    whole = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(rows)
     with pytest.raises(ts.InputError, match="fitted on whole rows"):
         ts.Monitor(whole).add(ts.compact(some, top=5))
 
 
 def test_the_reference_counts_the_conformal_rows():
     calibration, conformal, new = rows_of(600), rows_of(500, seed=3), rows_of(300, seed=4)
-    predictor = ts.TwoTemperaturePredictor(alpha=0.1, prefer="size").fit_split(calibration, conformal)
+    predictor = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit_split(calibration, conformal)
     reference = predictor.artifact_.confidence
     at = np.array([predictor.temperature_])
     seen = np.sort(confidences(calibration.logits, at)[0])
@@ -332,6 +331,6 @@ def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, f
 
 def test_a_predictor_with_weighted_rows_is_refused():
     rows = rows_of(600)
-    made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="size").fit(rows, weights=np.linspace(1, 2, 600))
+    made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(rows, weights=np.linspace(1, 2, 600))
     with pytest.raises(ts.InputError, match="with weighted conformal rows cannot be watched"):
         ts.Monitor(made)

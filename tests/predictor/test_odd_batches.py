@@ -20,7 +20,6 @@ BY_NAME = {
     "whole sets": {"method": "aps", "randomized": False, "allow_empty": False},
     "by class": {"prefer": "small", "grouping": "class"},
     "by group": {"prefer": "small", "grouping": "group"},
-    "all rows": {"selection": "full"},
     "pas": {"method": "pas", "prefer": "small"},
 }
 
@@ -180,7 +179,7 @@ def test_a_level_above_a_half_is_told_once():
 
 def test_a_class_without_rows_is_named_by_what_rests_on_classes():
     some = FIT.take(FIT.labels != 2)
-    for options in ({}, {"selection": "full"}, {"method": "auto"}):
+    for options in ({}, {"method": "auto"}):
         with pytest.warns(ts.CoverageWarning, match="no calibration row belongs to class cow"):
             ts.TwoTemperaturePredictor(**options).fit(some)
     with (

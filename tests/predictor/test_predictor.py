@@ -157,11 +157,10 @@ def test_a_new_process_predicts_the_same_bits(predictor, fresh, tmp_path):
         {"method": "lac"},
         {"method": "saps", "alpha": "0.2"},
         {"randomized": False},
-        {"allow_empty": False, "prefer": "size"},
-        {"grouping": "class", "prefer": "size", "alpha": 0.2},
-        {"grouping": "cluster", "prefer": "size", "alpha": 0.2},
-        {"prefer": 0.3, "objective": "ece"},
-        {"selection": "paper"},
+        {"allow_empty": False, "prefer": "small"},
+        {"grouping": "class", "prefer": "small", "alpha": 0.2},
+        {"grouping": "cluster", "prefer": "small", "alpha": 0.2},
+        {"objective": "ece"},
         {"method": ts.RAPS(penalty=0.2, k_reg=1)},
     ],
 )
@@ -200,7 +199,7 @@ def test_recalibrating_renews_the_threshold_alone(predictor, fresh, tmp_path):
 def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh):
     """Also after recalibration: the top label is below everything once, and the threshold knows of it."""
     arguments = {"method": method, "alpha": 0.02, "allow_empty": False}
-    predictor = ts.TwoTemperaturePredictor(**arguments, prefer="size").fit(data)
+    predictor = ts.TwoTemperaturePredictor(**arguments, prefer="small").fit(data)
     for rows in (fresh, ts.Logits(*generated(1200, 6, signal=0.0, seed=4), data.classes)):
         predictor.recalibrate(rows)
         alone = ts.ConformalClassifier(**arguments, temperature=predictor.temperature_sets_).fit(rows)
@@ -212,7 +211,7 @@ def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh
 
 def test_a_file_whose_threshold_does_not_know_of_the_top_label_gives_the_sets_it_gave(data, fresh, tmp_path):
     """As files were before: a threshold from plain scores, and the top label in sets that would be empty."""
-    plain = ts.TwoTemperaturePredictor("aps", 0.5, prefer="size").fit(data)
+    plain = ts.TwoTemperaturePredictor("aps", 0.5, prefer="small").fit(data)
     write_artifact(tmp_path / "p.json", msgspec.structs.replace(plain.artifact_, allow_empty=False))
     old, sets = ts.TwoTemperaturePredictor.load(tmp_path / "p.json"), plain.predict_set(fresh)
     empty = ~sets.any(axis=1)
@@ -280,7 +279,6 @@ def test_measures_are_what_they_say(predictor, data):
         ({"alpha": 0}, "alpha must be"),
         ({"calibration_fraction": 2}, "calibration_fraction must be"),
         ({"random_state": None}, "random_state must be"),
-        ({"selection": "best"}, "selection must be"),
         ({"grouping": "both"}, "grouping must be"),
     ],
 )

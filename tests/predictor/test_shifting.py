@@ -212,7 +212,6 @@ def test_what_does_not_know_shifts_says_so(shifted):
         ({"grouping": "cluster"}, "grouping='cluster' cannot be shifted"),
         ({"grouping": "rc3p"}, "thresholds by class remain valid under label shift"),
         ({"grouping": "interpolated"}, "grouping='interpolated.*' cannot be shifted"),
-        ({"selection": "full", "method": "aps"}, "with selection='full' all rows also chose the temperature"),
     ],
 )
 def test_predictors_that_cannot_be_shifted(parameters, because):

@@ -205,14 +205,6 @@ def test_check_refuses_and_says_what_the_rows_did(predictor):
     predictor.check(FRESH)
 
 
-def test_rows_for_both_are_counted_once():
-    made = fitted(selection="full").fit(USED)
-    assert found(made, USED) == (1200, 1200, 1200, True)
-    made.recalibrate(FRESH)
-    assert found(made, USED) == (1200, 0, 1200, True)
-    assert found(made, FRESH) == (0, 1200, 1200, True)
-
-
 def test_recalibrating_takes_note_of_the_new_rows_and_forgets_the_old(tmp_path):
     made = fitted().fit(USED)
     first, second = FRESH.split(0.5)
@@ -232,9 +224,6 @@ def test_rows_that_chose_a_temperature_set_no_threshold(predictor):
         made.recalibrate(CALIBRATION)
     assert made.artifact_ == predictor.artifact_
     assert made.recalibrate(CONFORMAL).threshold_ == predictor.threshold_  # rows of the old threshold may set the new
-    paper = fitted(selection="paper").fit(USED)
-    with pytest.raises(InputError, match="Recalibrate on other rows"):
-        paper.recalibrate(CONFORMAL)
 
 
 def test_another_level_remembers_the_rows(predictor):

@@ -14,7 +14,7 @@ from pages import rows_of
 from thermoset.errors import InputError
 from thermoset.metrics import size_stratified_coverage, size_stratified_coverage_violation
 from thermoset.predictor.judging import judged
-from thermoset.report import build_report, render_page
+from thermoset.report import build_report
 from thermoset.report.set_facts import label_pairs, pick_examples, set_facts
 
 TRIALS = 4
@@ -69,7 +69,7 @@ def test_thresholds_of_the_comparison_are_the_predictors_own_where_it_was_made_f
 def test_nothing_moves_where_t_hat_is_1():
     """Where no temperature gives smaller sets than T = 1, the sets at T = 1 are the predictor's own."""
     known, fresh = rows_of(2400, 6, seed=2).split(1600)
-    made = ts.TwoTemperaturePredictor(grouping="class", prefer="size", allow_empty=False).fit(known)
+    made = ts.TwoTemperaturePredictor(grouping="class", prefer="small", allow_empty=False).fit(known)
     assert made.temperature_sets_ == 1
     report = build_report(made, fresh, trials=2)
     assert report.movements[1].same == report.compared_rows
@@ -165,7 +165,7 @@ def test_pictures_choose_the_examples(predictor, parts):
 
 
 def test_grouping_predictors_are_swept_as_they_are_made(parts):
-    made = ts.TwoTemperaturePredictor(grouping="class", prefer="size").fit(parts[0])
+    made = ts.TwoTemperaturePredictor(grouping="class", prefer="small").fit(parts[0])
     report = build_report(made, parts[1], trials=2)
     assert report.own is report.conditional
     assert report.own.settings["grouping"] == "class"
@@ -211,17 +211,3 @@ def test_examples_reach_from_the_smallest_set_to_the_largest(sizes, count):
     assert len(set(places.tolist())) == len(places) == min(count, len(sizes))
     assert np.all(np.diff(sizes[places]) >= 0)
     assert sizes[places[0]] == sizes.min()
-
-
-def test_a_predictor_with_all_rows_for_both_is_judged_by_other_rows(parts):
-    made = ts.TwoTemperaturePredictor(selection="full").fit(parts[0].take(slice(0, 300)))
-    assert made.artifact_.members
-    report = build_report(made, parts[1], trials=TRIALS)
-    assert report.sets.sizes.tolist() == np.bincount(made.set_sizes(parts[1])).tolist()
-    page = " ".join(render_page(report).split())
-    *others, last = [f"{member.temperature:.2f}" for member in made.artifact_.members]
-    united = f"sets are unions of those at T = {', '.join(others)} and {last}"
-    assert f"all rows for the temperatures and the threshold; {united}" in page
-    assert "with probability at least" in page
-    with pytest.raises(InputError, match="rows that set the threshold shows nothing"):
-        build_report(made, parts[0].take(slice(0, 300)), trials=TRIALS)

@@ -123,7 +123,7 @@ def test_the_frontier_draws_every_setting_with_its_intervals_and_joins_the_front
     close([row["s"] for row in rows], [at.size for at in every])
     close([row["v"] for row in rows], [getattr(at, metric) for at in every])
     close([[row["lo"], row["hi"]] for row in rows], [getattr(at, f"{metric}_ends") for at in every])
-    reach = [1.96 * (at.size_error or 0) for at in every]
+    reach = [1.96 * at.size_error for at in every]
     close([row["right"] - row["s"] for row in rows], reach)
     close([row["s"] - row["left"] for row in rows], reach)
     assert [row["t"] for row in rows] == [at.setting.title for at in every]

@@ -37,7 +37,7 @@ def z_of(fit, splits=SPLITS):
 def settled(prefer, kinds, calibration, conformal):
     """What the predictor would choose, without what is said of it."""
     rows = RankedRows(ArrayRows(calibration.logits))
-    search = Search(calibration, rows, kinds[0], N_CONFORMAL, "calibration", conformal, Steps(None))
+    search = Search(calibration, rows, kinds[0], N_CONFORMAL, conformal, Steps(None))
     return settle(search, read_preference(prefer), kinds, 1.5, GRID)[0]
 
 

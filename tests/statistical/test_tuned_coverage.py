@@ -37,7 +37,7 @@ def test_coverage_is_exact_when_the_smallest_sets_are_chosen():
         nonlocal model, left
         if left == 0:
             predictor, other = (
-                ts.TwoTemperaturePredictor("aps", prefer="size").fit_split(calibration, rows)
+                ts.TwoTemperaturePredictor("aps", prefer="small").fit_split(calibration, rows)
                 for rows in (conformal, OTHERS)
             )
             assert predictor.temperature_sets_ == other.temperature_sets_

@@ -45,7 +45,7 @@ def chosen(rows):
 
 
 def test_size_has_the_smallest_sets_and_coverage_the_smallest_loss_up_to_the_peak(chosen):
-    for prefer, name in (("size", "size"), ("coverage", "loss")):
+    for prefer, name in (("small", "size"), ("even", "loss")):
         choice = chosen(prefer)
         t, values = np.array(choice.curve.temperatures), np.array(getattr(choice.curve, name))
         assert choice.peak == t[np.argmax(choice.curve.size)]
@@ -54,22 +54,16 @@ def test_size_has_the_smallest_sets_and_coverage_the_smallest_loss_up_to_the_pea
         assert choice.met
 
 
-def test_beta_interpolates_between_the_two(chosen):
-    low, high = chosen("size").temperature, chosen("coverage").temperature
-    for beta in (0.25, 0.5, 0.9):
-        assert chosen(beta).temperature == pytest.approx((1 - beta) * low + beta * high, rel=1e-12)
-
-
 def test_refinement_goes_off_the_grid(rows):
-    on_grid = choose(rows, ts.Recipe("aps"), prefer="coverage", calibrated=2.0, temperatures=[0.5, 1, 2, 3, 4, 6])
+    on_grid = choose(rows, ts.Recipe("aps"), prefer="even", calibrated=2.0, temperatures=[0.5, 1, 2, 3, 4, 6])
     assert len(on_grid.curve.temperatures) > 6
-    fine = choose(rows, ts.Recipe("aps"), prefer="coverage", calibrated=2.0)
+    fine = choose(rows, ts.Recipe("aps"), prefer="even", calibrated=2.0)
     coarse = np.interp(on_grid.temperature, fine.curve.temperatures, fine.curve.loss)
     assert coarse <= 1.05 * min(fine.curve.loss)
 
 
 def test_a_size_budget_holds_with_confidence_and_covers_as_evenly_as_it_may(chosen):
-    at_one = chosen("size").outlooks[0]
+    at_one = chosen("small").outlooks[0]
     budget = round(at_one.size * 1.1, 2)
     choice = chosen(f"size<={budget}")
     pointwise = np.array(choice.curve.size) + 1.645 * np.array(choice.curve.size_error)
@@ -90,7 +84,7 @@ def test_a_budget_that_cannot_be_kept_gives_the_closest_and_says_so(rows):
 
 def test_a_gap_budget_takes_the_smallest_sets_that_keep_it(chosen):
     loose, tight = chosen("gap<=0.9"), chosen("gap<=0.05")
-    assert loose.temperature == pytest.approx(chosen("size").temperature)
+    assert loose.temperature == pytest.approx(chosen("small").temperature)
     assert loose.met
     assert loose.temperature <= tight.temperature
     if tight.met:
@@ -100,7 +94,7 @@ def test_a_gap_budget_takes_the_smallest_sets_that_keep_it(chosen):
 
 
 def test_the_report_compares_with_one_and_with_the_calibrated_temperature(chosen):
-    choice = chosen("coverage")
+    choice = chosen("even")
     assert [at.name for at in choice.outlooks] == ["T = 1", "T*", "T-hat"]
     assert [at.temperature for at in choice.outlooks] == [1.0, 2.0, choice.temperature]
     for versus, at in zip(choice.comparisons, choice.outlooks, strict=False):
@@ -109,17 +103,17 @@ def test_the_report_compares_with_one_and_with_the_calibrated_temperature(chosen
         assert versus.class_gap_ends[0] <= versus.class_gap_ends[1]
         assert versus.size_error > 0
     assert choice.spread[0] <= choice.temperature <= choice.spread[1]
-    assert chosen("size").spread is None
+    assert chosen("small").spread is None
 
 
 def test_scaling_logits_scales_the_temperature():
     """z / T is all that matters: with logits and grid times 4, the choice is 4 times as hot, to the bit."""
     grid = default_grid(3.0)
-    for prefer in ("coverage", 0.25, 0.5):  # "size" looks back at T = 1, which is another temperature of scaled logits
-        plain = choose(uneven(600), prefer=prefer, calibrated=3.0, temperatures=grid)
-        scaled = choose(uneven(600, scale=12.0), prefer=prefer, calibrated=12.0, temperatures=4 * grid)
-        assert scaled.temperature == 4 * plain.temperature
-        assert scaled.curve.size == plain.curve.size
+    # "small" looks back at T = 1, which is another temperature of scaled logits.
+    plain = choose(uneven(600), prefer="even", calibrated=3.0, temperatures=grid)
+    scaled = choose(uneven(600, scale=12.0), prefer="even", calibrated=12.0, temperatures=4 * grid)
+    assert scaled.temperature == 4 * plain.temperature
+    assert scaled.curve.size == plain.curve.size
 
 
 def test_temperatures_that_cannot_be_told_apart_are_named():
@@ -155,28 +149,11 @@ def test_the_grid_reaches_where_the_data_is(calibrated, low, high):
 @pytest.mark.parametrize("kind", ["class", "cluster"])
 def test_grouping_sets_have_a_choice_too(kind):
     data = uneven(600, n_classes=4)
-    choice = choose(data, ts.Recipe(grouping=kind), prefer="size", calibrated=3.0, temperatures=[0.5, 1, 2, 4])
+    choice = choose(data, ts.Recipe(grouping=kind), prefer="small", calibrated=3.0, temperatures=[0.5, 1, 2, 4])
     assert choice.temperature in (0.5, 1, 2, 4)
     assert choice.comparisons[0].tells_apart is None
     with pytest.raises(InputError, match="needs one threshold for all classes"):
         choose(data, ts.Recipe(grouping=kind), prefer="gap<=0.1", calibrated=3.0)
-
-
-def test_the_papers_way_takes_thresholds_from_the_conformal_rows():
-    calibration, conformal = uneven(500, seed=1), uneven(500, seed=2)
-    grid = [0.5, 1.0, 2.0, 4.0]
-    choice = choose(
-        calibration, calibrated=3.0, selection="paper", conformal=conformal, temperatures=grid, prefer="coverage"
-    )
-    models = [ts.ConformalClassifier("raps", 0.1, t).fit(conformal) for t in grid]
-    sets = [model.predict_set(calibration) for model in models]
-    sizes = [ts.metrics.avg_size(s) for s in sets]
-    gaps = [ts.metrics.top_coverage_gap(s, calibration.labels, 0.1) for s in sets]
-    assert choice.curve.size == tuple(sizes)
-    assert choice.curve.loss == tuple(gaps)
-    peak = int(np.argmax(sizes))
-    searched = gaps[: peak + 1] if 0 < peak < 3 else gaps
-    assert choice.temperature == grid[int(np.argmin(searched))]
 
 
 def test_cross_fitted_gaps_are_those_of_the_classifier():
@@ -217,17 +194,11 @@ def test_top_gaps_are_shown_where_every_class_has_thirty_rows():
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_threads_do_not_change_the_choice(monkeypatch, chosen, rows, threads):
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-    assert choose(rows, ts.Recipe("aps"), prefer="coverage", calibrated=2.0) == chosen("coverage")
+    assert choose(rows, ts.Recipe("aps"), prefer="even", calibrated=2.0) == chosen("even")
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"selection": "paper", "conformal": uneven(200, seed=1)},
-        {"recipe": ts.Recipe(grouping="class"), "prefer": "size"},
-    ],
-    ids=["closed form", "paper", "class"],
+    "arguments", [{}, {"recipe": ts.Recipe(grouping="class"), "prefer": "small"}], ids=["closed form", "class"]
 )
 def test_progress_rises_to_its_total(arguments):
     told = []
@@ -247,8 +218,6 @@ def test_progress_rises_to_its_total(arguments):
             r"recipe must be a Recipe, such as ts.Recipe\('aps', alpha=0.1\), or a sequence of them; got 'aps'",
         ),
         ({"calibrated": -1.0}, "temperature must be"),
-        ({"selection": "mine"}, "selection must be 'calibration' or 'paper'; got 'mine'"),
-        ({"selection": "paper"}, "Pass conformal="),
         ({"temperatures": [2, 1]}, "temperatures must increase"),
         ({"recipe": ts.Recipe(alpha=0.001)}, "needs at least 1998 calibration rows; got 1500"),
         ({"recipe": ts.Recipe(alpha=0.001), "prefer": "gap<=0.1"}, "needs at least 1998 calibration rows; got 1500"),

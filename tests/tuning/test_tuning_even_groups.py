@@ -52,7 +52,7 @@ def said_of_classes(choice):
 
 @pytest.mark.parametrize(
     ("method", "prefer"),
-    [("raps", prefer) for prefer in ("even", "small", 0.4, "size<=3", "gap<=0.04", "protect", "classes>=0.8")]
+    [("raps", prefer) for prefer in ("even", "small", "size<=3", "gap<=0.04", "protect", "classes>=0.8")]
     + [("lac", "even"), ("auto", "even"), ("auto", "protect")],
 )
 def test_with_classes_as_groups_every_number_is_that_of_classes(method, prefer):
@@ -61,23 +61,11 @@ def test_with_classes_as_groups_every_number_is_that_of_classes(method, prefer):
     recipe = menu(0.1) if method == "auto" else ts.Recipe(method, 0.1)
     given = {"n_conformal": 60}  # too few for thresholds by class, which method="auto" may prefer for classes
     over_classes = quietly(rows, recipe, prefer=prefer, **given)
-    asked = prefer.replace("classes", "groups") if isinstance(prefer, str) else prefer
+    asked = prefer.replace("classes", "groups")
     over_groups = quietly(grouped, recipe, prefer=asked, even="group", **given)
     assert over_groups.even == "group"
     assert said_of_classes(over_groups) == over_classes
     assert isinstance(over_groups, Choice)
-
-
-def test_the_papers_way_has_groups_in_place_of_classes_too():
-    calibration, conformal = sites(400, seed=1), sites(400, seed=2)
-    choice = choose(
-        calibration, APS, even="group", calibrated=3.0, selection="paper", conformal=conformal, temperatures=[1.0, 3.0]
-    )
-    for temperature, loss in zip((1.0, 3.0), choice.curve.loss, strict=True):
-        sets = ts.ConformalClassifier("aps", 0.1, temperature).fit(conformal).predict_set(calibration)
-        hits = sets[np.arange(400), calibration.labels]
-        gaps = [abs(hits[calibration.groups.codes == site].mean() - 0.9) for site in range(5)]
-        assert loss == pytest.approx(max(gaps), rel=1e-12)  # a twentieth of five groups is one
 
 
 def test_losses_and_gaps_by_hand():
@@ -127,7 +115,7 @@ def test_sites_are_covered_alike_at_the_temperature_that_makes_probabilities_tru
 
 
 def settled(data, even, prefer="even"):
-    search = Search(data, RankedRows(data), APS, len(data), "calibration", None, Steps(None), even=even)
+    search = Search(data, RankedRows(data), APS, len(data), None, Steps(None), even=even)
     return settle(search, read_preference(prefer), [APS], 3.0, GRID)[0].temperature
 
 
@@ -231,7 +219,7 @@ def test_protected_groups_get_what_was_asked_for(everyone):
     assert min(hits[fresh.groups.codes == site].mean() for site in range(5)) < 0.84
 
 
-@pytest.mark.parametrize("prefer", ["even", "protect", "groups>=0.999", "gap<=0.00001", "size<=4", 0.5, "small"])
+@pytest.mark.parametrize("prefer", ["even", "protect", "groups>=0.999", "gap<=0.00001", "size<=4", "small"])
 def test_what_is_said_of_groups_does_not_speak_of_classes(prefer):
     data = sites(600, seed=11)
     with warnings.catch_warnings(record=True) as caught:

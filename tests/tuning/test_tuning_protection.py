@@ -129,11 +129,6 @@ def test_the_file_keeps_the_level(rows, tmp_path):
     ("arguments", "said"),
     [
         ({"method": "auto", "grouping": "class"}, "method='auto' chooses among sets with one threshold"),
-        ({"method": "auto", "prefer": 0.5}, "lies between two temperatures of a single method. Name a method"),
-        ({"method": "auto", "selection": "paper"}, "selection='paper' chooses a temperature for a single method"),
-        ({"method": "auto", "selection": "full"}, "selection='full' chooses a temperature for a single method"),
-        ({"prefer": "protect", "selection": "paper"}, "selection='paper' chooses a temperature for a single method"),
-        ({"prefer": "protect", "selection": "full"}, "selection='full' supports only prefer='small' and 'even'"),
         ({"prefer": "protect", "grouping": "class"}, "needs one threshold for all classes"),
         ({"method": "margin", "prefer": "protect"}, "needs a closed form"),
     ],

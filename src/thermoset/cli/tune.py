@@ -1,6 +1,6 @@
 """`thermoset tune`: from a file of logits to a predictor one can deploy."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.artifact import Artifact, Measure
-    from thermoset.predictor.members import Member
     from thermoset.tuning import Choice, Outlook
 
 __all__ = ["PREDICTOR_FILES", "promised_coverage", "show_predictor", "tune", "write_predictor"]
@@ -65,7 +64,7 @@ def tune(
     ] = "0.1",
     method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps; or auto, to choose it too.")] = "raps",
     prefer: Annotated[
-        str, typer.Option(help="small, even, protect, a number from 0 to 1, classes>=C, size<=S or gap<=G.")
+        str, typer.Option(help="small, even, protect, classes>=C, groups>=C, size<=S or gap<=G.")
     ] = "even",
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
@@ -90,10 +89,6 @@ def tune(
     calibration_fraction: Annotated[
         str, typer.Option(help="Fraction of the rows for the temperatures; the others set the threshold.")
     ] = "0.5",
-    selection: Annotated[
-        Literal["calibration", "paper", "full"],
-        typer.Option(help="full: all rows for everything; paper: appendix C, without the exact guarantee."),
-    ] = "calibration",
     scores: Scores = None,
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
@@ -125,19 +120,17 @@ def tune(
         allow_empty=not no_empty,
         grouping=grouping,
         random_state=seed,
-        selection=selection,
         calibration_fraction=calibration_fraction,
         even=even,
         fallback=fallback,
     )
-    no_judges = selection == "full"  # every row set the threshold: a report would show nothing
     rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
     with told_warnings(), rows as data:
         together = kept_together(logits, columns, len(data))
         with ProgressBar(quiet, "Tuning") as bar:
             predictor.fit(data, split_by=together, progress=bar.tell)
         page = {}
-        if not (no_report or no_judges):
+        if not no_report:
             page = page_files(predictor, data, title_of(logits), quiet, split_by=together)
     files = write_predictor(predictor, out, page, scores)
     console = Console(emoji=False)
@@ -145,8 +138,6 @@ def tune(
     console.print()
     name_files(console, files)
     tell_skipped("the figures", ("matplotlib",), "plot")
-    if no_judges and not no_report:
-        console.print("For report.html, run thermoset report on labelled rows that are not among these.")
 
 
 def write_predictor(
@@ -186,8 +177,6 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     came = made.provenance
     measures = {m.name: m for m in made.measures}
     rows = f"{came.calibration_rows:,} rows for the temperatures, {came.conformal_rows:,} for the threshold"
-    if came.selection == "full" and not came.recalibrated:
-        rows = f"{came.conformal_rows:,} rows for the temperatures and the threshold"
     console.print(f"[bold]Data[/] {escape(printable(name))}: {made.n_classes:,} classes; {rows}", highlight=False)
     console.print(f"\n[bold]Confidence[/] T* = {made.temperature:.3f} ({came.objective.upper()})", highlight=False)
     table = _table("softmax at", "ECE", "NLL")
@@ -203,8 +192,6 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     if (undecided := measures.get("undecided_share")) is not None:
         open_rows = round(undecided.value * came.conformal_rows)
         console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
-    if made.members:
-        console.print(f"  {_united(made.members, measures['avg_size'].value)}", highlight=False)
     console.print(_sets_table(choice, console))
     first, *others = choice.sentences
     console.print(f"[bold]Recommendation[/] {first}", highlight=False)
@@ -222,12 +209,6 @@ def _within(found: "Measure | None") -> str:
     if found is None or found.low is None or found.high is None:
         return "∞"
     return f"{found.value:.3f} ± {(found.high - found.low) / 2:.3f}"
-
-
-def _united(members: "Sequence[Member]", size: float) -> str:
-    """What sets are made of where all rows did both; the table has sets at T-hat alone."""
-    *others, last = [f"{member.temperature:.2f}" for member in members]
-    return f"sets are unions of those at T = {', '.join(others)} and {last}: {size:.2f} labels"
 
 
 def _sets_line(made: "Artifact", choice: "Choice") -> str:
@@ -292,7 +273,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
 
 
 def _size(at: "Outlook") -> str:
-    return f"{at.size:.2f}" + ("" if at.size_error is None else f" ± {1.96 * at.size_error:.2f}")
+    return f"{at.size:.2f} ± {1.96 * at.size_error:.2f}"
 
 
 def _gap(at: "Outlook") -> str:
@@ -311,7 +292,7 @@ def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
 
 
 def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
-    """What is promised: by class, exactly and between which ends, at least, or about (paper, a stricter level)."""
+    """What is promised: by class, exactly and between which ends, at least, or about (a stricter level)."""
     made, promise = predictor.artifact_, predictor.promise
     law = next((measured for measured in made.measures if measured.name == "coverage"), None)
     if made.is_weighted:
@@ -319,8 +300,7 @@ def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
     if law is None:
         exact = promise.kind is None or promise.kind.exact
         return "by class" if exact else f"at least {max(2 * promise.promised - 1, 0):.3g} (interpolated)"
-    came = made.provenance
-    if (came.selection == "paper" and not came.recalibrated) or made.alpha_sets != made.alpha:
+    if not made.is_plain:
         return f"about {law.value:.3f}"
     if not promise.exact:
         return f"at least {law.value:.3f}"

@@ -39,9 +39,6 @@ class SharesByTemperature:
 
     all: LabelShares
 
-    BYTES = 8 * len(Shares._fields)
-    """What a row costs at one temperature."""
-
     def at(self, j: int) -> LabelShares:
         """One temperature: arrays (n,)."""
         return LabelShares(self.all.rank, *(field[j] for field in self.all[1:]))

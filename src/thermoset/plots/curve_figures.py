@@ -180,7 +180,7 @@ def plot_choice(choice: Choice, curve: Literal["size", "loss"], *, ax: "Axes", m
     (look,) = score_looks([choice.setting.method.name])
     ax.plot(t, values, color=look.colour, linewidth=1.8)
     if curve == "size":
-        reach = 1.96 * np.array([np.nan if error is None else error for error in choice.curve.size_error])
+        reach = 1.96 * np.array(choice.curve.size_error)
         ax.fill_between(t, values - reach, values + reach, color=look.colour, alpha=0.2, linewidth=0)
     chosen = float(np.interp(choice.temperature, t, values))
     ax.plot(choice.temperature, chosen, marker=look.marker, color=look.colour, markersize=8, zorder=3)

@@ -102,16 +102,11 @@ def classifier_of(made: Artifact, recipe: Recipe, scores: PooledScores) -> Confo
 
 def _required_scores(made: Artifact) -> KeptScores:
     """The scores of a document; refuses those without, and those whose sets they do not decide alone."""
-    if made.alpha_sets != made.alpha:
+    if not made.is_plain:
         raise InputError(
             "this predictor cannot give p-values or other levels: its threshold was raised to that of alpha = "
             f"{made.alpha_sets} to protect classes, so ranks among the conformal rows do not determine its sets. Fit "
             "with prefer='even' or 'small'."
-        )
-    if not made.is_plain:
-        raise InputError(
-            "this predictor cannot give p-values or other levels: with selection='full' all rows also chose the "
-            "temperature, for this alpha only. Fit with selection='calibration', or recalibrate on new rows."
         )
     if not _has_ranks(resolve_grouping(made.grouping)):
         raise InputError(

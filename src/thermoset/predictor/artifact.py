@@ -20,22 +20,19 @@ from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
 from thermoset.predictor.kept_weights import KeptWeights
 from thermoset.predictor.label_shift import LabelShift
-from thermoset.predictor.members import Member, Thresholds
-from thermoset.predictor.requirements import SELECTIONS, broken_requirements
+from thermoset.predictor.requirements import broken_requirements
+from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import UsedKeys
 from thermoset.quoting import quoted, reason
 from thermoset.tuning.choice import Choice, Setting
 
 __all__ = [
     "SCHEMA",
-    "SELECTIONS",
     "UNDECIDED",
     "Artifact",
     "Measure",
-    "Member",
     "Method",
     "Provenance",
-    "Thresholds",
     "checksum_of",
     "read_artifact",
     "write_artifact",
@@ -72,7 +69,6 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     conformal_sha256: str
     objective: str
     prefer: str
-    selection: str
     random_state: int
     calibration_fraction: str
     recalibrated: bool
@@ -95,7 +91,6 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     set of size s, and is empty where the level was changed without them; `confidence` is what a monitor compares the
     confidence of later rows with, None where rows hold only their largest logits or have weights. The choice was made
     for a level of its own.
-    Sets are unions over `members`, T-hat among them, where all rows did both; without members they are those at T-hat.
     `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these
     rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
     those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
@@ -124,7 +119,6 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     provenance: Provenance
     used: UsedKeys
     input_kind: str
-    members: tuple[Member, ...] = ()
     group_names: tuple[str, ...] | None = None
     fallback: str | None = None
     fallback_threshold: Thresholds | None = None
@@ -143,8 +137,8 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def is_plain(self) -> bool:
-        """Whether the threshold is that of the promised level, from rows that nothing was chosen on."""
-        return self.alpha_sets == self.alpha and (self.provenance.selection != "full" or self.provenance.recalibrated)
+        """Whether the threshold is that of the promised level, not raised to protect classes."""
+        return self.alpha_sets == self.alpha
 
     @property
     def is_weighted(self) -> bool:

@@ -48,14 +48,10 @@ class TwoTemperaturePredictor(Estimator):
     method, alpha, randomized, allow_empty, grouping, random_state, fallback
         The sets, as in `ConformalClassifier`. The seed also draws the split of `fit`. `method="auto"` chooses the score
         and its parameters, randomised or not, together with the temperature: see `tuning.menu`.
-    prefer : "even", "small", "protect", a number in [0, 1], or a bound: "classes>=0.85", "size<=3", "gap<=0.03"
+    prefer : "even", "small", "protect", or a bound: "classes>=0.85", "groups>=0.85", "size<=3", "gap<=0.03"
         What the sets are chosen for; see `tuning.choose`.
     objective : "nll" or "ece"
         What T* minimises; see `TemperatureScaler`.
-    selection : "calibration", "paper" or "full"
-        "paper" chooses T-hat by thresholds from the conformal rows (appendix C); coverage is then no longer exact.
-        "full" uses all rows for both temperatures and for the threshold: coverage is at least 1 - alpha, and varies
-        less; see `tuning.full`. Only for prefer "small" and "even", and one threshold for all classes.
     even : "class" or "group"
         What `prefer` evens out or protects: the classes, or the groups of rows passed to `fit`. The sets do not use
         groups either way, so rows to be predicted need none.
@@ -98,14 +94,13 @@ class TwoTemperaturePredictor(Estimator):
         self,
         method: ScoreLike = "raps",
         alpha: Alpha = 0.1,
-        prefer: str | float = "even",
+        prefer: str = "even",
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
         allow_empty: bool = True,
         grouping: GroupingLike | None = None,
         random_state: int = 0,
         *,
-        selection: Literal["calibration", "paper", "full"] = "calibration",
         even: Literal["class", "group"] = "class",
         calibration_fraction: Alpha = 0.5,
         fallback: str | None = None,
@@ -118,7 +113,6 @@ class TwoTemperaturePredictor(Estimator):
         self.allow_empty = allow_empty
         self.grouping = grouping
         self.random_state = random_state
-        self.selection = selection
         self.even = even
         self.calibration_fraction = calibration_fraction
         self.fallback = fallback
@@ -153,7 +147,7 @@ class TwoTemperaturePredictor(Estimator):
         `groups`: the group of each row, as in `Logits`. `split_by` (one value per row) keeps rows together that are not
         independent, such as those of one patient, font or camera: all rows with the same value go to the same side.
         `ids` and `weights`: as in `ConformalClassifier.fit`; they apply to the conformal rows only, and both
-        temperatures ignore them. With selection="full" nothing is split. `memory`: as in `thermoset.sweep`.
+        temperatures ignore them. `memory`: as in `thermoset.sweep`.
         """
         data, beside = fit_data(self, logits, labels, groups), rooms.fitting.Beside(ids, weights)
         with memory_budget(memory):
@@ -187,10 +181,8 @@ class TwoTemperaturePredictor(Estimator):
 
         With grouping="group", the groups of the new rows replace the old ones. Rows that chose the temperatures are
         refused; rows behind the old threshold may be reused. With `weights`, thresholds depend on a row's weight from
-        then on, and rows to be predicted need weights too; see `ConformalClassifier.fit`.
-
-        After selection="full" the sets are those at T-hat alone from then on, with exact coverage: the new rows did not
-        choose it. A `shifted` predictor becomes an ordinary one again, for rows like the new ones.
+        then on, and rows to be predicted need weights too; see `ConformalClassifier.fit`. A `shifted` predictor becomes
+        an ordinary one again, for rows like the new ones.
 
         >>> import numpy as np, thermoset as ts
         >>> rng = np.random.default_rng(0)
@@ -251,8 +243,7 @@ class TwoTemperaturePredictor(Estimator):
         """p-values at T-hat, (n, C); the labels with p > alpha are exactly `predict_set`, also `at` any other alpha.
 
         See `ConformalClassifier.predict_p`. They need the label scores of the conformal rows (see `save`), and sets
-        that these scores alone determine: they are not available with selection="full", nor where a stricter level
-        protects classes.
+        that these scores alone determine: they are not available where a stricter level protects classes.
         """
         data = predict_data(self, logits, groups)
         seed = self._recipe.random_state if smoothed else None
@@ -411,7 +402,6 @@ class TwoTemperaturePredictor(Estimator):
             **artifact.recipe.parameters | {"alpha": artifact.alpha},
             prefer=made.prefer,
             objective=made.objective,  # type: ignore[arg-type]
-            selection=made.selection,  # type: ignore[arg-type]
             even=artifact.choice.even,
             calibration_fraction=made.calibration_fraction,
         )

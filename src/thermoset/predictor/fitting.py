@@ -29,15 +29,14 @@ from thermoset.data.row_numbers import rows_of_user
 from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
 from thermoset.predictor.any_level import with_scores
-from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance, Thresholds
+from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance
 from thermoset.predictor.confidence import confidence_reference
 from thermoset.predictor.fingerprints import fingerprint
-from thermoset.predictor.full import with_members
 from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
+from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.choosing import choose
-from thermoset.tuning.full import choose_full
 from thermoset.tuning.kinds import menu
 from thermoset.tuning.parts import checked_even, parts_of
 from thermoset.tuning.preferences import read_preference
@@ -83,8 +82,6 @@ def made(
     asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, beside: Beside, progress: Progress | None
 ) -> Made:
     """Fit what the parameters of an estimator ask for on labelled rows."""
-    if asked.selection == "full":
-        return _made_of_all(asked, data, split_by, beside, progress)
     part = asked.calibration_fraction
     exact_level(part, "calibration_fraction")
     some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
@@ -104,8 +101,6 @@ def made_of_split(
 
     `numbers` are those that the calibration rows have for the user, for messages.
     """
-    if asked.selection == "full":
-        raise InputError("selection='full' uses all rows for everything. Call fit on them together.")
     _check_split(calibration, conformal)
     _, recipes, even = read_preference(asked.prefer), kinds_of_sets(asked), checked_even(asked.even)
     parts_of(calibration, even)  # what can be refused is refused before the work
@@ -123,34 +118,11 @@ def made_of_split(
         calibrated=scaler.temperature_,
         n_conformal=len(conformal),
         even=even,
-        selection=asked.selection,
         conformal=conformal,
         progress=progress,
     )
     recipe = _chosen(recipes, choice.setting)
     return Made(_document(asked, recipe, (calibration, conformal), beside, scaler, choice), recipe.score)
-
-
-def _made_of_all(
-    asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, beside: Beside, progress: Progress | None
-) -> Made:
-    """Fit both temperatures and the threshold on all rows."""
-    if split_by is not None:
-        raise InputError("split_by= keeps rows together in a split, but selection='full' does not split. Omit it.")
-    if beside.weights is not None:
-        raise InputError(
-            "weights are for rows that only set the threshold, but with selection='full' all rows also choose the "
-            "temperature. Use selection='calibration', or omit weights."
-        )
-    if asked.method == "auto":
-        raise InputError("selection='full' chooses a temperature for a single method. Name a method.")
-    if checked_even(asked.even) == "group":
-        raise InputError("selection='full' evens out classes, not groups. Use even='class' or selection='calibration'.")
-    recipe, preference = Recipe.of(asked), read_preference(asked.prefer)
-    scaler = TemperatureScaler(asked.objective).learn(data)
-    choice, found = choose_full(data, recipe, preference, calibrated=scaler.temperature_, progress=progress)
-    artifact = _document(asked, recipe, (data, data), beside, scaler, choice)
-    return Made(with_members(artifact, found, recipe, data, beside.ids), recipe.score)
 
 
 def kinds_of_sets(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
@@ -207,7 +179,7 @@ def _document(
         used=_used(calibration, conformal),
         **_of_sets(sets, conformal, beside),
     )
-    behind = artifact.pool_sizes if artifact.alpha_sets == artifact.alpha else (len(calibration) + len(conformal),)
+    behind = artifact.pool_sizes if artifact.is_plain else (len(calibration) + len(conformal),)
     _warn(scaler, artifact.provenance)
     measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
     if sets.calibration_.weighted is None:
@@ -231,30 +203,25 @@ def _provenance(
         conformal_sha256=fingerprint(conformal),
         objective=asked.objective,
         prefer=choice.prefer,
-        selection=asked.selection,
         random_state=recipe.random_state,
         calibration_fraction=str(asked.calibration_fraction),
         recalibrated=False,
         top_rows=tops_of(conformal) is not None,
         calibration_zero_labels=n_zero,
-        conformal_zero_labels=n_zero if conformal is calibration else zero_labels(conformal),
+        conformal_zero_labels=zero_labels(conformal),
     )
 
 
 def _warn(scaler: TemperatureScaler, came: Provenance) -> None:
     """Say what the temperature and the labels of all rows have against them."""
     scaler.warn_at_bound()
-    n_zero, n_rows = came.conformal_zero_labels, came.conformal_rows
-    if came.selection != "full":
-        n_zero, n_rows = n_zero + scaler.zero_labels_, n_rows + came.calibration_rows
-    warn_of_zero_labels(n_zero, n_rows)
+    n_zero = scaler.zero_labels_ + came.conformal_zero_labels
+    warn_of_zero_labels(n_zero, came.calibration_rows + came.conformal_rows)
 
 
 def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
     """What both kinds of rows will be recognised by."""
-    threshold = PartKeys.of(row_keys(conformal))
-    first = threshold if calibration is conformal else PartKeys.of(row_keys(calibration))
-    return UsedKeys(calibration=first, conformal=threshold)
+    return UsedKeys(calibration=PartKeys.of(row_keys(calibration)), conformal=PartKeys.of(row_keys(conformal)))
 
 
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
@@ -297,7 +264,7 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) ->
     seen = None if unseen or old.confidence is None else old.confidence.counted(conformal, old.temperature)
     known = UsedKeys(calibration=old.used.calibration, conformal=PartKeys.of(keys))
     fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "used": known}
-    new = msgspec.structs.replace(old, members=(), shift=None, **fields)
+    new = msgspec.structs.replace(old, shift=None, **fields)
     return with_scores(new, sets)
 
 
@@ -312,9 +279,8 @@ def _still_true(old: Artifact, law: list[Measure], weighted: bool) -> list[Measu
 
 def _refuse_choosers(old: Artifact, conformal: Logits, keys: Keys) -> None:
     """Refuse rows that chose the temperatures: a threshold from them would promise too much."""
-    used, came = used_rows(old, conformal, keys), old.provenance
-    both = came.selection == "paper" and not came.recalibrated  # the conformal rows chose T-hat too
-    if used.chose or (both and used.set_threshold):
+    used = used_rows(old, conformal, keys)
+    if used.chose:
         raise InputError(
             f"{used.sentence}, and a threshold from rows that also chose a temperature cannot keep its promise. "
             "Recalibrate on other rows."

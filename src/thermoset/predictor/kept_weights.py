@@ -15,8 +15,8 @@ from thermoset.core.levels import Alpha
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.weighted import WeightedScores, WeightGrid
 from thermoset.predictor.kept_scores import MOST_KEPT, KeptScores
-from thermoset.predictor.members import Thresholds
 from thermoset.predictor.packing import packed, unpacked
+from thermoset.predictor.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from thermoset.predictor.artifact import Artifact

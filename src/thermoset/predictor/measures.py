@@ -114,11 +114,5 @@ def coverage_measures(pool_sizes: Sequence[int], alpha: Alpha) -> list[Measure]:
     return [Measure(name="coverage", value=k / (n + 1), low=float(low), high=float(high))]
 
 
-def _within(name: str, value: float, error: float | None) -> Measure:
-    reach = None if error is None else _NORMAL * error
-    return Measure(
-        name=name,
-        value=value,
-        low=None if reach is None else value - reach,
-        high=None if reach is None else value + reach,
-    )
+def _within(name: str, value: float, error: float) -> Measure:
+    return Measure(name=name, value=value, low=value - _NORMAL * error, high=value + _NORMAL * error)

@@ -21,7 +21,7 @@ from thermoset.predictor.confidence import broken_confidence
 from thermoset.predictor.kept_scores import broken_scores
 from thermoset.predictor.kept_weights import broken_weights
 from thermoset.predictor.label_shift import broken_shift, plain_thresholds, shares_of, shifted_thresholds
-from thermoset.predictor.members import Thresholds, broken_members
+from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import broken_keys
 from thermoset.tuning.choice import Choice
 from thermoset.tuning.preferences import read_preference
@@ -29,10 +29,7 @@ from thermoset.tuning.preferences import read_preference
 if TYPE_CHECKING:
     from thermoset.predictor.artifact import Artifact
 
-__all__ = ["SELECTIONS", "broken_requirements"]
-
-SELECTIONS = ("calibration", "paper", "full")
-"""Which rows T-hat may be chosen from."""
+__all__ = ["broken_requirements"]
 
 Broken = Iterator[tuple[str, bool]]
 """What a document must be, and whether it is not; in an order in which what is looked at is there."""
@@ -43,7 +40,6 @@ def broken_requirements(artifact: "Artifact") -> Broken:
     return chain(
         _of_sets(artifact),
         _of_groups(artifact),
-        _of_members(artifact),
         _of_choice(artifact),
         _of_provenance(artifact),
         _of_shift(artifact),
@@ -131,18 +127,6 @@ def _grouping_of(artifact: "Artifact") -> Grouping | None:
         return None
 
 
-def _of_members(artifact: "Artifact") -> Broken:
-    members, came = artifact.members, artifact.provenance
-    if members:
-        unfit = came.selection != "full" or came.recalibrated or artifact.grouping is not None
-        yield "members must be used only with selection full", unfit
-        temperatures = [member.temperature for member in members]
-        yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
-        hat = [member.thresholds for member in members if member.temperature == artifact.temperature_sets]
-        yield "members must include T-hat and its threshold", hat != [artifact.thresholds]
-        yield from broken_members(members, artifact.n_classes)
-
-
 def _of_choice(artifact: "Artifact") -> Broken:
     choice, curve = artifact.choice, artifact.choice.curve
     names = ["T = 1", "T*", "T-hat"]
@@ -151,7 +135,6 @@ def _of_choice(artifact: "Artifact") -> Broken:
     yield "choice must be that of the sets", not _is_of_sets(choice, artifact)
     yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
     yield "choice must be for what it prefers, classes or groups", choice.preference.over not in (None, choice.even)
-    yield "choice must have a selection", choice.selection not in SELECTIONS
     yield "choice must compare T-hat with T = 1 and T*", [at.name for at in choice.comparisons] != names[:2]
     looked = [at.temperature for at in (*choice.outlooks, *choice.frontier)]
     looked += [at.temperature for at in choice.comparisons]
@@ -174,7 +157,7 @@ def _is_of_sets(choice: Choice, artifact: "Artifact") -> bool:
 
 def _of_shift(artifact: "Artifact") -> Broken:
     if artifact.shift is not None:
-        unfit = not artifact.is_plain or artifact.grouping is not None or bool(artifact.members)
+        unfit = not artifact.is_plain or artifact.grouping is not None
         yield "shift must be that of one threshold for all classes", unfit
         yield "thresholds must be one per class under a label shift", _n_thresholds(artifact) != artifact.n_classes
         yield from broken_shift(artifact.shift, artifact.n_classes, artifact.provenance.conformal_rows)
@@ -183,7 +166,7 @@ def _of_shift(artifact: "Artifact") -> Broken:
 def _of_weights(artifact: "Artifact") -> Broken:
     if artifact.weights is not None:
         unfit = not artifact.is_plain or artifact.grouping is not None or artifact.shift is not None
-        yield "weights must be those of one threshold for all classes", unfit or bool(artifact.members)
+        yield "weights must be those of one threshold for all classes", unfit
         rows, thresholds = sum(artifact.pool_sizes), artifact.thresholds
         yield from broken_weights(artifact.weights, artifact.scores, rows, thresholds, artifact.alpha)
 
@@ -241,8 +224,7 @@ def _of_provenance(artifact: "Artifact") -> Broken:
     yield "measures must have different names", len(set(names)) != len(names)
     yield "sets by class or group must not measure coverage", "coverage" in names and artifact.grouping is not None
     yield "objective must be nll or ece", came.objective not in ("nll", "ece")
-    asked = (came.prefer, came.selection) != (artifact.choice.prefer, artifact.choice.selection)
-    yield "choice must match what was requested", asked
+    yield "choice must match what was requested", came.prefer != artifact.choice.prefer
     yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
     rows = came.calibration_rows, came.conformal_rows
     yield f"rows must be from 0 to {MOST_HELD:,}", not _are_counts(rows)

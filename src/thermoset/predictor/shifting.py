@@ -22,8 +22,8 @@ from thermoset.predictor.label_shift import (
     shares_of,
     shifted_thresholds,
 )
-from thermoset.predictor.members import Thresholds
 from thermoset.predictor.priors import PriorEstimate
+from thermoset.predictor.thresholds import Thresholds
 from thermoset.quoting import quoted
 
 __all__ = ["read_priors", "require_shiftable", "shift_of", "shifted", "source_counts", "unshifted"]
@@ -98,15 +98,10 @@ def require_shiftable(made: Artifact) -> None:
             "this predictor cannot be shifted: its conformal rows already have weights. Recalibrate it without "
             "weights, or multiply the weights by target share / source share of the rows' classes."
         )
-    if made.alpha_sets != made.alpha:
+    if not made.is_plain:
         raise InputError(
             f"this predictor cannot be shifted: its threshold was raised to that of alpha = {made.alpha_sets} to "
             "protect classes. Fit with prefer='even' or 'small'."
-        )
-    if not made.is_plain:
-        raise InputError(
-            "this predictor cannot be shifted: with selection='full' all rows also chose the temperature. Fit with "
-            "selection='calibration', or recalibrate on new rows."
         )
     if made.scores is None:
         raise InputError(

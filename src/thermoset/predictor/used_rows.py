@@ -219,8 +219,7 @@ def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedR
         return whole
     keys = row_keys(data) if keys is None else keys
     calibration, conformal = known.calibration.use(keys), known.conformal.use(keys)
-    same = known.calibration == known.conformal
-    total = conformal.rows if same else min(calibration.rows + conformal.rows, len(data))
+    total = min(calibration.rows + conformal.rows, len(data))
     if total >= _MOSTLY * len(data) and calibration.met + conformal.met >= _ENOUGH:
         calibration, conformal = (part._replace(reused=part.rows > 0) for part in (calibration, conformal))
     return _summed(data, calibration, conformal, total)

@@ -313,8 +313,6 @@ def _watched(predictor: "TwoTemperaturePredictor") -> Watched:
             "a predictor with weighted conformal rows cannot be watched: later rows would need weights too, and their "
             "coverage follows no known law to test against. Use check on labelled rows, batch by batch."
         )
-    if came.selection == "paper" and not came.recalibrated:
-        promise = replace(promise, exact=False)
     alike = not came.top_rows and made.shift is None  # whether later rows should look like the conformal rows
     return Watched(
         predictor=checksum_of(msgspec.structs.replace(made, scores=None)),

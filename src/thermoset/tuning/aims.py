@@ -1,46 +1,34 @@
-"""Preferences that optimise one thing: the smallest sets, the most even coverage, or a compromise between the two."""
+"""Preferences that optimise one thing: the smallest sets, or the most even coverage."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from thermoset.core.exponentials import Floats
-from thermoset.tuning.preference import (
-    NORMAL,
-    Estimates,
-    Preference,
-    Rule,
-    brief,
-    chosen,
-    is_word,
-    most_even,
-    number,
-    smallest,
-    where,
-)
+import numpy as np
+
+from thermoset.tuning.preference import NORMAL, Estimates, Pick, Preference, Searched, chosen, least, smallest, where
 
 if TYPE_CHECKING:
     from thermoset.tuning.choice import Choice
+    from thermoset.tuning.closed_form import Curves
 
-__all__ = ["Blend", "Even", "Small"]
+__all__ = ["Even", "Small"]
 
 
-class Small(Preference, frozen=True, tag="size"):
+class Small(Preference, frozen=True, tag="small"):
     """The smallest sets."""
 
     @classmethod
     def read(cls, prefer: object) -> Preference | None:
-        """The word, its older form, or 0: all the way at the end of small sets."""
-        return cls() if is_word(prefer, ("small", "size"), 0) else None
+        """The word."""
+        return cls() if isinstance(prefer, str) and prefer == "small" else None
 
     @property
     def text(self) -> str:
         """The word."""
         return "small"
 
-    @property
-    def rules(self) -> Sequence[Rule]:
+    def pick(self, curves: "Curves", searched: Searched) -> Pick:
         """The least expected size."""
-        return [smallest]
+        return smallest(curves, searched)
 
     def settled(self, temperature: float, estimates: Estimates) -> float:
         """T = 1 where the gain over it is within its error: the least of fifty estimates is too hopeful."""
@@ -55,25 +43,25 @@ class Small(Preference, frozen=True, tag="size"):
         return f"{chosen(choice)} gives the smallest sets {where(choice)} {empty}."
 
 
-class Even(Preference, frozen=True, tag="coverage"):
+class Even(Preference, frozen=True, tag="even"):
     """The most even coverage of classes or groups at exactly the promised coverage: the paper's aim, for classes."""
 
     evens_out = True
 
     @classmethod
     def read(cls, prefer: object) -> Preference | None:
-        """The word, its older form, or 1: all the way at the end of even coverage."""
-        return cls() if is_word(prefer, ("even", "coverage"), 1) else None
+        """The word."""
+        return cls() if isinstance(prefer, str) and prefer == "even" else None
 
     @property
     def text(self) -> str:
         """The word."""
         return "even"
 
-    @property
-    def rules(self) -> Sequence[Rule]:
-        """The least class loss."""
-        return [most_even]
+    def pick(self, curves: "Curves", searched: Searched) -> Pick:
+        """The least class loss, of all rows and of random halves."""
+        halves = [curves.temperatures[least(loss, searched)] for loss in curves.loss_of_halves.T]
+        return Pick(least(curves.loss, searched), of_halves=np.array(halves))
 
     def reason(self, choice: "Choice") -> str:
         """Which setting, and only as much as the rows can show; T = 1 where they show nothing."""
@@ -108,36 +96,3 @@ def _kept(choice: "Choice") -> str:
         f"{signal.tried:.2f}, is more even with a probability of only {signal.beats:.0%}."
     )
     return said if more is None else f"{said} About {more:,} rows would settle it."
-
-
-class Blend(Preference, frozen=True, tag="blend"):
-    """A temperature part of the way from the smallest sets to the most even coverage (the published code's rule)."""
-
-    one_kind = True
-
-    amount: float
-
-    @classmethod
-    def read(cls, prefer: object) -> Preference | None:
-        """A number between 0 and 1."""
-        amount = number(prefer.strip() if isinstance(prefer, str) else prefer)
-        return cls(amount) if 0 < amount < 1 else None
-
-    @property
-    def text(self) -> str:
-        """The number."""
-        return brief(self.amount)
-
-    @property
-    def rules(self) -> Sequence[Rule]:
-        """Both ends."""
-        return [smallest, most_even]
-
-    def combined(self, picks: Sequence[float], of_halves: Floats) -> tuple[float, Floats]:
-        """Interpolate."""
-        beta = self.amount
-        return (1 - beta) * picks[0] + beta * picks[1], (1 - beta) * picks[0] + beta * of_halves
-
-    def reason(self, choice: "Choice") -> str:
-        """How far."""
-        return f"{chosen(choice)} lies {self.amount:.0%} of the way from the smallest sets to the most even coverage."

@@ -46,8 +46,8 @@ class Alternative:
 
     @property
     def size_interval(self) -> tuple[float, float]:
-        """The 95% interval of the size, never below 0; the size itself, twice, if its error is unknown."""
-        reach = 0.0 if self.outlook.size_error is None else _NORMAL * self.outlook.size_error
+        """The 95% interval of the size, never below 0."""
+        reach = _NORMAL * self.outlook.size_error
         return max(self.outlook.size - reach, 0.0), self.outlook.size + reach
 
     def interval(self, metric: Front) -> tuple[float, float]:

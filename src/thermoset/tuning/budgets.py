@@ -4,9 +4,8 @@ Where a choice evens out groups of rows, read "groups" for "classes".
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
@@ -14,14 +13,13 @@ from thermoset.core.exponentials import Floats
 from thermoset.core.levels import Alpha, exact_level
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
-from thermoset.tuning.class_gap import ClassGaps
+from thermoset.tuning.class_gap import ClassGaps, ClassHits
 from thermoset.tuning.parts import EvenOver
 from thermoset.tuning.preference import (
     MOST_SIZE,
     NORMAL,
     Pick,
     Preference,
-    Rule,
     Searched,
     bounded,
     brief,
@@ -56,7 +54,7 @@ class _Budget(Preference, frozen=True):
 
     def reason(self, choice: "Choice") -> str:
         """How the choice meets the budget, or that none does."""
-        sure = "with 95% confidence" if choice.selection == "calibration" else "on the calibration rows"
+        sure = "with 95% confidence"
         if choice.met:
             most = self.most.format(choice.words.one)
             return f"{chosen(choice)} gives {most} {where(choice)} while meeting {self.text} {sure}."
@@ -86,20 +84,15 @@ class SizeBudget(_Budget, frozen=True, tag="size_budget"):
             )
         return cls(amount)
 
-    @property
-    def rules(self) -> Sequence[Rule]:
+    def pick(self, curves: "Curves", searched: Searched) -> Pick:
         """The lowest class loss among temperatures whose sets are small enough, with confidence."""
-
-        def within(curves: "Curves", searched: Searched) -> Pick:
-            upper = np.full(len(searched), np.inf)
-            upper[searched] = curves.largest_sizes(searched, curves.confidence)
-            return _within(upper, self.amount, curves.loss, searched)
-
-        return [within]
+        upper = np.full(len(searched), np.inf)
+        upper[searched] = curves.largest_sizes(searched, curves.confidence)
+        return _within(upper, self.amount, curves.loss, searched)
 
     def shortfall(self, choice: "Choice") -> str:
         """Labels, with their interval."""
-        return f"{choice.outlook.size:.2f} labels (± {NORMAL * (choice.outlook.size_error or 0):.2f})"
+        return f"{choice.outlook.size:.2f} labels (± {NORMAL * choice.outlook.size_error:.2f})"
 
 
 class GapBudget(_Budget, frozen=True, tag="gap_budget"):
@@ -119,25 +112,19 @@ class GapBudget(_Budget, frozen=True, tag="gap_budget"):
             raise InputError(f"a gap budget must be a number from 0 to 1; got {quoted(prefer)}. Try 'gap<=0.03'.")
         return cls(amount)
 
-    @property
-    def rules(self) -> Sequence[Rule]:
+    def pick(self, curves: "Curves", searched: Searched) -> Pick:
         """The least size among temperatures whose class gap is small enough, with confidence."""
-
-        def within(curves: "Curves", searched: Searched) -> Pick:
-            if curves.classes is None:  # the paper's way: TopCovGap as it is seen
-                return _within(curves.loss, self.amount, curves.size, searched)
-            gaps = ClassGaps(curves.classes.at(searched))
-            excess = np.full(len(searched), np.inf)
-            excess[searched] = gaps.excess(self.amount, curves.kinds)
-            few = curves.classes.sample.rows_wanted(curves.classes.level)
-            if few is not None:
-                return Pick(least(excess, searched), met=False, rows_needed=few)
-            pick = _within(excess, 0.0, curves.size, searched)
-            if pick.met:
-                return pick
-            return replace(pick, rows_needed=gaps.rows_for(self.amount, int(searched[: pick.index].sum())))
-
-        return [within]
+        classes = cast("ClassHits", curves.classes)  # a closed form has them
+        gaps = ClassGaps(classes.at(searched))
+        excess = np.full(len(searched), np.inf)
+        excess[searched] = gaps.excess(self.amount, curves.kinds)
+        few = classes.sample.rows_wanted(classes.level)
+        if few is not None:
+            return Pick(least(excess, searched), met=False, rows_needed=few)
+        pick = _within(excess, 0.0, curves.size, searched)
+        if pick.met:
+            return pick
+        return replace(pick, rows_needed=gaps.rows_for(self.amount, int(searched[: pick.index].sum())))
 
     def shortfall(self, choice: "Choice") -> str:
         """The gap, with its interval."""
@@ -176,10 +163,9 @@ class Protect(Preference, frozen=True, tag="classes"):
         """Classes if they are named; the bare word protects whatever the choice evens out."""
         return None if self.least is None else "class"
 
-    @property
-    def rules(self) -> Sequence[Rule]:
+    def pick(self, curves: "Curves", searched: Searched) -> Pick:
         """The least expected size, of settings that are strict enough: see `protection`."""
-        return [smallest]
+        return smallest(curves, searched)
 
     def target(self, alpha: Alpha) -> float | None:
         """The coverage that the worst tenth of classes must reach."""

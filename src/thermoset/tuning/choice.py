@@ -77,7 +77,7 @@ class Payers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What sets of one setting are expected to show on fresh rows; errors are standard errors, None if unknown.
+    """What sets of one setting are expected to show on fresh rows; errors are standard errors.
 
     `class_gap` is the root mean square over classes of class coverage minus overall coverage, corrected for sampling
     noise, and `class_gap_ends` its 95% interval; None where there is no closed form. `worst_tenth` is the mean coverage
@@ -90,7 +90,7 @@ class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     name: str
     setting: Setting
     size: float
-    size_error: float | None
+    size_error: float
     empty_share: float
     class_gap: float | None = None
     class_gap_ends: tuple[float, float] | None = None
@@ -139,7 +139,7 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     temperatures: tuple[float, ...]
     size: tuple[float, ...]
-    size_error: tuple[float | None, ...]
+    size_error: tuple[float, ...]
     loss: tuple[float, ...]
 
 
@@ -152,8 +152,6 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         What was requested; `prefer` is the same as you would type it.
     alpha : str
         The promised level; the setting's own may be stricter.
-    selection : str
-        Which rows the thresholds came from during the choice: "calibration" or "paper".
     methods : tuple of str
         The kinds of sets that were searched: one, or many with method="auto".
     met : bool
@@ -187,7 +185,6 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     preference: AnyPreference
     alpha: str
-    selection: str
     methods: tuple[str, ...]
     met: bool
     sure: float | None
@@ -326,7 +323,7 @@ def _cells(at: Outlook) -> tuple[str, ...]:
     return (
         interval(at.class_gap, at.class_gap_ends),
         interval(at.worst_tenth, at.worst_tenth_ends),
-        plus_minus(at.size, None if at.size_error is None else _NORMAL * at.size_error, ".2f"),
+        plus_minus(at.size, _NORMAL * at.size_error, ".2f"),
         number(at.empty_share, ".1%"),
     )
 

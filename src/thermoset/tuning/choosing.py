@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -45,11 +44,10 @@ def choose(
     calibration: Logits,
     recipe: Recipe | Sequence[Recipe] | None = None,
     *,
-    prefer: str | float = "even",
+    prefer: str = "even",
     calibrated: float,
     n_conformal: int | None = None,
     even: EvenOver = "class",
-    selection: Literal["calibration", "paper"] = "calibration",
     conformal: Logits | None = None,
     temperatures: Iterable[float] | None = None,
     progress: Progress | None = None,
@@ -64,13 +62,11 @@ def choose(
     recipe : Recipe, or several
         How the sets will be made; the default is `Recipe()`. Of several, the best is chosen: `tuning.menu` lists the
         ones that `method="auto"` considers.
-    prefer : str or float
+    prefer : str
         - "small": the smallest sets.
         - "even": the most even class coverage at exactly 1 - alpha, the paper's aim.
         - "protect", or a bound such as "classes>=0.85": the smallest sets whose worst tenth of classes reaches that
           coverage ("protect": 1 - 1.5 alpha), with a level stricter than alpha if necessary.
-        - a number beta from 0 to 1: the temperature that fraction of the way from "small" to "even" (the published
-          code's rule).
         - "size<=S": the most even class coverage with at most S labels on average.
         - "gap<=G": the smallest sets with a class gap of at most G: the root mean square over classes of class
           coverage minus 1 - alpha, in the population that the rows come from.
@@ -88,12 +84,9 @@ def choose(
         With "group", read "groups" for "classes" above: "gap<=G" bounds the group gap, and "groups>=0.85" replaces
         "classes>=0.85". The sets themselves do not use groups, so a new row needs none. Only for sets with one
         threshold.
-    selection : "calibration" or "paper"
-        "paper" is appendix C: thresholds from `conformal`, metrics on `calibration`. The choice then depends on the
-        conformal rows, so coverage is no longer exact.
     conformal : Logits
-        The rows that will set the threshold, for `selection="paper"` and for "protect": score and temperature come from
-        the calibration rows, but how strict the level must be is decided from all rows (see `protection`).
+        The rows that will set the threshold, for "protect": score and temperature come from the calibration rows, but
+        how strict the level must be is decided from all rows (see `protection`).
     temperatures : iterable of float
         The grid to search; by default 0.3 to 5 in steps of 0.1, wider if T* requires it. The choice is refined off the
         grid.
@@ -124,7 +117,7 @@ def choose(
     fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Omit it for as many as calibration rows.")
     kinds = _kinds(recipe)
     ranked = RankedRows(calibration)
-    search = Search(calibration, ranked, kinds[0], fresh, selection, conformal, Steps(progress), even=even)
+    search = Search(calibration, ranked, kinds[0], fresh, conformal, Steps(progress), even=even)
     found, compared = settle(search, preference, kinds, calibrated, temperatures)
     result = report(search, preference, found, compared)
     search.steps.finish()
@@ -183,7 +176,7 @@ def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floa
     """Measure all kinds on some of the rows; beside one alone, LAC and the paper's RAPS as well."""
     sample, first = Sample(search.calibration, best, search.rows, search.even), kinds[0]
     points: list[Points] = []
-    if first.closed_form and search.selection == "calibration":
+    if first.closed_form:
         usual = [replace(first, method=name, randomized=True) for name in ("lac", "raps")]
         wanted = list(dict.fromkeys([*kinds, *(usual if first.randomized else usual[:1])]))
         some = some_of(search.calibration, first.random_state)
@@ -242,24 +235,13 @@ def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:
 
 
 def _check(search: Search, kinds: Sequence[Recipe], preference: Preference) -> None:
-    recipe, calibration, selection = kinds[0], search.calibration, search.selection
+    recipe, calibration = kinds[0], search.calibration
     calibration.require_labels("choosing a temperature")
     if preference.over not in (None, search.even):
         raise InputError(
             f"prefer={preference.text!r} is about {WORDS[preference.over].many}, but even={search.even!r}. "
             f"Use even={preference.over!r}, or '{search.words.many}>=...'."
         )
-    if selection not in ("calibration", "paper"):
-        raise InputError(f"selection must be 'calibration' or 'paper'; got {selection!r}.")
-    if selection == "paper" and search.conformal is None:
-        raise InputError("selection='paper' takes thresholds from the conformal rows. Pass conformal=.")
-    if selection == "paper" and (len(kinds) > 1 or preference.target(recipe.alpha) is not None):
-        raise InputError(
-            "selection='paper' chooses a temperature for a single method, as the paper does. Name a method, and use "
-            "prefer='small', 'even', a number between 0 and 1, or a budget."
-        )
-    if preference.one_kind and len(kinds) > 1:
-        raise InputError(f"prefer={preference.text!r} lies between two temperatures of a single method. Name a method.")
     if len(kinds) > 1 and not all(kind.closed_form for kind in kinds):
         raise InputError(
             "to choose among several recipes, each must have a closed form: no grouping and a compiled score."

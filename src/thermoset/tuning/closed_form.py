@@ -78,10 +78,9 @@ class Curves:
     def largest_sizes(self, some: NDArray[np.bool_], confidence: float) -> Floats:
         """Sizes that none of these temperatures exceeds, with confidence in all of them at once.
 
-        Errors grow with sizes, so they are taken as factors. The paper's way has no errors: its sizes stand as seen.
+        Errors grow with sizes, so they are taken as factors.
         """
-        size, error = self.size[some], np.nan_to_num(self.size_error[some])
-        noise = self.size_noise[some]
+        size, error, noise = self.size[some], self.size_error[some], self.size_noise[some]
         if not noise.size:
             return size + _ONE_SIDED * error
         drawn = np.random.default_rng(0).standard_normal((noise.shape[1], _SIMULATIONS))

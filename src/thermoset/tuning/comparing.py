@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -60,7 +59,6 @@ def report(search: Search, preference: AnyPreference, found: Found, compared: Co
     return Choice(
         preference=preference,
         alpha=str(compared.alpha),
-        selection=search.selection,
         methods=compared.kinds,
         met=found.met,
         sure=found.sure,
@@ -78,7 +76,7 @@ def report(search: Search, preference: AnyPreference, found: Found, compared: Co
         curve=Curve(
             tuple(curves.temperatures.tolist()),
             tuple(curves.size.tolist()),
-            tuple(map(_known, curves.size_error.tolist())),
+            tuple(curves.size_error.tolist()),
             tuple(curves.loss.tolist()),
         ),
     )
@@ -144,7 +142,7 @@ class _View:
             name=name,
             setting=Setting.of(self.search.recipe, float(self.curves.temperatures[i])),
             size=float(self.curves.size[i]),
-            size_error=_known(self.curves.size_error[i]),
+            size_error=float(self.curves.size_error[i]),
             empty_share=float(self.curves.empty_share[i]),
             class_gap=None if self.gaps is None else float(self.gaps.values[i]),
             class_gap_ends=None if self.gaps is None else _ends(self.gaps.intervals[i]),
@@ -178,7 +176,3 @@ def _view(search: Search, temperatures: Floats) -> _View:
 
 def _ends(pair: Floats) -> tuple[float, float]:
     return float(pair[0]), float(pair[1])
-
-
-def _known(value: Any) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.recipes import Recipe
 from thermoset.core.counting import Levels, Part, count_sets, misses_of
 from thermoset.core.exponentials import Floats
@@ -20,13 +19,13 @@ from thermoset.core.trials import Draws, trial_thresholds
 from thermoset.core.uniforms import trial_keys
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
-from thermoset.metrics import avg_size, coverage_gaps, empty_share, top_gap
+from thermoset.metrics import coverage_gaps, top_gap
 from thermoset.sweeping import sweep
 from thermoset.sweeping.protocol import Split, packed_trials
 from thermoset.tuning.closed_form import Curves
 from thermoset.tuning.parts import EvenOver, parts_of
 
-__all__ = ["by_halves", "by_paper", "some_rows", "top_gaps"]
+__all__ = ["by_halves", "some_rows", "top_gaps"]
 
 _HALVINGS = 20
 _SLOW_TRIALS = 5  # class-conditional sets cost a fit and a prediction each
@@ -136,24 +135,3 @@ def _slow_sweep(data: Logits, recipe: Recipe, temperatures: Floats, tick: Callab
             progress=progress,
         )
     return {metric: result.of_trials(metric, result.methods[0]) for metric in result.metrics}
-
-
-def by_paper(
-    conformal: Logits, evaluation: Logits, recipe: Recipe, temperatures: Floats, tick: Callable[[int], None],
-    even: EvenOver = "class",
-) -> Curves:  # fmt: skip
-    """The paper's appendix C: thresholds from the conformal rows, metrics on the calibration rows, one drawn u."""
-    labels, parts = evaluation.require_labels("tuning"), parts_of(evaluation, even)
-    values = np.empty((3, len(temperatures)))
-    for j, temperature in enumerate(temperatures):
-        model = ConformalClassifier.of(recipe, float(temperature))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CoverageWarning)  # the predictor's own fit says so, once
-            sets = model.fit(conformal).predict_set(evaluation)
-        hits = np.bincount(parts.codes[sets[np.arange(len(labels)), labels]], minlength=parts.count)
-        gap = top_gap(coverage_gaps(hits, parts.rows, recipe.alpha), parts.count)
-        values[:, j] = avg_size(sets), empty_share(sets), gap
-        tick(1)
-    unknown = np.full(len(temperatures), np.nan)
-    none = np.empty((len(temperatures), 0))
-    return Curves(temperatures, values[0], unknown, values[1], values[2], none, none)

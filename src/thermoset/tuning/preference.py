@@ -6,7 +6,6 @@ preference is part of a `Choice`, and so of the predictor's file, under its kind
 
 import math
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -29,15 +28,11 @@ __all__ = [
     "Estimates",
     "Pick",
     "Preference",
-    "Rule",
     "Searched",
     "bounded",
     "brief",
     "chosen",
-    "is_word",
     "least",
-    "most_even",
-    "number",
     "smallest",
     "where",
 ]
@@ -62,14 +57,11 @@ class Pick:
     rows_needed: int | None = None
 
 
-Rule = Callable[["Curves", Searched], Pick]
-
-
 class Estimates(Protocol):
     """What may be asked for beyond the curves."""
 
     def size_gain(self, temperature: float) -> tuple[float, float]:
-        """How much smaller sets are at a temperature than at T = 1, and the standard error of that (NaN: unknown)."""
+        """How much smaller sets are at a temperature than at T = 1, and the standard error of that."""
         ...
 
 
@@ -82,9 +74,6 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     evens_out: ClassVar[bool] = False
     """Whether settings that meet the request are ranked by class loss; if not, by size."""
 
-    one_kind: ClassVar[bool] = False
-    """Whether it applies to only one kind of sets."""
-
     @classmethod
     def read(cls, prefer: object) -> "Preference | None":
         """Read what `prefer=` takes, or None if it names something else."""
@@ -95,14 +84,9 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
         """As one would type it."""
         raise NotImplementedError
 
-    @property
-    def rules(self) -> Sequence[Rule]:
-        """How to pick: by one rule, or by several whose temperatures `combined` makes into one."""
+    def pick(self, curves: "Curves", searched: Searched) -> Pick:
+        """Pick one of the temperatures searched."""
         raise NotImplementedError
-
-    def combined(self, picks: Sequence[float], of_halves: Floats) -> tuple[float, Floats]:
-        """The temperature from those that the rules picked, and the same of random halves of the rows."""
-        return picks[0], of_halves
 
     def settled(self, temperature: float, estimates: Estimates) -> float:  # noqa: ARG002
         """The same temperature, or another where the rows do not support it."""
@@ -150,23 +134,10 @@ def smallest(curves: "Curves", searched: Searched) -> Pick:
     return Pick(least(curves.size, searched))
 
 
-def most_even(curves: "Curves", searched: Searched) -> Pick:
-    """The least class loss, of all rows and of random halves."""
-    halves = [curves.temperatures[least(loss, searched)] for loss in curves.loss_of_halves.T]
-    return Pick(least(curves.loss, searched), of_halves=np.array(halves))
-
-
-def is_word(prefer: object, words: Sequence[str], value: int) -> bool:
-    """Whether it is one of the words, or the number, also as text."""
-    if isinstance(prefer, str):
-        return prefer in words or number(prefer.strip()) == value
-    return number(prefer) == value
-
-
 def bounded(prefer: object, bound: str, sign: str = "<=") -> float | None:
     """The number in "bound <= number" (NaN if it is not one), or None if the text is something else."""
     budget = re.fullmatch(rf"{bound}\s*{sign}\s*(\S+)", prefer.strip()) if isinstance(prefer, str) else None
-    return None if budget is None else number(budget.group(1))
+    return None if budget is None else _number(budget.group(1))
 
 
 def brief(amount: float) -> str:
@@ -174,7 +145,7 @@ def brief(amount: float) -> str:
     return repr(amount).removesuffix(".0")
 
 
-def number(value: object) -> float:
+def _number(value: str) -> float:
     """The number, or NaN: every comparison with it is false."""
     found = exact_number(value)
     return math.nan if found is None or abs(found) > MOST_SIZE else float(found)

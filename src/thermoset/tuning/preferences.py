@@ -4,31 +4,29 @@ from typing import cast, get_args
 
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
-from thermoset.tuning.aims import Blend, Even, Small
+from thermoset.tuning.aims import Even, Small
 from thermoset.tuning.budgets import GapBudget, Protect, ProtectGroups, SizeBudget
 from thermoset.tuning.preference import Preference
 
 __all__ = ["PREFERENCES", "AnyPreference", "read_preference"]
 
-AnyPreference = Small | Even | Protect | ProtectGroups | Blend | SizeBudget | GapBudget
+AnyPreference = Small | Even | Protect | ProtectGroups | SizeBudget | GapBudget
 """What a file may hold: every preference, told apart by its kind."""
 
 PREFERENCES: tuple[type[Preference], ...] = get_args(AnyPreference)
 """Every preference, in the order in which they are tried on what `prefer=` was given."""
 
 _HELP = (
-    "prefer must be 'small', 'even', 'protect', a number from 0 (small) to 1 (even), or a bound such as "
-    "'classes>=0.85' ('groups>=0.85' with even='group'), 'size<=3' or 'gap<=0.03'"
+    "prefer must be 'small', 'even', 'protect', or a bound such as 'classes>=0.85' ('groups>=0.85' with "
+    "even='group'), 'size<=3' or 'gap<=0.03'"
 )
 
 
-def read_preference(prefer: str | float) -> AnyPreference:
+def read_preference(prefer: str) -> AnyPreference:
     """Parse the value of `prefer=` or `--prefer`.
 
-    >>> read_preference("even"), read_preference(0.25).text, read_preference("classes >= 0.85")
-    (Even(), '0.25', Protect(least=0.85))
-    >>> read_preference("coverage").text, read_preference("size").text  # older words for the same
-    ('even', 'small')
+    >>> read_preference("even"), read_preference("classes >= 0.85"), read_preference("size<=3.0").text
+    (Even(), Protect(least=0.85), 'size<=3')
     """
     for kind in PREFERENCES:
         read = kind.read(prefer)

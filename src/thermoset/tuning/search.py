@@ -13,7 +13,7 @@ from thermoset.data import Logits
 from thermoset.metrics import NoiseFloor, noise_floor_of_counts
 from thermoset.tuning.choice import Signal
 from thermoset.tuning.closed_form import Curves, Rows, in_closed_form, joined
-from thermoset.tuning.held_out import by_halves, by_paper, some_rows
+from thermoset.tuning.held_out import by_halves, some_rows
 from thermoset.tuning.parts import WORDS, EvenOver, Words, parts_of
 from thermoset.tuning.preference import Preference
 from thermoset.tuning.worst_classes import Tenths
@@ -59,7 +59,6 @@ class Search:
     rows: RankedRows
     recipe: Recipe
     n_conformal: int
-    selection: str
     conformal: Logits | None
     steps: Steps
     kinds: int = 1
@@ -72,9 +71,6 @@ class Search:
 
     def curves(self, temperatures: Floats) -> Curves:
         """Estimates to choose by."""
-        if self.selection == "paper" and self.conformal is not None:
-            take = self.steps.take
-            return by_paper(self.conformal, self.calibration, self.recipe, temperatures, take, self.even)
         if not self.recipe.closed_form:
             return by_halves(self.calibration, self.recipe, temperatures, self.steps.take)[0]
         return replace(self.closed_form(temperatures)[0], kinds=self.kinds)
@@ -94,23 +90,18 @@ class Search:
         return noise_floor_of_counts(counts, self.recipe.alpha, random_state=self.recipe.random_state)
 
     def size_gain(self, temperature: float) -> tuple[float, float]:
-        """How much smaller sets are at a temperature than at T = 1, and the standard error of that (NaN: unknown)."""
+        """How much smaller sets are at a temperature than at T = 1, and the standard error of that."""
         if temperature == 1.0:
             return 0.0, 0.0
         one, other = (0, 1) if temperature > 1.0 else (1, 0)
         pair = np.sort([1.0, temperature])
-        if self.selection == "calibration" and self.recipe.closed_form:
+        if self.recipe.closed_form:
             curves, rows = self.closed_form(pair)
             error = rows.difference_error(0, 1, self.n_conformal)
         else:
             curves = self.curves(pair)
             error = float(np.hypot(*curves.size_error))  # as if they were not of the same rows
         return float(curves.size[one] - curves.size[other]), error
-
-    @property
-    def refines(self) -> bool:
-        """Whether temperatures off the grid are looked at: the paper has a grid, and halving rows is slow."""
-        return self.selection == "calibration" and self.recipe.closed_form
 
 
 @dataclass(frozen=True)
@@ -141,22 +132,16 @@ class Found:
 
 
 def find(search: Search, preference: Preference, grid: Floats) -> Found:
-    """Search the grid up to the size peak, then between its temperatures."""
+    """Search the grid up to the size peak, then between its temperatures, unless each is slow."""
     curves = search.curves(grid)
     peak = _peak(curves)
-    picks, met, halves, needed = [], True, np.empty(0), None
-    for rule in preference.rules:
-        pick = rule(curves, _searched(curves, peak))
-        between = _between(curves.temperatures, pick.index, peak)
-        if search.refines and between.size:
-            curves = joined(curves, search.curves(between))
-            pick = rule(curves, _searched(curves, peak))
-        picks.append(float(curves.temperatures[pick.index]))
-        met, needed = met and pick.met, pick.rows_needed
-        halves = pick.of_halves if pick.of_halves.size else halves
-    temperature, of_halves = preference.combined(picks, halves)
-    temperature = preference.settled(temperature, search)
-    return Found(search.recipe, temperature, curves, met, peak, of_halves, needed)
+    pick = preference.pick(curves, _searched(curves, peak))
+    between = _between(curves.temperatures, pick.index, peak)
+    if search.recipe.closed_form and between.size:
+        curves = joined(curves, search.curves(between))
+        pick = preference.pick(curves, _searched(curves, peak))
+    temperature = preference.settled(float(curves.temperatures[pick.index]), search)
+    return Found(search.recipe, temperature, curves, pick.met, peak, pick.of_halves, pick.rows_needed)
 
 
 def _peak(curves: Curves) -> float | None:

@@ -9,7 +9,7 @@ import thermoset as ts
 from law import generated
 from thermoset.conformal import scores
 from thermoset.paper.study import Settings, study_logits
-from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
+from thermoset.paper.study.appendices import blend, calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.paper.study.cells import COMPARED
 from thermoset.paper.study.comparison import _by_class, _measured, _our_choices
 from thermoset.paper.study.measure import calibrated_temperatures, measure
@@ -88,6 +88,15 @@ def test_t_hat_of_appendix_c_is_the_least_gap_below_2_95(data):
     for t, chosen in enumerate(least_gap(curves, "raps")):
         assert chosen in (0.5, 1.0, 2.0)
         assert gaps[curves.temperatures.tolist().index(chosen), t] == gaps[:3, t].min()
+
+
+def test_the_published_rule_lies_between_the_smallest_sets_and_the_least_gap(data):
+    curves = calibration_curves(data, SETTINGS, 20, ("raps",), 0.1)
+    sizes = curves.of_trials("avg_size", "raps")
+    smallest = curves.temperatures[:3][sizes[:3].argmin(axis=0)]
+    np.testing.assert_array_equal(blend(curves, "raps", 0.0), smallest)
+    np.testing.assert_array_equal(blend(curves, "raps", 1.0), least_gap(curves, "raps"))
+    np.testing.assert_allclose(blend(curves, "raps", 0.25), 0.75 * smallest + 0.25 * least_gap(curves, "raps"))
 
 
 def test_t_star_of_trials_is_as_good_as_a_fit_of_its_own(data):

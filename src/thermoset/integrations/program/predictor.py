@@ -1,7 +1,5 @@
 """The whole predictor: from logits to label, confidence, probabilities, sets and sizes."""
 
-from functools import reduce
-from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +13,7 @@ from thermoset.integrations.program.by_class import plain_score
 from thermoset.integrations.program.draws import N_LOGITS, u_of_rows
 from thermoset.integrations.program.formulas import Named, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
-from thermoset.integrations.program.sets import Batch, Member, SetProgram
+from thermoset.integrations.program.sets import Batch, SetProgram
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.calibrated import Calibrated
@@ -60,8 +58,6 @@ class Program:
         score = predictor.recipe.score
         self._form = form_of(score)
         self.n_classes, self.draws = made.n_classes, made.seed is not None
-        members = [Member(one.temperature, one.thresholds.pairs(), one.classes) for one in made.members]
-        members = members or [Member(made.temperature_sets, _thresholds(made))]
         compared = score if made.allow_empty else NeverEmpty(score)
         self.group_names = made.group_names
         by_class = (made.grouping is not None and made.group_names is None) or made.shift is not None
@@ -71,7 +67,7 @@ class Program:
                 "treats classes differently, while thresholds by group differ by row. Use another score or grouping."
             )
         self._by_class = by_class or not score.by_rank
-        self._parts = [SetProgram(f"sets{m}", one, compared, made.n_classes) for m, one in enumerate(members)]
+        self._sets = SetProgram(made.temperature_sets, _thresholds(made), compared, made.n_classes)
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
         ratio = Calibrated.of(made).ratio
         self._weighs = ratio is not None
@@ -82,8 +78,7 @@ class Program:
         if self._form.ranked:
             self.constants["first"] = np.arange(made.n_classes)[None] == 0
             self.constants |= self._form.constants(plain_score(score), made.n_classes)
-        for part in self._parts:
-            self.constants |= part.constants
+        self.constants |= self._sets.constants
 
     def run(
         self, ops: Operations, constants: Named, logits: Array, u: Array | None = None, groups: Array | None = None
@@ -106,7 +101,7 @@ class Program:
             draw = self._drawn(ops, constants, z, ranking) if u is None else u
         batch = Batch(z, top, label, ranking, draw, self._group(ops, groups))
         usable = ops.total(probabilities) > 0.0  # one number that is NaN, or infinite, makes them all NaN
-        sets = reduce(or_, (part.run(ops, constants, batch) for part in self._parts)) & usable
+        sets = self._sets.run(ops, constants, batch) & usable
         if self._weighs:
             probabilities = _reweighted(ops, constants["ratio"], probabilities)
             label = ops.top_label(probabilities)

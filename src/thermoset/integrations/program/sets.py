@@ -12,22 +12,14 @@ from thermoset.integrations.program.by_class import Compared, compared_by
 from thermoset.integrations.program.formulas import Cut, Named, Rows, Weights, cut_of, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
 
-__all__ = ["Batch", "Member", "SetProgram"]
+__all__ = ["Batch", "SetProgram"]
 
 _HEAVIEST = 600.0  # scaled weights stop at e**600: above every floor, and their sums are still finite
 _MASKED = float("-inf")
 
 
-class Member(NamedTuple):
-    """A temperature, its thresholds, (1,), (C,) or by group of rows, and the classes it speaks for: all if None."""
-
-    temperature: float
-    thresholds: ScorePairs
-    classes: tuple[int, ...] | None = None
-
-
 class Batch(NamedTuple):
-    """Rows of float64 logits (n, C) with what every temperature needs: largest logit, top label, ranking, u, group.
+    """Rows of float64 logits (n, C) with what sets need: largest logit, top label, ranking, u, group.
 
     group : (n, 1), which threshold each row has; None where that does not depend on the row.
     """
@@ -41,32 +33,30 @@ class Batch(NamedTuple):
 
 
 class SetProgram:
-    """The sets of one member; `name` begins the names of its constants.
+    """The sets at a temperature, under thresholds (1,), (C,) or by group of rows.
 
     What the program branches on is plain numbers and booleans, which can be traced; arrays are in the constants.
     """
 
-    def __init__(self, name: str, member: Member, score: Score, n_classes: int) -> None:
-        found = compared_by(member.thresholds, score, n_classes)
+    def __init__(self, temperature: float, thresholds: ScorePairs, score: Score, n_classes: int) -> None:
+        found = compared_by(thresholds, score, n_classes)
         cut = cut_of(found.thresholds, score, n_classes)
-        self._name, self._form, self._n_classes = name, form_of(score), n_classes
+        self._form, self._n_classes = form_of(score), n_classes
         self._keep_top, self._by_class = score.keep_top, len(found.thresholds.value) > 1
         self._offsets = found.offset is not None
-        self._some_infinite, self._some_classes = bool(cut.infinite.any()), member.classes is not None
+        self._some_infinite = bool(cut.infinite.any())
         self._exponents = tuple(scale.exponent for scale in cut.scales)
-        self.constants = {f"{name}_{field}": array for field, array in self._arrays(member, cut, found).items()}
+        self.constants = {f"sets_{name}": array for name, array in self._arrays(temperature, cut, found).items()}
 
-    def _arrays(self, member: Member, cut: Cut, compared: Compared) -> dict[str, NDArray[Any]]:
+    def _arrays(self, temperature: float, cut: Cut, compared: Compared) -> dict[str, NDArray[Any]]:
         """What the program looks up."""
-        found: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / member.temperature])}
+        found: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / temperature])}
         if self._form.value is not None:
             found |= {"low": cut.low, "high": cut.high}
         if self._some_infinite:
             found["infinite"] = cut.infinite
         if compared.offset is not None:
             found["offset"] = compared.offset
-        if member.classes is not None:
-            found["classes"] = np.isin(np.arange(self._n_classes), member.classes)
         for k, scale in enumerate(cut.scales):
             found |= {f"floor{k}": scale.floor, f"ceiling{k}": scale.ceiling}
             if len(cut.scales) > 1:
@@ -89,11 +79,10 @@ class SetProgram:
             inside = inside | rows.first
         if self._some_infinite:
             inside = inside | self._of_label(ops, constants, "infinite", batch)
-        sets = inside if batch.ranking is None else ops.in_label_order(inside, batch.ranking, batch.logits)
-        return sets & constants[f"{self._name}_classes"] if self._some_classes else sets
+        return inside if batch.ranking is None else ops.in_label_order(inside, batch.ranking, batch.logits)
 
     def _rows(self, ops: Operations, constants: Named, batch: Batch) -> Rows:
-        """The rows at the member's temperature, in the order that the score wants."""
+        """The rows at the temperature of the sets, in the order that the score wants."""
         if batch.ranking is None:
             logits, first = batch.logits, ops.is_label(batch.label, self._n_classes)
         else:
@@ -111,7 +100,7 @@ class SetProgram:
 
     def _gaps(self, ops: Operations, constants: Named, logits: Array, batch: Batch) -> Array:
         """Log weights: (z - max z) / T. Far below the top a class is unlikely, but only a masked one impossible."""
-        scaled = (logits - batch.top) * constants[f"{self._name}_inverse_temperature"]
+        scaled = (logits - batch.top) * constants["sets_inverse_temperature"]
         return ops.at_least(scaled, MOST_NEGATIVE)
 
     def _weights(self, ops: Operations, constants: Named, gaps: Array, exponent: float, batch: Batch) -> Weights:
@@ -135,7 +124,7 @@ class SetProgram:
 
     def _of_label(self, ops: Operations, constants: Named, name: str, batch: Batch) -> Array:
         """A constant of the thresholds for each label: as it is, that of the row's group, or in the order of ranks."""
-        array = constants[f"{self._name}_{name}"]
+        array = constants[f"sets_{name}"]
         if batch.group is not None:
             return ops.pick(array, batch.group)
         in_order = batch.ranking is not None and self._by_class

@@ -45,7 +45,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     estimator : classifier
         Anything with `classes_` and one of `decision_function`, `predict_log_proba`, `predict_proba`: scikit-learn's
         classifiers, pipelines and searches, LightGBM, XGBoost, or your own.
-    method, alpha, prefer, objective, randomized, allow_empty, grouping, selection, calibration_fraction
+    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration_fraction
         As in `TwoTemperaturePredictor`. `calibration_fraction` is for `cv="prefit"`.
     cv : "prefit", a number of folds, or a splitter
         "prefit": the estimator is already fitted, on rows other than those passed to `fit`, which choose the
@@ -107,7 +107,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         estimator: Any,
         method: ScoreLike = "raps",
         alpha: Alpha = 0.1,
-        prefer: str | float = "even",
+        prefer: str = "even",
         cv: Any = "prefit",
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
@@ -117,7 +117,6 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         *,
         conformal: Literal["split", "cross"] = "split",
         held_out: Part = 0.2,
-        selection: Literal["calibration", "paper", "full"] = "calibration",
         calibration_fraction: Alpha = 0.5,
         response: str = "auto",
         floor: float | None = 0.01,
@@ -135,7 +134,6 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.random_state = random_state
         self.conformal = conformal
         self.held_out = held_out
-        self.selection = selection
         self.calibration_fraction = calibration_fraction
         self.response = response
         self.floor = floor
@@ -295,8 +293,6 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if self.conformal not in CONFORMAL:
             raise InputError(f"conformal must be 'split' or 'cross'; got {quoted(self.conformal)}.")
         if not self._is_prefit:
-            if self.selection == "full":
-                raise InputError("selection='full' needs rows that the estimator was not fitted on: use cv='prefit'.")
             return
         if self.conformal == "cross":
             raise InputError("conformal='cross' needs folds, but cv='prefit' has none. Try cv=5.")

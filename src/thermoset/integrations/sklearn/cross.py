@@ -63,7 +63,7 @@ class Wanted(NamedTuple):
     """What temperatures are chosen for; see `TwoTemperaturePredictor`."""
 
     recipe: Recipe
-    prefer: str | float
+    prefer: str
     objective: Literal["nll", "ece"]
 
 

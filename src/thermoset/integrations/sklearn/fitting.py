@@ -32,7 +32,6 @@ _OF_PREDICTOR = (
     "allow_empty",
     "grouping",
     "random_state",
-    "selection",
     "calibration_fraction",
 )
 
@@ -128,9 +127,9 @@ def fit_cross(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
 
 def _one_rule(asked: Any) -> Wanted:
     """What cross-conformal sets are made for: one method, and one rule for all classes."""
-    if asked.method == "auto" or asked.grouping is not None or asked.selection != "calibration":
+    if asked.method == "auto" or asked.grouping is not None:
         raise InputError(
-            "conformal='cross' needs one rule for all classes and a single method: name a method, and omit grouping "
-            "and selection; or use conformal='split'."
+            "conformal='cross' needs one rule for all classes and a single method: name a method, and omit grouping; "
+            "or use conformal='split'."
         )
     return Wanted(Recipe.of(_predictor(asked)), asked.prefer, asked.objective)

@@ -13,11 +13,6 @@ def split_promise(predictor: TwoTemperaturePredictor) -> str:
     """The promise of sets whose threshold comes from rows that the model was not fitted on."""
     made, promise = predictor.artifact_, predictor.promise
     level = f"{promise.promised:.6g}"
-    if made.provenance.selection == "paper" and not made.provenance.recalibrated:
-        return (
-            f"A set contains the true label with a probability of about {level}. Nothing is proven: selection='paper' "
-            "chose the temperature on the rows that set the threshold."
-        )
     grouping = resolve_grouping(made.grouping)
     if grouping is not None and not grouping.exact:
         return (

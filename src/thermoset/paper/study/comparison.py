@@ -152,7 +152,7 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
         recipe = Recipe("raps", settings.main[0], random_state=t)
         some = data.take(rows)
         ranked = RankedRows(some)
-        search = _OneLook(some, ranked, recipe, len(rows), "calibration", None, Steps(None))
+        search = _OneLook(some, ranked, recipe, len(rows), None, Steps(None))
         best = float(found.trial_nll[t])
         grid, sample = default_grid(best), Sample(some, best, ranked)
         for prefer, temperatures in chosen.items():

@@ -140,7 +140,7 @@ def joint(given: CalibrationRows, prefer: str) -> Way:
     """Score, parameters, temperature and level at once, for a preference: `method="auto"`, of randomised sets."""
     kinds = [kind for kind in menu(given.alpha, random_state=given.seed) if kind.randomized]
     rows = RankedRows(given.rows)
-    search = Search(given.rows, rows, kinds[0], len(given.rows), "calibration", None, Steps(None))
+    search = Search(given.rows, rows, kinds[0], len(given.rows), None, Steps(None))
     found, _ = settle(search, read_preference(prefer), kinds, given.calibrated)
     return Way(found.temperature, (found.recipe.score,), (found.recipe.alpha,))
 
