@@ -165,7 +165,9 @@ def main() -> None:
     rng, caught, survivors = random.Random(asked.seed), 0, []
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         root = Path(folder) / "project"
-        shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".venv*", ".git", "site", "demo-output", "__pycache__"))
+        shutil.copytree(
+            ROOT, root, ignore=shutil.ignore_patterns(".venv*", ".git", "site", "demo-output", "__pycache__")
+        )
         # Kernels are kept from fault to fault: Numba compiles again what stands in a file that has changed.
         environment = os.environ | {"PYTHONPATH": str(root / "src"), "NUMBA_CACHE_DIR": f"{folder}/kernels"}
         possible = find_faults(root)

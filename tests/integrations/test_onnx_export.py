@@ -133,8 +133,6 @@ def test_rows_that_the_library_refuses_have_no_answer(predictor):
     np.testing.assert_array_equal(found["sets"][3:], predictor.predict_set(rows[3:]))
 
 
-
-
 def test_a_score_of_ones_own_is_refused():
     def mine(probs, rank, u):
         return rank - u * probs
