@@ -1,4 +1,4 @@
-"""The reference holds every public name, and the page of commands every option; both are written when the site is built."""
+"""The reference holds every public name, the page of commands every option; `make docs` writes both."""
 
 import importlib
 import importlib.util
@@ -54,7 +54,9 @@ def test_every_name_in_the_reference_exists(name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_on_its_page(name):
-    section = re.search(rf"^## thermoset {name}\n(.*?)(?=^## |\Z)", reference.commands(), flags=re.DOTALL | re.MULTILINE)[1]
+    section = re.search(
+        rf"^## thermoset {name}\n(.*?)(?=^## |\Z)", reference.commands(), flags=re.DOTALL | re.MULTILINE
+    )[1]
     options = [one for one in COMMANDS[name].params if one.param_type_name == "option" and not one.hidden]
     known = {flag for one in options for flag in (*one.opts, *one.secondary_opts)} - {"--help", "-h"}
     assert set(re.findall(r"`(--[\w-]+)`", section.replace(section.partition("|---")[0], ""))) >= known

@@ -1,7 +1,7 @@
 """Pages that are written from the package when the site is built. A hook of MkDocs (mkdocs.yml).
 
-- `reference/*.md`: a page for each public package, with the names that it exports, for mkdocstrings. Names are read from
-  the sources, so that no extra has to be installed.
+- `reference/*.md`: a page for each public package, with the names that it exports, for mkdocstrings. Names are read
+  from the sources, so that no extra has to be installed.
 - the commands and their options, below what `command-line.md` says by hand.
 """
 
@@ -31,7 +31,13 @@ def _tree(module: str, suffix: str = ".py") -> ast.Module | None:
 def _imported(tree: ast.Module, module: str) -> dict[str, str]:
     """Where the names come from that a module imports from this package, and the submodules that a stub lists."""
     lines = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    lazy = [node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "submod_attrs"]
     return {
+        name: f"{module}.{part}.{name}"
+        for some in lazy
+        for part, names in ast.literal_eval(some).items()
+        for name in names
+    } | {
         name.asname or name.name: ".".join(filter(None, (module if line.level else "", line.module, name.name)))
         for line in lines
         if line.level or (line.module or "").startswith("thermoset")
@@ -88,17 +94,20 @@ def _summary(module: str) -> str:
 def reference() -> dict[str, str]:
     """The pages: name and Markdown."""
     top = exported("thermoset")
-    pages, placed = {}, {}
+    pages: dict[str, str] = {}
+    placed: dict[str, str] = {}
     for package, parts in packages().items():
         page = f"{FOLDER}/{package.removeprefix('thermoset.')}.md"
         lines = [f"# {package}"]
         for part in parts:
             lines += [f"## {part}"] * (len(parts) > 1) + [_summary(part)]
-            names = [full for full in exported(part).values() if placed.setdefault(full, page) == page]
-            lines += [f"::: {full}\n    options:\n      heading_level: 3" for full in dict.fromkeys(names)]
+            names = [full for full in dict.fromkeys(exported(part).values()) if full not in placed]
+            placed |= dict.fromkeys(names, page)
+            lines += [f"::: {full}\n    options:\n      heading_level: 3" for full in names]
         pages[page] = "\n\n".join(lines) + "\n"
     here = f"{FOLDER}/index.md"
-    rest = [full for full in top.values() if placed.setdefault(full, here) == here]
+    rest = [full for full in dict.fromkeys(top.values()) if full not in placed]
+    placed |= dict.fromkeys(rest, here)
     names = [
         f"- [`ts.{name}`]({Path(placed[full]).name}#{full})" if placed[full] != here else f"- [`ts.{name}`](#{full})"
         for name, full in sorted(top.items(), key=lambda item: item[0].lower())

@@ -10,7 +10,7 @@ Sessions of Python (```pycon) are doctests and run as such. This is for ```pytho
 
 Each folder begins with `val.npz`, `fresh.npz`, `new.npz` and a predictor, made from the digits of docs/command-line.md.
 
-`python -m tools.sessions docs/command-line.md` writes the output of today into a page; the tests compare (tests/test_docs.py).
+`python -m tools.sessions docs/command-line.md` writes the output of today into a page; tests/test_docs.py compares.
 """
 
 import argparse
