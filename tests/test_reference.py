@@ -1,37 +1,66 @@
-"""The reference names things that exist: `make docs` would fail, but it is not part of the tests."""
+"""The reference holds every public name, the page of commands every option; `make docs` writes both."""
 
 import importlib
+import importlib.util
 import re
-from pathlib import Path
 
 import pytest
+import typer.main
 
 import thermoset as ts
+from conftest import ROOT
+from thermoset.cli import app
 
-PAGES = sorted((Path(__file__).parents[1] / "docs" / "reference").glob("*.md"))
+_SPEC = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
+reference = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(reference)
 
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_name_exists(page):
-    for name in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
-        if name.startswith(("thermoset.integrations", "thermoset.report")):
-            continue  # they need extras; the page is built from their sources
-        module, _, rest = name.rpartition(".")
-        try:
-            found = importlib.import_module(name)
-        except ModuleNotFoundError:
-            while True:
-                try:
-                    found = importlib.import_module(module)
-                    break
-                except ModuleNotFoundError:
-                    module, _, more = module.rpartition(".")
-                    rest = f"{more}.{rest}"
-            for part in rest.split("."):
-                found = getattr(found, part)
-        assert found is not None
+PAGES = reference.reference()
+NAMED = [name for page in PAGES.values() for name in re.findall(r"^::: (\S+)", page, flags=re.MULTILINE)]
+COMMANDS = typer.main.get_command(app).commands
+NEED_EXTRAS = ("thermoset.integrations", "thermoset.report", "thermoset.plots")
+"""Their names are read from the sources."""
 
 
-def test_the_index_names_all_that_the_package_offers_and_no_more():
-    page = next(page for page in PAGES if page.stem == "index").read_text(encoding="utf-8")
-    assert set(re.findall(r"`ts\.(\w+)`", page)) == {*ts.__all__, "open"} - {"__version__"}
+def _public(module):
+    names = module.__all__ if hasattr(module, "__all__") else [name for name in vars(module) if name[0] != "_"]
+    return {name for name in names if not name.startswith("__")}
+
+
+def test_the_reference_holds_every_name_of_the_package_once():
+    assert len(set(NAMED)) == len(NAMED)
+    assert set(re.findall(r"\[`ts\.(\w+)`\]", PAGES["reference/index.md"])) == {
+        name
+        for name in (*ts.__all__, "open")
+        if name != "__version__" and not hasattr(getattr(ts, name), "__path__") and f"reference/{name}.md" not in PAGES
+    }
+
+
+@pytest.mark.parametrize("part", [part for parts in reference.packages().values() for part in parts])
+def test_the_reference_holds_every_name_that_a_public_package_exports(part):
+    names = reference.exported(part)
+    assert set(names.values()) <= set(NAMED)
+    if not part.startswith(NEED_EXTRAS):
+        module = importlib.import_module(part)
+        modules = {name for name in _public(module) if hasattr(getattr(module, name), "__spec__")}
+        assert set(names) == _public(module) - modules
+
+
+def test_every_name_in_the_reference_exists():
+    split = [name.rpartition(".") for name in NAMED if not name.startswith(NEED_EXTRAS)]
+    assert [name for module, _, name in split if not hasattr(importlib.import_module(module), name)] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_on_its_page(name):
+    section = re.search(
+        rf"^## thermoset {name}\n(.*?)(?=^## |\Z)", reference.commands(), flags=re.DOTALL | re.MULTILINE
+    )[1]
+    options = [one for one in COMMANDS[name].params if one.param_type_name == "option" and not one.hidden]
+    known = {flag for one in options for flag in (*one.opts, *one.secondary_opts)} - {"--help", "-h"}
+    assert set(re.findall(r"`(--[\w-]+)`", section.replace(section.partition("|---")[0], ""))) >= known
+    assert COMMANDS[name].help.splitlines()[0] in section
+
+
+def test_the_page_of_commands_has_a_place_for_them():
+    assert reference.COMMANDS_PLACE in (ROOT / "docs" / reference.COMMANDS_PAGE).read_text(encoding="utf-8")

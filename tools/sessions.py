@@ -8,9 +8,9 @@ Sessions of Python (```pycon) are doctests and run as such. This is for ```pytho
   longer than all the rest. `pip` and `make` are not run: what they name is looked up.
 - `<!-- not run: why -->` before a block leaves it out, and `<!-- needs: modules -->` asks for optional packages.
 
-Each folder begins with `val.npz`, `fresh.npz`, `new.npz` and a predictor, made from the digits of docs/cli.md.
+Each folder begins with `val.npz`, `fresh.npz`, `new.npz` and a predictor, made from the digits of docs/command-line.md.
 
-`python -m tools.sessions docs/cli.md` writes the output of today into a page; the tests compare (tests/test_docs.py).
+`python -m tools.sessions docs/command-line.md` writes the output of today into a page; tests/test_docs.py compares.
 """
 
 import argparse
@@ -109,10 +109,10 @@ def lines(session: str) -> list[Line]:
 
 
 def fill(folder: Path) -> None:
-    """Put the digits of docs/cli.md, and a predictor tuned on them, where pages expect such files."""
+    """Put the digits of docs/command-line.md, and a predictor tuned on them, where pages expect such files."""
     import thermoset as ts  # noqa: PLC0415 (with the arithmetic)
 
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     with contextlib.chdir(folder):
         exec(next(block.text for block in blocks(page) if block.kind == "python"), names)  # noqa: S102 (ours)

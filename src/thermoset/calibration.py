@@ -37,7 +37,8 @@ __all__ = [
     "zero_labels",
 ]
 
-T_MIN, T_MAX = 0.01, 100.0
+T_MIN = 0.01
+T_MAX = 100.0
 _WARM_START_ROWS = 2_000  # Newton begins on this many rows: full passes then start next to the answer
 _MAX_STEPS = 100
 _LAST_STEP = 1e-8  # Newton converges quadratically: after a relative step this small the error is below rounding

@@ -8,7 +8,7 @@
 `confidence`      intervals of the coverage that hold at all times; since when it has changed
 ================  =====================================================================================
 
-The mathematics is in docs/monitor-theory.md.
+The mathematics is in docs/evidence.md.
 """
 
 from thermoset.monitor.evidence.confidence import Change, change_point, confidence_sequence, coverage_since
