@@ -57,9 +57,9 @@ def test_the_file_keeps_what_was_evened_out(fitted, tmp_path):
     assert not {measure.name for measure in read.artifact_.measures} & {"class_gap", "top_coverage_gap"}
 
 
-def test_a_choice_for_classes_is_written_as_before_there_were_groups(rows, tmp_path):
+def test_a_choice_for_classes_says_so(rows, tmp_path):
     ts.TwoTemperaturePredictor("aps").fit(rows).save(tmp_path / "p.json")
-    assert "even" not in json.loads((tmp_path / "p.json").read_text())["choice"]
+    assert json.loads((tmp_path / "p.json").read_text())["choice"]["even"] == "class"
     assert ts.TwoTemperaturePredictor.load(tmp_path / "p.json").even == "class"
 
 
