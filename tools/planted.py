@@ -11,11 +11,13 @@ differences: some change nothing that anybody could see, the others want a test.
 
 import argparse
 import ast
+import contextlib
 import copy
 import difflib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -84,7 +86,7 @@ def changed(node: ast.expr, **fields: object) -> ast.expr:
     return found
 
 
-def faults_at(node: ast.AST) -> Iterator[tuple[str, ast.expr, ast.expr]]:
+def faults_at(node: ast.AST) -> Iterator[tuple[str, ast.expr, ast.expr]]:  # noqa: C901 - a table of kinds
     """The faults of one node: kind, expression, replacement."""
     match node:
         case ast.Compare(ops=[op]) if type(op) in TURNED:
@@ -144,15 +146,16 @@ def own_tests(root: Path, path: Path) -> list[str]:
 def fails(root: Path, tests: list[str], minutes: float, environment: dict[str, str]) -> bool:
     """Whether a test fails within the time given."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "auto", "--dist", "worksteal", *tests]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    running = subprocess.Popen(command, cwd=root, env=environment, start_new_session=True, **quiet)  # type: ignore[call-overload]
-    try:
-        return bool(running.wait(60 * minutes) not in (0, 5))  # 5: no test was collected
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        subprocess.run(["pkill", "-KILL", "-s", str(running.pid)], check=False)
-        running.wait()
+    with subprocess.Popen(  # noqa: S603
+        command, cwd=root, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as running:
+        try:
+            return running.wait(60 * minutes) not in (0, 5)  # 5: no test was collected
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)  # and its workers
 
 
 def main() -> None:
@@ -162,7 +165,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10, help="limit of each run of tests")
     asked = parser.parse_args()
-    rng, caught, survivors = random.Random(asked.seed), 0, []
+    rng, caught, survivors = random.Random(asked.seed), 0, []  # noqa: S311
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         root = Path(folder) / "project"
         shutil.copytree(
