@@ -43,13 +43,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         cases[item.nodeid.partition("[")[0]].append(item)
     tiers: dict[pytest.Item, str] = {}
     for each in cases.values():
-        met = pairwise([item.callspec.indices if hasattr(item, "callspec") else {} for item in each])
+        met = pairwise([_values(item) for item in each])
         for place, item in enumerate(each):
             tiers[item] = _first_tier(item, first=place == 0, met=place in met)
     tier = config.getoption("--tier")
     kept = [item for item in items if _runs(item, tiers[item], tier)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = sorted(kept, key=lambda item: -TIERS.index(tiers[item]))
+
+
+def _values(item: pytest.Item) -> dict[str, int]:
+    """The values of the parameters of a case, each as the identity of the object that a test's author listed."""
+    return {name: id(value) for name, value in item.callspec.params.items()} if hasattr(item, "callspec") else {}
 
 
 def _first_tier(item: pytest.Item, *, first: bool, met: bool) -> str:

@@ -14,7 +14,7 @@ other cases.
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 TIERS = ("quick", "test", "long", "evidence", "all")
 VARIABLE = "THERMOSET_TIER"  # set by the option --tier; read where tests are defined
@@ -38,7 +38,7 @@ def examples(many: int) -> int:
     return scaled(max(many // 4, min(many, 10)), many)
 
 
-def pairwise(cases: Sequence[Mapping[str, int]]) -> list[int]:
+def pairwise(cases: Sequence[Mapping[str, Hashable]]) -> list[int]:
     """Places of cases in which every two values of different parameters meet that meet in any of the cases.
 
     Greedy: the case with the most pairs that are still missing comes next, the first of several.
@@ -46,7 +46,7 @@ def pairwise(cases: Sequence[Mapping[str, int]]) -> list[int]:
     >>> pairwise([{"a": a, "b": b, "c": c} for a in range(2) for b in range(2) for c in range(2)])
     [0, 3, 5, 6]
     """
-    pairs = [set(itertools.combinations(sorted(case.items()), 2)) for case in cases]
+    pairs = [set(itertools.combinations(case.items(), 2)) for case in cases]
     missing, found = set().union(*pairs), list[int]()
     while missing:
         best = max(range(len(cases)), key=lambda place: (len(pairs[place] & missing), -place))

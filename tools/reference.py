@@ -6,6 +6,7 @@
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ INTERNAL = ("thermoset.core", "thermoset.integrations.program")
 """Packages that are importable and not for users."""
 
 
+@cache
 def _tree(module: str, suffix: str = ".py") -> ast.Module | None:
     """The syntax tree of a module, or of the stub that lists a package's names; None if there is none."""
     path = SOURCE.joinpath(*module.split("."))
@@ -45,6 +47,7 @@ def _imported(tree: ast.Module, module: str) -> dict[str, str]:
     }
 
 
+@cache
 def exported(module: str) -> dict[str, str]:
     """The public names of a module, and the full name of what each stands for."""
     if stub := _tree(module, ".pyi"):
