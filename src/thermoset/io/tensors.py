@@ -4,8 +4,6 @@ The numbers are read, not mapped: if another program shortens a file meanwhile, 
 """
 
 import io
-import pickle  # only for the name of torch's exception
-import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,25 +35,9 @@ from thermoset.io.numpy_files import BAD_ARCHIVE, ArrayHeader, check_member, cut
 from thermoset.io.pickles import StoredTensor, read_pickle
 from thermoset.quoting import quoted, reason
 
-__all__ = ["load_pt", "open_pt", "pt_names", "read_pt", "read_pt_values", "write_pt"]
+__all__ = ["open_pt", "pt_names", "read_pt", "read_pt_values", "write_pt"]
 
 _WANTED = "Save a dict of tensors: logits, labels."
-
-# All that torch.load was seen to raise for damaged files; a KeyError for a storage that is not there, for example.
-BAD_PT = (
-    RuntimeError,
-    pickle.UnpicklingError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    AssertionError,
-    EOFError,
-    OverflowError,
-    struct.error,
-    zipfile.BadZipFile,
-)
 
 
 def read_pt(path: Path, request: Request) -> Logits:
@@ -209,17 +191,6 @@ class TorchFile(NamedTuple):
         """Make a tensor of bits: torch has types that NumPy lacks."""
         native = np.asarray(raw, dtype=raw.dtype.newbyteorder("="), order="C")
         return self.torch.from_numpy(native).view(getattr(self.torch, tensor.dtype))
-
-
-def load_pt(path: Path, max_bytes: int, remedy: str) -> Any:
-    """Read whatever a .pt file holds, through torch's restricted unpickler, on the CPU."""
-    torch = need("torch", "torch", "reading .pt")
-    with _pt_errors(), zipfile.ZipFile(path) as archive:
-        check_size(sum(info.file_size for info in archive.infolist()), max_bytes, "the archive")
-    try:
-        return torch.load(path, weights_only=True, map_location="cpu", mmap=False)
-    except BAD_PT as error:
-        raise FileFormatError(f"torch cannot read it with weights_only=True ({reason(error)}). {remedy}") from None
 
 
 def write_pt(stream: BinaryIO, logits: Logits) -> None:
