@@ -30,6 +30,7 @@ def filled(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RUN)
 def test_what_a_page_shows_happens(name, filled, tmp_path):
     folder = tmp_path / "page"

@@ -10,6 +10,8 @@ from thermoset import ConformalClassifier, TemperatureScaler, metrics
 from thermoset.calibration import probabilities
 from thermoset.paper.study.measure import PublishedRAPS
 
+pytestmark = pytest.mark.long
+
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
 
 

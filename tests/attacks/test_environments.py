@@ -9,6 +9,8 @@ import pytest
 
 from tiers import cases
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 LONG = cases(1) > 1  # make evidence
 

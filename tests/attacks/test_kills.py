@@ -8,6 +8,8 @@ import pytest
 from attacks.written import WRITING, content, writing
 from tiers import cases
 
+pytestmark = [pytest.mark.long, pytest.mark.scaled]
+
 MOMENTS = ("opening", "writing", "renaming")
 
 

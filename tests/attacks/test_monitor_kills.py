@@ -8,6 +8,8 @@ import thermoset as ts
 from attacks.written import content
 from law import generated
 
+pytestmark = [pytest.mark.long, pytest.mark.scaled]
+
 
 @pytest.fixture
 def begun(zygote, files, tmp_path):

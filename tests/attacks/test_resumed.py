@@ -12,6 +12,8 @@ from parts import require
 from thermoset.predictor.shards import JOURNAL, MANIFEST
 from tiers import cases
 
+pytestmark = [pytest.mark.long, pytest.mark.scaled]
+
 KINDS = {"csv": 10, "jsonl": 10, "parquet": 10}
 """How often a run is killed: 30 times."""
 N_SHARDS = 12

@@ -7,6 +7,8 @@ import pytest
 
 import thermoset as ts
 
+pytestmark = [pytest.mark.long, pytest.mark.scaled]
+
 PLACES = {"open": None, "closed": "closed", "full": "/dev/full", "broken": "broken"}
 HEARD = ("open", "closed")  # a stream that was closed on purpose is like /dev/null
 

@@ -17,6 +17,8 @@ from thermoset.io.files import check_folder, write_whole
 from thermoset.report import build_report, write_page
 from tiers import cases
 
+pytestmark = [pytest.mark.long, pytest.mark.scaled]
+
 
 def fifo(path):
     os.mkfifo(path)

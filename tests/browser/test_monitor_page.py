@@ -17,6 +17,8 @@ from pages import (
 from standings import parts_of, renamed, standing_of, untimed
 from thermoset.monitor.watching import Standing
 
+pytestmark = pytest.mark.long
+
 
 class Watched(NamedTuple):
     """A page on disk, and the record it shows."""

@@ -31,6 +31,8 @@ from thermoset.sweeping import standard_error
 from thermoset.tuning import comparing
 from thermoset.tuning.alternatives import alternatives
 
+pytestmark = pytest.mark.long
+
 every_page = pytest.mark.parametrize(
     "name",
     ["glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page", "protecting_page", "kept_page"],
@@ -333,11 +335,9 @@ def of_movements(page):
     return found
 
 
-@every_page
-@pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")
-def test_every_number_is_the_librarys_and_what_is_shown_is_the_number_rounded(opened, request, name):
-    page = request.getfixturevalue(name)
-    read, wanted = opened(page.path).numbers(), expected(page)
+def assert_numbers(page, read):
+    """Every number of a page is the library's, and what is shown is the number rounded."""
+    wanted = expected(page)
     assert set(read) == set(wanted)
     wrong = {
         key: (value, wanted[key])
@@ -352,6 +352,13 @@ def test_every_number_is_the_librarys_and_what_is_shown_is_the_number_rounded(op
             assert float(shown) == pytest.approx(value, rel=0.05), key
         else:
             assert is_rounded(shown, value), key
+
+
+@every_page
+@pytest.mark.filterwarnings("ignore::thermoset.CoverageWarning")
+def test_every_number_is_the_librarys_and_what_is_shown_is_the_number_rounded(opened, request, name):
+    page = request.getfixturevalue(name)
+    assert_numbers(page, opened(page.path).numbers())
 
 
 @every_page

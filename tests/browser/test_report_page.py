@@ -20,6 +20,8 @@ from thermoset.looks import SCORE_LOOKS
 from thermoset.metrics import class_coverage
 from thermoset.tuning.alternatives import alternatives
 
+pytestmark = pytest.mark.long
+
 PAGES = ("glyphs_page", "hostile_page", "mondrian_page", "two_page", "thousand_page", "protecting_page")
 WINDOWS = ((390, "light"), (390, "dark"), (768, "light"), (1280, "dark"), (1920, "dark"))
 every_page = pytest.mark.parametrize("name", PAGES)

@@ -10,6 +10,8 @@ from pages import assert_glossary_opens, assert_wide_tables_say_so
 from parts import require
 from thermoset.paper.study import Settings, study
 
+pytestmark = pytest.mark.long
+
 NAME = "<img src=x onerror=alert(1)> a|b & $x_1$ 50% #{}~^\\"
 SETTINGS = Settings(trials=2, alphas=(0.1,), cp_percents=(10,), temperatures="0.3,1,2,5")
 

@@ -17,6 +17,8 @@ from law import generated
 from parts import require
 from thermoset.integrations.batches import Predictor
 
+pytestmark = pytest.mark.long
+
 pa = require("pyarrow", "io")
 parquet = require("pyarrow.parquet", "io")
 

@@ -17,6 +17,8 @@ from examples.cifar.binary import Part, channel_statistics, read_cifar  # noqa: 
 from examples.cifar.models import MODELS, basic, bottleneck  # noqa: E402
 from examples.cifar.train import Recipe, Scaling, augment, collect_test, main, train  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 TEN = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
 

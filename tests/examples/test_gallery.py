@@ -8,6 +8,8 @@ import pytest
 from conftest import ROOT
 from parts import require
 
+pytestmark = pytest.mark.long
+
 require("matplotlib", "plot")
 
 _SPEC = importlib.util.spec_from_file_location("gallery", ROOT / "tools" / "gallery.py")

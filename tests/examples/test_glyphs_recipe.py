@@ -29,6 +29,8 @@ from examples.glyphs.sampling import balanced_rows, few_fonts  # noqa: E402
 from examples.glyphs.train import GlyphNet  # noqa: E402
 from thermoset.datasets import load_glyphs  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 SHIPPED = Path(matplotlib.get_data_path(), "fonts", "ttf")
 USED = [
     *sorted(SHIPPED.glob("DejaVuS*.ttf")),

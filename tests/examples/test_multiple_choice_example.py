@@ -15,6 +15,8 @@ from examples.multiple_choice.__main__ import main, sample, write_samples
 from examples.multiple_choice.model import Characters
 from examples.multiple_choice.questions import MOST_OPTIONS, Question, questions
 
+pytestmark = pytest.mark.long
+
 
 def test_the_model_by_hand():
     # "ab" has two letters; with the start that is 3 known and one for all others: 1/4 each before any counts.

@@ -13,6 +13,8 @@ from conftest import ROOT
 from parts import require
 from thermoset.paper.study import recognise
 
+pytestmark = pytest.mark.long
+
 torch = require("torch", "torch")
 
 PAGE = (ROOT / "examples" / "paper" / "README.md").read_text()

@@ -20,6 +20,8 @@ from conftest import ROOT
 from law import generated
 from parts import require
 
+pytestmark = pytest.mark.long
+
 require("fastapi", "test")
 require("uvicorn", "test")
 

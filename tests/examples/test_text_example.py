@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pytest
 
 import thermoset as ts
 from conftest import ROOT
@@ -11,6 +12,8 @@ sys.path.append(str(ROOT))  # `python -m` does it where the example is run by ha
 
 from examples.text.__main__ import ALPHA, ASKED, main, split
 from examples.text.docstrings import LONG_ENOUGH, PACKAGES, docstrings
+
+pytestmark = pytest.mark.long
 
 
 def test_texts_are_real_and_each_is_there_once():

@@ -21,6 +21,8 @@ from thermoset.errors import InputError
 from thermoset.predictor.artifact import Artifact, checksum_of
 from tiers import cases
 
+pytestmark = [pytest.mark.long, pytest.mark.scaled]
+
 ROWS = ts.Logits(*generated(400, 4, seed=0), classes=["ant", "bée", "<c>", "d,\n"])
 FRESH = ts.Logits(*generated(40, 4, seed=1))
 

@@ -28,6 +28,8 @@ from thermoset.sweeping import temperature_grid
 from thermoset.tuning import read_preference
 from tiers import cases
 
+pytestmark = [pytest.mark.long, pytest.mark.scaled]
+
 TEXTS = [
     "1e-99999999", "1e99999999", "-1e99999999", "1e-5000", "1e400", "1e-400", "1e308", "2e308", "5e-324", "1e-310",
     "nan", "-nan", "inf", "-inf", "infinity", "0", "-0", "0.0", "1", "1.0", "-1", "0.1", ".5", "5.", "+0.1", " 0.1 ",

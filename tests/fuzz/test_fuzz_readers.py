@@ -23,6 +23,8 @@ from thermoset.io import READABLE, SUFFIXES, load, open_blocks, save
 from thermoset.io.compact import COMPACT_SUFFIXES
 from tiers import cases
 
+pytestmark = [pytest.mark.long, pytest.mark.scaled]
+
 LIMIT = 1 << 22
 # Read like another one; a folder, whose metadata have tests of their own; and libhdf5 promises nothing about damage.
 LEFT_OUT = {".pth", ".feather", ".ipc", ".zarr", ".h5", ".hdf5"}

@@ -9,6 +9,8 @@ import thermoset as ts
 from on_arrays import in_closed_form
 from thermoset.errors import BudgetWarning
 
+pytestmark = pytest.mark.long
+
 DRAWS, N_ROWS = 25, 1000
 GRID = [0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0]
 

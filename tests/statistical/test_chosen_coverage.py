@@ -13,6 +13,8 @@ from thermoset.errors import BudgetWarning
 from thermoset.tuning import menu, read_preference, settle
 from thermoset.tuning.search import Search, Steps
 
+pytestmark = pytest.mark.long
+
 ALPHA, N_CALIBRATION, N_CONFORMAL, N_EVALUATION, SPLITS = "0.1", 120, 100, 1500, 200
 LOGITS, LABELS = generated(20_000, 6, signal=-1.0, seed=0)
 POOL = ts.Logits(*generated(20_000, 6, signal=-1.0, seed=2))

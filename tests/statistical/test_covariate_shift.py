@@ -13,6 +13,8 @@ import thermoset as ts
 from law import generated
 from thermoset.monitor.checking.promise import weighted_law
 
+pytestmark = pytest.mark.long
+
 ALPHA, SPLITS = 0.1, 200
 
 

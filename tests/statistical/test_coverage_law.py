@@ -15,6 +15,8 @@ from thermoset.core.levels import conformal_rank
 from thermoset.errors import CoverageWarning
 from thermoset.paper.study.measure import PublishedRAPS
 
+pytestmark = pytest.mark.scaled
+
 SIGMAS = 5
 TEMPERATURES = (0.01, 0.05, 0.1, 0.3, 1.0, 5.0, 100.0)
 CLASSES = (2, 10, 100, 1000)

@@ -10,6 +10,8 @@ from thermoset.core.betting import CoverageBets, Purse, Track, bet_on_hits
 from thermoset.monitor.evidence import CoverageTest
 from thermoset.monitor.evidence.coverage import SHARE_UNDER
 
+pytestmark = pytest.mark.long
+
 AT, DROP, DELTA, RUN_LENGTH, STREAMS = 2000, 0.03, 0.01, 10**6, 200
 ODDS = np.exp(-np.linspace(0.08, 0.48, 11))
 NEVER = 10**9

@@ -7,6 +7,8 @@ from engines import ENGINES
 from exports import predictor_at
 from law import generated, z_over_splits
 
+pytestmark = pytest.mark.long
+
 SIGMAS = 5
 
 

@@ -11,6 +11,8 @@ from thermoset.core.levels import conformal_rank
 from thermoset.datasets import load_glyphs
 from thermoset.sweeping import Protocol, draw_trial
 
+pytestmark = pytest.mark.long
+
 SPLITS, ALPHA, SIGMAS = 200, "0.1", 5
 
 

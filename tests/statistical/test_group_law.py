@@ -7,6 +7,8 @@ import thermoset as ts
 from law import generated, law, with_prior
 from thermoset.core.scores import SCORES
 
+pytestmark = pytest.mark.scaled
+
 ALPHA, SPLITS = "0.15", 200
 NAMES = np.array(["clinic", "scanner", "phone"])
 SHARES = (0.6, 0.3, 0.1)

@@ -16,6 +16,8 @@ from thermoset.metrics import coverage_law
 from thermoset.predictor.label_shift import LabelShift, plain_thresholds, shares_of, shifted_thresholds
 from thermoset.predictor.priors import Resampling, estimate_priors
 
+pytestmark = pytest.mark.long
+
 FILES = {
     "cifar10_resnet50": ("lac", 1.0, 1000),
     "cifar100_resnet50": ("raps", 1.5, 2000),

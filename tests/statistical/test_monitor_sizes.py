@@ -3,9 +3,12 @@
 import math
 
 import numpy as np
+import pytest
 from scipy.special import softmax
 
 from thermoset.monitor.evidence import RankTest
+
+pytestmark = pytest.mark.long
 
 
 def sizes(n_conformal, n_fresh, rng):

@@ -10,6 +10,8 @@ from thermoset.core.betting import bet_on_hits
 from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest, Sequential
 from thermoset.monitor.evidence.confidence import mean_evidence
 
+pytestmark = pytest.mark.long
+
 STREAMS, ROWS = 2000, 5000
 LEVELS = (0.5, 0.1, 0.01)
 POOLS = (50, 500, 5000)

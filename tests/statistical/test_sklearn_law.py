@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -10,6 +11,8 @@ from sklearn.naive_bayes import GaussianNB
 from law import law
 from thermoset.integrations.sklearn import SetClassifier
 from thermoset.integrations.sklearn.promises import cross_bound
+
+pytestmark = pytest.mark.long
 
 
 def z_of(hits, n_conformal, n_evaluation):

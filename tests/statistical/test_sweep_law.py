@@ -9,6 +9,8 @@ from conftest import REAL
 from law import generated, law
 from thermoset import RAPS, SCORES, sweep
 
+pytestmark = pytest.mark.scaled
+
 SIGMAS = 5
 GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
 METHODS = (*(name for name, score in SCORES.items() if not score.learns), RAPS(penalty=0.1, k_reg=1))

@@ -1,9 +1,12 @@
 """Choosing T-hat from calibration rows leaves coverage exact: the law over many splits, and a rule that breaks it."""
 
 import numpy as np
+import pytest
 
 import thermoset as ts
 from law import generated, z_over_splits
+
+pytestmark = pytest.mark.long
 
 N_CALIBRATION, N_CONFORMAL, N_EVALUATION, SPLITS = 100, 100, 2000, 150
 TIMES = 6

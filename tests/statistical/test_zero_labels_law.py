@@ -6,6 +6,8 @@ import pytest
 import thermoset as ts
 from law import z_over_splits
 
+pytestmark = pytest.mark.long
+
 N_CONFORMAL, N_EVALUATION, ALPHA = 120, 800, "0.2"
 
 

@@ -14,6 +14,8 @@ from thermoset.sweeping import Protocol, draw_trial, sweep, temperature_grid
 from thermoset.tuning import choose, read_preference, settle
 from thermoset.tuning.search import Search, Steps
 
+pytestmark = pytest.mark.long
+
 SPLITS = 50
 GRID = temperature_grid("0.5:5:0.1")
 

@@ -15,6 +15,8 @@ from thermoset.paper.study.own_temperatures import Way, measure_trials, measure_
 from thermoset.paper.study.row_by_row import low_temperatures, size_differences
 from thermoset.sweeping import Protocol
 
+pytestmark = pytest.mark.long
+
 METRICS = [metric.name for metric in swept_metrics()]
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
 KINDS = {
