@@ -11,6 +11,8 @@ from parts import require
 from thermoset.errors import InputError, MissingExtraError
 from thermoset.io import SUFFIXES, load
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning calls PyTorch in deprecated ways
+
 QUIET = {
     "accelerator": "cpu",
     "logger": False,
