@@ -156,9 +156,9 @@ def test_the_screen_shows_what_one_could_have_instead(fitted):
     hat = f"{fitted.temperature_sets_:.2f}"
     assert table == {
         f"recommended: LAC, T = {hat}, alpha 0.06": ["2.29 ± 0.06", "0.865 (0.845 to 0.885)", "0.0%"],
-        "clustered: RAPS, clustered, T = 1.00": ["3.30", "0.822 (0.802 to 0.842)", "2.0%"],
+        "clustered: RAPS, clustered, T = 1.00": ["3.30 ± 0.06", "0.822 (0.802 to 0.842)", "2.0%"],
         "the paper's T-hat: RAPS, T = 2.00": ["6.15 ± 0.06", "0.859 (0.839 to 0.879)", "6.8%"],
-        "Mondrian: RAPS, Mondrian, T = 1.00": ["7.90", "0.842 (0.822 to 0.862)", "2.0%"],
+        "Mondrian: RAPS, Mondrian, T = 1.00": ["7.90 ± 0.06", "0.842 (0.822 to 0.862)", "2.0%"],
     }, "T = 1 and T* stand in the table of sets"
 
 
