@@ -146,7 +146,7 @@ def _measure() -> None:
     rows = _few()
     scores("aps", rows)
     limit_scores(rows, "cold")
-    worst_slab(np.ones(rows.logits.shape, dtype=bool), rows.labels, rows.logits, directions=2)
+    worst_slab(np.ones(rows.logits.shape, dtype=bool), np.zeros(len(rows), dtype=int), rows.logits, directions=2)
     for evaluation in ("drawn", "integrated"):
         sweep(rows, temperatures=[1.0, 2.0], alphas=[0.2], trials=2, cp_fraction=0.4, evaluation=evaluation)
     asked = [metric.name for metric in METRICS.values() if metric.is_asked]
