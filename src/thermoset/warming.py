@@ -139,13 +139,14 @@ def _tune() -> None:
 
 def _measure() -> None:
     """What sweeps, theory and study need: u drawn and integrated, one threshold and by class, scores by themselves."""
-    from thermoset.metrics import METRICS  # noqa: PLC0415 - servers do without
+    from thermoset.metrics import METRICS, worst_slab  # noqa: PLC0415 - servers do without
     from thermoset.paper.theory.limits import limit_scores  # noqa: PLC0415 - servers do without
     from thermoset.sweeping import sweep  # noqa: PLC0415
 
     rows = _few()
     scores("aps", rows)
     limit_scores(rows, "cold")
+    worst_slab(np.ones(rows.logits.shape, dtype=bool), np.zeros(len(rows), dtype=int), rows.logits, directions=2)
     for evaluation in ("drawn", "integrated"):
         sweep(rows, temperatures=[1.0, 2.0], alphas=[0.2], trials=2, cp_fraction=0.4, evaluation=evaluation)
     asked = [metric.name for metric in METRICS.values() if metric.is_asked]
