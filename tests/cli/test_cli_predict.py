@@ -265,7 +265,7 @@ def test_files_that_are_not_there(call, tuned, tmp_path):
     call("predict", none, tuned.fresh, "--out", out).assert_refused(f"{none}: there is no such file")
     call("predict", tmp_path, tuned.fresh, "--out", out).assert_refused(f"{tmp_path}: is a folder")
     call("predict", tuned.path, none, "--out", out).assert_refused(f"{none}: there is no such file")
-    call("predict", tuned.path, tuned.path, "--out", out).assert_refused("no list of numbers called 'logits'")
+    call("predict", tuned.path, tuned.path, "--out", out).assert_refused("record 0: not readable JSON")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -510,7 +510,7 @@ def test_a_bad_row_inside_keeps_what_is_finished(predictor, shards, tmp_path):
 
 
 def test_what_else_is_refused(predictor, shards, tmp_path):
-    with pytest.raises(InputError, match="kind must be one of parquet, csv, jsonl, npz; got 'xlsx'"):
+    with pytest.raises(InputError, match="kind must be one of parquet, csv, jsonl; got 'xlsx'"):
         predict_shards(predictor, shards, tmp_path / "out", kind="xlsx")
     with pytest.raises(InputError, match="memory must be from 1MiB"):
         predict_shards(predictor, shards, tmp_path / "out", kind="csv", memory="much")
