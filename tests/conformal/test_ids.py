@@ -202,7 +202,7 @@ def test_predictions_hold_ids_only_as_the_file_was_opened(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
-@pytest.mark.parametrize("out", [".csv", ".jsonl", ".npz", ".parquet"])
+@pytest.mark.parametrize("out", [".csv", ".jsonl", ".parquet"])
 def test_the_command_carries_ids_into_the_output(suffix, out, predictor, tmp_path, monkeypatch, capsys):
     from thermoset.cli import main
 

@@ -137,7 +137,7 @@ def test_without_empty_sets_the_top_label_is_in_every_set(method):
 
 
 def test_a_predictor_with_rank_limits_is_not_exported():
-    predictor = ts.TwoTemperaturePredictor("lac", ALPHA, prefer="size", grouping="rc3p")
+    predictor = ts.TwoTemperaturePredictor("lac", ALPHA, prefer="small", grouping="rc3p")
     predictor.fit(*generated(1500, 5, signal=-0.5))
     with pytest.raises(InputError, match="grouping='rc3p' cannot be exported"):
         Program(predictor)

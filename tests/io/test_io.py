@@ -378,19 +378,6 @@ def test_bad_parquet_is_refused(parquet, columns, said):
     refused(parquet(columns), said)
 
 
-def test_parquet_that_hides_many_values_in_few_bytes(parquet):
-    path = parquet({"a": np.zeros(1_000_000), "b": np.zeros(1_000_000)})
-    assert path.stat().st_size < 100_000
-    refused(path, "declares .* bytes, above the limit of 1,000,000", max_bytes=1_000_000)
-    arrow = parquet.arrow
-    flat = arrow.array(np.zeros(1_000_000))
-    lists = arrow.ListArray.from_arrays(arrow.array(range(0, 1_000_001, 100)), flat)
-    assert load(parquet({"logits": lists})).n_rows == 10_000
-    refused(parquet({"logits": lists}), "declares .* bytes, above the limit of 1,000,000", max_bytes=1_000_000)
-    fixed = arrow.FixedSizeListArray.from_arrays(flat, 100)
-    refused(parquet({"logits": fixed}), "declares 8,000,000 bytes, above the limit of 1,000,000", max_bytes=1_000_000)
-
-
 # -- damaged, foreign and absent files -----------------------------------------------------------------------------
 
 

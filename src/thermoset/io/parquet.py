@@ -59,21 +59,15 @@ class OpenFile(NamedTuple):
         return [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)]
 
     @property
+    def n_bytes(self) -> int:
+        """Uncompressed bytes of all columns. pyarrow ends the process where those of one column are damaged."""
+        metadata = self.file.metadata
+        return sum(metadata.row_group(place).total_byte_size for place in range(metadata.num_row_groups))
+
+    @property
     def n_rows(self) -> int:
         """Rows in all row groups."""
         return int(self.file.metadata.num_rows)
-
-    def chunks(self, names: list[str]) -> list[list[Any]]:
-        """What the metadata say of the columns that pyarrow reads for these names, by row group."""
-        wanted, schema, metadata = set(names), self.file.schema, self.file.metadata
-        paths = [schema.column(place).path for place in range(len(schema.names))]
-        places = [
-            place
-            for place, path in enumerate(paths)
-            if path in wanted or any(path[:i] in wanted for i, char in enumerate(path) if char == ".")
-        ]
-        groups = map(metadata.row_group, range(metadata.num_row_groups))
-        return [[group.column(place) for place in places] for group in groups]
 
 
 def read_parquet(path: Path, request: Request) -> Logits:
@@ -135,22 +129,18 @@ def open_file(path: Path, request: Request, stack: ExitStack) -> OpenFile:
 
 
 def check_metadata(metadata: Any) -> None:
-    """Refuse a file whose columns are stored in other files, or whose row groups have other rows than it says."""
+    """Refuse a file whose row groups have other rows than it says."""
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    if any(group.num_columns and group.column(0).file_path for group in groups):
-        raise FileFormatError("its columns are stored in other files. Write it as one file.")
     if sum(group.num_rows for group in groups) != metadata.num_rows or any(group.num_rows < 0 for group in groups):
         raise FileFormatError("has other rows than it declares: damaged. Save it again.")
 
 
 def width_of(arrow: ModuleType, source: OpenFile) -> int:
     """How many classes there are; where lists may have any length, the first row tells."""
-    layout = source.layout
-    width = len(layout.names) if layout.key is None else _declared_width(source)
-    if width is None:
-        first = next(_blocks(arrow, source, None, 1), None)
-        width = 2 if first is None else first.shape[1]
-    return width
+    if source.layout.key is None:
+        return len(source.layout.names)
+    first = next(_blocks(arrow, source, None, 1), None)
+    return 2 if first is None else first.shape[1]
 
 
 def _open_with_text(path: Path, request: Request, stack: ExitStack, more: Sequence[str] = ()) -> OpenFile:
@@ -182,27 +172,8 @@ def _libraries() -> tuple[ModuleType, ModuleType]:
 
 def _read(source: OpenFile, names: list[str], row_bytes: int) -> Any:
     """Read columns, if what the metadata say of them is within the limit."""
-    chunks = [chunk for group in source.chunks(names) for chunk in group]
-    n_bytes = max(
-        sum(chunk.num_values for chunk in chunks) * VALUE_BYTES,
-        sum(chunk.total_uncompressed_size for chunk in chunks),
-        source.n_rows * row_bytes,
-    )
-    check_size(n_bytes, source.max_bytes, "the parquet file")
+    check_size(max(source.n_bytes, source.n_rows * row_bytes), source.max_bytes, "the parquet file")
     return source.file.read(columns=names)
-
-
-def _declared_width(source: OpenFile) -> int | None:
-    """How long the lists are, if the values of every row group are as many as rows of one length have.
-
-    If they are not, some row is of another length or missing, and is found when it is read.
-    """
-    n_values = [chunk.num_values for (chunk,) in source.chunks(source.layout.scores)]
-    widths = {values / rows for rows, values in zip(source.group_rows, n_values, strict=True) if rows}
-    check_size(int(max(widths, default=0)) * VALUE_BYTES, source.max_bytes, "a block of rows")
-    if len(widths) == 1 and (width := widths.pop()).is_integer() and width > 1:
-        return int(width)
-    return None
 
 
 def _blocks(arrow: ModuleType, source: OpenFile, width: int | None, rows: int) -> Iterator[NDArray[Any]]:
