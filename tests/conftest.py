@@ -10,11 +10,12 @@ from hypothesis import settings
 from numpy.typing import NDArray
 
 from parts import missing, undraw
+from tiers import examples
 
 ROOT = Path(__file__).parents[1]
 
 # The same examples in every run: a change is green or it is not. `pytest --hypothesis-profile=explore` looks further.
-settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("same", deadline=None, derandomize=True, max_examples=examples(100))
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("same")
 

@@ -16,6 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from parts import since_sklearn
 from thermoset import BoundWarning, InputError, Logits, TemperatureScaler, ZeroProbabilityWarning, metrics
 from thermoset.calibration import T_MAX, T_MIN, fit_ece, fit_nll, probabilities
+from tiers import examples
 
 
 def problem(n_rows=500, n_classes=7, scale=3.0, seed=0):
@@ -63,7 +64,7 @@ def test_nll_temperature_agrees_with_scikit_learn():
     assert mean_nll(logits, labels, ours.temperature_) <= mean_nll(logits, labels, 1 / inverse) + 1e-15
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(2, 12), st.integers(5, 60), st.floats(0.01, 200), st.integers(0, 2**32))
 def test_no_temperature_of_a_scan_has_a_lower_nll(n_classes, n_rows, scale, seed):
     logits, labels = problem(n_rows, n_classes, scale, seed)
@@ -106,6 +107,7 @@ def test_separable_rows_report_the_lower_bound(margin):
     assert (fitted.temperature_, fitted.at_bound_) == (T_MIN, True)
 
 
+@pytest.mark.slow
 def test_nearly_separable_rows_converge():
     # Odds 1 : 1e-6 wrong by one row among 5,000 right by 20: the slope dies out exponentially on the way.
     logits, labels = 20.0 * np.eye(10)[np.arange(5000) % 10], np.arange(5000) % 10
@@ -219,7 +221,7 @@ def test_ece_temperature_of_one_bin_is_where_confidence_meets_accuracy():
     assert fitted.temperature_ == pytest.approx(2 / math.log(3), rel=1e-4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.lists(st.floats(-300, 300), min_size=3, max_size=3), min_size=1, max_size=6),
     st.floats(0.01, 100),
@@ -230,6 +232,7 @@ def test_probabilities_are_the_softmax(rows, temperature):
     np.testing.assert_allclose(probabilities(logits, temperature), want, rtol=1e-11, atol=1e-300)
 
 
+@pytest.mark.slow
 def test_threads_and_blocks_do_not_change_a_bit(monkeypatch):
     logits, labels = problem(3000, 11)
     seen = []

@@ -61,6 +61,7 @@ def test_the_order_of_shards_is_that_of_the_rows(tmp_path, predictor):
     assert np.array_equal(np.sort(turned.labels), np.sort(LABELS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["7 npy", "7 parquet", "zarr"])
 def test_a_cluster_reads_the_files_itself(form, tmp_path, predictor, monkeypatch):
     distributed, on_dask = require("distributed", "dask"), require("thermoset.integrations.dask", "dask")

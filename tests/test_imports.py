@@ -30,6 +30,7 @@ def test_help_loads_nothing_heavy():
     assert not modules_after(run) & (HEAVY | {"numpy"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -65,6 +66,7 @@ for name in {names!r}:
 """
 
 
+@pytest.mark.slow
 def test_loading_and_predicting_need_numpy_and_numba_alone(tmp_path):
     """What `import numba` brings by itself, such as the top of SciPy, is its affair."""
     import numpy as np

@@ -21,6 +21,7 @@ def picture():
     return module
 
 
+@pytest.mark.slow
 def test_the_picture_and_its_text_are_what_the_demos_predictor_answers(picture):
     told = re.search(r'<img src="docs/images/sets.png" alt="([^"]+)"', (ROOT / "README.md").read_text())[1]
     for _, name, record in picture.predictions():

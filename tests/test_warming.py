@@ -14,6 +14,8 @@ from law import generated
 from thermoset import InputError, Logits, TwoTemperaturePredictor
 from thermoset.warming import warmup
 
+pytestmark = pytest.mark.long
+
 CORE = Path(ts.__file__).parent / "core"
 
 

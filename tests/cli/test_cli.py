@@ -13,6 +13,8 @@ from parts import require
 from thermoset.cli import main
 from thermoset.datasets import load_glyphs
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments, **environment):
     return subprocess.run(

@@ -11,6 +11,8 @@ import pytest
 import thermoset as ts
 from kinds import of_probabilities
 
+pytestmark = pytest.mark.slow
+
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])(?:;\d+)*m")
 
 

@@ -10,6 +10,8 @@ import thermoset as ts
 from law import generated
 from parts import require
 
+pytestmark = pytest.mark.slow
+
 CLASSES = ("fraud", "keep, sure", "review")
 LOGITS, LABELS = generated(1200, 3, signal=0.3)
 IDS = [f"r-{i}" for i in range(1200)]

@@ -3,9 +3,12 @@
 import json
 
 import numpy as np
+import pytest
 
 import thermoset as ts
 from law import generated
+
+pytestmark = pytest.mark.slow
 
 
 def test_tune_predict_and_check_rows_of_largest_logits(call, tmp_path):

@@ -8,6 +8,8 @@ from law import generated
 from parts import require
 from thermoset import TwoTemperaturePredictor
 
+pytestmark = pytest.mark.slow
+
 onnx = require("onnx", "onnx")
 
 

@@ -10,6 +10,8 @@ import thermoset as ts
 from law import generated
 from thermoset.cli.check import _show
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows():

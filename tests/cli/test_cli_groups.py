@@ -12,6 +12,8 @@ from parts import require
 from thermoset.cli.options import Columns, kept_together, opened_logits
 from thermoset.predictor.artifact import checksum_of
 
+pytestmark = pytest.mark.slow
+
 LOGITS, LABELS = generated(600, 4, signal=0.3)
 SITES = np.array(["north", "south", "west"])[np.arange(600) % 3]
 PATIENTS = np.array([f"p{i}" for i in np.random.default_rng(5).integers(0, 90, size=600)])

@@ -8,6 +8,8 @@ import pytest
 import thermoset as ts
 from parts import require
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def batches(tuned, tmp_path_factory):

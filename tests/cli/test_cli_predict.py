@@ -17,6 +17,8 @@ from parts import require
 from thermoset.monitor.drift import size_drift
 from thermoset.predictor.artifact import SCHEMA
 
+pytestmark = pytest.mark.slow
+
 
 def read_csv(path):
     with path.open(newline="", encoding="utf-8") as stream:
@@ -328,6 +330,7 @@ KILLS = {  # format, an older file under the name or none, and what the process 
 }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("name", KILLS)
 def test_a_killed_run_leaves_nothing_under_the_final_name(tuned, endless, tmp_path, name):

@@ -8,6 +8,8 @@ from clusters import local_cluster
 from parts import require
 from thermoset.predictor.shards import MANIFEST, predict_shards, read_manifest
 
+pytestmark = pytest.mark.slow
+
 N_SHARDS = 4
 
 
@@ -172,6 +174,7 @@ def scheduler():
         yield cluster.scheduler_address
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["tune", "sweep", "check"])
 def test_commands_give_the_same_on_a_cluster(call, tuned, shards, tmp_path, name, scheduler):
     require("matplotlib", "plot")

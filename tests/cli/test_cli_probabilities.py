@@ -5,6 +5,8 @@ import pytest
 
 import thermoset as ts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):

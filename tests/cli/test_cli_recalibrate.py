@@ -6,6 +6,8 @@ import pytest
 import thermoset as ts
 from sites import sites
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def new(tuned, tmp_path_factory):

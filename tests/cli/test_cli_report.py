@@ -5,6 +5,8 @@ import pytest
 import thermoset as ts
 from parts import require
 
+pytestmark = pytest.mark.slow
+
 for module in ("altair", "vl_convert", "jinja2"):
     require(module, "report")
 

@@ -9,6 +9,8 @@ import thermoset as ts
 from law import generated
 from thermoset.predictor.artifact import checksum_of
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("ant", "bee, small", 'the "cat"')
 SHARES = {"ant": 0.6, "bee, small": 0.3, 'the "cat"': 0.1}
 

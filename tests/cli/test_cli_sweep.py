@@ -16,6 +16,8 @@ from parts import require
 from thermoset.metrics import swept_metrics
 from thermoset.sweeping import DEFAULT_GRID, temperature_grid
 
+pytestmark = pytest.mark.slow
+
 require("matplotlib", "plot")
 
 
@@ -182,6 +184,7 @@ def test_the_installed_command(val, tmp_path):
     assert len(list((tmp_path / "made").iterdir())) == 2
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_ends_it_soon_with_130_and_without_a_file(tmp_path):
     rng = np.random.default_rng(0)

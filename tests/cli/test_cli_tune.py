@@ -21,6 +21,8 @@ from thermoset.calibration import probabilities
 from thermoset.cli.tune import show_predictor, write_predictor
 from thermoset.metrics import expected_calibration_error, negative_log_likelihood
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = ("tune", "predict", "check", "recalibrate", "sweep", "study", "demo")
 
 
@@ -64,6 +66,7 @@ def test_the_temperature_comes_from_one_half_and_the_threshold_from_the_other(tu
     assert np.array_equal(made.predict_set(data), sets.predict_set(data))
 
 
+@pytest.mark.long
 def test_the_seed_decides_every_byte_and_threads_none(command, tmp_path):
     # 100 classes: blocks of 655 rows, so that there is work for two threads in each half
     ts.save(tmp_path / "wide.npz", ts.Logits(*generated(1400, 100, signal=0.5)))

@@ -12,6 +12,8 @@ from thermoset.integrations.batches import Predictor
 from thermoset.predictor.shards import predict_shards
 from thermoset.report import build_report
 
+pytestmark = pytest.mark.slow
+
 LOGITS, LABELS = generated(900, 4, signal=0.5)
 WEIGHTS = np.exp(-LOGITS.max(axis=1) / 10)
 

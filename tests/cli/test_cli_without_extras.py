@@ -8,6 +8,8 @@ import pytest
 import thermoset as ts
 from law import generated
 
+pytestmark = pytest.mark.slow
+
 NO_FIGURE = "thermoset: skipped {}: matplotlib is not installed. Run: pip install 'thermoset[plot]'\n"
 NO_REPORT = "thermoset: skipped report.html: altair is not installed. Run: pip install 'thermoset[report]'\n"
 

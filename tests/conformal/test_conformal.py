@@ -21,6 +21,7 @@ from thermoset import CoverageWarning, InputError
 from thermoset.conformal import ConformalClassifier, fitted_at, scores
 from thermoset.core.levels import conformal_rank, rows_needed
 from thermoset.core.uniforms import Randomness
+from tiers import examples
 
 READY = [name for name, score in thermoset.SCORES.items() if not score.learns]  # PAS has its own: test_pas.py
 METHODS = pytest.mark.parametrize("method", READY)
@@ -98,6 +99,7 @@ def seeded_problem(seed):
     return logits, labels, u, n, temperature, str(rng.choice(ALPHAS))
 
 
+@pytest.mark.slow
 def test_sets_are_the_oracles_sets():
     """405 seeded problems, two methods each, one randomised and one not: excused sets stay under 1%.
 
@@ -134,7 +136,8 @@ def _problems():
     return st.integers(2, 8).flatmap(of)
 
 
-@settings(max_examples=400)
+@pytest.mark.slow
+@settings(max_examples=examples(400))
 @given(
     rows=_problems(),
     temperature=st.sampled_from(TEMPERATURES),
@@ -394,7 +397,7 @@ def test_without_empty_sets_top_labels_score_below_everything_in_fit_and_predict
 
 
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     method=st.sampled_from(
         [*thermoset.SCORES, lambda probs, rank, u: u * probs - rank]

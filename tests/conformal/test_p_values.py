@@ -170,6 +170,7 @@ def far_from_uniform(ranks, n):
     return bool(((counts - expected) ** 2 / expected).sum() > chi2.isf(1e-6, n))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["lac", "aps", "raps", "margin"])
 @pytest.mark.parametrize("grouping", [None, "class"])
 @pytest.mark.parametrize("temperature", [1.0, 0.05])
@@ -183,12 +184,14 @@ def test_p_values_of_true_labels_are_uniform_on_ranks(method, grouping, temperat
     assert far_from_uniform(np.maximum(ranks - 1, 1), n), "one too low would be seen"
 
 
+@pytest.mark.slow
 def test_p_values_of_real_rows_are_uniform_on_ranks():
     logits = ts.datasets.load_glyphs().logits
     model = ts.ConformalClassifier("raps", 0.2)
     assert not far_from_uniform(ranks_over_splits(model, logits.logits, logits.labels, 19), 19)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouping", [None, "class"])
 def test_smoothed_p_values_are_uniform_where_scores_tie(grouping):
     """Deterministic APS gives every label of the last rank the score 1. Without smoothing that shows."""

@@ -25,6 +25,7 @@ def long_tailed(n_rows=4000, n_classes=CLASSES, seed=0):
     return logits[kept], labels[kept]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
 def test_labels_are_ordered_as_by_minus_p_over_prior(temperature):
     logits, labels = long_tailed(600)

@@ -29,6 +29,7 @@ def test_the_oracle_knows_every_score():
     assert sorted(NAMES) == sorted(oracle.METHODS)
 
 
+@pytest.mark.slow
 @ALL
 def test_every_score_passes_what_users_run_on_theirs(name):
     report = check_score(name, temperatures=(0.01, 1.0, 100.0))

@@ -15,6 +15,8 @@ import thermoset
 import thermoset.core.compiling
 from thermoset.core.compiling import source_digest
 
+pytestmark = pytest.mark.long
+
 PACKAGE = Path(thermoset.__file__).parent
 SOFTMAX = "import thermoset.calibration as c; print(c.probabilities([[1.0, 2.0, 4.0]], 2.0).tobytes().hex())"
 # p = softmax(0, 0, 0): 1/3 for the top class; rank 3 scores 1/3 + (3 - 2 + 1) 0.2 = 0.7333

@@ -27,6 +27,7 @@ def _points():
     return np.unique(x)
 
 
+@pytest.mark.slow
 def test_exp_is_within_one_unit_in_the_last_place():
     with mp.workdps(40):
         for x in _points():

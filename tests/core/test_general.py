@@ -120,6 +120,7 @@ def test_the_general_path_equals_its_plain_composition():
         )
 
 
+@pytest.mark.slow
 def test_threads_and_blocks_do_not_change_a_bit(monkeypatch):
     def everything():
         found = []

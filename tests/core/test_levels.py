@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from thermoset.core.levels import conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
+from tiers import examples
 
-EXACT = settings(max_examples=300)
+EXACT = settings(max_examples=examples(300))
 
 
 def test_floats_would_add_one():

@@ -19,6 +19,7 @@ from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.core.weighted import WeightedScores
 from thermoset.errors import InputError
+from tiers import examples
 from tops import cut_down
 
 LOGITS, _ = generated(120, 7, signal=0.5)
@@ -125,7 +126,7 @@ def test_by_hand():
 pair = st.tuples(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf]), st.sampled_from([-np.inf, 0.0, 1.0, np.inf]))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(pool=st.lists(pair, max_size=12), wanted=pair)
 def test_ties_of_any_kind(pool, wanted):
     """The kernel alone, on scores that tie in one number or in both."""

@@ -15,6 +15,7 @@ from thermoset.conformal import ConformalClassifier, scores
 from thermoset.core.scores import APS, LAC, RAPS, SAPS, SCORES, resolve
 from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
+from tiers import examples
 
 TEMPERATURES = (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 2.7, 5.0, 100.0)
 
@@ -115,7 +116,7 @@ def test_one_u_for_each_row():
     np.testing.assert_allclose(scores("aps", logits, u=[0.0, 0.5, 1.0]), expected, rtol=0, atol=1e-15)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     parts=st.lists(st.integers(1, 1000), min_size=2, max_size=9),
     u=st.fractions(0, 1, max_denominator=64),
@@ -147,7 +148,7 @@ def _refinement(method, mass):
     return math.inf if mass == 1 else -mp.log(1 - mass)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(
     row=_rows(),
     temperature=st.sampled_from(TEMPERATURES),

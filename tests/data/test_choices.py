@@ -73,6 +73,7 @@ def test_bad_options_are_refused_in_one_line(rows, options, said):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_padding_changes_no_probability_and_no_set_has_a_padded_option():
     """Softmax over the options a row has: a masked class takes nothing and is never in a set."""
     rng = np.random.default_rng(0)

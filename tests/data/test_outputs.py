@@ -91,6 +91,7 @@ def test_outputs_that_are_no_classification_are_refused_in_one_line(output, pred
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_compute_metrics_gets_is_read_too():
     assert Logits(EvalPrediction(ROWS, LABELS)) == Logits(ROWS, LABELS)
     real = require("transformers.trainer_utils", "frameworks").EvalPrediction
@@ -147,6 +148,7 @@ def test_recognising_an_output_imports_nothing():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_trainer_predict_from_end_to_end(tmp_path):
     """A real `Trainer.predict` on a BERT of two tiny layers with random weights; nothing is downloaded."""
     torch, hugging = require("torch", "torch"), require("transformers", "frameworks")

@@ -16,6 +16,7 @@ from thermoset.core.memory import memory_budget, row_array
 from thermoset.data.groups import read_groups
 from thermoset.data.stored import StoredLogits
 from thermoset.predictor.artifact import checksum_of
+from tiers import examples
 
 LOGITS, LABELS = generated(1500, 12, seed=5)
 LOGITS = LOGITS.astype(np.float32)
@@ -78,7 +79,7 @@ def test_the_same_rows():
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_selection_of_rows(drawn):
     cuts = sorted({0, 1500, *drawn.draw(st.lists(st.integers(1, 1499), max_size=6))})
     rows = drawn.draw(st.lists(st.integers(-1500, 1499), min_size=1, max_size=60))
@@ -140,6 +141,7 @@ def test_groups_stay_with_their_rows():
     assert copy.deepcopy(data).groups == data.groups
 
 
+@pytest.mark.slow
 def test_rows_are_kept_together_in_a_split():
     together = np.arange(1500) // 10
     data = StoredLogits.of([Held(LOGITS, LABELS)])
@@ -207,6 +209,7 @@ def test_theory_of_stored_rows():
     assert here.fixed.before.tolist() == there.fixed.before.tolist()
 
 
+@pytest.mark.slow
 def test_no_more_is_read_at_once_than_a_piece():
     rows, labels = generated(60_000, 100)  # 48 MB, three pieces
     data = StoredLogits.of([Held(rows, labels)])

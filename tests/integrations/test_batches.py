@@ -19,6 +19,9 @@ from thermoset.core import pool
 from thermoset.errors import InputError, MissingExtraError
 from thermoset.integrations.batches import Predictor, work
 from thermoset.io import open_predictions
+from tiers import examples
+
+pytestmark = pytest.mark.slow
 
 pa = require("pyarrow", "io")
 pd = require("pandas", "test")
@@ -221,7 +224,7 @@ def test_every_kind_of_sets(parameters):
 ROWS = st.lists(st.lists(st.floats(-30, 30, width=16), min_size=5, max_size=5), min_size=1, max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rows=ROWS, data=st.data())
 def test_dicts_of_arrays_of_any_form_and_cut(model, rows, data):
     dtype = data.draw(st.sampled_from(["float16", "float32", "float64"]))
@@ -593,6 +596,7 @@ print(predict({"logits": np.load(sys.argv[2])})["set"].tolist())
 """
 
 
+@pytest.mark.long
 def test_workers_that_start_at_once_on_a_cold_cache(tmp_path):
     """Numba's own cache races here (numba#4807, #9348); ours is a file for each kernel, whole or not at all."""
     model = fitted(method="lac")

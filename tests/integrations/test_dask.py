@@ -15,6 +15,8 @@ from parts import require
 from thermoset.predictor.artifact import checksum_of
 from thermoset.predictor.shards import predict_shards
 
+pytestmark = pytest.mark.long
+
 distributed = require("distributed", "dask")
 array = require("dask.array", "dask")
 dask = require("dask", "dask")

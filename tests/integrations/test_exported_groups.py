@@ -12,6 +12,8 @@ from parts import require
 from thermoset.errors import InputError
 from thermoset.integrations.program import group_codes
 
+pytestmark = pytest.mark.slow
+
 SITES = ("east", "north", "west")
 METHODS = ["lac", "aps", "raps", "saps", "topk", "margin"]
 

@@ -11,7 +11,7 @@ from parts import require
 from thermoset.errors import InputError, MissingExtraError
 from thermoset.io import SUFFIXES, load
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning calls PyTorch in deprecated ways
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Lightning calls PyTorch in deprecated ways
 
 QUIET = {
     "accelerator": "cpu",

@@ -23,6 +23,8 @@ from thermoset.conformal import Scoring, sets_under  # noqa: E402
 from thermoset.data import Logits  # noqa: E402
 from thermoset.integrations.onnx import OPSETS, id_keys, to_onnx  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 N_CLASSES = 6
 ROWS, LABELS = generated(2000, N_CLASSES, signal=0.5)
 NAMES = ("cat", "dog", "Ärger", "<b>", "eel", "f")

@@ -16,6 +16,8 @@ from law import generated
 from thermoset import RAPS, SAPS, SCORES, datasets
 from thermoset.conformal import GROUPINGS
 
+pytestmark = pytest.mark.slow
+
 ROWS = 10_000
 SETTINGS = (
     ("float32", {}),
@@ -52,6 +54,7 @@ def test_random_rows(method, grouping, engine):
         assert assert_same(engine, predictor, rows) == 0, (temperature, dtype, recipe)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("method", SCORES)
 @pytest.mark.parametrize("name", REAL)

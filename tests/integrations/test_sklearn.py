@@ -14,6 +14,8 @@ from thermoset import InputError
 from thermoset.data import split_indices
 from thermoset.integrations.sklearn import SetClassifier
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("given", [{}, {"method": "lac", "grouping": "class", "random_state": 3}], ids=str)
 def test_prefit_is_the_predictor_on_the_decision_function_bit_for_bit(given):

@@ -7,6 +7,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from set_classifiers import quick
 
+pytestmark = pytest.mark.long
+
 CANNOT: dict[str, str] = {}
 """Checks that are excused, and why: none so far."""
 

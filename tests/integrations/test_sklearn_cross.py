@@ -12,6 +12,8 @@ from thermoset import InputError
 from thermoset.core.uniforms import Randomness
 from thermoset.integrations.sklearn.promises import cross_bound
 
+pytestmark = pytest.mark.slow
+
 SMALL, LABELS = X[FIT][:83], Y[FIT][:83]
 
 

@@ -19,6 +19,8 @@ from set_classifiers import FIT, LINEAR, NAMES, NEW, X, Y, quick
 from thermoset import InputError
 from thermoset.integrations.sklearn import SetClassifier
 
+pytestmark = pytest.mark.slow
+
 
 def test_clone_keeps_a_fitted_estimator_and_copies_one_that_will_be_fitted():
     prefit = quick(LINEAR).fit(X[FIT], Y[FIT])

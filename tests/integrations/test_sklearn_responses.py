@@ -20,6 +20,8 @@ from set_classifiers import FIT, LINEAR, NAMES, NEW, TRAIN, Duck, X, Y, quick, r
 from thermoset import InputError, ZeroProbabilityWarning
 from thermoset.integrations.sklearn.responses import Reader, respond
 
+pytestmark = pytest.mark.slow
+
 
 def test_scores_of_pairs_are_not_scores_of_classes():
     """One-versus-one with three classes has three columns, and they are not those of the classes."""

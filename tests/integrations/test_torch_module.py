@@ -16,6 +16,8 @@ torch = require("torch", "torch")
 
 from thermoset.integrations.torch import Answers, SetModule, save_torch, to_torch  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 ROWS, LABELS = generated(1500, 8, signal=0.5)
 
 
@@ -126,6 +128,7 @@ def test_shown(predictor):
     assert isinstance(to_torch(predictor), SetModule)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler, about torch
 @pytest.mark.parametrize("method", ["raps", "lac"])
 def test_compiled(method):

@@ -91,6 +91,7 @@ NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0
 GROUP = st.one_of(NAMES, st.integers(-(2**63), 2**63 - 1), st.sampled_from(["007", "7", "-0", "1e5", "NaN", "true"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [".npz", ".csv", ".parquet", ".safetensors", ".h5", ".zarr", ".pt", ".npy"])
 @given(groups=st.lists(GROUP, min_size=1, max_size=6))
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -23,6 +23,7 @@ from parts import require
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.io import SUFFIXES, load, save
+from tiers import examples
 
 VAL = Logits(np.array([[2.0, 0.5, -1.0], [0.25, 1.25, -np.inf]], dtype=np.float32), [1, 0], ["cat", "dog", "eel"])
 
@@ -83,7 +84,7 @@ def same_bits(one, other):
     return one.tobytes() == other.tobytes()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(val=some_logits())
 def test_round_trip_is_exact(suffix, val):
     with tempfile.TemporaryDirectory() as folder:
@@ -417,7 +418,7 @@ def test_every_truncation_is_refused(tmp_path, file_suffix):
         refused(cut, ".")
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")  # torch and zipfile may warn about what they see; what counts is how it ends
 def test_damaged_bytes_give_logits_or_an_input_error(tmp_path, file_suffix, data):

@@ -22,6 +22,7 @@ from parts import require
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.io import SUFFIXES, load, open_blocks, save
+from tiers import examples
 
 VAL = Logits(np.float32([[2.0, 0.5, -1.0], [0.25, 1.25, -np.inf], [0, 0, 1]]), [1, 0, 2], ["cat", "dog", "eel"])
 
@@ -129,7 +130,7 @@ def some_logits(draw):
     return Logits(array, labels, classes)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(val=some_logits(), block_bytes=sizes)
 def test_blocks_are_what_load_gives(suffix, val, block_bytes):
     with tempfile.TemporaryDirectory() as folder:
@@ -145,7 +146,7 @@ def test_blocks_are_what_load_gives(suffix, val, block_bytes):
 number_types = st.sampled_from(["<f2", "<f4", "<f8", ">f2", ">f4", ">f8", "<i1", "<u2", "<i4", ">i8", "<u8", "g"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data(), number_types, st.tuples(st.integers(1, 9), st.integers(2, 5)), sizes, st.booleans(), st.booleans())
 def test_every_order_and_type_of_numpy(data, dtype, shape, block_bytes, fortran, compressed):
     cells = st.integers(0, 100)
@@ -158,7 +159,7 @@ def test_every_order_and_type_of_numpy(data, dtype, shape, block_bytes, fortran,
             agrees_with_load(path / name, block_bytes)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(array=hnp.arrays(np.float32, (11, 3), elements=st.floats(0.125, 8, width=32)), block_bytes=sizes)
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet", ".safetensors", ".pt"])
 def test_probabilities_in_blocks(suffix, array, block_bytes):
@@ -167,7 +168,7 @@ def test_probabilities_in_blocks(suffix, array, block_bytes):
         agrees_with_load(write_raw(Path(folder) / f"val{suffix}", probs), block_bytes, probabilities=True)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.integers(1, 20), st.integers(1, 8), sizes, st.integers(0, 4))
 def test_parquet_of_every_layout(data, n_rows, group, block_bytes, layout):
     arrow, parquet = require("pyarrow", "io"), require("pyarrow.parquet", "io")
@@ -475,7 +476,7 @@ def test_every_truncation_is_refused(tmp_path, suffix):
         refused(cut, ".", block_bytes=24)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")  # torch and zipfile may warn about what they see; what counts is how it ends
 def test_damaged_bytes_end_as_with_load(tmp_path, suffix, data):
@@ -598,6 +599,7 @@ def write_large(path, *, compressed=False, fortran=False):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -629,6 +631,7 @@ def test_memory_is_bounded_by_a_block(tmp_path, name, options):
     assert peak > 16 * MB  # the measure sees arrays
 
 
+@pytest.mark.long
 def test_memory_of_csv_without_pyarrow_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "a.csv").write_text("a,b,c,d\n" + "1,2,3,4\n" * 100_000)  # 3.2 MB as float64
@@ -654,6 +657,7 @@ print(rows, streamed, pool.max_memory())
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["lists", "columns", "csv"])
 def test_memory_of_pyarrow_is_bounded(tmp_path, layout):
     """Counted by pyarrow itself, in a process of its own, since the count never falls."""
@@ -700,6 +704,7 @@ print(streamed - before, resident() - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_memory_of_torch_is_bounded(tmp_path):
     torch = require("torch", "torch")

@@ -356,6 +356,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_files_that_another_program_shortens(tmp_path):
     """A mapped file would end the process with SIGBUS."""
     torch, safe = require("torch", "torch"), require("safetensors.numpy", "io")

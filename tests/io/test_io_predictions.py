@@ -23,6 +23,7 @@ from parts import require
 from thermoset.data import Logits
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.io import PREDICTION_SUFFIXES, load, open_blocks, open_predictions, predictions, save
+from tiers import examples
 
 ODD_NAMES = ["a,b", 'c "d"', "e\nf", "g\r\nh", "[1, 2]", "ä狗🐕", " i ", "\u2028j", "k'\\\t", "0"]
 LABELS, SURE = np.array([1, 0, 2]), np.array([0.75, 0.5, 1 / 3])
@@ -111,7 +112,7 @@ def some_blocks(draw):
     return classes, blocks
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=some_blocks(), piece=st.integers(1, 12))
 @example(case=(ODD_NAMES, [(np.arange(10), np.full(10, 0.1), np.tri(10, dtype=bool))]), piece=1)
 @example(case=(None, []), piece=1)
@@ -125,7 +126,7 @@ def test_what_is_read_is_what_was_written(suffix, case, piece):
         assert names_in(Path(folder)) == [path.name]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=some_blocks(), group_bytes=st.integers(1, 300))
 def test_how_rows_are_cut_into_blocks_does_not_show(suffix, case, group_bytes):
     """Byte for byte, wherever row groups end; and sizes are counted on the way."""
@@ -155,7 +156,7 @@ def test_row_groups_end_with_the_row_that_fills_them(tmp_path, monkeypatch):
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [2, 3, 3, 1]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sure=hnp.arrays(np.float64, 3, elements=st.floats(allow_nan=False, allow_infinity=False)))
 @example(sure=np.array([0.1 + 0.2, 5e-324, 1e16]))
 def test_every_float_is_read_back_exactly(suffix, sure):
@@ -337,6 +338,7 @@ def test_a_killed_process_leaves_no_partial_file(target):
 # -- memory -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_memory_is_bounded_by_a_block(tmp_path, monkeypatch, suffix, at_once):

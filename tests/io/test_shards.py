@@ -69,6 +69,7 @@ for shard in pickle.load(sys.stdin.buffer):
 """
 
 
+@pytest.mark.slow
 def test_pickled_shards_are_read_in_another_process(tmp_path):
     shards, expected = [], b""
     for name, (suffix, write) in VARIANTS.items():
@@ -295,6 +296,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_memory_is_bounded_by_a_piece(tmp_path):
     row = np.arange(250, dtype=np.float32)

@@ -175,6 +175,7 @@ def test_a_thousand_classes_on_many_lines_of_a_cell(tmp_path):
     assert load(path).logits == pytest.approx(wide, **as_written("csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_from_the_files_to_sets_on_the_command_line(tmp_path, fmt):
     rng = np.random.default_rng(1)

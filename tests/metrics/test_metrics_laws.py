@@ -155,6 +155,7 @@ def exact_mean_top_gap(n_classes, rows, alpha):
     return sum(float(steps @ binom.sf(r - 1, n_classes, below)) for r in range(1, m + 1)) / m
 
 
+@pytest.mark.slow
 def test_noise_floor_of_cifar100():
     # 8,000 rows of CIFAR-100: docs/definitions.md gives mean .0765 and 95% point .090 for TopCovGap at alpha = 0.1.
     labels = np.repeat(np.arange(100), 80)

@@ -145,6 +145,7 @@ def test_certainty():
     assert metrics.brier_score(sure, [1, 2, 0]) == 2
 
 
+@pytest.mark.slow
 @given(problems(), st.data())
 def test_top_k_is_a_stable_sort(problem, data):
     probs, labels = problem

@@ -31,6 +31,7 @@ def worst_by_hand(value, missed, least):
     return max(shares, default=None)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.booleans(), st.booleans()), min_size=1, max_size=24), st.integers(1, 8)
 )
@@ -89,6 +90,7 @@ def test_by_hand_on_a_line():
     assert found.direction.tolist() == [1.0]
 
 
+@pytest.mark.slow
 def test_a_planted_slab_is_found():
     rng = np.random.default_rng(1)
     features = rng.normal(size=(6000, 4))

@@ -182,6 +182,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("coverage_alone")
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 @pytest.mark.parametrize("case", CASES)
@@ -197,6 +198,7 @@ def test_p_values_of_a_kept_promise_are_uniform_or_larger(case):
     assert sum(not r.ok for r in reports) <= binom.isf(1e-6, len(reports), questions * SIGNIFICANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("coverage_alone")
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 @pytest.mark.parametrize("case", ["one threshold", "LAC", "class", "cluster"])
@@ -369,6 +371,7 @@ def test_many_rows_are_drawn_in_strata_like_one_by_one():
     assert abs(np.mean(np.array(plain) > seen.ece_95) - 0.05) < 5 * math.sqrt(0.05 * 0.95 * (1 / 1500 + 1 / 4999))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(4, 1), (400, 1)])  # confidences of all kinds; nearly all close to one
 def test_calibrated_models_have_uniform_p_values_or_larger(shape):
     rng, p_values = np.random.default_rng(7), []

@@ -111,6 +111,7 @@ def assert_level_is_kept(p_values):
         assert np.count_nonzero(p_values <= level) <= binom.isf(1e-4, len(p_values), level)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_before", "n_after"), [(10, 10), (50, 50), (1000, 10), (200, 200_000)])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_no_more_false_alarms_than_the_level(population, n_before, n_after):
@@ -136,6 +137,7 @@ def places_of_scores(method):
     return found.reshape(POOL.shape)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["lac", "raps"])
 @pytest.mark.parametrize(("n_conformal", "n_fresh"), [(30, 500), (100, 100), (300, 1000)])
 def test_conformal_rows_against_fresh_ones_give_no_more_false_alarms_either(method, n_conformal, n_fresh):

@@ -34,6 +34,7 @@ def sides(test):
     return [one for one in (test.under, test.over) if one is not None]
 
 
+@pytest.mark.slow
 @given(laws(), HITS)
 def test_the_expectation_of_the_next_value_is_the_value(law, hits):
     test = started(law).after(np.array(hits, dtype=bool))
@@ -190,6 +191,7 @@ def test_extremes_stay_finite(n, exact):
                 assert np.isfinite([*one.steady, *one.fresh, *one.rising]).all()
 
 
+@pytest.mark.slow
 def test_ten_million_rows_and_then_a_drop():
     """A bet that has lost more than a float can hold still wins it back; here with ten million conformal rows."""
     law, rows = law_of(10**7, exact=False), 10**7

@@ -39,6 +39,7 @@ def test_fewer_hits_are_less_likely_and_the_interval_begins_where_the_bound_does
     assert p_value([200, 100], [300, 100], [least - 101, 100]).p_value < 0.025
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 @pytest.mark.parametrize("tau", [0.0, 0.5, 1.0])
 def test_p_values_are_valid(tau):
@@ -55,6 +56,7 @@ def test_p_values_are_valid(tau):
         assert np.mean(np.array(found) <= level) <= level + 5 * np.sqrt(level * (1 - level) / len(found))
 
 
+@pytest.mark.slow
 def test_broken_sets_are_seen():
     logits, labels = generated(6000, 5, signal=0.0)
     predictor = ts.TwoTemperaturePredictor("lac", 0.1, "small", grouping="interpolated").fit(

@@ -295,6 +295,7 @@ def test_groups_come_with_every_batch_or_with_none():
         after(state, of, drawn(50, 24), kind="group", groups=("a",))
 
 
+@pytest.mark.slow
 def test_the_chance_of_any_false_alarm_stays_within_delta():
     """150 streams that keep the promise, whose tests look after each of 600 rows: at most delta of them alarm."""
     of, delta, rng = watched(), 0.2, np.random.default_rng(25)

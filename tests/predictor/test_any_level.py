@@ -122,6 +122,7 @@ def test_what_is_said_of_another_level(one, tmp_path):
     assert (one.alpha, one.artifact_.alpha) == ("0.2", "0.2"), "the first one is as it was"
 
 
+@pytest.mark.slow
 def test_a_page_of_another_level_says_which_numbers_are_about_which(one):
     for module in ("altair", "vl_convert", "jinja2"):
         require(module, "report")

@@ -26,6 +26,7 @@ from thermoset.predictor.fingerprints import fingerprint
 from thermoset.tuning import Curve
 from thermoset.tuning.aims import Small
 from thermoset.tuning.budgets import GapBudget
+from tiers import examples
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_the_same_rows_give_the_same_bytes(artifact, saved, tmp_path):
 floats = st.floats(allow_nan=False)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     value=floats,
     refine=floats,
@@ -93,7 +94,7 @@ def test_scores_round_trip(score):
     assert Method.of(score).score() == score
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 10**6), byte=st.integers(0, 255))
 def test_a_damaged_byte_is_noticed(artifact, tmp_path, place, byte):
     """Whatever byte is changed, the file is refused or says the same (white space)."""

@@ -191,6 +191,7 @@ def test_groups_that_fell_back_are_measured_and_not_tested(predictor):
     assert report.ok, "nothing was promised for mars"
 
 
+@pytest.mark.slow
 def test_where_groups_were_promised_nothing_they_are_a_yardstick():
     apart, fresh = rows(900, hard=12.0), rows(1500, seed=1, hard=12.0)
     plain = ts.TwoTemperaturePredictor("lac", ALPHA, prefer="small").fit(apart)

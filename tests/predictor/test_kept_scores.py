@@ -13,6 +13,7 @@ from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError
 from thermoset.predictor.artifact import checksum_of, read_artifact
 from thermoset.predictor.kept_scores import MOST_KEPT, KeptScores, group_rows
+from tiers import examples
 
 numbers = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 5e-324, np.inf, -np.inf, 1.0, 1 / 3])
 
@@ -21,7 +22,7 @@ def bits(values):
     return values.view(np.uint64).tolist()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(pairs=hnp.arrays(np.float64, st.tuples(st.just(2), st.integers(0, 20)), elements=numbers), data=st.data())
 @example(pairs=np.array([[-np.inf] * 3, [np.inf] * 3]), data=None)
 def test_every_float_comes_back(pairs, data):

@@ -143,6 +143,7 @@ for i in range(4):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks on Windows")
 def test_two_writers_at_once_lose_nothing(predictor, tmp_path):
     predictor.save(tmp_path / "predictor.json")
@@ -152,6 +153,7 @@ def test_two_writers_at_once_lose_nothing(predictor, tmp_path):
     assert names == {f"{run}-{i}" for run in range(2) for i in range(4)}
 
 
+@pytest.mark.slow
 def test_a_stream_of_real_rows_and_a_planted_change():
     glyphs = ts.datasets.load_glyphs().logits
     order = np.random.default_rng(0).permutation(len(glyphs))[:6000]
@@ -256,6 +258,7 @@ def test_interpolated_thresholds_are_shown_and_not_tested(fresh):
     assert not standing.alarm
 
 
+@pytest.mark.slow
 def test_rows_that_hold_their_largest_logits(predictor, fresh):
     rows = rows_of(1500, n_classes=8)
     some = rows_of(800, seed=2, n_classes=8)
@@ -272,6 +275,7 @@ def test_rows_that_hold_their_largest_logits(predictor, fresh):
         ts.Monitor(whole).add(ts.compact(some, top=5))
 
 
+@pytest.mark.slow
 def test_the_reference_counts_the_conformal_rows():
     calibration, conformal, new = rows_of(600), rows_of(500, seed=3), rows_of(300, seed=4)
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit_split(calibration, conformal)

@@ -35,6 +35,7 @@ def predictors():
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BY_NAME, "shifted", "weighted"])
 @pytest.mark.parametrize("none", [NONE, NONE.astype(np.float16), ts.Logits(NONE), []], ids=["32", "16", "Logits", "[]"])
 def test_no_rows_have_no_answers(predictors, name, none):
@@ -177,6 +178,7 @@ def test_a_level_above_a_half_is_told_once():
 # --- classes without rows ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_class_without_rows_is_named_by_what_rests_on_classes():
     some = FIT.take(FIT.labels != 2)
     for options in ({}, {"method": "auto"}):

@@ -134,6 +134,7 @@ def test_groups_stay_on_one_side(data):
     assert predictor.artifact_.provenance.calibration_rows % 10 == 0
 
 
+@pytest.mark.slow
 def test_a_new_process_predicts_the_same_bits(predictor, fresh, tmp_path):
     predictor.save(tmp_path / "p.json")
     np.save(tmp_path / "fresh.npy", fresh.logits)

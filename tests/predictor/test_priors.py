@@ -14,6 +14,7 @@ from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor import priors
 from thermoset.predictor.label_shift import shares_of
 from thermoset.predictor.priors import FEWEST_ROWS, Resampling, estimate_priors
+from tiers import examples
 
 NONE = Resampling(bootstrap=0)
 
@@ -49,7 +50,7 @@ def test_the_same_shares_as_plain_em(seed, n_classes):
     assert found.target.sum() == pytest.approx(1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.floats(0.3, 3.0))
 def test_nothing_is_more_likely(seed, n_classes, signal):
     """The conditions of a maximum: the mean of (p_y / a_y) / sum_j (b_j / a_j) p_j is 1, or at most 1 where b_y = 0."""

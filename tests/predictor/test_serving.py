@@ -41,6 +41,7 @@ def rows():
     return generated(9000, 40, seed=2)[0].astype(np.float32)  # blocks hold 1,638 rows of 40 classes
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
 def test_children_forked_after_the_first_prediction_predict_the_same(predictor, rows, tmp_path, monkeypatch):
     monkeypatch.setenv("THERMOSET_NUM_THREADS", "3")

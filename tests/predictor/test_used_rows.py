@@ -145,6 +145,7 @@ def test_a_few_rows_warn_with_their_number_and_more_are_refused(predictor):
         predictor.check(mixed(120))
 
 
+@pytest.mark.slow
 def test_rows_that_repeat_by_nature_do_not_warn():
     """Of letters that are one picture in several alphabets, every part has some; so have fresh rows."""
     known, fresh = ts.datasets.load_glyphs().logits.split(0.5)

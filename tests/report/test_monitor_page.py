@@ -24,6 +24,8 @@ alt = require("altair", "report")
 from thermoset.report import build_monitor_page, write_monitor_page  # noqa: E402  (needs altair)
 from thermoset.report.charts.monitoring import monitor_charts  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 class Read(HTMLParser):
     """Numbers by key, headline, tags and attributes of a page."""

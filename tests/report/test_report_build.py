@@ -17,6 +17,8 @@ from thermoset.predictor.judging import judged
 from thermoset.report import build_report
 from thermoset.report.set_facts import label_pairs, pick_examples, set_facts
 
+pytestmark = pytest.mark.slow
+
 TRIALS = 4
 
 

@@ -29,6 +29,8 @@ alt = require("altair", "report")
 from thermoset.report.charts import all_charts  # noqa: E402  (needs altair)
 from thermoset.report.charts.coverage_of_parts import MOST_PARTS, coverage_of_parts  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made():

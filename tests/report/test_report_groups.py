@@ -16,6 +16,8 @@ for module in ("altair", "vl_convert", "jinja2"):
 from thermoset.report import build_report, render_page  # noqa: E402
 from thermoset.report.charts import all_charts  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def rows(n_groups, hard=()):
     logits, labels = generated(1600, 5, signal=1.0)

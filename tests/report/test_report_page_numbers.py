@@ -3,10 +3,14 @@
 import html
 import re
 
+import pytest
+
 import thermoset as ts
 from browser.test_report_numbers import assert_numbers
 from pages import rows_of, written
 from parts import require
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_number_of_a_page_is_the_librarys(tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import REAL, real_file
-from law import generated, law, places, with_prior, z_by_scores, z_over_splits
+from law import SPLITS, generated, law, places, with_prior, z_by_scores, z_over_splits
 from thermoset import RAPS, SCORES, ConformalClassifier
 from thermoset.core.levels import conformal_rank
 from thermoset.errors import CoverageWarning
@@ -85,9 +85,10 @@ def naive_raps(dtype):
     return predict
 
 
+@pytest.mark.slow
 def test_the_test_sees_what_naive_float32_loses():
     logits, labels = generated(1200, 100, signal=0.3, seed=3)  # right in 78% of rows, as CIFAR-100
-    sizes = {"alpha": "0.1", "n_conformal": 200, "n_evaluation": 400}
+    sizes = {"alpha": "0.1", "n_conformal": 200, "n_evaluation": 400, "splits": 200}
     assert z_over_splits(naive_raps(np.float32), logits, labels, **sizes) > SIGMAS
     model = ours("raps", logits, temperature=0.05)
     z = z_over_splits(forming(model), logits, labels, **sizes)
@@ -141,7 +142,7 @@ def test_the_test_sees_a_top_label_that_is_added_afterwards():
         sets[np.arange(len(new)), new.argmax(axis=1)] = True
         return sets
 
-    assert z_over_splits(patched, *hard_rows(), **NEVER_EMPTY) > SIGMAS
+    assert z_over_splits(patched, *hard_rows(), **NEVER_EMPTY, splits=200) > SIGMAS
 
 
 @pytest.mark.parametrize("method", list(SCORES))
@@ -160,7 +161,7 @@ def test_without_empty_sets_sets_are_single_labels_while_accuracy_is_above_the_l
 )
 def test_mondrian_follows_the_law_in_every_class(method, temperature, allow_empty):
     """Scores are computed once and sets formed in every tenth split, hit by hit, as in `z_by_scores`."""
-    n_classes, alpha, splits = 5, "0.1", 200
+    n_classes, alpha, splits = 5, "0.1", SPLITS
     # Where sets are never empty, no class may be right so often that its threshold is -inf: 55 of some 60 rows.
     logits, labels = generated(1500, n_classes, signal=2.0 if allow_empty else -0.5, seed=5)
     labels_seen, rng = np.zeros((3, n_classes)), np.random.default_rng(1)  # hits, means and variances by class
@@ -183,6 +184,7 @@ def test_mondrian_follows_the_law_in_every_class(method, temperature, allow_empt
     assert abs(hits.sum() - mean.sum()) < SIGMAS * np.sqrt(variance.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allow_empty", [True, False])
 @pytest.mark.parametrize("method", list(SCORES))
 def test_clustered_sets_cover_at_least_as_promised(method, allow_empty):

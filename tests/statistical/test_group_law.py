@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from law import generated, law, with_prior
+from law import SPLITS, generated, law, with_prior
 from thermoset.core.scores import SCORES
 
 pytestmark = pytest.mark.scaled
 
-ALPHA, SPLITS = "0.15", 200
+ALPHA = "0.15"
 NAMES = np.array(["clinic", "scanner", "phone"])
 SHARES = (0.6, 0.3, 0.1)
 N_CONFORMAL, N_EVALUATION = 240, 400
@@ -61,6 +61,7 @@ def test_deterministic_scores_cover_at_least_as_much():
     assert (standardised(ts.ConformalClassifier("aps", ALPHA, randomized=False, grouping="group").fit) > -5).all()
 
 
+@pytest.mark.slow
 def test_a_chosen_temperature_leaves_every_law_as_it_is():
     """T-hat comes from calibration rows alone, by halves: each group keeps its law."""
     calibration = population(seed=5, n_rows=300)

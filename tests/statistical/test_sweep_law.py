@@ -45,6 +45,7 @@ def test_the_test_sees_a_coverage_that_is_off_by_two_hundredths():
     assert np.all(np.abs(z_scores(result, "0.1", promised="0.12")) > SIGMAS)
 
 
+@pytest.mark.slow
 def test_hits_follow_the_law_without_empty_sets_while_accuracy_is_below_the_level():
     alphas = ("0.05", "0.1")
     logits, labels = generated(1000, 20, signal=0.0, seed=11)
@@ -55,6 +56,7 @@ def test_hits_follow_the_law_without_empty_sets_while_accuracy_is_below_the_leve
         assert all(np.isfinite(result.of_trials("threshold", name, alpha)).all() for name in result.methods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["deterministic", "never empty", "tied"])
 def test_other_cases_cover_at_least_as_promised(case):
     logits, labels = generated(1000, 20, signal=0.3, seed=11)
@@ -65,6 +67,7 @@ def test_other_cases_cover_at_least_as_promised(case):
     assert np.all(z_scores(result, "0.1") > -SIGMAS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("allow_empty", [True, False])
 def test_integrated_coverage_has_the_mean_of_the_law(allow_empty):
     # Given its threshold a trial's integrated coverage has the same mean, and a smaller variance.
@@ -78,6 +81,7 @@ def test_integrated_coverage_has_the_mean_of_the_law(allow_empty):
     assert np.all(np.abs(z) < SIGMAS)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")  # ImageNet: classes without a row
 @pytest.mark.parametrize("name", REAL)
 def test_hits_follow_the_law_on_real_logits(real, name):

@@ -16,6 +16,7 @@ from thermoset import APS, RAPS, SAPS, SCORES, ConformalClassifier, Logits, metr
 from thermoset.core import sources
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.sweeping import Protocol, draw_trial, passes
+from tiers import examples
 
 INTEGRATED = (
     "integrated_top_coverage_gap",
@@ -68,8 +69,9 @@ levels = st.lists(st.sampled_from([0.02, 0.1, 0.18, 0.5, "0.3"]), min_size=1, ma
 PLAIN = {"kind": "plain", "n_rows": 120, "n_classes": 10, "scale": 5.0, "dtype": np.float32, "seed": 1}
 
 
+@pytest.mark.slow
 @quiet
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(cases, methods_drawn, grids, levels, st.booleans(), st.booleans(), st.sampled_from([0, 0.1]))
 @example(PLAIN, METHODS, [0.01, 1.0, 100.0], [0.1], True, True, 0.1)
 @example(PLAIN, METHODS, [0.01, 1.0, 100.0], [0.1], False, False, 0.1)
@@ -89,6 +91,7 @@ def test_drawn_u_equals_the_composition(case, methods, temperatures, alphas, ran
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "ties", "duplicates", "masked"])
 @pytest.mark.parametrize(("randomized", "allow_empty"), [(True, True), (False, False)])
 def test_drawn_u_equals_the_composition_where_thresholds_are_many_ranks_apart(kind, randomized, allow_empty):
@@ -146,6 +149,7 @@ def test_large_parameters_do_not_blur_the_comparison(score):
         assert_equal_to_composition(result, logits, labels, [score], [1.0], [0.1, 0.3], Protocol(0, 0.3, seed))
 
 
+@pytest.mark.long
 @quiet
 @pytest.mark.parametrize(("name", "rows"), [("cifar100_resnet50", 2000), ("imagenet5k_efficientnet_lite0", 500)])
 def test_drawn_u_equals_the_composition_on_real_logits(real, name, rows):
@@ -191,6 +195,7 @@ def over_many_u(logits, labels, method, temperature, alpha, draws, allow_empty=T
     return {name: (m.mean(), 5 * m.std(ddof=1) / math.sqrt(draws) + 3 / len(sets)) for name, m in means.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allow_empty", [True, False])
 @pytest.mark.parametrize("temperature", [0.01, 0.05, 0.5, 1.0, 5.0])
 def test_integrated_u_is_the_average_over_drawn_u(temperature, allow_empty):
@@ -300,6 +305,7 @@ def test_integrating_removes_nothing_but_noise():
 # ---- threads, blocks, and what else must not matter
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("evaluation", ["drawn", "integrated"])
 def test_threads_and_blocks_change_no_bit(evaluation, monkeypatch):
     logits, labels = generated(700, 30, signal=0.0)
@@ -407,6 +413,7 @@ def test_a_metric_that_joins_the_registry_is_in_every_table(monkeypatch):
     assert doubled([[True, True], [False, True]], [0, 1], 0.1) == 6.0
 
 
+@pytest.mark.slow
 def test_a_turn_of_temperatures_is_let_go_at_once(monkeypatch):
     """Shares that wait for the garbage collector pile up, turn after turn: memory would grow with temperatures."""
     kept, made = [], passes.label_shares

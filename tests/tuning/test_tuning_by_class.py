@@ -8,6 +8,8 @@ import thermoset as ts
 from thermoset.core.levels import conformal_rank
 from thermoset.tuning.by_class import class_tenths
 
+pytestmark = pytest.mark.slow
+
 
 def population(n_rows, seed, n_classes=4):
     """Classes that differ much: the noise of a class grows with its number."""

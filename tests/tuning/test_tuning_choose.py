@@ -15,6 +15,8 @@ from thermoset.sweeping import Trial
 from thermoset.tuning import choose, default_grid
 from thermoset.tuning.held_out import _HALVINGS
 
+pytestmark = pytest.mark.slow
+
 
 def uneven(n_rows=1500, n_classes=10, seed=0, scale=3.0):
     """Rows of an overconfident classifier that finds some classes harder than others."""

@@ -8,6 +8,8 @@ from on_arrays import in_closed_form
 from thermoset.tuning.class_gap import ClassGaps, ClassHits, ClassSample
 from thermoset.tuning.parts import Parts
 
+pytestmark = pytest.mark.slow
+
 ALPHA = 0.1
 GRID = np.array([0.4, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0])
 
@@ -96,6 +98,7 @@ def draws(request):
     return drawn(population(n_classes, seed=n_classes), n_rows, times=150)
 
 
+@pytest.mark.long
 def test_intervals_cover(draws):
     whole, samples = draws
     true = np.sqrt((whole.classes.gap**2).mean(axis=1))

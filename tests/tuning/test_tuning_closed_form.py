@@ -20,6 +20,9 @@ from thermoset.core.uniforms import Randomness
 from thermoset.tuning import closed_form as module
 from thermoset.tuning.closed_form import LEVELS, Curves, joined
 from thermoset.tuning.parts import parts_of
+from tiers import examples
+
+pytestmark = pytest.mark.slow
 
 STRATA = 200
 
@@ -72,7 +75,7 @@ def test_hits_and_sizes_are_averages_over_u(method, temperature, randomized, all
         np.testing.assert_allclose(sizes[k], mean_sizes, atol=1.01 / STRATA)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 10**6),
     temperature=st.sampled_from([0.005, 0.05, 0.3, 1.0, 10.0]),
@@ -91,7 +94,7 @@ def test_the_threshold_lets_in_what_was_asked_for(seed, temperature, method, sha
     assert hits.sum() == pytest.approx(target, abs=0.03) or (method == "saps" and abs(hits.sum() - target) <= 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 10**6),
     temperature=st.sampled_from([0.5, 1.0, 10.0]),

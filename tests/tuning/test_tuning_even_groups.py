@@ -21,6 +21,8 @@ from thermoset.tuning.points import Sample
 from thermoset.tuning.search import Search, Steps
 from thermoset.tuning.signals import classes_differ
 
+pytestmark = pytest.mark.slow
+
 GRID = [0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0]
 APS = ts.Recipe("aps", 0.1)
 
@@ -145,6 +147,7 @@ def test_the_estimate_of_the_squared_group_gap_is_unbiased(everyone):
     assert (8 * error < 0.09 / 50).all()
 
 
+@pytest.mark.long
 def test_intervals_cover_and_budgets_are_kept(everyone):
     grid, rng, draws = np.array([1.0, 1.5, 2.0, SCALE, 5.0]), np.random.default_rng(1), 80
     whole = in_closed_form(everyone, APS, grid, 1000, nothing, "group")[0]

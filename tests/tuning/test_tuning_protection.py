@@ -9,6 +9,8 @@ import thermoset as ts
 from thermoset.errors import BudgetWarning, InputError
 from thermoset.tuning import choose, menu
 
+pytestmark = pytest.mark.slow
+
 
 def population(n_rows, seed, n_classes=20):
     """Rows of classes that differ: the noise of a class grows with its number."""

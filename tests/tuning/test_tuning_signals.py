@@ -8,6 +8,8 @@ from thermoset.tuning import choose
 from thermoset.tuning.points import Sample
 from thermoset.tuning.signals import classes_differ
 
+pytestmark = pytest.mark.slow
+
 
 def rows_of(n_rows, seed, apart=0.0, n_classes=20):
     rng = np.random.default_rng(seed)
@@ -26,6 +28,7 @@ def test_classes_that_are_alike_are_told_apart_as_often_as_chance_allows():
     assert 0.4 < np.mean(found) < 0.6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["raps", "aps"])
 def test_t_hat_does_not_wander_where_classes_do_not_differ(method):
     choices = [choose(rows_of(1500, seed), ts.Recipe(method), prefer="even", calibrated=1.2) for seed in range(12)]

@@ -21,6 +21,7 @@ def drawn(rng, n_classes, rows, spread, alpha=float(ALPHA), n_conformal=10**7):
     return ClassMisses(np.full(n_classes, float(rows)), near, far, n_classes), worst
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_classes", "rows", "n_conformal"), [(100, 10, 1000), (100, 40, 4000), (10, 100, 1000), (60, 5, 300)]
 )

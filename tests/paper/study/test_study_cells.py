@@ -14,6 +14,8 @@ from thermoset.paper.study.agreement import agreements
 from thermoset.paper.study.cells import Cell, agree, averaged_top_gap, of_medians
 from thermoset.sweeping import draw_trial
 
+pytestmark = pytest.mark.slow
+
 
 def printed(value, rounding=0.005):
     return Printed("Table 1", Pair("a", "b"), "avg_size", "aps", "before", 0.1, 10, value, rounding, "")

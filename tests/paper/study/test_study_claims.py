@@ -12,6 +12,8 @@ from thermoset.paper.study.cells import Cell
 from thermoset.paper.study.claims import Peak, check_claims, compare_peaks, peaks_of
 from thermoset.paper.study.measure import measure
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(trials=12, alphas=(0.1, 0.2), cp_percents=(10,), temperatures="0.3:9.3:0.5")  # sizes peak at 4
 FEW = "With few rows per class (under 20), T-hat beats Mondrian thresholds on size and TopCovGap"
 

@@ -12,6 +12,8 @@ from thermoset.paper.study.comparison import _by_class
 from thermoset.paper.study.measure import measure
 from thermoset.paper.study.own_temperatures import measure_trials
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(trials=30, alphas=(0.1,), cp_percents=(10,))
 METRICS = [metric.name for metric in swept_metrics()]
 SIZE, GAP = METRICS.index("avg_size"), METRICS.index("top_coverage_gap")

@@ -26,6 +26,8 @@ from thermoset.paper.study.tables import _printed_probs
 require("matplotlib", "plot")
 from thermoset.paper.study.figures import drawn_figures  # noqa: E402 (needs the extra)
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(trials=4, temperatures="0.3,0.5,1,2,5")
 FIGURES = {
     "bound", "bound-share", "curves-alpha-0.1", "curves-alpha-0.05", "differences", "last-index", "low-temperatures",
@@ -305,6 +307,7 @@ def test_no_text_says_that_the_published_code_has_thresholds_by_class(done):
     assert "The code published with the paper has no thresholds by class" in (out / "index.html").read_text()
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_bytes_whatever_the_threads(folder, tmp_path, monkeypatch):
     one = tmp_path / "one"
     one.mkdir()

@@ -12,6 +12,8 @@ from thermoset.paper.study.measure import PublishedRAPS
 from thermoset.paper.study.own_temperatures import measure_trials
 from thermoset.sweeping import Protocol, standard_error, temperature_grid
 
+pytestmark = pytest.mark.slow
+
 FILES = {"Cifar10-ResNet50": "cifar10_resnet50", "Cifar100-ResNet50": "cifar100_resnet50"}
 GRID = sorted({*temperature_grid("0.3:5:0.1").tolist(), 1.504, 1.524, 1.761})
 PUBLISHED = {"Cifar10-ResNet50": 1.761, "Cifar100-ResNet50": 1.524}  # T* as the paper prints it

@@ -25,6 +25,8 @@ from thermoset.paper.study.rules import (
 )
 from thermoset.sweeping import draw_trial
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(trials=4, cp_percents=(10, 20), temperatures="0.5,1,2,4")
 
 

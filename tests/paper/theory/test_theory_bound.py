@@ -8,8 +8,9 @@ from mpmath import mp
 
 from paper.theory import exact
 from thermoset import InputError, theory
+from tiers import examples
 
-EXACT = settings(max_examples=200)
+EXACT = settings(max_examples=examples(200))
 MANY_CLASSES = [2, 3, 4, 5, 10, 100, 1000]
 
 
@@ -67,7 +68,7 @@ def test_intervals_of_the_definitions():
 
 
 @given(st.floats(1e-6, 1e4), st.sampled_from(MANY_CLASSES))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_intervals_end_where_the_bound_meets_the_margin(margin, c):
     found = theory.temperature_intervals(margin, c)
     best = theory.critical_temperature(c)

@@ -11,6 +11,7 @@ from paper.theory.test_theory_slopes import METHODS, plain
 from thermoset import ConformalClassifier, Logits, theory
 from thermoset.conformal import scores
 from thermoset.datasets import load_glyphs
+from tiers import examples
 
 
 def uneven(n_rows, n_classes, seed=0):
@@ -26,7 +27,7 @@ def by_class(values, y, c):
 
 @pytest.mark.parametrize("method", METHODS)
 @given(st.floats(0.7, 6.0), st.integers(0, 50), st.sampled_from([2, 4, 9]), st.sampled_from([0.05, 0.1, 0.3]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_slopes_are_limits_of_finite_differences_at_fixed_marginal_coverage(method, t, seed, c, alpha):
     z, y = uneven(121, c, seed)
     step, rows = 1e-6, np.arange(121)
@@ -39,7 +40,7 @@ def test_slopes_are_limits_of_finite_differences_at_fixed_marginal_coverage(meth
 
 
 @given(st.floats(0.1, 100), st.integers(0, 10**6), st.sampled_from(METHODS))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_a_class_gains_others_lose(t, seed, method):
     z, y = uneven(150, 5, seed)
     found = theory.class_coverage(z, y, [t], method=method)
@@ -89,7 +90,7 @@ def test_the_limit_by_hand():
 
 
 @given(st.integers(0, 10**6), st.sampled_from([2, 5, 12]), st.sampled_from([0.02, 0.1, 0.5, 0.9]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_at_a_million_degrees_only_ranks_count(seed, c, alpha):
     z, y = uneven(200, c, seed)
     limit = theory.rank_limit(z, y, alpha=alpha)
@@ -133,6 +134,7 @@ def test_classes_of_one_rank_distribution_are_covered_alike_in_the_limit_whateve
     assert found.coverage[:4] == pytest.approx(found.coverage[4:])
 
 
+@pytest.mark.slow
 def test_on_glyphs_the_gap_is_least_where_its_slope_is_zero_and_ends_in_the_limit():
     glyphs = load_glyphs().logits
     grid = np.arange(0.6, 4.01, 0.2)

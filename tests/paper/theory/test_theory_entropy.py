@@ -8,8 +8,9 @@ from mpmath import mp
 from oracle import rounding_bound
 from paper.theory import exact
 from thermoset import theory
+from tiers import examples
 
-EXACT = settings(max_examples=200)
+EXACT = settings(max_examples=examples(200))
 
 
 @EXACT

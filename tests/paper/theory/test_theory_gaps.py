@@ -11,8 +11,9 @@ from paper.theory import exact
 from thermoset import InputError, theory
 from thermoset.paper.theory.gaps import log_gaps
 from thermoset.paper.theory.sorted_rows import finite_logits
+from tiers import examples
 
-EXACT = settings(max_examples=200)
+EXACT = settings(max_examples=examples(200))
 TINY = 5e-324
 
 
@@ -157,7 +158,7 @@ def test_the_appendix_bound_holds_strictly_when_the_last_index_is_1(row, t, data
 
 
 @given(st.floats(0.05, 0.95), st.sampled_from([0.4, 0.5, 2.0]))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_difference_that_is_zero_ends_s_t(y, t):
     # At T = 2 the weights (1, x, y) at T and their squares at 1 have d_2 = 0 where x = (1 + y^2) / (1 + y). In floating
     # point the logits are near that point: whatever side they are on, both lemmas hold.

@@ -43,6 +43,7 @@ def test_corollary_4_2_thresholds_fall_at_every_step(real, name, method):
         assert not len(check.violations)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REAL)
 def test_proposition_4_3_proves_only_what_happens(real, name):
     _, conformal, fresh = Logits(*real(name)).split(0.1, 0.1)

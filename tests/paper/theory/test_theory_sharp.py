@@ -9,8 +9,9 @@ from mpmath import mp
 from conftest import REAL
 from paper.theory import exact
 from thermoset import InputError, Logits, theory
+from tiers import examples
 
-EXACT = settings(max_examples=200)
+EXACT = settings(max_examples=examples(200))
 CLASSES = [2, 3, 4, 10, 100, 1000, 10**6]
 
 # computed by others, with another program
@@ -191,6 +192,7 @@ def test_shares_and_signs():
     assert signs[5] == theory.sharp_theorem(z, 10.0).conclusion.mean()
 
 
+@pytest.mark.slow
 def test_a_row_can_lose_the_sign_and_have_it_again():
     # so only the share above b* must fall with T; that of the signs falls on data, and need not
     z = [1.6, 0.0, *[-15.9] * 10_000]

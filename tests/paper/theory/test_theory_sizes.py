@@ -14,8 +14,9 @@ from oracle import order_statistic_index, rounding_bound
 from paper.theory import exact
 from thermoset import ConformalClassifier, InputError, Logits, theory
 from thermoset.conformal import scores
+from tiers import examples
 
-EXACT = settings(max_examples=200)
+EXACT = settings(max_examples=examples(200))
 PENALTY, K_REG = 0.01, 5
 
 
@@ -50,7 +51,7 @@ def score_sets(draw):
     return rows, rng.integers(0, n_classes, n_rows), rng.random(n_rows)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(score_sets(), exact.two_temperatures, st.sampled_from(["0.1", "0.3", "0.5"]))
 def test_corollary_4_2_thresholds_do_not_rise_with_temperature(case, pair, alpha):
     rows, labels, random_u = case
@@ -133,7 +134,7 @@ def test_proposition_4_3_both_branches_with_thresholds_at_the_boundary(row, t, u
     assert not len(check.violations)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(exact.rows(classes=(3, 7, 20)), exact.not_one, st.floats(0.0, 1.0), st.floats(1e-3, 1.2), st.floats(1e-3, 1.2))
 def test_proposition_4_3_is_as_true_of_raps_whose_penalty_cancels(row, t, u, a, b):
     z, (low, high) = exact.ranked(row), sorted((a, b))

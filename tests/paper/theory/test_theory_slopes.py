@@ -11,6 +11,7 @@ from law import generated
 from thermoset import InputError, theory
 from thermoset.conformal import scores
 from thermoset.datasets import load_glyphs
+from tiers import examples
 
 METHODS = ["aps", "raps"]
 
@@ -34,7 +35,7 @@ def plain(z, y, temperature, method="aps", alpha=0.1):
 
 @pytest.mark.parametrize("method", METHODS)
 @given(st.floats(0.7, 6.0), st.integers(0, 50), st.sampled_from([2, 5, 12]), st.sampled_from([0.05, 0.1, 0.3]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_derivative_is_the_limit_of_finite_differences(method, t, seed, c, alpha):
     z, y = generated(61, c, signal=-0.5, seed=seed)  # 61 (1 - alpha) is no whole number: the threshold is unique
     z = z / 4
@@ -82,7 +83,7 @@ def test_one_row_by_hand():
 
 
 @given(st.floats(0.05, 50), st.integers(0, 10**6), st.sampled_from(METHODS))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_signs_of_the_terms(t, seed, method):
     # theorem 4.1 and corollary 4.2: heads fall with T, thresholds as well
     z, y = generated(80, 6, signal=-0.5, seed=seed)
@@ -108,6 +109,7 @@ def test_low_temperatures_have_slopes_too():
         assert theory.size_slopes(glyphs, temperatures=[t]).slope[0] == pytest.approx((b - a) / (2e-7 * t), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_on_a_fine_grid_every_turn_is_at_the_flat_top():
     found = theory.size_slopes(load_glyphs().logits, temperatures=np.arange(1.6, 1.8, 0.02))
     assert len(found.peaks)
@@ -123,6 +125,7 @@ def slope_by_simpson(found):
     return h / 3 * (weights * found.slope).sum()
 
 
+@pytest.mark.slow
 def test_slopes_add_up_to_sizes_and_cross_where_sizes_peak():
     rows = np.random.default_rng(0).permutation(16_720)[:5000]
     found = theory.size_slopes(load_glyphs().logits.take(rows), temperatures=np.linspace(0.5, 5, 46))
