@@ -67,7 +67,7 @@ quick: $(VENV)/.test ## run the first case of the unit tests in under a minute
 	$(KERNELS)
 	$(PYTEST) --tier quick
 
-test: $(VENV)/.test $(HEAVY) ## run the tests, about 8 minutes on two cores
+test: $(VENV)/.test $(HEAVY) ## run the tests, about 6 minutes on two cores
 	$(KERNELS)
 	$(PYTEST)
 	$(PYTEST) --doctest-modules src README.md

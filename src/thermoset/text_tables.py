@@ -206,20 +206,12 @@ def _td(cell: str) -> str:
 
 
 def _md(cell: str) -> str:
-    r"""Text for Markdown, in which names may not end a cell, begin a tag or make a link.
-
-    >>> print(_md("a|b <i> *c* x_1"))
-    a\|b &lt;i&gt; \*c\* x\_1
-    """
+    r"""Text for Markdown, in which names may not end a cell, begin a tag or make a link."""
     return "".join(_MARKDOWN.get(character, character) for character in _one_line(cell))
 
 
 def _tex(text: str) -> str:
-    r"""Text for LaTeX, which the names of files may not break.
-
-    >>> print(_tex("50% of a_b ± 1"))
-    50\% of a\_b $\pm$ 1
-    """
+    r"""Text for LaTeX, which the names of files may not break."""
     return "".join(_LATEX.get(character, character) for character in _one_line(text))
 
 

@@ -185,10 +185,6 @@ def _show(console: "Console", standing: "Standing", written: list[Path]) -> None
 
 
 def _odds(log_e: float) -> str:
-    """Evidence as odds; very large and very small ones as powers of ten.
-
-    >>> _odds(math.log(200)), _odds(-1.0), _odds(100.0)
-    ('200', '0.368', '1e+43')
-    """
+    """Evidence as odds; very large and very small ones as powers of ten."""
     power = log_e / math.log(10)
     return f"{math.exp(log_e):,.3g}" if -6 < power < 6 else f"1e{power:+.0f}"

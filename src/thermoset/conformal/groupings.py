@@ -111,11 +111,7 @@ def cluster_classes(
 
 
 def _ranks(scores: ScorePairs) -> NDArray[np.float64]:
-    """Ranks of the scores as shares of all; equal scores, as of top labels that are below everything, share the first.
-
-    >>> _ranks(ScorePairs(np.array([3.0, -np.inf, 2.0, -np.inf]), np.array([0.0, -np.inf, 0.0, -np.inf])))
-    array([1.  , 0.25, 0.75, 0.25])
-    """
+    """Ranks of the scores as shares of all; equal scores share the first."""
     n, order = len(scores.value), np.lexsort((scores.refine, scores.value))
     value, refine = scores.value[order], scores.refine[order]
     first = np.ones(n, dtype=np.bool_)

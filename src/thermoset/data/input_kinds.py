@@ -84,11 +84,7 @@ def look_like_probabilities(rows: Floats) -> bool:
 
 
 def _sum_to_one(rows: Floats) -> bool:
-    """Whether rows could be probabilities, as rounded as they may be.
-
-    >>> _sum_to_one(np.array([[0.33, 0.33, 0.33]])), _sum_to_one(np.array([[0.0, 2.0]]))
-    (True, False)
-    """
+    """Whether rows could be probabilities, as rounded as they may be."""
     return _off_one(rows) <= _OFF
 
 

@@ -93,11 +93,7 @@ def _read(line: dict[str, str]) -> Printed:
 
 
 def _half_unit(printed: str) -> float:
-    """Half a unit of the last printed digit.
-
-    >>> _half_unit("5.31"), _half_unit("18"), _half_unit("8.2661e-06")
-    (0.005, 0.5, 5e-11)
-    """
+    """Half a unit of the last printed digit."""
     digits, _, exponent = printed.partition("e")
     decimals = len(digits.partition(".")[2])
     return float(f"5e{int(exponent or 0) - decimals - 1}")

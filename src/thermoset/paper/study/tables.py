@@ -177,11 +177,7 @@ def _claims(
 
 
 def _in_short(verdicts: list[bool | None]) -> str:
-    """Verdicts of all settings in a few letters.
-
-    >>> _in_short([True] * 6), _in_short([True, False, None]), _in_short([None]), _in_short([])
-    ('✓ 6 of 6', '1 ✓, 1 ✗, 1 open', 'open', '-')
-    """
+    """Verdicts of all settings in a few letters."""
     counted = Counter(verdicts)
     if len(verdicts) < 2:
         return _VERDICTS[verdicts[0]].split()[0] if verdicts else "-"
@@ -355,14 +351,7 @@ def _printed_probs(study: PairStudy, at: str) -> str:
 
 
 def _text(cell: Cell, scale: float, digits: int) -> str:
-    """A cell as a reader sees it.
-
-    >>> cell = Cell("exact", "avg_size", "aps", "before", 0.1, 10, 5.15, 0.056, 100, 5.31, definition="empty sets")
-    >>> _text(cell, 1.0, 2)
-    '5.15 ± 0.06 [5.31 ‡]'
-    >>> _text(Cell("exact", "avg_size", "aps", "before", 0.1, 10, 5.15, 0.0021, 100), 1.0, 2)
-    '5.150 ± 0.002'
-    """
+    """A cell as a reader sees it."""
     value, error = scale * cell.value, scale * cell.standard_error
     more = next((d for d in range(digits, digits + 3) if error >= 0.5 * 10**-d), digits)  # an error is not 0.00
     value_text = f"{value:.{more}f} ± {error:.{more}f}" if error > 0 else f"{value:.{digits}f}"
