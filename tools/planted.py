@@ -180,7 +180,9 @@ def main() -> None:
             (root / fault.path).write_text(fault.planted(source))
             own = own_tests(root, fault.path)
             by = "its own tests" if own and fails(root, own, asked.minutes, environment) else ""
-            by = by or ("make test" if fails(root, [], asked.minutes, environment) else "")
+            everything = ["tests"], ["--doctest-modules", "src"]
+            if not by and any(fails(root, tests, asked.minutes, environment) for tests in everything):
+                by = "make test"
             (root / fault.path).write_text(source)
             caught += bool(by)
             if not by:

@@ -175,3 +175,9 @@ def test_bad_input_is_refused_in_one_line(changed, message):
 def test_one_row_is_too_few():
     with pytest.raises(InputError, match="at least 2 rows"):
         metrics.worst_slab([[True]], [0], [[1.0]])
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 9, 10])
+def test_a_slab_is_searched_on_half_of_the_rows(n_rows):
+    searched = halves(n_rows, np.random.default_rng(0))
+    assert searched.sum() - (~searched).sum() == n_rows % 2
