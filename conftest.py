@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
+@pytest.hookimpl(trylast=True)  # Hypothesis has marked its tests by then
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the tier. Those of later tiers come first, so that what the last worker ends with is short."""
     cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)

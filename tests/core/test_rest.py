@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from mpmath import mp
 
 from thermoset.core.rest import Stated, rest_bounds, stated_ends, too_heavy, too_light
@@ -30,8 +30,12 @@ def test_bounds_hold_the_mass_that_is_not_kept(kind, drawn):
         assert mp.exp(bounds.low[0]) <= mass <= mp.exp(bounds.high[0])
 
 
+FLAT = np.array([[7.0, *[0.0] * 11, *[-np.inf] * 4]], dtype=np.float16)
+
+
 @EVERY_KIND
 @given(rows())
+@example((FLAT, 4, 3.0))  # a chord between equal ends came out above them
 def test_what_is_stated_never_widens_the_bounds(kind, drawn):
     logits, top, temperature = drawn
     nothing, some = (

@@ -136,7 +136,7 @@ def _highest(points: Floats, high: Floats, p: float) -> Floats:
         return high[:, i]
     part = (p - points[i]) / (points[i + 1] - points[i])
     chord: Floats = (1.0 - part) * high[:, i] + part * high[:, i + 1]
-    return chord
+    return np.minimum(chord, high[:, i])  # where both ends are equal, rounding could put it above them
 
 
 def _lowest(points: Floats, low: Floats, high: Floats, p: float) -> Floats:
