@@ -48,9 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for place, item in enumerate(each):
             tiers[item] = _first_tier(item, first=place == 0, met=place in met)
     tier = config.getoption("--tier")
-    kept = [item for item in items if _runs(item, tiers[item], tier)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = sorted(kept, key=lambda item: -TIERS.index(tiers[item]))
+    runs = {item: _runs(item, tiers[item], tier) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not runs[item]])
+    items[:] = sorted((item for item in items if runs[item]), key=lambda item: -TIERS.index(tiers[item]))
 
 
 def _values(item: pytest.Item) -> dict[str, int]:

@@ -52,6 +52,7 @@ def test_numbers_and_their_text_are_the_same_id(made):
     np.testing.assert_array_equal(FITTED.predict_set(FRESH, ids=made([str(i) for i in range(400)])), numbers)
 
 
+@pytest.mark.scaled
 def test_the_law_holds_with_ids():
     number = {row.tobytes(): i for i, row in enumerate(LOGITS)}
 

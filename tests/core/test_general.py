@@ -96,6 +96,7 @@ def test_a_sweep_with_a_score_written_again_is_the_compiled_one(grouping):
                 )
 
 
+@pytest.mark.scaled
 def test_a_score_that_is_no_prefix_follows_the_law_and_its_sets_have_holes():
     logits, labels = generated(1200, 10, signal=0.3)
 
