@@ -2,40 +2,21 @@
 
 import math
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thermoset.arrays import Block, Bools, Floats, Ints, as_float64, as_int64
 from thermoset.bounds import checked_temperature
-from thermoset.core.label_logits import LabelLogits, label_logits, top_labels
-from thermoset.core.memory import row_array
-from thermoset.core.pool import for_blocks
-from thermoset.core.softmax import Moments, confidences, row_moments, softmax
-from thermoset.core.sources import Block, numbered, widened
-from thermoset.core.stages import fill_rows
 from thermoset.data import Logits, as_logits
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes
 from thermoset.data.input_kinds import input_kind_of
 from thermoset.errors import BoundWarning, InputError, ZeroProbabilityWarning
+from thermoset.kernels import confidences, likelihoods, softmax
 from thermoset.metrics import reliability_from_confidence
-
-__all__ = [
-    "T_MAX",
-    "T_MIN",
-    "Fit",
-    "TemperatureScaler",
-    "confidence_and_loss",
-    "confidence_at",
-    "confidences_at",
-    "fit_ece",
-    "fit_nll",
-    "probabilities",
-    "warn_of_zero_labels",
-    "zero_labels",
-]
+from thermoset.rows import Source, map_rows, row_array, top_labels
 
 T_MIN = 0.01
 T_MAX = 100.0
@@ -46,6 +27,28 @@ _GRID = 49  # temperatures of the first ECE scan, even in log T
 _BRACKETS = 3  # how many of its best temperatures are looked at closely
 _FURTHEST = 1e100  # of a label below the top: the square of its loss is summed over rows
 _FINEST = 1 + 1e-5  # ratio of temperatures at which the scans end: far below the sampling error of any ECE
+
+
+class LabelLogits(NamedTuple):
+    """Of each row: the logit of its label, the largest one, and whether a finite logit is below that. Arrays (n,)."""
+
+    own: Floats
+    top: Floats
+    uneven: Bools
+
+
+def label_logits(source: Source, labels: Ints) -> LabelLogits:
+    """Where the label of each row stands."""
+    n = source.n_rows
+    found = LabelLogits(np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_))
+    map_rows(source, _label_logits_of_block, found, per_row=[labels])
+    return found
+
+
+def _label_logits_of_block(block: Block, labels: Ints) -> LabelLogits:
+    top, own = block.max(axis=1), block[np.arange(len(block)), labels]
+    uneven = (np.isfinite(block) & (block < top[:, None])).any(axis=1)
+    return LabelLogits(own.astype(np.float64), top.astype(np.float64), uneven)
 
 
 @dataclass(frozen=True)
@@ -72,35 +75,25 @@ class _Moments:
     scale: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Losses:
-    """The stage: NLL of each row with its first two derivatives in the inverse temperature, (3, n)."""
-
-    labels: NDArray[np.int64]
-    inverse: float
-
-    def rows(self, place: slice) -> "_Losses":
-        return replace(self, labels=self.labels[place])
-
-    def __call__(self, block: Block) -> tuple[NDArray[np.float64]]:
-        found = np.empty((3, len(block)))
-        row_moments(widened(block), self.labels, self.inverse, Moments(*found))
-        return (found,)
-
-
-def _losses(data: Logits, labels: NDArray[np.int64], inverse: float) -> NDArray[np.float64]:
+def _losses(data: Logits, labels: Ints, inverse: float) -> Floats:
     """NLL of each row and its first two derivatives in the inverse temperature, (3, n)."""
-    found = row_array((3, len(data)))
-    fill_rows(data, _Losses(numbered(labels), inverse), [found])
+    found: Floats = row_array((3, len(data)))
+    map_rows(data, _losses_of_block, [found], per_row=[as_int64(labels)], fixed=[inverse])
     return found
 
 
-def _moments(data: Logits, labels: NDArray[np.int64], inverse: float) -> _Moments:
+def _losses_of_block(block: Block, labels: Ints, inverse: float) -> tuple[Floats]:
+    found, work = np.empty((3, len(block))), np.empty((3, block.shape[1]))
+    likelihoods(as_float64(block), as_int64(labels), inverse, work, found)
+    return (found,)
+
+
+def _moments(data: Logits, labels: Ints, inverse: float) -> _Moments:
     loss, slope, curvature = _losses(data, labels, inverse)
     return _Moments(float(loss.mean()), float(slope.mean()), float(curvature.mean()), float(np.abs(slope).mean()))
 
 
-def _newton(data: Logits, labels: NDArray[np.int64], start: float) -> tuple[float, float, int]:
+def _newton(data: Logits, labels: Ints, start: float) -> tuple[float, float, int]:
     """Minimise the mean NLL, convex in 1/T, over [1/T_MAX, 1/T_MIN] from `start`; return 1/T, loss and steps.
 
     Newton on the slope, safeguarded: where it is slow (the slope dies out exponentially when rows are nearly
@@ -198,62 +191,61 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
     return Fit(temperature, seen[temperature], len(seen))
 
 
-def confidences_at(data: Logits, temperatures: NDArray[np.float64]) -> NDArray[np.float64]:
+def confidences_at(data: Logits, temperatures: Floats) -> Floats:
     """Probability of each row's top class at each of several temperatures, (n_temperatures, n).
 
     >>> confidences_at(Logits([[0.0, 0.0]]), np.array([0.5, 2.0])).tolist()
     [[0.5], [0.5]]
     """
-    out = row_array((len(temperatures), len(data)))
-    fill_rows(data, _Confidences(temperatures), [out])
+    out: Floats = row_array((len(temperatures), len(data)))
+    map_rows(data, _confidences_of_block, [out], fixed=[temperatures])
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class _Confidences:
-    """The stage: confidences at temperatures, (T, n)."""
-
-    temperatures: NDArray[np.float64]
-
-    def rows(self, _: slice) -> "_Confidences":
-        return self
-
-    def __call__(self, block: Block) -> tuple[NDArray[np.float64]]:
-        return (confidences(widened(block), self.temperatures),)
+def _confidences_of_block(block: Block, temperatures: Floats) -> tuple[Floats]:
+    out = np.empty((len(temperatures), len(block)))
+    confidences(as_float64(block), temperatures, np.empty(block.shape[1]), out)
+    return (out,)
 
 
-def probabilities(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
+def probabilities(logits: Any, temperature: float = 1.0) -> Floats:
     """Softmax of logits at a temperature, (n, C).
 
     >>> probabilities([[0.0, 0.0]]).tolist()
     [[0.5, 0.5]]
     """
     data = as_logits(logits)
-    t = checked_temperature(temperature)
     probs = np.empty((len(data), data.n_classes))
-    for_blocks(data, lambda block, rows: softmax(widened(block), t, probs[rows]))
+    map_rows(data, block_probabilities, [probs], fixed=[checked_temperature(temperature)], axis=-2)
     return probs
 
 
-def confidence_at(logits: Any, temperature: float = 1.0) -> NDArray[np.float64]:
+def block_probabilities(block: Block, temperature: float) -> tuple[Floats]:
+    """Softmax of a block of rows at a temperature, (n, C)."""
+    probs = np.empty(block.shape)
+    softmax(as_float64(block), temperature, probs)
+    return (probs,)
+
+
+def confidence_at(logits: Any, temperature: float = 1.0) -> Floats:
     """Probability of each row's top class at a temperature, (n,), without computing the others.
 
     >>> confidence_at([[0.0, 0.0], [0.0, -np.inf]]).tolist()
     [0.5, 1.0]
     """
     data = as_logits(logits)
-    top: NDArray[np.float64] = confidences_at(data, np.array([checked_temperature(temperature)]))[0]
+    top: Floats = confidences_at(data, np.array([checked_temperature(temperature)]))[0]
     return top
 
 
-def confidence_and_loss(data: Logits, temperature: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def confidence_and_loss(data: Logits, temperature: float) -> tuple[Floats, Floats]:
     """Confidence of the predicted label and negative log-likelihood of each row, without forming probabilities.
 
     >>> confidence, loss = confidence_and_loss(Logits([[0.0, 0.0]], [1]), 1.0)
     >>> float(confidence[0]), round(float(loss[0]), 12)  # -log(1/2)
     (0.5, 0.69314718056)
     """
-    labels = numbered(data.require_labels("calibration"))
+    labels = as_int64(data.require_labels("calibration"))
     t = checked_temperature(temperature)
     return confidence_at(data, t), _losses(data, labels, 1.0 / t)[0]
 
@@ -327,7 +319,7 @@ class TemperatureScaler(Estimator):
         if self.at_bound_:
             warnings.warn(_bound_message(self.temperature_), BoundWarning, stacklevel=3)
 
-    def predict_proba(self, logits: Any) -> NDArray[np.float64]:
+    def predict_proba(self, logits: Any) -> Floats:
         """Calibrated probabilities, (n, C)."""
         return probabilities(predict_data(self, logits), self.temperature_)
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thermoset.arrays import Floats, Ints
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.general import label_scores, score_matrix
-from thermoset.core.levels import conformal_rank
-from thermoset.core.scores import Score, ScoreLike, resolve
-from thermoset.core.sources import ArrayRows, ascending
+from thermoset.conformal.scoring import label_scores, score_matrix
+from thermoset.core.sources import ascending
 from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
 from thermoset.errors import CoverageWarning, InputError
+from thermoset.levels import conformal_rank
+from thermoset.rows import ArrayRows
+from thermoset.scores import Score, ScoreLike, resolve
+from thermoset.uniforms import Randomness
 
 __all__ = ["ScoreReport", "check_score"]
 

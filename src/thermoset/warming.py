@@ -9,22 +9,23 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from thermoset.calibration import confidence_at, probabilities
+from thermoset.conformal.bounds import middle_confidences
 from thermoset.conformal.scoring import scores
 from thermoset.core.compiling import KernelUse, cache_folder, kernels_used
 from thermoset.core.general import sets_of
 from thermoset.core.p_values import one_pool, p_values
 from thermoset.core.prefixes import prefix_sizes
-from thermoset.core.rest import Stated
-from thermoset.core.scores import RAPS
-from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
-from thermoset.core.top_rows import TopRows
-from thermoset.core.top_stages import wide_confidences, wide_sets
-from thermoset.core.uniforms import Randomness, id_keys
+from thermoset.core.top_stages import wide_sets
 from thermoset.data import Logits
 from thermoset.data.compacting import compact
+from thermoset.data.tail_mass import Stated
+from thermoset.data.top_rows import TopRows
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
+from thermoset.rows import ArrayRows
+from thermoset.scores import RAPS
+from thermoset.uniforms import Randomness, id_keys
 
 __all__ = ["Job", "WarmedUp", "warmup"]
 
@@ -115,7 +116,7 @@ def _predict() -> None:
     falling, indices = np.sort(np.tile(rows, 2))[:, :1:-1], np.tile(np.arange(4), (len(rows), 1))
     tops = TopRows(falling, indices, 6, Stated(np.empty(0), np.empty((len(rows), 0)), of_all=False))
     wide_sets(tops, RAPS(), 1.0, randomness, one)
-    wide_confidences(tops, 1.0)
+    middle_confidences(tops, 1.0)
 
 
 def _tune() -> None:

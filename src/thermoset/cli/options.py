@@ -227,7 +227,7 @@ def opened_logits(
     which knows the classes. `split_by` and `weights` name columns that are no class; `kept_together` and `weights_of`
     read them.
     """
-    from thermoset.core.memory import memory_budget, physical_memory
+    from thermoset.rows import memory_budget, physical_memory
 
     how = columns.how
     if not with_labels:

@@ -40,8 +40,8 @@ def study(
 
 def _settings(alpha: str, cp: str, temperatures: str | None, trials: int, seed: int) -> "Settings":
     """What was asked for, refused in one line before the work if it makes no sense."""
-    from thermoset.core.levels import exact_level
     from thermoset.errors import InputError
+    from thermoset.levels import exact_level
     from thermoset.paper.study import Settings
     from thermoset.quoting import quoted
     from thermoset.sweeping import DEFAULT_GRID

@@ -169,7 +169,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     """One screen: the data, both temperatures, what they do, and the recommendation."""
     from rich.markup import escape
 
-    from thermoset.core.levels import exact_level
+    from thermoset.levels import exact_level
     from thermoset.quoting import printable
     from thermoset.tuning.alternatives import is_stricter
 

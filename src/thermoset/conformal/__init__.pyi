@@ -1,13 +1,9 @@
+from .calibration_scores import CalibrationScores as CalibrationScores
 from .classifier import ConformalClassifier as ConformalClassifier
 from .classifier import fitted_at as fitted_at
 from .groupings import GROUPINGS as GROUPINGS
 from .groupings import Grouping as Grouping
 from .groupings import Interpolated as Interpolated
-from .p_values import PSummary as PSummary
-from .p_values import p_summary as p_summary
-from .pooling import PooledScores as PooledScores
-from .recipes import Recipe as Recipe
+from .recipe import Recipe as Recipe
 from .scoring import Scoring as Scoring
 from .scoring import scores as scores
-from .scoring import sets_under as sets_under
-from .scoring import sizes_under as sizes_under

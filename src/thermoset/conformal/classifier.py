@@ -8,33 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Bools, Ints, Pairs
+from thermoset.conformal.calibration_scores import CalibrationScores, group_codes, own_weights
+from thermoset.conformal.checks import check_weightable, fitted_groups, mostly_missed, shortage
 from thermoset.conformal.groupings import GroupingLike, text_of
-from thermoset.conformal.learning import learned_from_some
 from thermoset.conformal.named import labels_in, user_labels
-from thermoset.conformal.pooling import PooledScores, pooled
-from thermoset.conformal.recipes import Recipe
-from thermoset.conformal.row_groups import (
-    Applied,
-    RowThresholds,
-    fitted_groups,
-    stacked,
-)
-from thermoset.conformal.row_weights import by_weight, check_weightable, own_weights
-from thermoset.conformal.scoring import Scoring, sets_under, sizes_under, undecided_under
-from thermoset.conformal.shortages import mostly_missed, shortage
-from thermoset.core.general import label_scores
-from thermoset.core.levels import Alpha, conformal_rank, exact_level
-from thermoset.core.scores import ScoreLike
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
+from thermoset.conformal.recipe import Recipe, learn_from_some
+from thermoset.conformal.scoring import Scoring, label_scores, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted
 from thermoset.data.input_kinds import input_kind_of
 from thermoset.data.weights import conformal_weights
 from thermoset.errors import CoverageWarning, InputError
-
-__all__ = ["ConformalClassifier", "fitted_at"]
+from thermoset.levels import Alpha, conformal_rank, exact_level
+from thermoset.scores import ScoreLike
+from thermoset.uniforms import Randomness
 
 _BY_GROUP = "grouping='group'"
 
@@ -79,9 +68,11 @@ class ConformalClassifier(Estimator):
         weights, the threshold of a row of average weight.
     group_names_ : tuple of str, or None
         The groups that have thresholds, with grouping="group".
-    fallback_threshold_ : ScorePairs or None
+    thresholds_ : complex ndarray of shape (1, 1), (1, C) or (G, 1)
+        The thresholds as pairs: value, and the tie-break that decides between equal values.
+    fallback_threshold_ : complex ndarray of shape (1, 1), or None
         The threshold of rows of other groups, if there is a fallback, in the exact form.
-    calibration_ : PooledScores
+    calibration_ : CalibrationScores
         The scores it came from.
     n_features_in_, class_names_
         Number and names of the classes.
@@ -159,7 +150,7 @@ class ConformalClassifier(Estimator):
         data = fit_data(self, logits, labels, groups)
         y = data.require_labels("ConformalClassifier.fit")
         _warn_of_level(self.alpha)
-        recipe, rows = learned_from_some(self.recipe, data).told(data)
+        recipe, rows = learn_from_some(self.recipe, data).told(data)
         if recipe.by_row:
             fitted_groups(data, _BY_GROUP)
         if weights is not None:
@@ -167,8 +158,8 @@ class ConformalClassifier(Estimator):
             weights = conformal_weights(weights, len(data))
         scoring = Scoring.of(recipe, self.temperature)
         randomness = scoring.randomness(u, len(data), ids)
-        (pairs,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
-        scores = pooled(pairs, data, recipe, scoring, rows, weights)
+        (found,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
+        scores = CalibrationScores.of(found, data, recipe, scoring, rows, weights)
         self.adopt(scores, data.n_classes, data.classes, input_kind_of(data))
         self._warn_where_infinite(self.thresholds_, self.alpha)
         return self
@@ -181,7 +172,7 @@ class ConformalClassifier(Estimator):
         `groups`, `u`, `ids` and `weights`: as in `fit`.
         """
         data = predict_data(self, logits, groups)
-        sets: NDArray[np.bool_] = self._sets(data, self._fitted(data, weights), u, ids)[0]
+        sets: NDArray[np.bool_] = self._predict(predict_sets, data, u, ids, weights)[0]
         return sets
 
     def predict_set_labels(
@@ -206,12 +197,10 @@ class ConformalClassifier(Estimator):
         levels = list(np.atleast_1d(np.asarray(alphas, dtype=object)))
         if not levels:
             raise InputError("alphas must name at least one level; got none. Try alphas=[0.05, 0.1].")
-        q = [self.calibration_.thresholds(alpha) for alpha in levels]
-        others = [self.calibration_.other(alpha) for alpha in levels]
-        applied = self._weighted(data, weights, levels) or self._applied(data, q, others)
-        for alpha, thresholds in zip(levels, q, strict=True):
-            self._warn_where_infinite(thresholds, alpha)
-        return self._sets(data, applied, u, ids)
+        found: Bools = self._predict(predict_sets, data, u, ids, weights, levels)
+        for alpha in levels:
+            self._warn_where_infinite(self.calibration_.thresholds(alpha), alpha)
+        return found
 
     def predict_p(
         self,
@@ -267,11 +256,11 @@ class ConformalClassifier(Estimator):
         return other
 
     def adopt(
-        self, calibration: PooledScores, n_classes: int, classes: tuple[str, ...] | None, input_kind: str
+        self, calibration: CalibrationScores, n_classes: int, classes: tuple[str, ...] | None, input_kind: str
     ) -> "ConformalClassifier":
         """Take the threshold from scores that conformal rows gave earlier, as these parameters say."""
         self.calibration_, self._tightened = calibration, False
-        self.fallback_threshold_: ScorePairs | None = calibration.other(self.recipe.alpha)
+        self.fallback_threshold_: Pairs | None = calibration.fallback_threshold(self.recipe.alpha)
         self._set_thresholds(calibration.thresholds(self.recipe.alpha))
         remember_classes(self, n_classes, classes, input_kind)
         return self
@@ -281,8 +270,8 @@ class ConformalClassifier(Estimator):
     ) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,), without forming the sets where all classes share a threshold."""
         data = predict_data(self, logits, groups)
-        applied = self._fitted(data, weights)
-        return sizes_under(data, self.calibration_.scoring, applied.table[0], u=u, ids=ids, codes=applied.codes)
+        sizes: Ints = self._predict(predict_sizes, data, u, ids, weights)[0]
+        return sizes
 
     def undecided(
         self, logits: Any, *, groups: Any = None, u: Any = None, ids: Any = None, weights: Any = None
@@ -293,8 +282,8 @@ class ConformalClassifier(Estimator):
         `groups`, `u`, `ids` and `weights`: as in `fit`.
         """
         data = predict_data(self, logits, groups)
-        applied = self._fitted(data, weights)
-        return undecided_under(data, self.calibration_.scoring, applied.table[0], u=u, ids=ids, codes=applied.codes)
+        open_rows: Bools = self._predict(undecided_rows, data, u, ids, weights)[0]
+        return open_rows
 
     def tighten(self, alpha: Alpha, more: Logits) -> "ConformalClassifier":
         """Raise the threshold to that of a stricter level, from the rows of `fit` and `more` rows together.
@@ -304,19 +293,17 @@ class ConformalClassifier(Estimator):
         """
         if self.calibration_.grouping is not None:
             raise InputError("tighten needs one threshold for all classes; this classifier has one per group.")
-        if self.calibration_.weighted is not None:
+        if self.calibration_.weights is not None:
             raise InputError(
                 "protecting classes by a stricter level is not supported for weighted rows. Use prefer='even' or "
                 "'small', or omit weights."
             )
         y, scoring = more.require_labels("tighten"), self.calibration_.scoring
         (found,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(None, len(more)))
-        own, level = self.calibration_.scores, exact_level(alpha)
-        pooled = ScorePairs(np.concatenate([own.value, found.value]), np.concatenate([own.refine, found.refine]))
-        stricter = pooled.smallest(conformal_rank(len(pooled.value), level))
-        loose = float(self.thresholds_.value[0]), float(self.thresholds_.refine[0])
-        value, refine = max(stricter, loose)
-        self._set_thresholds(ScorePairs(np.array([value]), np.array([refine])))
+        pooled, level = np.concatenate([self.calibration_.scores, found]), exact_level(alpha)
+        k = conformal_rank(len(pooled), level)
+        stricter = np.sort(pooled)[k - 1] if k <= len(pooled) else complex(np.inf, np.inf)
+        self._set_thresholds(np.sort([self.thresholds_[0, 0], stricter])[1:, None])
         self._tightened = True
         return self
 
@@ -332,36 +319,32 @@ class ConformalClassifier(Estimator):
                 f"this classifier has no {what}: its threshold was tightened with more rows. Fit it again."
             )
 
-    def _set_thresholds(self, thresholds: ScorePairs) -> None:
-        """Take thresholds, in the form that decides and in the one for reading."""
-        self.thresholds_: ScorePairs = thresholds
+    def _set_thresholds(self, thresholds: Pairs) -> None:
+        """Take thresholds (G, K), in the form that decides and in the one for reading."""
+        self.thresholds_: Pairs = thresholds
         one, groups = self.calibration_.grouping is None, self.calibration_.groups
         self.group_names_ = None if groups is None else groups.names
-        self.threshold_: Any = float(thresholds.value[0]) if one else thresholds.value
+        self.threshold_: Any = float(thresholds.real[0, 0]) if one else thresholds.real.ravel()
 
-    def _sets(self, data: Logits, applied: Applied, u: Any, ids: Any) -> NDArray[np.bool_]:
-        return sets_under(data, self.calibration_.scoring, applied.table, u=u, ids=ids, codes=applied.codes)
+    def _predict(
+        self, predict: Any, data: Logits, u: Any, ids: Any, weights: Any, alphas: Sequence[Alpha] | None = None
+    ) -> Any:
+        """Sets, sizes or undecided rows at some levels, or at the one that was fitted, under each row's threshold."""
+        scores, scoring, groups = self.calibration_, self.calibration_.scoring, None
+        levels = [self.alpha] if alphas is None else alphas
+        if (own := own_weights(scores, weights, len(data))) is not None:
+            table, groups = scores.weighted_thresholds(own, levels)
+        else:
+            table = np.stack([self.thresholds_] if alphas is None else [scores.thresholds(alpha) for alpha in levels])
+        if scores.groups is not None:
+            groups = group_codes(data, scores.groups.names, scores.fallback is not None, _BY_GROUP)
+            others = [scores.fallback_threshold(alpha) for alpha in levels]
+            if known := [q for q in others if q is not None]:
+                table = np.concatenate([table, np.stack(known)], axis=1)
+        randomness = scoring.randomness(u, len(data), ids)
+        return predict(data, scoring.score, scoring.temperature, randomness, table, groups)
 
-    def _applied(self, data: Logits, thresholds: Sequence[ScorePairs], others: Sequence[ScorePairs | None]) -> Applied:
-        """The thresholds of some levels, with those of other groups, and which of them each row has."""
-        groups, table = self.calibration_.groups, stacked(thresholds)
-        if groups is None:
-            return Applied(table, None)
-        known = [one for one in others if one is not None]
-        return RowThresholds.of(groups.names, table, stacked(known) if known else None).applied(data, _BY_GROUP)
-
-    def _fitted(self, data: Logits, weights: Any) -> Applied:
-        """The same at the level that was fitted."""
-        found = self._weighted(data, weights, [self.recipe.alpha])
-        return found or self._applied(data, [self.thresholds_], [self.fallback_threshold_])
-
-    def _weighted(self, data: Logits, weights: Any, alphas: Sequence[Alpha]) -> Applied | None:
-        """The same where rows have weights; None where they have none."""
-        scores = self.calibration_.weighted
-        own = own_weights(scores, weights, len(data))
-        return None if scores is None or own is None else by_weight(scores, own, alphas)
-
-    def _warn_where_infinite(self, thresholds: ScorePairs, alpha: Alpha) -> None:
+    def _warn_where_infinite(self, thresholds: Pairs, alpha: Alpha) -> None:
         message = shortage(self.calibration_, thresholds, alpha, self.n_features_in_, self.class_names_)
         if message is not None:
             warnings.warn(message, CoverageWarning, stacklevel=3)
@@ -384,7 +367,7 @@ def fitted_at(
     """
     data = fit_data(model, logits, labels)
     y = data.require_labels("fitted_at")
-    recipe, rows = learned_from_some(model.recipe, data).told(data)
+    recipe, rows = learn_from_some(model.recipe, data).told(data)
     at = [Scoring.of(recipe, t) for t in temperatures]
     if recipe.by_row:
         fitted_groups(data, _BY_GROUP)
@@ -392,7 +375,8 @@ def fitted_at(
     copies = [type(model)(**asked, temperature=one.temperature) for one in at]
     randomness, kind = Randomness(recipe.seed), input_kind_of(data)
     found = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
-    for copy, pairs, scoring in zip(copies, found, at, strict=True):
-        copy.adopt(pooled(pairs, data, recipe, scoring, rows), data.n_classes, data.classes, kind)
+    for copy, of_copy, scoring in zip(copies, found, at, strict=True):
+        scores = CalibrationScores.of(of_copy, data, recipe, scoring, rows)
+        copy.adopt(scores, data.n_classes, data.classes, kind)
         copy._warn_where_infinite(copy.thresholds_, copy.alpha)
     return copies

@@ -12,43 +12,22 @@ RC3P (Shi et al. 2024) keeps a label out where it ranks lower than labels of its
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thermoset.arrays import Floats, Ints, Pairs, pairs
 from thermoset.bounds import real_number
-from thermoset.core.exponentials import Ints
-from thermoset.core.groups import group_thresholds
-from thermoset.core.levels import Alpha, rows_needed
-from thermoset.core.mixing import mixed_thresholds
-from thermoset.core.score import Score
-from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level, rows_needed
 from thermoset.quoting import quoted
+from thermoset.scores import Score
 
-__all__ = [
-    "GROUPINGS",
-    "NULL_GROUP",
-    "RC3P",
-    "ByClass",
-    "ByCluster",
-    "ByGroup",
-    "ClusterPlan",
-    "Division",
-    "Grouping",
-    "GroupingLike",
-    "Interpolated",
-    "cluster_classes",
-    "cluster_plan",
-    "resolve_grouping",
-    "set_aside",
-    "text_of",
-    "title_of",
-]
+NULL_GROUP = -1
+"""The group of classes too rare for a threshold of their own: it pools the rows of all classes."""
 
 _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # quantiles that stand for a class's score distribution (Ding et al., section 3)
 
@@ -61,7 +40,7 @@ class ClusterPlan:
     fraction: float
 
 
-def cluster_plan(counts: NDArray[np.int64], alpha: Alpha) -> ClusterPlan:
+def cluster_plan(counts: Ints, alpha: Alpha) -> ClusterPlan:
     """Choose the number of clusters by the rule of Ding et al., appendix B.
 
     With K the number of classes that have enough rows for a threshold and n the rows of the smallest of them, a
@@ -78,13 +57,13 @@ def cluster_plan(counts: NDArray[np.int64], alpha: Alpha) -> ClusterPlan:
 
 
 def cluster_classes(
-    scores: ScorePairs,
-    labels: NDArray[np.int64],
+    scores: Pairs,
+    labels: Ints,
     n_classes: int,
     n_clusters: int,
     alpha: Alpha,
     random_state: int,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Cluster of each class, from these rows' label scores; rare classes get `NULL_GROUP`.
 
     Score distributions are compared on the scale of ranks over all rows: quantiles of ranks are ranks of
@@ -110,15 +89,80 @@ def cluster_classes(
     return cluster
 
 
-def _ranks(scores: ScorePairs) -> NDArray[np.float64]:
+def _ranks(scores: Pairs) -> Floats:
     """Ranks of the scores as shares of all; equal scores share the first."""
-    n, order = len(scores.value), np.lexsort((scores.refine, scores.value))
-    value, refine = scores.value[order], scores.refine[order]
-    first = np.ones(n, dtype=np.bool_)
-    first[1:] = (value[1:] != value[:-1]) | (refine[1:] != refine[:-1])
-    ranks = np.empty(n)
-    ranks[order] = (np.maximum.accumulate(np.where(first, np.arange(n), 0)) + 1.0) / n
-    return ranks
+    return np.asarray((np.searchsorted(np.sort(scores), scores) + 1.0) / len(scores))
+
+
+# ---- thresholds ------------------------------------------------------------------------------------------------------
+
+
+def rank_table(most_rows: int, alphas: Sequence[Alpha]) -> Ints:
+    """The rank of the threshold for each level and number of rows, (alphas, most_rows + 1), in exact arithmetic."""
+    table = np.empty((len(alphas), most_rows + 1), dtype=np.int64)
+    for a, alpha in enumerate(alphas):
+        kept = 1 - exact_level(alpha)
+        # ceil((n + 1) kept) in whole numbers, for all n at once
+        table[a] = -((-np.arange(1, most_rows + 2, dtype=object) * kept.numerator) // kept.denominator)
+    return table
+
+
+def group_thresholds(scores: Pairs, groups: Ints, n_groups: int, alphas: Sequence[Alpha]) -> Pairs:
+    """Order statistic k = ceil((n + 1)(1 - alpha)) of the scores of each group, (alphas, G); +inf if it has fewer.
+
+    >>> group_thresholds(pairs([0.3, 0.1, 0.2, 0.9], 0.0), np.array([0, 0, 0, 1]), 2, [0.4]).real.tolist()
+    [[0.3, inf]]
+    """
+    order = np.lexsort((scores.imag, scores.real, groups))
+    edges = np.searchsorted(groups[order], np.arange(n_groups + 1))
+    counts = np.diff(edges)
+    ranks = rank_table(int(counts.max(initial=0)), alphas)[:, counts]
+    found = np.full(ranks.shape, complex(np.inf, np.inf))
+    finite = ranks <= counts
+    found[finite] = scores[order][(edges[:-1] + ranks - 1)[finite]]
+    return found
+
+
+def mix_thresholds(own: Pairs, whole: Pairs, tau: float, score: Score, n_classes: int) -> Pairs:
+    """Mixtures tau * own + (1 - tau) * whole, entry by entry; tau of 0 and 1 give the ends themselves.
+
+    Where `own` is infinite, the largest value of the score stands for it. A mixture is never outside its two ends, in
+    the order of pairs, whatever is rounded: a label that both let in is in, and one that both keep out is out.
+
+    >>> from thermoset.scores import LAC
+    >>> mix_thresholds(pairs([np.inf], 0.0), pairs([0.5], 0.0), 0.25, LAC(), 10).real.tolist()  # 0.25 * 1 + 0.75 * 0.5
+    [0.625]
+    """
+    whole = np.broadcast_to(whole, own.shape)
+    if tau in (0, 1):
+        return own if tau == 1 else whole.copy()
+    ends = np.where(np.isposinf(own.real), score.largest(n_classes), own.real), whole.real
+    mix = _mix_logs if score.logarithmic else _mix
+    value = _between(mix(*ends, tau), *ends)
+    # Equal values are such that saturate: their tie-breaks hold minus the log of what is left.
+    tie = _between(_mix_logs(own.imag, whole.imag, tau), own.imag, whole.imag)
+    tie = np.where(value == ends[0], np.where(value == ends[1], tie, own.imag), np.inf)
+    return pairs(value, np.where((value == ends[1]) & (value != ends[0]), whole.imag, tie))
+
+
+def _mix(a: Floats, b: Floats, tau: float) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return tau * a + (1.0 - tau) * b
+
+
+def _mix_logs(a: Floats, b: Floats, tau: float) -> Floats:
+    """The mixture of e**-a and e**-b as minus a logarithm."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(-np.logaddexp(np.log(tau) - a, np.log1p(-tau) - b))
+
+
+def _between(mixture: Floats, a: Floats, b: Floats) -> Floats:
+    """The mixture, kept between its ends; of two opposite infinities, which have none, the upper one."""
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    return np.asarray(np.where(a == b, a, np.clip(np.where(np.isnan(mixture), high, mixture), low, high)))
+
+
+# ---- groupings -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,20 +213,24 @@ class Grouping:
         """The grouping of this kind that a text names, if it names one."""
         return self if text == self.name else None
 
-    def divide(self, scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
+    def divide(self, scores: Pairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
         """Group the classes, from the label scores of the conformal rows."""
         raise NotImplementedError
 
     def thresholds(
         self,
-        scores: ScorePairs,
+        scores: Pairs,
         labels: Ints,
         group_of_class: Ints,
-        ranks: Ints,
+        alphas: Sequence[Alpha],
         score: Score,  # noqa: ARG002
-    ) -> ScorePairs:
-        """Thresholds by class, (alphas, C), from label scores; `ranks` is a `rank_table` of the levels."""
-        return group_thresholds(scores, labels, group_of_class, ranks)
+    ) -> Pairs:
+        """Thresholds by class, (alphas, C), from label scores: each class has that of its group."""
+        groups, group_index = np.unique(group_of_class, return_inverse=True)
+        found = group_thresholds(scores, group_index[labels], len(groups), alphas)
+        if groups[0] == NULL_GROUP:
+            found[:, :1] = group_thresholds(scores, np.zeros(len(labels), dtype=np.int64), 1, alphas)
+        return np.asarray(found[:, group_index])
 
 
 class ByClass(Grouping):
@@ -194,7 +242,7 @@ class ByClass(Grouping):
     units = "classes"
     each_class = True
 
-    def divide(self, scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:  # noqa: ARG002
+    def divide(self, scores: Pairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:  # noqa: ARG002
         """Each class by itself."""
         return Division(np.arange(n_classes))
 
@@ -208,7 +256,7 @@ class ByCluster(Grouping):
     units = "clusters"
     each_class = False
 
-    def divide(self, scores: ScorePairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
+    def divide(self, scores: Pairs, labels: Ints, n_classes: int, alpha: Alpha, seed: int) -> Division:
         """Cluster the classes on a seeded part of the rows; the others set the thresholds."""
         plan = cluster_plan(np.bincount(labels, minlength=n_classes), alpha)
         making, rest = set_aside(len(labels), plan.fraction, seed)
@@ -298,13 +346,13 @@ class Interpolated(ByClass):
         return None if found is None else Interpolated(float(found[1]))
 
     def thresholds(
-        self, scores: ScorePairs, labels: Ints, group_of_class: Ints, ranks: Ints, score: Score
-    ) -> ScorePairs:
+        self, scores: Pairs, labels: Ints, group_of_class: Ints, alphas: Sequence[Alpha], score: Score
+    ) -> Pairs:
         """Mixtures of the threshold of each class and that of all rows."""
         n_classes = len(group_of_class)
-        own = group_thresholds(scores, labels, group_of_class, ranks)
-        whole = group_thresholds(scores, labels, np.zeros(n_classes, dtype=np.int64), ranks)
-        return mixed_thresholds(own, whole, self.tau, score, n_classes)
+        own = group_thresholds(scores, labels, n_classes, alphas)
+        whole = group_thresholds(scores, np.zeros(len(labels), dtype=np.int64), 1, alphas)
+        return mix_thresholds(own, whole, self.tau, score, n_classes)
 
 
 GROUPINGS: Mapping[str, Grouping] = MappingProxyType(

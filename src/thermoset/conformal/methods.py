@@ -4,10 +4,9 @@ from dataclasses import asdict
 
 import msgspec
 
-from thermoset.core.rank_limits import RankLimited
-from thermoset.core.scores import SCORES, Score
 from thermoset.errors import FileFormatError, InputError
 from thermoset.quoting import quoted
+from thermoset.scores import SCORES, RankLimited, Score
 
 __all__ = ["Method"]
 

@@ -1,31 +1,36 @@
-"""Sets under given thresholds: how rows are scored, and which labels are inside.
+"""Scores of rows, and sets under thresholds: what fitting and predicting have in common.
 
-All that a fitted estimator needs to predict. Finding the thresholds is the business of `classifier`.
+Thresholds are one array of pairs (levels, G, K): G is 1, or groups of rows (or their weights) of which each row names
+one; K is 1, or the classes. Whole rows take the compiled loops, plain scores are computed label by label, and rows that
+hold only their largest logits are compared by bounds (`bounds`).
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thermoset import kernels
+from thermoset.arrays import Block, Bools, Floats, Ints, Pairs, as_float64, as_floats, as_int64, pairs
 from thermoset.bounds import checked_temperature
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Ints
-from thermoset.core.general import score_matrix, sets_of
-from thermoset.core.prefixes import prefix_sizes
-from thermoset.core.row_context import RowContext
-from thermoset.core.row_sets import sets_by_row
-from thermoset.core.scores import Score, ScoreLike, resolve
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.top_rows import tops_of
-from thermoset.core.top_stages import wide_sizes, wide_undecided
-from thermoset.core.uniforms import Randomness, checked_ids
-from thermoset.data import Logits, as_logits
+from thermoset.conformal.bounds import (
+    LOWER,
+    UPPER,
+    for_parts,
+    kept_sets,
+    require_bounds,
+    score_bounds,
+    uniforms_of,
+    upper_label_scores,
+)
+from thermoset.conformal.recipe import Recipe
+from thermoset.data import as_logits
+from thermoset.data.top_rows import TopRows, tops_of
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
-
-__all__ = ["Scoring", "scores", "sets_under", "sizes_under", "undecided_under"]
+from thermoset.rows import Source, gaps_of, map_rows, row_array, sort_ascending, sorted_order
+from thermoset.scores import RankLimited, Score, ScoreLike, move_beyond, plain_pairs, resolve, sorted_rows
+from thermoset.uniforms import Randomness, checked_ids
 
 
 @dataclass(frozen=True)
@@ -53,82 +58,20 @@ class Scoring:
         return Randomness(given=_checked_u(u, n_rows))
 
 
-def sets_under(
-    data: Logits,
-    scoring: Scoring,
-    thresholds: ScorePairs,
-    *,
-    u: Any = None,
-    ids: Any = None,
-    codes: Ints | None = None,
-) -> NDArray[np.bool_]:
-    """Sets (n_levels, n, C) under thresholds (n_levels, 1), one for all classes, or (n_levels, C), one for each.
-
-    With `codes` (n,): under thresholds (n_levels, G), of which each row's code names one.
-    """
-    randomness = scoring.randomness(u, len(data), ids)
-    if codes is not None:
-        return sets_by_row(data, scoring.score, scoring.temperature, RowContext(randomness, codes), thresholds)
-    return sets_of(data, scoring.score, scoring.temperature, randomness, thresholds)
-
-
-def sizes_under(
-    data: Logits,
-    scoring: Scoring,
-    thresholds: ScorePairs,
-    *,
-    u: Any = None,
-    ids: Any = None,
-    codes: Ints | None = None,
-) -> NDArray[np.int64]:
-    """Set sizes (n,) under thresholds (1,) or (C,), or (G,) with codes; sets by class are formed, others are not."""
-    score, temperature, randomness = scoring.score, scoring.temperature, scoring.randomness(u, len(data), ids)
-    if (tops := tops_of(data)) is not None:
-        counted: NDArray[np.int64] = wide_sizes(tops, score, temperature, randomness, thresholds[None], codes)[0]
-        return counted
-    by_class = thresholds.value.shape[0] > 1 and codes is None
-    if by_class or not score.prefixes:
-        sets = sets_under(data, scoring, thresholds[None], u=u, ids=ids, codes=codes)[0]
-        counts: NDArray[np.int64] = sets.sum(axis=1)
-        return counts
-    sizes: NDArray[np.int64] = prefix_sizes(data, score, temperature, randomness, thresholds[None], codes)[0]
-    return sizes
-
-
-def undecided_under(
-    data: Logits,
-    scoring: Scoring,
-    thresholds: ScorePairs,
-    *,
-    u: Any = None,
-    ids: Any = None,
-    codes: Ints | None = None,
-) -> NDArray[np.bool_]:
-    """Rows (n,) whose set holds labels only because rows that are not whole do not tell; none of whole rows."""
-    tops = tops_of(data)
-    if tops is None:
-        return np.zeros(len(data), dtype=np.bool_)
-    randomness = scoring.randomness(u, len(data), ids)
-    open_rows: NDArray[np.bool_] = wide_undecided(
-        tops, scoring.score, scoring.temperature, randomness, thresholds[None], codes
-    )[0]
-    return open_rows
-
-
-def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> NDArray[np.float64]:
+def scores(method: ScoreLike, logits: Any, *, temperature: float = 1.0, u: Any = 1.0) -> Floats:
     """Score of every label of every row, (n, C), as the paper's number; `u` is one number or one for each row.
 
-    >>> import numpy as np
     >>> p = np.array([[0.5, 0.3, 0.2]])  # second label, u = 0.4: 0.5 + 0.4 * 0.3 = 0.62
     >>> scores("aps", np.log(p), u=0.4).round(12)
     array([[0.2 , 0.62, 0.88]])
     """
     data = as_logits(logits)
     given = _checked_u(np.full(len(data), u) if np.ndim(u) == 0 else u, len(data))
-    return score_matrix(data, resolve(method), checked_temperature(temperature), Randomness(given=given)).value
+    matrix = score_matrix(data, resolve(method), checked_temperature(temperature), Randomness(given=given))
+    return matrix.real.copy()
 
 
-def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
+def _checked_u(u: Any, n_rows: int) -> Floats:
     try:
         given = np.array(u, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -138,3 +81,280 @@ def _checked_u(u: Any, n_rows: int) -> NDArray[np.float64]:
     if not np.all((given >= 0) & (given <= 1)):
         raise InputError(f"u must lie in [0, 1]; got {given.min()} to {given.max()}. Try rng.random({n_rows}).")
     return given
+
+
+# ---- scores of labels ------------------------------------------------------------------------------------------------
+
+
+def label_ranks(source: Source, labels: Ints) -> Ints:
+    """The rank of each row's label, from 1; of equal logits the lower label index ranks higher.
+
+    >>> from thermoset.rows import ArrayRows
+    >>> label_ranks(ArrayRows(np.array([[0.0, 2.0, 2.0], [0.0, 2.0, 2.0]])), np.array([2, 1]))
+    array([2, 1])
+    """
+    found = row_array((source.n_rows,), np.int64)
+    map_rows(source, _block_ranks, [found], per_row=[as_int64(labels)])
+    return found + 1
+
+
+def _block_ranks(block: Block, labels: Ints) -> tuple[Ints]:
+    ranks = np.empty(len(block), dtype=np.int64)
+    kernels.rank_labels(as_float64(block), as_int64(labels), ranks)
+    return (ranks,)
+
+
+def label_scores(source: Source, labels: Ints, score: Score, temperatures: Any, randomness: Randomness) -> Pairs:
+    """Score of each row's own label at every temperature, (T, n); rows are sorted once for all of them.
+
+    Of rows that are not whole: the upper bound of the score.
+    """
+    at = np.array(temperatures, dtype=np.float64)
+    if (tops := tops_of(source)) is not None:
+        return upper_label_scores(tops, labels, score, at, randomness)
+    if isinstance(score, RankLimited):
+        beyond = label_ranks(source, labels) > np.array(score.limits)[labels]
+        return move_beyond(label_scores(source, labels, score.of, at, randomness), beyond)
+    found = row_array((2, len(at), source.n_rows))
+    f = _block_label_scores if score.compiled else _plain_label_scores
+    map_rows(source, f, [found], per_row=[as_int64(labels), randomness], fixed=[score, at])
+    return pairs(*found)
+
+
+def _block_label_scores(
+    block: Block, labels: Ints, randomness: Randomness, score: Score, temperatures: Floats
+) -> tuple[Floats]:
+    rows, gaps, n = as_float64(block), gaps_of(sort_ascending(block)), len(block)
+    (ranks,), own = _block_ranks(block, labels), as_int64(labels)
+    parts, found = np.empty((4, len(temperatures), n)), np.empty((2, len(temperatures), n))
+    kernels.label_parts(gaps, ranks, temperatures, np.empty(gaps.shape[1]), parts)
+    gap, second = rows[np.arange(n), own] - rows.max(axis=1), second_gaps(gaps)
+    u, terms_of, every = randomness.block(gaps), np.empty((4, n)), np.arange(n)
+    code, unit, k_reg, drawn, keep_top = score.terms
+    bound = kernels.SATURATED if code in (kernels.APS, kernels.RAPS) else np.inf
+    numbers = every.astype(np.int32)[None]
+    for j, temperature in enumerate(temperatures.tolist()):
+        at, mine = 1.0 / temperature, np.ascontiguousarray(parts[:, j])
+        kernels.label_terms(code, k_reg, drawn, keep_top, at, ranks, gap, second, mine, terms_of)
+        kernels.trial_values(terms_of, unit, bound, numbers, u[None], found[0, j : j + 1])
+        kernels.label_ties(code, keep_top, at, ranks, gap, second, mine, every, u, found[1, j])
+    found[0] += score.offsets(block.shape[1])[own]
+    return (found,)
+
+
+def second_gaps(gaps: Floats) -> Floats:
+    """The gap of the second class of each row; -inf where there is one class."""
+    return gaps[:, 1].copy() if gaps.shape[1] > 1 else np.full(len(gaps), -np.inf)
+
+
+def _plain_label_scores(
+    block: Block, labels: Ints, randomness: Randomness, score: Score, temperatures: Floats
+) -> tuple[Floats]:
+    gaps, order = sorted_order(block)
+    u, found = randomness.block(gaps), np.empty((2, len(temperatures), len(block)))
+    row, place = np.arange(len(block)), (order == labels[:, None]).argmax(axis=1)
+    for j, temperature in enumerate(temperatures.tolist()):
+        own = plain_pairs(score, sorted_rows(gaps, temperature, u))[row, place]
+        found[0, j], found[1, j] = own.real, own.imag
+    return (found,)
+
+
+# ---- scores of all labels --------------------------------------------------------------------------------------------
+
+
+def score_matrix(source: Source, score: Score, temperature: float, randomness: Randomness) -> Pairs:
+    """Score of every label of every row, (n, C), in the order of labels."""
+    out = np.empty((source.n_rows, source.n_classes), dtype=np.complex128)
+    map_rows(source, _matrix_of_block, [out], per_row=[randomness], fixed=[score, temperature], axis=-2)
+    return out
+
+
+def _matrix_of_block(block: Block, randomness: Randomness, score: Score, temperature: float) -> tuple[Pairs]:
+    return (block_scores(block, score, temperature, randomness),)
+
+
+def block_scores(
+    block: Block, score: Score, temperature: float, randomness: Randomness, ties_with: Floats | None = None
+) -> Pairs:
+    """Score of every label of a block of rows, (n, C), in the order of labels; the randomness must be that of the rows.
+
+    Tie-breaks cost a sum each. With `ties_with`, sorted values, they are computed only where a value is one of these,
+    and are 0 elsewhere.
+    """
+    gaps, order = sorted_order(block)
+    if isinstance(score, RankLimited):
+        ranks = np.argsort(order, axis=1) + 1
+        return move_beyond(block_scores(block, score.of, temperature, randomness), ranks > np.array(score.limits))
+    u = randomness.block(gaps)
+    if not score.compiled:
+        by_rank = plain_pairs(score, sorted_rows(gaps, temperature, u))
+    else:
+        code, unit, k_reg, drawn, keep_top = score.terms
+        value, work = np.empty(gaps.shape), np.empty((3, gaps.shape[1] + 1))
+        kernels.value_matrix(code, unit, k_reg, drawn, keep_top, temperature, gaps, u, work, value)
+        if not score.by_rank:
+            value += score.offsets(gaps.shape[1])[order]
+        tie = np.zeros(gaps.shape)
+        wanted = np.ones(gaps.shape, dtype=np.bool_) if ties_with is None else _among(value, ties_with)
+        rows, ranks = np.nonzero(wanted)
+        found = np.empty(len(rows))
+        kernels.rank_ties(code, keep_top, temperature, gaps, u, rows, ranks, work, found)
+        tie[rows, ranks] = found
+        by_rank = pairs(value, tie)
+    out = np.empty(by_rank.shape, dtype=np.complex128)
+    np.put_along_axis(out, order, by_rank, axis=1)
+    return out
+
+
+def _among(value: Floats, known: Floats) -> Bools:
+    """Which values are among sorted ones."""
+    place = np.minimum(np.searchsorted(known, value), len(known) - 1)
+    return np.asarray(known[place] == value)
+
+
+# ---- sets ------------------------------------------------------------------------------------------------------------
+
+
+def predict_sets(
+    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints | None
+) -> Bools:
+    """Sets of all rows, (levels, n, C), under thresholds (levels, G, K) of which each row's group names one."""
+    sets = np.empty((len(thresholds), source.n_rows, source.n_classes), dtype=np.bool_)
+    if (tops := tops_of(source)) is not None:
+        require_bounds(score)
+
+        def work(some: TopRows, place: slice) -> None:
+            lower = score_bounds(score, some, temperature, uniforms_of(some, randomness[place]), LOWER)
+            indices = some.indices.astype(np.int64)
+            found = kept_sets(lower, indices, thresholds, None if groups is None else groups[place])
+            sets[:, place] = found.sets(indices, some.n_classes)
+
+        for_parts(tops, work)
+        return sets
+    per_row = [randomness, _all_rows(source) if groups is None else groups]
+    fixed = [score, temperature, thresholds]
+    map_rows(source, _sets_of_block, [sets], per_row=per_row, fixed=fixed, axis=-2)
+    return sets
+
+
+def _all_rows(source: Source) -> Ints:
+    """Every row in the same group."""
+    return np.zeros(source.n_rows, dtype=np.int64)
+
+
+def _sets_of_block(
+    block: Block, randomness: Randomness, groups: Ints, score: Score, temperature: float, thresholds: Pairs
+) -> tuple[Bools]:
+    return (block_sets(block, score, temperature, randomness, thresholds, groups),)
+
+
+def block_sets(
+    block: Block, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints
+) -> Bools:
+    """Sets of a block of rows, (levels, n, C); see `predict_sets`."""
+    n_classes = block.shape[1]
+    if not score.compiled:
+        mine = thresholds[:, groups]  # (levels, n, 1 or C)
+        return np.asarray(block_scores(block, score, temperature, randomness) <= mine)
+    sets = np.empty((len(thresholds), *block.shape), dtype=np.bool_)
+    code, unit, k_reg, drawn, keep_top = score.terms
+    cuts = as_floats(thresholds)
+    if score.by_share:
+        offsets, work = score.offsets(n_classes), np.empty((3, n_classes))
+        kernels.share_sets(
+            code, keep_top, temperature, as_float64(block), as_int64(groups), cuts, offsets, work, sets
+        )  # fmt: skip
+        return sets
+    if thresholds.shape[2] > 1:
+        gaps, order = sorted_order(block)
+        finite = np.where(np.isposinf(cuts[0, :, 0]), -np.inf, cuts[0, :, 0])
+        kernels.class_sets(
+            code, unit, k_reg, drawn, keep_top, temperature, gaps, order, randomness.block(gaps),
+            np.ascontiguousarray(cuts[:, :, 0]), finite.max(axis=1), np.empty((3, n_classes + 1)), sets,
+        )  # fmt: skip
+        return sets
+    ascending = sort_ascending(block)
+    for level, size in enumerate(_prefix_sizes(ascending, score, temperature, randomness, cuts, groups)):
+        _mark_prefixes(block, ascending, size, sets[level])
+    return sets
+
+
+def _prefix_sizes(
+    ascending: Block, score: Score, temperature: float, randomness: Randomness, cuts: Floats, groups: Ints
+) -> Ints:
+    """Sizes (levels, n) of sets that are prefixes of the ranking, under thresholds (2, levels, G, 1)."""
+    gaps = gaps_of(ascending)
+    sizes = np.empty((cuts.shape[1], len(gaps)), dtype=np.int64)
+    kernels.prefix_sizes(
+        *score.terms, temperature, gaps, randomness.block(gaps), as_int64(groups), np.ascontiguousarray(cuts[..., 0]),
+        np.empty((3, gaps.shape[1] + 1)), sizes,
+    )  # fmt: skip
+    return sizes
+
+
+def _mark_prefixes(block: Block, ascending: Block, sizes: Ints, sets: Bools) -> None:
+    """Mark the top-ranked labels of each row: those whose logit is at least that of the last one inside."""
+    n_classes, row = block.shape[1], np.arange(len(block))
+    last = ascending[row, np.minimum(n_classes - sizes, n_classes - 1)]
+    last[sizes == 0] = np.inf
+    np.greater_equal(block, last[:, None], out=sets)
+    tied = (sizes > 0) & (sizes < n_classes)
+    tied[tied] = ascending[row[tied], n_classes - sizes[tied] - 1] == last[tied]
+    for i in np.flatnonzero(tied):  # of labels with the logit of the last one inside, those of the lowest indices
+        like_last = np.flatnonzero(block[i] == last[i])
+        above = np.count_nonzero(block[i] > last[i])
+        sets[i, like_last[sizes[i] - above :]] = False
+
+
+def predict_sizes(
+    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints | None
+) -> Ints:
+    """Set sizes of all rows, (levels, n); sets are formed only where they are not prefixes of the ranking."""
+    if (tops := tops_of(source)) is not None:
+        return _bounded_sizes(tops, score, temperature, randomness, thresholds, groups, LOWER)
+    sizes = row_array((len(thresholds), source.n_rows), np.int64)
+    per_row = [randomness, _all_rows(source) if groups is None else groups]
+    map_rows(source, _sizes_of_block, [sizes], per_row=per_row, fixed=[score, temperature, thresholds])
+    return sizes
+
+
+def _sizes_of_block(
+    block: Block, randomness: Randomness, groups: Ints, score: Score, temperature: float, thresholds: Pairs
+) -> tuple[Ints]:
+    if score.prefixes and not score.by_share and thresholds.shape[2] == 1:
+        cuts = as_floats(thresholds)
+        return (_prefix_sizes(sort_ascending(block), score, temperature, randomness, cuts, groups),)
+    sets = block_sets(block, score, temperature, randomness, thresholds, groups)
+    return (sets.sum(axis=2),)
+
+
+def undecided_rows(
+    source: Source, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints | None
+) -> Bools:
+    """Rows whose set holds labels that bounds could not exclude, (levels, n): none of whole rows.
+
+    Such a label's lower bound is within the threshold, and its upper bound is not. The set by upper bounds is part of
+    that by lower ones, so they differ if and only if their sizes do.
+    """
+    if (tops := tops_of(source)) is None:
+        return np.zeros((len(thresholds), source.n_rows), dtype=np.bool_)
+    how = score, temperature, randomness, thresholds, groups
+    return np.asarray(_bounded_sizes(tops, *how, LOWER) != _bounded_sizes(tops, *how, UPPER))
+
+
+def _bounded_sizes(
+    rows: TopRows, score: Score, temperature: float, randomness: Randomness, thresholds: Pairs, groups: Ints | None,
+    side: float,
+) -> Ints:  # fmt: skip
+    """Sizes of the sets of labels that have one of their bounds within the threshold, (levels, n)."""
+    require_bounds(score)
+    sizes = np.empty((len(thresholds), rows.n_rows), dtype=np.int64)
+
+    def work(some: TopRows, place: slice) -> None:
+        bounds = score_bounds(score, some, temperature, uniforms_of(some, randomness[place]), side)
+        indices = some.indices.astype(np.int64)
+        found = kept_sets(bounds, indices, thresholds, None if groups is None else groups[place])
+        sizes[:, place] = found.sizes(indices, some.n_classes)
+
+    for_parts(rows, work)
+    return sizes

@@ -30,8 +30,8 @@ from thermoset.data.splits import Part, Seed, row_index, split_indices
 from thermoset.errors import InputError
 
 if TYPE_CHECKING:
-    from thermoset.core.sources import Block
-    from thermoset.core.stages import Engine
+    from thermoset.arrays import Block
+    from thermoset.rows import Engine
 
 __all__ = ["Groups", "Logits", "as_logits", "checked_logits", "checked_rows", "split_indices", "with_columns"]
 

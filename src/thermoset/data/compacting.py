@@ -1,18 +1,20 @@
 """Whole rows cut down to their largest logits."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Block, Floats, Ints, as_float64, as_int64
 from thermoset.bounds import checked_temperature, whole_number
-from thermoset.core.selecting import with_largest
-from thermoset.core.sources import block_rows
-from thermoset.core.top_rows import LEAST_KEPT, TopRows
 from thermoset.data import as_logits
+from thermoset.data.tail_mass import Stated
 from thermoset.data.top import TopLogits
+from thermoset.data.top_rows import LEAST_KEPT, TopRows
 from thermoset.errors import InputError
+from thermoset.kernels import log_left_out
+from thermoset.rows import block_rows
 
 __all__ = ["TEMPERATURES", "checked_top", "compact", "stated_temperatures"]
 
@@ -70,3 +72,46 @@ def stated_temperatures(temperatures: Sequence[float]) -> NDArray[np.float64]:
     if len(set(at)) != len(at):
         raise InputError(f"temperatures must be different from each other; got {at}.")
     return np.array(at, dtype=np.float64)
+
+
+class Largest(NamedTuple):
+    """The largest logits (n, K), falling, and their classes; how many with the logit of the last are left out (n,)."""
+
+    logits: Block
+    indices: Ints
+    n_tied: Ints
+
+
+def largest(block: Block, top: int) -> Largest:
+    """The `top` largest of each row; of equal logits the lower classes are kept, as ranks have it.
+
+    >>> found = largest(np.array([[1.0, 3.0, 1.0, 2.0, 1.0]]), 3)
+    >>> found.logits.tolist(), found.indices.tolist(), found.n_tied.tolist()
+    ([[3.0, 2.0, 1.0]], [[1, 3, 0]], [2])
+    """
+    n_rows, n_classes = block.shape
+    last = np.partition(block, n_classes - top, axis=1)[:, n_classes - top, None]
+    chosen, tied = block > last, block == last
+    room = top - chosen.sum(axis=1)
+    n_tied = tied.sum(axis=1) - room
+    # The quick way is right where all that tie are kept; elsewhere those of the lowest classes are.
+    crowded = np.flatnonzero(n_tied)
+    tied[crowded] &= np.cumsum(tied[crowded], axis=1) <= room[crowded, None]
+    indices = np.nonzero(chosen | tied)[1].reshape(n_rows, top)
+    logits = np.take_along_axis(block, indices, axis=1)
+    order = np.argsort(-logits, axis=1, kind="stable")
+    return Largest(np.take_along_axis(logits, order, axis=1), np.take_along_axis(indices, order, axis=1), n_tied)
+
+
+def with_largest(block: Block, top: int, temperatures: Floats) -> TopRows:
+    """Whole rows cut down to their largest logits, with the log-sums of the others at some temperatures.
+
+    Sums are float32, which is finer than bounds are between two temperatures, unless the logits are float64.
+    """
+    found, n_classes = largest(block, top), block.shape[1]
+    sums, last = np.empty((len(block), len(temperatures))), found.logits[:, -1].astype(np.float64)
+    log_left_out(as_float64(block), last, as_int64(found.n_tied), temperatures, np.empty((2, n_classes)), sums)
+    with np.errstate(over="ignore"):
+        kept: Block = sums if block.dtype == np.float64 else sums.astype(np.float32)
+    indices = found.indices.astype(np.min_scalar_type(n_classes - 1))
+    return TopRows(found.logits, indices, n_classes, Stated(temperatures, kept, of_all=False))

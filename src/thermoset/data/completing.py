@@ -8,9 +8,9 @@ they do over the last doubling that is kept.
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.rest import stated_ends
-from thermoset.core.top_rows import TopRows
 from thermoset.data.arrays import Floats
+from thermoset.data.tail_mass import stated_ends
+from thermoset.data.top_rows import TopRows
 
 __all__ = ["completed"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import MOST_HELD, whole_number
-from thermoset.core.levels import Alpha, exact_level
 from thermoset.data.labels import is_missing, one_column
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
 from thermoset.quoting import quoted
 
 __all__ = ["Part", "Rows", "Seed", "group_codes", "row_index", "split_indices"]

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.exponentials import Ints
-from thermoset.core.memory import physical_memory
-from thermoset.core.sources import Block
+from thermoset.arrays import Block, Ints
 from thermoset.data import Groups, Logits, checked_rows
 from thermoset.data.arrays import Floats
 from thermoset.data.shards import Shard
 from thermoset.data.splits import row_index
 from thermoset.errors import InputError
+from thermoset.rows import physical_memory
 
 if TYPE_CHECKING:
-    from thermoset.core.stages import Engine
+    from thermoset.rows import Engine
 
 __all__ = ["Piece", "StoredLogits"]
 

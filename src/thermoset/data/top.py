@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import checked_temperature, whole_number
-from thermoset.core.rest import Stated, stated_ends, too_heavy, too_light
-from thermoset.core.top_rows import LEAST_KEPT, TopRows
 from thermoset.data import Groups, Logits
 from thermoset.data.arrays import Floats, check_logits, class_names, foreign_array, read_table
 from thermoset.data.completing import completed
@@ -21,6 +19,8 @@ from thermoset.data.groups import read_groups
 from thermoset.data.input_kinds import LOGITS
 from thermoset.data.labels import label_indices
 from thermoset.data.splits import row_index
+from thermoset.data.tail_mass import Stated, stated_ends, too_heavy, too_light
+from thermoset.data.top_rows import LEAST_KEPT, TopRows
 from thermoset.errors import InputError
 
 __all__ = ["MOST_CLASSES", "TopLogits"]

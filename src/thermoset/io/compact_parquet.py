@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.top_rows import TopRows
 from thermoset.data.groups import joined_groups
 from thermoset.data.top import TopLogits
+from thermoset.data.top_rows import TopRows
 from thermoset.errors import FileFormatError
 from thermoset.io.files import Request, RowSource, check_size, need
 from thermoset.io.parquet import check_metadata

@@ -15,12 +15,12 @@ from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
 
 from thermoset.bounds import whole_number
-from thermoset.core.memory import physical_memory
 from thermoset.data import Logits, as_logits, checked_logits
 from thermoset.data.labels import column_indices
 from thermoset.data.outputs import GROUPS, LABELS, NAMES
 from thermoset.errors import FileFormatError, InputError, MissingExtraError
 from thermoset.quoting import printable, quoted
+from thermoset.rows import physical_memory
 
 __all__ = [
     "FOLDER_SUFFIXES",

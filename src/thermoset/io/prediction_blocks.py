@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.p_summaries import PSummary, p_summary
 from thermoset.data.groups import Groups
 from thermoset.io.prediction_columns import Names, PredictionBlock
+from thermoset.p_summary import PSummary, p_summary
 
 __all__ = ["P_COLUMNS", "Block", "IdKind", "Layout", "PValues", "Write"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.exponentials import Floats, Ints
+from thermoset.arrays import Floats, Ints
 
 AnyArray = NDArray[np.generic]
 RealArray = NDArray[np.floating]

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.levels import Alpha, exact_level
+from thermoset.arrays import Bools, Floats, Ints
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
 from thermoset.metrics._arrays import AnyArray, RealArray
 from thermoset.quoting import quoted
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln, xlog1py, xlogy
 
+from thermoset.arrays import Floats, Ints
 from thermoset.bounds import whole_number
 from thermoset.core.binning import MASS_UNIT, BinCounts, add_bins, no_bins
-from thermoset.core.exponentials import Floats, Ints
 from thermoset.metrics._arrays import BLOCK
 from thermoset.metrics._checks import check_labels, check_probs
 from thermoset.metrics.of_probabilities import MOST_BINS, N_BINS

@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Bools, Floats, Ints
 from thermoset.bounds import MOST_ROWS, whole_number
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.levels import Alpha
 from thermoset.errors import InputError
+from thermoset.levels import Alpha
 from thermoset.metrics._arrays import ratio
 from thermoset.metrics._checks import as_array, check_counts, promised
 from thermoset.quoting import Brief

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 from scipy.stats import beta, betabinom, binom
 
+from thermoset.arrays import Floats, Ints
 from thermoset.bounds import MOST_ROWS, whole_number
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.metrics._arrays import BLOCK
 from thermoset.metrics._checks import (
     MOST_SUMMED,

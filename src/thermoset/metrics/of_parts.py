@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Floats, Ints
 from thermoset.bounds import whole_number
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import Alpha
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
+from thermoset.levels import Alpha
 from thermoset.metrics import counts as of
 from thermoset.metrics._arrays import ratio
 from thermoset.metrics._checks import as_array, check_sets, promised

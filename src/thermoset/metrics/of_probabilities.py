@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Floats, Ints
 from thermoset.bounds import whole_number
 from thermoset.core.binning import bin_edges
-from thermoset.core.exponentials import Floats, Ints
 from thermoset.metrics._arrays import BLOCK, RealArray, ratio
 from thermoset.metrics._checks import (
     check_confidence_and_correct,

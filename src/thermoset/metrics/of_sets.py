@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.levels import Alpha
+from thermoset.arrays import Bools, Floats, Ints
+from thermoset.levels import Alpha
 from thermoset.metrics import counts as of
 from thermoset.metrics._arrays import ratio
 from thermoset.metrics._checks import check_labels, check_sets, promised

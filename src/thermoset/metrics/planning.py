@@ -12,10 +12,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc
 
+from thermoset.arrays import Floats
 from thermoset.bounds import MOST_ROWS, whole_number
-from thermoset.core.exponentials import Floats
-from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.quoting import quoted
 
 __all__ = ["Plan", "coverage_half_width", "plan"]

@@ -16,8 +16,8 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from thermoset.core.levels import Alpha
 from thermoset.errors import InputError
+from thermoset.levels import Alpha
 from thermoset.metrics import counts as of
 from thermoset.metrics.counts import Formula
 from thermoset.metrics.of_sets import counts_of_sets

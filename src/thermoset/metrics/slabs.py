@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Bools, Floats
 from thermoset.bounds import whole_number
-from thermoset.core.exponentials import Bools, Floats
-from thermoset.core.levels import Alpha, exact_level
 from thermoset.core.slabs import Found, project, rows_inside, some_along, sorted_along, worst_window
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
 from thermoset.metrics._arrays import RealArray
 from thermoset.metrics._checks import check_scores, seeded
 from thermoset.metrics.of_sets import hits_of

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
-from thermoset.core.levels import Alpha, exact_level
+from thermoset.levels import Alpha, exact_level
 from thermoset.looks import COLOURS, score_looks
 from thermoset.metrics import METRICS, ReliabilityTable, StratumCoverage, clopper_pearson
 from thermoset.monitor.checking import CoverageTable

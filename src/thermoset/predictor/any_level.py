@@ -3,18 +3,18 @@
 import msgspec
 import numpy as np
 
+from thermoset.arrays import Ints
+from thermoset.conformal.calibration_scores import CalibrationScores
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.groupings import Grouping, resolve_grouping
-from thermoset.conformal.pooling import PooledScores
-from thermoset.conformal.recipes import Recipe
+from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import Scoring
-from thermoset.core.exponentials import Ints
-from thermoset.core.scores import Score
 from thermoset.data.groups import Groups
 from thermoset.errors import InputError
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.kept_scores import KEPT_BY_DEFAULT, MOST_KEPT, KeptScores
 from thermoset.predictor.kept_weights import KeptWeights
+from thermoset.scores import Score
 
 __all__ = ["as_saved", "classifier_of", "pooled_scores", "with_scores"]
 
@@ -46,7 +46,7 @@ def _not_weighable(artifact: Artifact, n_rows: int) -> str:
     )
 
 
-def _pool_of(found: PooledScores) -> Ints:
+def _pool_of(found: CalibrationScores) -> Ints:
     """The group of each conformal row, or of its class."""
     if found.groups is not None:
         return found.groups.codes
@@ -75,7 +75,7 @@ def as_saved(made: Artifact, scores: bool | None) -> Artifact:
     return made if keep else msgspec.structs.replace(made, scores=None)
 
 
-def pooled_scores(made: Artifact, score: Score) -> PooledScores:
+def pooled_scores(made: Artifact, score: Score) -> CalibrationScores:
     """The scores that set the threshold of a predictor, from its document; `score` may be one that it cannot name."""
     if made.shift is not None:
         raise InputError(
@@ -91,10 +91,10 @@ def pooled_scores(made: Artifact, score: Score) -> PooledScores:
     grouping = resolve_grouping(made.grouping)
     pairs, weights = kept.pairs(len(labels)), made.weights
     weighted = None if weights is None else weights.weighted(pairs)
-    return PooledScores(pairs, labels, grouping, of_class, scoring, groups, made.fallback, weighted)
+    return CalibrationScores(pairs, labels, grouping, of_class, scoring, groups, made.fallback, weighted)
 
 
-def classifier_of(made: Artifact, recipe: Recipe, scores: PooledScores) -> ConformalClassifier:
+def classifier_of(made: Artifact, recipe: Recipe, scores: CalibrationScores) -> ConformalClassifier:
     """The classifier that set the threshold of a predictor."""
     model = ConformalClassifier.of(recipe, made.temperature_sets)
     return model.adopt(scores, made.n_classes, made.classes, made.input_kind)

@@ -11,9 +11,7 @@ from pathlib import Path
 import msgspec
 
 from thermoset.conformal.methods import Method
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.rank_limits import RankLimited
-from thermoset.core.scores import Score
+from thermoset.conformal.recipe import Recipe
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.predictor.confidence import ConfidenceReference
@@ -24,6 +22,7 @@ from thermoset.predictor.requirements import broken_requirements
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import UsedKeys
 from thermoset.quoting import quoted, reason
+from thermoset.scores import RankLimited, Score
 from thermoset.tuning.choice import Choice, Setting
 
 __all__ = [

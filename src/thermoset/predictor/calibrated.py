@@ -9,16 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.label_logits import top_labels
+from thermoset.arrays import Block, Floats, Ints, as_float64
+from thermoset.conformal.bounds import middle_confidences
 from thermoset.core.pool import for_blocks
-from thermoset.core.softmax import confidences, softmax
-from thermoset.core.sources import Block, widened
-from thermoset.core.top_rows import tops_of
-from thermoset.core.top_stages import wide_confidences
 from thermoset.data import Logits
+from thermoset.data.top_rows import tops_of
+from thermoset.kernels import confidences, softmax
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.label_shift import ratios_of
+from thermoset.rows import top_labels
 
 __all__ = ["Calibrated"]
 
@@ -39,7 +38,7 @@ class Calibrated:
     def of_block(self, block: Block) -> Floats:
         """Probabilities of a block of rows, (n, C)."""
         probs = np.empty(block.shape)
-        softmax(widened(block), self.temperature, probs)
+        softmax(as_float64(block), self.temperature, probs)
         if self.ratio is not None:
             weighted = probs * self.ratio
             total = weighted.sum(axis=1, keepdims=True)
@@ -49,7 +48,7 @@ class Calibrated:
     def tops(self, block: Block) -> tuple[Ints, Floats]:
         """The likeliest label of each row of a block, and its probability."""
         if self.ratio is None:
-            return block.argmax(axis=1), confidences(widened(block), np.array([self.temperature]))[0]
+            return block.argmax(axis=1), confidences(as_float64(block), np.array([self.temperature]))[0]
         probs = self.of_block(block)
         labels = probs.argmax(axis=1)
         return labels, probs[np.arange(len(probs)), labels]
@@ -75,7 +74,7 @@ class Calibrated:
         """The likeliest label of each row, and its probability."""
         tops = tops_of(data)
         if tops is not None and self.ratio is None:
-            return self.labels(data), wide_confidences(tops, self.temperature)
+            return self.labels(data), middle_confidences(tops, self.temperature)
         labels, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
 
         def work(block: Block, place: slice) -> None:

@@ -12,14 +12,13 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
+from thermoset.arrays import Block, Floats, Ints, as_float64
 from thermoset.bounds import MOST_HELD
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.memory import row_array
-from thermoset.core.softmax import confidences
-from thermoset.core.sources import Block, widened
 from thermoset.core.stages import fill_rows
-from thermoset.core.top_rows import tops_of
 from thermoset.data import Logits
+from thermoset.data.top_rows import tops_of
+from thermoset.kernels import confidences
+from thermoset.rows import row_array
 
 __all__ = ["MOST_CUTS", "ConfidenceReference", "broken_confidence", "confidence_reference", "row_confidences"]
 
@@ -80,7 +79,7 @@ class _Confidence:
         return self
 
     def __call__(self, block: Block) -> tuple[Floats]:
-        return (confidences(widened(block), np.array([self.temperature])),)
+        return (confidences(as_float64(block), np.array([self.temperature])),)
 
 
 def broken_confidence(reference: ConfidenceReference, n_rows: int) -> Iterator[tuple[str, bool]]:

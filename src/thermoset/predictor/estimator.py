@@ -9,25 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
+from thermoset.arrays import Block
 from thermoset.conformal.groupings import GroupingLike
 from thermoset.conformal.named import labels_in, user_labels
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.levels import Alpha
-from thermoset.core.memory import memory_budget
+from thermoset.conformal.recipe import Recipe
 from thermoset.core.pool import for_blocks
-from thermoset.core.scores import Score, ScoreLike
-from thermoset.core.sources import Block
-from thermoset.core.top_rows import tops_of
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
+from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
+from thermoset.levels import Alpha
 from thermoset.predictor.answers import Answers, Prediction, as_records
 from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
 from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.rule import SetRule
+from thermoset.rows import memory_budget
+from thermoset.scores import Score, ScoreLike
 
 if TYPE_CHECKING:
-    from thermoset.conformal.pooling import PooledScores
     from thermoset.monitor.checking import CheckReport, Promise
     from thermoset.predictor.fitting import Progress
     from thermoset.predictor.label_shift import LabelShift

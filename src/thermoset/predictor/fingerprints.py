@@ -6,10 +6,10 @@ import json
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.memory import row_array
-from thermoset.core.sources import Block
+from thermoset.arrays import Block
 from thermoset.core.stages import fill_rows
 from thermoset.data import Logits
+from thermoset.rows import row_array
 
 __all__ = ["fingerprint"]
 

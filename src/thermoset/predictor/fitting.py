@@ -8,38 +8,35 @@ import msgspec
 import numpy as np
 
 from thermoset._version import __version__
+from thermoset.arrays import Ints, Keys
 from thermoset.calibration import TemperatureScaler, warn_of_zero_labels, zero_labels
+from thermoset.conformal.checks import check_weightable, fitted_groups
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.groupings import text_of
-from thermoset.conformal.learning import learned_from
 from thermoset.conformal.methods import Method
-from thermoset.conformal.recipes import Recipe
-from thermoset.conformal.row_groups import fitted_groups
-from thermoset.conformal.row_weights import check_weightable
-from thermoset.core.exponentials import Ints
-from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.rank_limits import RankLimited
-from thermoset.core.row_keys import row_keys
-from thermoset.core.scores import Score
-from thermoset.core.top_rows import tops_of
-from thermoset.core.uniforms import Keys, checked_ids
+from thermoset.conformal.recipe import Recipe, learn_from
 from thermoset.data import Logits, split_indices
 from thermoset.data.input_kinds import input_kind_of
 from thermoset.data.row_numbers import rows_of_user
+from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
 from thermoset.predictor.any_level import with_scores
 from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance
 from thermoset.predictor.confidence import confidence_reference
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
+from thermoset.predictor.row_keys import row_keys
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
+from thermoset.scores import RankLimited, Score
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.choosing import choose
 from thermoset.tuning.kinds import menu
 from thermoset.tuning.parts import checked_even, parts_of
 from thermoset.tuning.preferences import read_preference
+from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
     from thermoset.predictor.estimator import TwoTemperaturePredictor
@@ -108,7 +105,7 @@ def made_of_split(
     if recipes[0].by_row:
         fitted_groups(conformal, "grouping='group'")
         calibration.require_groups("grouping='group'")
-    recipes = tuple(learned_from(recipe, calibration).told(calibration)[0] for recipe in recipes)
+    recipes = tuple(learn_from(recipe, calibration).told(calibration)[0] for recipe in recipes)
     with rows_of_user(numbers):
         scaler = TemperatureScaler(asked.objective).learn(calibration)
     choice = choose(

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from thermoset.conformal.recipes import Recipe
+from thermoset.arrays import Block, Floats, Ints
+from thermoset.conformal.recipe import Recipe
 from thermoset.core.binning import BinCounts, add_bins, no_bins
-from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.row_context import RowContext
-from thermoset.core.sources import Block, block_rows
 from thermoset.core.stages import fill_rows, total
-from thermoset.core.top_rows import tops_of
 from thermoset.data import Logits
+from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights
 from thermoset.metrics.classwise import calibration_of_bins
 from thermoset.metrics.of_probabilities import N_BINS
@@ -22,6 +21,7 @@ from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.kept_weights import weighted_scores
 from thermoset.predictor.rule import SetRule
+from thermoset.rows import block_rows
 
 __all__ = ["judged", "promise_of"]
 

@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import Alpha, conformal_rank
-from thermoset.core.thresholds import NULL_GROUP, ScorePairs
+from thermoset.arrays import Floats, Ints
+from thermoset.conformal.groupings import NULL_GROUP
+from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError
+from thermoset.levels import Alpha, conformal_rank
 from thermoset.predictor.packing import packed, unpacked
 
 __all__ = ["KEPT_BY_DEFAULT", "MOST_KEPT", "GroupRows", "KeptScores", "broken_scores", "group_rows"]

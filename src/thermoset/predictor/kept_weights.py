@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from thermoset.core.levels import Alpha
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.weighted import WeightedScores, WeightGrid
+from thermoset.levels import Alpha
 from thermoset.predictor.kept_scores import MOST_KEPT, KeptScores
 from thermoset.predictor.packing import packed, unpacked
 from thermoset.predictor.thresholds import Thresholds

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from thermoset.arrays import Floats, Ints
 from thermoset.bounds import MOST_HELD
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.weighted import WeightedScores
+from thermoset.levels import Alpha, conformal_rank
 
 __all__ = [
     "LabelShift",

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.calibration import TemperatureScaler, confidence_and_loss
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.label_logits import top_labels
-from thermoset.core.levels import Alpha, conformal_rank
+from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
+from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics.laws import conformal_coverage_distribution
 from thermoset.metrics.of_probabilities import reliability_from_confidence
 from thermoset.predictor.artifact import Measure
+from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook
 from thermoset.tuning.parts import Words
 

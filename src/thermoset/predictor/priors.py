@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Floats, Keys
 from thermoset.bounds import checked_seed, whole_number
-from thermoset.conformal.learning import some_named
-from thermoset.core.exponentials import Floats
+from thermoset.conformal.recipe import name_some
 from thermoset.core.responsibilities import Responsibilities
 from thermoset.core.stages import total
-from thermoset.core.uniforms import Keys, trial_keys
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor.label_shift import share_ends, shares_of
+from thermoset.uniforms import trial_keys
 
 __all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "Resampling", "estimate_priors"]
 
@@ -138,7 +138,7 @@ def estimate_priors(
         share = found[unseen, 0].sum()
         warnings.warn(
             f"the estimate gives {share:.1%} of the target rows to classes without conformal rows, so nothing supports "
-            f"it: {some_named(unseen, data.classes)}. Recalibrate on rows that hold them, or give the shares "
+            f"it: {name_some(unseen, data.classes)}. Recalibrate on rows that hold them, or give the shares "
             "(priors=).",
             CoverageWarning,
             stacklevel=3,

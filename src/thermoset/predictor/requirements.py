@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
 from thermoset.conformal.groupings import GROUPINGS, RC3P, Grouping, resolve_grouping
-from thermoset.conformal.row_groups import FALLBACKS, largest
-from thermoset.core.levels import conformal_rank, exact_level
+from thermoset.conformal.recipe import FALLBACKS
+from thermoset.conformal.row_groups import largest
 from thermoset.data.input_kinds import INPUT_KINDS
 from thermoset.errors import InputError
+from thermoset.levels import conformal_rank, exact_level
 from thermoset.predictor.confidence import broken_confidence
 from thermoset.predictor.kept_scores import broken_scores
 from thermoset.predictor.kept_weights import broken_weights

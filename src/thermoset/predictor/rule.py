@@ -5,18 +5,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Block
+from thermoset.conformal.calibration_scores import own_weights
 from thermoset.conformal.row_groups import RowThresholds
-from thermoset.conformal.row_weights import own_weights
 from thermoset.conformal.scoring import Scoring, sets_under, sizes_under, undecided_under
 from thermoset.core.pool import for_blocks
 from thermoset.core.row_context import RowContext
 from thermoset.core.row_sets import any_filler
-from thermoset.core.scores import Score
-from thermoset.core.sources import Block
-from thermoset.core.top_rows import tops_of
 from thermoset.data import Logits
+from thermoset.data.top_rows import tops_of
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.kept_weights import weighted_scores
+from thermoset.scores import Score
 
 __all__ = ["SetRule"]
 

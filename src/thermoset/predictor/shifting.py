@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Floats
 from thermoset.conformal.groupings import resolve_grouping
-from thermoset.core.exponentials import Floats
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.weighted import WeightedScores
 from thermoset.errors import CoverageWarning, InputError

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from thermoset.core.exponentials import Ints
-from thermoset.core.row_keys import KEY_BITS, row_keys
-from thermoset.core.uniforms import Keys
+from thermoset.arrays import Ints, Keys
 from thermoset.data import Logits
 from thermoset.data.splits import split_indices
 from thermoset.errors import InputError, ReusedRowsWarning
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.packing import packed, unpacked
+from thermoset.predictor.row_keys import KEY_BITS, row_keys
 
 if TYPE_CHECKING:
     from thermoset.predictor.artifact import Artifact, Provenance

@@ -11,21 +11,18 @@ import msgspec
 import numpy as np
 
 from thermoset._version import __version__
+from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.bounds import MOST_ROWS, real_number, whole_number
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.levels import conformal_rank
 from thermoset.core.row_context import RowContext
-from thermoset.core.row_keys import row_keys
-from thermoset.core.sources import Block
 from thermoset.core.stages import fill_rows
-from thermoset.core.top_rows import tops_of
-from thermoset.core.uniforms import checked_ids
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data, require_fitted
 from thermoset.data.labels import partial_indices
+from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.io.files import as_path
 from thermoset.io.locks import locked_file
+from thermoset.levels import conformal_rank
 from thermoset.monitor.evidence import HitLaw
 from thermoset.monitor.watching import (
     MonitorState,
@@ -43,9 +40,11 @@ from thermoset.monitor.watching import (
 from thermoset.predictor.artifact import Artifact, checksum_of
 from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.judging import promise_of
+from thermoset.predictor.row_keys import row_keys
 from thermoset.predictor.rule import SetRule
 from thermoset.predictor.used_rows import used_rows
 from thermoset.quoting import quoted
+from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
     from thermoset.predictor.estimator import TwoTemperaturePredictor

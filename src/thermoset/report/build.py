@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from thermoset.calibration import confidence_and_loss, probabilities
 from thermoset.conformal import ConformalClassifier, fitted_at
 from thermoset.core.binning import add_bins, no_bins
-from thermoset.core.label_logits import top_labels
-from thermoset.core.levels import exact_level, rows_needed
-from thermoset.core.scores import SCORES
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data
 from thermoset.errors import InputError
+from thermoset.levels import exact_level, rows_needed
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
 from thermoset.metrics.classwise import calibration_of_bins
 from thermoset.metrics.of_probabilities import N_BINS
@@ -26,6 +24,8 @@ from thermoset.predictor.judging import judged as promise_kept
 from thermoset.report.record import Examples, Reliability, Report
 from thermoset.report.roles import Roles, roles_of
 from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
+from thermoset.rows import top_labels
+from thermoset.scores import SCORES
 from thermoset.sweeping import Sweep, sweep
 from thermoset.tuning import default_grid
 

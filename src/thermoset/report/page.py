@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Bools
 from thermoset.conformal.groupings import resolve_grouping
-from thermoset.core.exponentials import Bools
-from thermoset.core.levels import exact_level
 from thermoset.io.files import need
+from thermoset.levels import exact_level
 from thermoset.metrics import METRICS
 from thermoset.monitor.checking import CoverageTable
 from thermoset.quoting import printable

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.levels import exact_level
+from thermoset.arrays import Bools, Floats, Ints
+from thermoset.levels import exact_level
 from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable
 from thermoset.monitor.checking import CheckReport
 from thermoset.predictor.artifact import Artifact

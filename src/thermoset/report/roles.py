@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from thermoset.core.exponentials import Ints
+from thermoset.arrays import Ints
 from thermoset.data import Logits
 from thermoset.data.splits import split_indices
 from thermoset.errors import InputError

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Bools, Floats, Ints
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.levels import exact_level
 from thermoset.data import Groups, Logits
+from thermoset.levels import exact_level
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.report.record import Examples, LabelPair, Movement, SetFacts
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from thermoset._version import __version__
-from thermoset.core.exponentials import Floats
+from thermoset.arrays import Floats
 from thermoset.errors import InputError
 from thermoset.io.files import as_path, check_targets, errors_about, need, write_whole
 from thermoset.quoting import printable

@@ -11,18 +11,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from thermoset.arrays import Ints
 from thermoset.bounds import checked_seed, whole_number
 from thermoset.conformal.groupings import GroupingLike, resolve_grouping, text_of
-from thermoset.core.exponentials import Ints
-from thermoset.core.levels import Alpha, conformal_rank, exact_level, rows_needed
-from thermoset.core.memory import memory_budget, physical_memory
-from thermoset.core.pool import MOST_THREADS, compiling
-from thermoset.core.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
 from thermoset.data import Logits, as_logits
 from thermoset.data.splits import group_codes
 from thermoset.errors import CoverageWarning, InputError
+from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.metrics import asked_metrics, group_metrics
 from thermoset.quoting import quoted
+from thermoset.rows import MOST_THREADS, compiling, memory_budget, physical_memory
+from thermoset.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
 from thermoset.sweeping.any_score import run_any
 from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
 from thermoset.sweeping.passes import SweepJob, bytes_needed, run

@@ -12,28 +12,25 @@ from functools import partial
 
 import numpy as np
 
+from thermoset.arrays import Bools, Floats, Ints
 from thermoset.conformal.groupings import Grouping
-from thermoset.conformal.learning import learned_from_some
 from thermoset.conformal.pooling import pooled
-from thermoset.conformal.recipes import Recipe
-from thermoset.conformal.scoring import Scoring
-from thermoset.core.counting import Counted
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.general import block_scores, label_scores
-from thermoset.core.levels import conformal_rank
-from thermoset.core.pool import run_all
+from thermoset.conformal.recipe import Recipe, learn_from_some
+from thermoset.conformal.scoring import Scoring, block_scores, label_scores
 from thermoset.core.row_context import RowContext
 from thermoset.core.row_sets import any_filler
-from thermoset.core.scores import Score
-from thermoset.core.sources import block_rows
 from thermoset.core.thresholds import ScorePairs
-from thermoset.core.trials import Trials, drawn_rows
-from thermoset.core.uniforms import Randomness
+from thermoset.core.trials import drawn_rows
 from thermoset.data import Logits
 from thermoset.data.groups import Groups
+from thermoset.levels import conformal_rank
+from thermoset.rows import block_rows, run_tasks
+from thermoset.scores import Score
+from thermoset.sweeping.engine import Counted, Trials
 from thermoset.sweeping.grouped import mean_finite, run_by_class
 from thermoset.sweeping.passes import Measured, SweepJob, SweptValues, Ticks, run
 from thermoset.sweeping.protocol import Protocol
+from thermoset.uniforms import Randomness
 
 __all__ = ["run_any"]
 
@@ -116,7 +113,7 @@ class _Plain:
                 grouping=self.grouping,
                 random_state=self.seed,
             )
-            learned = learned_from_some(asked, data)
+            learned = learn_from_some(asked, data)
             recipe = learned.recipe
             pairs = label_scores(data, self.labels[rows], recipe.set_score, at, Randomness(given=u[rows]))
             for of_temperature, scores, temperature in zip(found, pairs, at, strict=True):
@@ -196,7 +193,7 @@ def _run_plain(
     one = _Plain(data, plan, grouping, measured, protocol.random_state, groups)
     count, number = (one.count_at, len(threshold)) if one.is_the_same_in_every_trial else (one.count, trials)
     tasks = [partial(count, i, counted, threshold) for i in range(number)]
-    run_all(tasks, n_jobs=plan.n_jobs, progress=Ticks(number, progress))
+    run_tasks(tasks, n_jobs=plan.n_jobs, progress=Ticks(number, progress))
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
     measured.fill(values, counted, plan, threshold[None])
     return SweptValues(values, measured.trials.counts, measured.temperature)

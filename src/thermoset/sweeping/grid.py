@@ -6,8 +6,8 @@ from itertools import islice
 
 import numpy as np
 
+from thermoset.arrays import Floats
 from thermoset.bounds import checked_temperature, exact_number
-from thermoset.core.exponentials import Floats
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
 

@@ -5,21 +5,17 @@ from functools import partial
 
 import numpy as np
 
-from thermoset.conformal.groupings import Division, Grouping
-from thermoset.core.class_counting import count_class_sets
+from thermoset.arrays import Floats, Ints
+from thermoset.conformal.groupings import Division, Grouping, rank_table
 from thermoset.core.counting import Levels
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.groups import ClassThresholds, rank_table
-from thermoset.core.label_shares import SharesByTemperature, label_shares
-from thermoset.core.memory import room
-from thermoset.core.pool import run_all
-from thermoset.core.rank_limits import BEYOND
-from thermoset.core.scores import Score
-from thermoset.core.sources import RankedRows
+from thermoset.core.groups import ClassThresholds
 from thermoset.core.stages import Told
 from thermoset.core.thresholds import Cuts, ScorePairs
-from thermoset.core.trials import Trials, trial_scores
+from thermoset.core.trials import trial_scores
 from thermoset.data import Logits
+from thermoset.rows import SortedRows, room, run_tasks
+from thermoset.scores import BEYOND, Score
+from thermoset.sweeping.engine import LabelParts, Trials, count_class_sets, label_parts
 from thermoset.sweeping.passes import Measured, SweepJob, SweptValues, Ticks
 from thermoset.sweeping.protocol import Protocol
 
@@ -37,7 +33,7 @@ def run_by_class(
     """Measure sets with thresholds by group; `threshold` is the mean of the finite thresholds of the classes."""
     measured = Measured.of(data, plan, trials, protocol)
     labels, drawn, asked = measured.labels, measured.trials, measured.questions.asked
-    rows = RankedRows(data, kept_bytes=0)
+    rows = SortedRows(data, kept_bytes=0)
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
     # thresholds with their refinements, and counts of misses for each of two threads
     bytes_of_one = 28 * len(plan.scores) * len(plan.alphas) * asked.n_cells * trials
@@ -47,7 +43,7 @@ def run_by_class(
     told = Told(plan.n_jobs, tick)
     for turn in turns:
         temperatures = plan.temperatures[turn]
-        shares = label_shares(rows, labels, temperatures, told)
+        shares = label_parts(rows, labels, temperatures, told)
         cuts = class_thresholds(shares, labels, plan, grouping, drawn, protocol.random_state)
         levels = Levels(plan.set_scores, temperatures, cuts)
         counted = count_class_sets(data, labels, levels, drawn, asked=asked, told=told)
@@ -57,7 +53,7 @@ def run_by_class(
 
 
 def class_thresholds(
-    shares: SharesByTemperature,
+    shares: LabelParts,
     labels: Ints,
     plan: SweepJob,
     grouping: Grouping,
@@ -76,7 +72,7 @@ def class_thresholds(
             for m, score in enumerate(plan.set_scores):
                 fixed.fill(score, at, Cuts(out.value[m, j], out.refine[m, j]))
 
-        run_all([partial(at_once, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs)
+        run_tasks([partial(at_once, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs)
         return out
     ranks = rank_table(trials.most_conformal, plan.alphas)
 
@@ -90,7 +86,7 @@ def class_thresholds(
                     q = _divided_thresholds(found, of_rows, made, ranks[a : a + 1], grouping, score)
                     out.value[m, j, a, :, t], out.refine[m, j, a, :, t] = q.value, q.refine
 
-    run_all([partial(work, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs)
+    run_tasks([partial(work, j) for j in range(n_temperatures)], n_jobs=plan.n_jobs)
     return out
 
 

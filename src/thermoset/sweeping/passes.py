@@ -10,21 +10,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thermoset.core.counting import Counted, Levels, Part, count_sets
-from thermoset.core.exponentials import Floats, Ints
+from thermoset.arrays import Floats, Ints
+from thermoset.core.counting import Levels
 from thermoset.core.formulas import Law
-from thermoset.core.integrated import expected_misses, expected_totals
-from thermoset.core.label_shares import SharesByTemperature, label_shares
-from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.memory import room
-from thermoset.core.pool import thread_count
-from thermoset.core.scores import NeverEmpty, Score
-from thermoset.core.sources import RankedRows
 from thermoset.core.stages import Told
 from thermoset.core.thresholds import Cuts
-from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
+from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import Metric, SetCounts, swept_metrics
+from thermoset.rows import SortedRows, room, thread_count
+from thermoset.scores import NeverEmpty, Score
+from thermoset.sweeping.engine import (
+    Counted,
+    LabelParts,
+    Part,
+    Trials,
+    count_sets,
+    expected_misses,
+    expected_totals,
+    label_parts,
+    trial_thresholds,
+)
 from thermoset.sweeping.protocol import Protocol, draw_trials
 from thermoset.sweeping.questions import Questions, strata_of
 
@@ -122,7 +128,7 @@ def run(
     passes = _PASSES + (len(plan.scores) if plan.integrate else 0)
     tick = Ticks(passes * len(data) * len(turns), progress)
     values = np.full((*plan.shape, len(plan.metrics), trials), np.nan)
-    rows = RankedRows(data)
+    rows = SortedRows(data)
     for some in turns:
         _some_temperatures(_Turn(rows, plan, measured, plan.temperatures[some]), values[:, some], tick)
     return SweptValues(values, measured.trials.counts, measured.temperature)
@@ -160,7 +166,7 @@ class Measured:
 class _Turn:
     """What is measured at once."""
 
-    rows: RankedRows
+    rows: SortedRows
     plan: SweepJob
     measured: Measured
     temperatures: Floats
@@ -176,7 +182,7 @@ class _Turn:
 
 def _some_temperatures(turn: _Turn, values: Floats, tick: Callable[[int], None]) -> None:
     plan, trials, told = turn.plan, turn.trials, Told(turn.plan.n_jobs, tick)
-    shares = label_shares(turn.rows, turn.labels, turn.temperatures, told)
+    shares = label_parts(turn.rows, turn.labels, turn.temperatures, told)
     cuts = trial_thresholds(shares, plan.set_scores, plan.alphas, trials, n_jobs=plan.n_jobs)
     levels = Levels(plan.set_scores, turn.temperatures, cuts)
     parts = [Part(shares, levels, trials)]
@@ -193,9 +199,7 @@ def fill_counted(values: Floats, metrics: Sequence[Metric], counts: SetCounts) -
             values[k] = metric.of(counts)
 
 
-def _fill_integrated(
-    turn: _Turn, shares: SharesByTemperature, cuts: Cuts, values: Floats, tick: Callable[[int], None]
-) -> None:
+def _fill_integrated(turn: _Turn, shares: LabelParts, cuts: Cuts, values: Floats, tick: Callable[[int], None]) -> None:
     """Sizes, coverage and class gaps with u integrated out of the evaluation rows."""
     plan, trials = turn.plan, turn.trials
     told = Told(plan.n_jobs, tick)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.bounds import exact_number
-from thermoset.core.levels import Alpha
-from thermoset.core.memory import row_array
-from thermoset.core.pool import run_all
-from thermoset.core.trials import Draws, Trials, drawn_rows
-from thermoset.core.uniforms import trial_keys
+from thermoset.core.trials import Draws, drawn_rows
 from thermoset.data import split_indices
+from thermoset.levels import Alpha
+from thermoset.rows import row_array, run_tasks
+from thermoset.sweeping.engine import Trials
+from thermoset.uniforms import trial_keys
 
 __all__ = ["Protocol", "Split", "Trial", "draw_trial", "draw_trials", "packed_trials"]
 
@@ -103,6 +103,6 @@ def packed_trials(
         else:
             others[t] = rows.astype(np.int32)
 
-    run_all([partial(pack, t) for t in range(trials)])
+    run_tasks([partial(pack, t) for t in range(trials)])
     rows = tuple(others.get(t, conformal[t]) for t in range(trials)) if others else conformal
     return Trials(rows, evaluation, draws, counts)

@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from thermoset.arrays import Floats, Ints
 from thermoset.calibration import TemperatureScaler, confidence_at
-from thermoset.core.counting import Asked, Counted
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.trials import Trials
 from thermoset.data import Logits
 from thermoset.errors import BoundWarning
+from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import SIZE_STRATA, Metric, SetCounts
 from thermoset.metrics.of_parts import N_STRATA, confidence_strata
+from thermoset.sweeping.engine import Counted, Misses, Trials
 
 __all__ = ["Questions", "Strata", "set_counts", "strata_of"]
 
@@ -67,7 +66,7 @@ class Questions:
     two for each of `sizes`, the first sizes of strata that sets can have.
     """
 
-    asked: Asked
+    asked: Misses
     classes: _Part
     groups: _Part | None
     strata: _Part | None
@@ -135,10 +134,10 @@ class _Making:
                 self._n_cells += 1
         return first
 
-    def asked(self) -> Asked:
+    def asked(self) -> Misses:
         """All of it."""
         cells = np.ascontiguousarray(np.column_stack(self._columns), dtype=np.int64)
-        return Asked(cells, np.array(self._least), np.array(self._own), self._n_cells)
+        return Misses(cells, np.array(self._least), np.array(self._own), self._n_cells)
 
     def _ask(self, cells: Ints, least: int, own: bool) -> None:
         self._columns.append(cells)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats, Ints
+from thermoset.arrays import Floats, Ints
 from thermoset.errors import InputError, MissingExtraError
 from thermoset.metrics import METRICS
 from thermoset.text_tables import AsTable, TextTable, plus_minus

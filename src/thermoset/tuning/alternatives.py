@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from thermoset.core.levels import exact_level
+from thermoset.levels import exact_level
 from thermoset.tuning.choice import Choice, Outlook
 
 __all__ = [

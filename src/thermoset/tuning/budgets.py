@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats
-from thermoset.core.levels import Alpha, exact_level
+from thermoset.arrays import Floats
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
 from thermoset.quoting import quoted
 from thermoset.tuning.class_gap import ClassGaps, ClassHits
 from thermoset.tuning.parts import EvenOver

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats
-from thermoset.core.levels import conformal_rank, exact_level
-from thermoset.core.scores import LAC
+from thermoset.arrays import Floats
+from thermoset.levels import conformal_rank, exact_level
+from thermoset.scores import LAC
 from thermoset.tuning.aims import Even
 from thermoset.tuning.class_gap import ClassGaps
 from thermoset.tuning.held_out import by_halves

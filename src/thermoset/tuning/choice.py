@@ -7,7 +7,7 @@ import msgspec
 
 from thermoset.conformal.groupings import resolve_grouping, text_of
 from thermoset.conformal.methods import Method
-from thermoset.conformal.recipes import Recipe
+from thermoset.conformal.recipe import Recipe
 from thermoset.notebook import html_paragraphs
 from thermoset.text_tables import TextTable, interval, number, plus_minus
 from thermoset.tuning.parts import WORDS, EvenOver, Words

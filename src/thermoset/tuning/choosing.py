@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from thermoset.arrays import Floats
 from thermoset.bounds import MOST_ROWS, checked_temperature, whole_number
 from thermoset.calibration import T_MAX
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Floats
-from thermoset.core.levels import rows_needed
-from thermoset.core.pool import compiling
-from thermoset.core.sources import RankedRows
+from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
 from thermoset.errors import BudgetWarning, InputError
+from thermoset.levels import rows_needed
 from thermoset.quoting import quoted
+from thermoset.rows import SortedRows, compiling
 from thermoset.sweeping.grid import DEFAULT_GRID, checked_temperatures, temperature_grid
 from thermoset.tuning.aims import Small
 from thermoset.tuning.by_class import by_class_instead
@@ -116,7 +115,7 @@ def choose(
     calibration = enough_of(calibration, _kinds(recipe)[0].random_state, even)
     fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Omit it for as many as calibration rows.")
     kinds = _kinds(recipe)
-    ranked = RankedRows(calibration)
+    ranked = SortedRows(calibration)
     search = Search(calibration, ranked, kinds[0], fresh, conformal, Steps(progress), even=even)
     found, compared = settle(search, preference, kinds, calibrated, temperatures)
     result = report(search, preference, found, compared)
@@ -299,7 +298,7 @@ def _warm_up(recipe: Recipe) -> None:
         with compiling():
             few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
             small = replace(recipe, alpha=0.5, grouping=None)
-            rows = RankedRows(few)
+            rows = SortedRows(few)
             in_closed_form(rows, few, small, np.ones(1), 10, lambda _: None)
             top_gaps(rows, few, small, np.ones(1))
         _compiled.append(True)

@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.exponentials import Floats, Ints
+from thermoset.arrays import Floats, Ints
 from thermoset.tuning.parts import Parts
 
 __all__ = ["ClassGaps", "ClassHits", "ClassSample"]

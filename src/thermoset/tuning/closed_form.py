@@ -20,17 +20,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Floats
-from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
-from thermoset.core.label_shares import label_shares
-from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.memory import Spills, row_array
-from thermoset.core.pool import run_all
-from thermoset.core.sources import RankedRows
+from thermoset.arrays import Floats
+from thermoset.conformal.recipe import Recipe
 from thermoset.core.stages import Told
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
+from thermoset.levels import Alpha, exact_level
+from thermoset.rows import SortedRows, Spills, row_array, run_tasks
+from thermoset.sweeping.engine import expected_hits, expected_sizes, label_parts, solve_thresholds
 from thermoset.tuning.class_gap import ClassHits, ClassSample
 from thermoset.tuning.parts import EvenOver, Parts, parts_of
 
@@ -169,7 +166,7 @@ def levels_around(alpha: Fraction, factors: Sequence[Fraction] = LEVELS) -> list
 
 
 def in_closed_form(
-    rows: RankedRows,
+    rows: SortedRows,
     data: Logits,
     recipe: Recipe,
     temperatures: Floats,
@@ -207,7 +204,7 @@ def _by_rows(tick: Callable[[int], None], total: int, rows: int) -> Callable[[in
 
 
 def _measured(
-    rows: RankedRows,
+    rows: SortedRows,
     data: Logits,
     recipe: Recipe,
     temperatures: Floats,
@@ -219,7 +216,7 @@ def _measured(
     alpha = exact_level(recipe.alpha)
     levels = levels_around(alpha, (*LEVELS, *_STEPS))
     targets = np.array([(1 - level) * (n + 1) for level in levels])
-    shares = label_shares(rows, data.require_labels("tuning"), temperatures, told)
+    shares = label_parts(rows, data.require_labels("tuning"), temperatures, told)
     cuts = Cuts(*np.empty((2, len(temperatures), len(levels))))
     hit = row_array((len(temperatures), n))
     spills = Spills([shares.all.top, hit])
@@ -238,7 +235,7 @@ def _measured(
         of_classes[j] = sample.measured(hit[j])
         spills.release()
 
-    run_all([partial(work, j) for j in range(len(temperatures))])
+    run_tasks([partial(work, j) for j in range(len(temperatures))])
     wanted = [LEVELS.index(Fraction(1)), len(LEVELS), len(LEVELS) + 1]
     of_wanted = Cuts(*(np.ascontiguousarray(part[:, wanted]) for part in cuts))
     sizes = expected_sizes(rows, shares, temperatures, recipe.law, of_wanted, told)

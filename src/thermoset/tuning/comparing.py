@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from thermoset.core.exponentials import Floats
-from thermoset.core.levels import Alpha
+from thermoset.arrays import Floats
+from thermoset.levels import Alpha
 from thermoset.tuning.choice import Choice, Curve, Outlook, Setting, TradeOff
 from thermoset.tuning.class_gap import ClassGaps
 from thermoset.tuning.closed_form import Curves, Rows

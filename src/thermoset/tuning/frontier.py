@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from thermoset.arrays import Floats, Ints
 from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.groupings import title_of
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.label_logits import top_labels
-from thermoset.core.levels import rows_needed
-from thermoset.core.scores import RAPS
+from thermoset.conformal.recipe import Recipe
 from thermoset.errors import CoverageWarning
+from thermoset.levels import rows_needed
+from thermoset.rows import top_labels
+from thermoset.scores import RAPS
 from thermoset.tuning.choice import Outlook, Payers, Setting
 from thermoset.tuning.points import FIFTHS, Points, Sample, laxer
 from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenths

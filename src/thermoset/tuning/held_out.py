@@ -10,20 +10,20 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.counting import Levels, Part, count_sets, misses_of
-from thermoset.core.exponentials import Floats
-from thermoset.core.label_shares import SharesByTemperature, label_shares
-from thermoset.core.sources import RankedRows
-from thermoset.core.trials import Draws, trial_thresholds
-from thermoset.core.uniforms import trial_keys
+from thermoset.arrays import Floats
+from thermoset.conformal.recipe import Recipe
+from thermoset.core.counting import Levels
+from thermoset.core.trials import Draws
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
 from thermoset.metrics import coverage_gaps, top_gap
+from thermoset.rows import SortedRows
 from thermoset.sweeping import sweep
+from thermoset.sweeping.engine import LabelParts, Misses, Part, count_sets, label_parts, trial_thresholds
 from thermoset.sweeping.protocol import Split, packed_trials
 from thermoset.tuning.closed_form import Curves
 from thermoset.tuning.parts import EvenOver, parts_of
+from thermoset.uniforms import trial_keys
 
 __all__ = ["by_halves", "some_rows", "top_gaps"]
 
@@ -32,7 +32,7 @@ _SLOW_TRIALS = 5  # class-conditional sets cost a fit and a prediction each
 _SLOW_ROWS = 5_000
 
 
-def top_gaps(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Floats, even: EvenOver = "class") -> Floats:
+def top_gaps(rows: SortedRows, data: Logits, recipe: Recipe, temperatures: Floats, even: EvenOver = "class") -> Floats:
     """TopCovGap of all rows, each half with the threshold of the other and drawn u; mean over random halvings.
 
     For sets with one threshold; those of class-conditional sets come with `by_halves`.
@@ -40,7 +40,7 @@ def top_gaps(rows: RankedRows, data: Logits, recipe: Recipe, temperatures: Float
     parts = parts_of(data, even)
     # Classes without rows are left out from the start: a few rows hold few of very many classes.
     _, groups = np.unique(parts.codes, return_inverse=True)
-    shares = label_shares(rows, data.require_labels("tuning"), temperatures)
+    shares = label_parts(rows, data.require_labels("tuning"), temperatures)
     return _Halvings(groups, parts.count, recipe).top_gaps(rows, shares, temperatures)
 
 
@@ -66,13 +66,13 @@ class _Halvings:
         draws = Draws(trial_keys(recipe.random_state, np.repeat(np.arange(_HALVINGS), 2)), recipe.randomized)
         self._trials = packed_trials(groups, seen, [partial(split, t) for t in range(2 * _HALVINGS)], draws)
 
-    def top_gaps(self, rows: RankedRows, shares: SharesByTemperature, temperatures: Floats) -> Floats:
+    def top_gaps(self, rows: SortedRows, shares: LabelParts, temperatures: Floats) -> Floats:
         """Mean TopCovGap over the halvings, at each temperature."""
         trials, recipe = self._trials, self._recipe
         scores = (recipe.set_score,)
         cuts = trial_thresholds(shares, scores, [recipe.alpha], trials)
         levels = Levels(scores, temperatures, cuts)
-        (counted,) = count_sets(rows, misses_of(self._groups, len(self._counts)), [Part(shares, levels, trials)])
+        (counted,) = count_sets(rows, Misses(self._groups, len(self._counts)), [Part(shares, levels, trials)])
         means = np.empty(len(temperatures))
         for j in range(len(temperatures)):
             misses = counted.at(0, j, 0).missed

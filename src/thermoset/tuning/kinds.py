@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.levels import Alpha
-from thermoset.core.scores import APS, LAC, RAPS, SAPS, Score, TopK
+from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
+from thermoset.levels import Alpha
+from thermoset.scores import APS, LAC, RAPS, SAPS, Score, TopK
 from thermoset.tuning.points import Points
 from thermoset.tuning.preference import Preference
 from thermoset.tuning.search import Found

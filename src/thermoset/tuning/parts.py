@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from thermoset.core.exponentials import Ints
+from thermoset.arrays import Ints
 from thermoset.data import Logits
 from thermoset.data.groups import listed_groups
 from thermoset.errors import CoverageWarning, InputError

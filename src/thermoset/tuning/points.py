@@ -11,17 +11,14 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from thermoset.arrays import Floats, Ints
 from thermoset.calibration import confidence_at
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
-from thermoset.core.label_shares import SharesByTemperature, label_shares
-from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.memory import row_array
-from thermoset.core.pool import run_all
-from thermoset.core.sources import RankedRows
+from thermoset.conformal.recipe import Recipe
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
+from thermoset.levels import Alpha, exact_level
+from thermoset.rows import SortedRows, row_array, run_tasks
+from thermoset.sweeping.engine import LabelParts, expected_hits, expected_sizes, label_parts, solve_thresholds
 from thermoset.tuning.closed_form import levels_around
 from thermoset.tuning.parts import EvenOver, parts_of
 from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenth_of, tenths
@@ -57,11 +54,11 @@ class Sample:
     """Labelled rows, ranked once, with the classes or groups that have rows and the fifths of confidence at T*."""
 
     def __init__(
-        self, data: Logits, calibrated: float, rows: RankedRows | None = None, even: EvenOver = "class"
+        self, data: Logits, calibrated: float, rows: SortedRows | None = None, even: EvenOver = "class"
     ) -> None:
         self.data, self.labels = data, data.require_labels("tuning")
         self.even, self.parts = even, parts_of(data, even)
-        self.rows = RankedRows(data) if rows is None else rows
+        self.rows = SortedRows(data) if rows is None else rows
         self.seen, self.place = np.unique(self.parts.codes, return_inverse=True)
         self.counts: Floats = np.bincount(self.place).astype(np.float64)
         confidence = confidence_at(data, calibrated)
@@ -199,12 +196,12 @@ def measure(
 
     `loss` asks for class losses, `keep_rows` for what each row shows.
     """
-    shares, wanted = label_shares(sample.rows, sample.labels, temperatures), (loss, keep_rows)
+    shares, wanted = label_parts(sample.rows, sample.labels, temperatures), (loss, keep_rows)
     return [_one_kind(sample, shares, recipe, temperatures, tuple(levels), wanted) for recipe in recipes]
 
 
 def _one_kind(
-    sample: Sample, shares: SharesByTemperature, recipe: Recipe, temperatures: Floats, levels: tuple[str, ...],
+    sample: Sample, shares: LabelParts, recipe: Recipe, temperatures: Floats, levels: tuple[str, ...],
     wanted: tuple[bool, bool],
 ) -> Points:  # fmt: skip
     n, alpha = len(sample), exact_level(recipe.alpha)
@@ -235,7 +232,7 @@ def _one_kind(
     )
 
 
-def _hits(shares: SharesByTemperature, recipe: Recipe, levels: Floats) -> tuple[Cuts, Floats]:
+def _hits(shares: LabelParts, recipe: Recipe, levels: Floats) -> tuple[Cuts, Floats]:
     """Thresholds at levels, (T, L), and the probability over u that each row's label is in its set, (T, L, n)."""
     n_temperatures, n = shares.all.own.shape
     cuts, hits = Cuts(*np.empty((2, n_temperatures, len(levels)))), row_array((n_temperatures, len(levels), n))
@@ -245,13 +242,13 @@ def _hits(shares: SharesByTemperature, recipe: Recipe, levels: Floats) -> tuple[
         solve_thresholds(recipe.law, at, (1 - levels) * (n + 1), own)
         expected_hits(recipe.law, at, own, hits[j])
 
-    run_all([partial(work, j) for j in range(n_temperatures)])
+    run_tasks([partial(work, j) for j in range(n_temperatures)])
     return cuts, hits
 
 
 def lax_misses(sample: Sample, recipe: Recipe) -> Floats:
     """Probability over u that each row's label is outside its set at T = 1 and the laxer level, (n,)."""
-    shares = label_shares(sample.rows, sample.labels, np.ones(1))
+    shares = label_parts(sample.rows, sample.labels, np.ones(1))
     _, hits = _hits(shares, recipe, np.array([laxer(recipe.alpha)]))
     missed: Floats = 1 - hits[0, 0]
     return missed

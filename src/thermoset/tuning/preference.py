@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Floats
 from thermoset.bounds import exact_number
-from thermoset.core.exponentials import Floats
-from thermoset.core.levels import Alpha
+from thermoset.levels import Alpha
 from thermoset.tuning.parts import EvenOver
 
 if TYPE_CHECKING:

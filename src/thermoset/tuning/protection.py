@@ -15,10 +15,10 @@ from itertools import product
 
 import numpy as np
 
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Floats
-from thermoset.core.levels import Alpha, conformal_rank, exact_level
-from thermoset.core.scores import LAC
+from thermoset.arrays import Floats
+from thermoset.conformal.recipe import Recipe
+from thermoset.levels import Alpha, conformal_rank, exact_level
+from thermoset.scores import LAC
 from thermoset.tuning.class_gap import ClassSample
 from thermoset.tuning.closed_form import Curves
 from thermoset.tuning.points import Points, Sample, levels_between, measure

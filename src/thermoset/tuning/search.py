@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Floats
-from thermoset.core.sources import RankedRows
+from thermoset.arrays import Floats
+from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
 from thermoset.metrics import NoiseFloor, noise_floor_of_counts
+from thermoset.rows import SortedRows
 from thermoset.tuning.choice import Signal
 from thermoset.tuning.closed_form import Curves, Rows, in_closed_form, joined
 from thermoset.tuning.held_out import by_halves, some_rows
@@ -56,7 +56,7 @@ class Search:
     """
 
     calibration: Logits
-    rows: RankedRows
+    rows: SortedRows
     recipe: Recipe
     n_conformal: int
     conformal: Logits | None

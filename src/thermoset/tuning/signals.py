@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import f
 
-from thermoset.core.exponentials import Floats
-from thermoset.core.levels import exact_level
+from thermoset.arrays import Floats
+from thermoset.levels import exact_level
 from thermoset.tuning.aims import Even
 from thermoset.tuning.choice import Signal
 from thermoset.tuning.class_gap import ClassGaps

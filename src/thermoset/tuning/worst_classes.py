@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import Alpha, conformal_rank
+from thermoset.arrays import Floats, Ints
+from thermoset.levels import Alpha, conformal_rank
 
 __all__ = ["ClassMisses", "Tenths", "assured", "tenth_of", "tenths", "with_more_rows"]
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 from thermoset.bounds import whole_number
-from thermoset.core.pool import MOST_THREADS
 from thermoset.data import Logits, as_logits, checked_logits
 from thermoset.data.arrays import class_names, is_instance
 from thermoset.data.fitted import check_classes
@@ -19,6 +18,7 @@ from thermoset.integrations.batches.schemas import answered_schema
 from thermoset.integrations.batches.work import Work
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.quoting import quoted
+from thermoset.rows import MOST_THREADS
 
 __all__ = ["Predictor"]
 

@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thermoset.core.pool import run_all
-from thermoset.core.sources import block_rows
 from thermoset.data import Logits
 from thermoset.integrations.batches.outputs import Found
 from thermoset.io.prediction_columns import PredictionBlock, joined_blocks, prediction_block
 from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.rows import block_rows, run_tasks
 
 __all__ = ["Work"]
 
@@ -39,7 +38,7 @@ class Work(NamedTuple):
             if probabilities is not None:
                 probabilities[rows] = self.model.predict_proba(some)
 
-        run_all((partial(work, rows) for rows in places), n_jobs=self.n_jobs)
+        run_tasks((partial(work, rows) for rows in places), n_jobs=self.n_jobs)
         return Found(joined_blocks([blocks[rows.start] for rows in places]), probabilities)
 
     def nothing(self) -> Found:

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.sources import Block, Source, block_rows
+from thermoset.arrays import Block
 from thermoset.core.stages import Keep, RowStage, SumStage, Told, added
 from thermoset.data.shards import Shard
 from thermoset.data.stored import Piece, StoredLogits
 from thermoset.errors import InputError
 from thermoset.integrations.dask.shards import ArrayShard, RemoteShard
+from thermoset.rows import Source, block_rows
 
 __all__ = ["DaskEngine", "threads_of"]
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thermoset.core.pool import alone
 from thermoset.data import Logits, as_logits
 from thermoset.data.arrays import is_instance
 from thermoset.data.groups import Groups, read_groups
@@ -22,6 +21,7 @@ from thermoset.predictor.answers import Answers
 from thermoset.predictor.shards import Predicted, ShardDone, ShardJob, predict_shard
 from thermoset.predictor.shards import predict_shards as shards_here
 from thermoset.predictor.shards.running import RunShards
+from thermoset.rows import alone
 from thermoset.sweeping import Sweep
 from thermoset.sweeping import sweep as sweep_here
 

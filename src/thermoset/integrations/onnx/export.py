@@ -8,7 +8,6 @@ from onnx import ModelProto, checker, defs, helper
 
 from thermoset._version import __version__
 from thermoset.bounds import whole_number
-from thermoset.core.uniforms import id_keys
 from thermoset.errors import InputError
 from thermoset.integrations.onnx.graphs import TYPES, Graph, GraphOperations, Value
 from thermoset.integrations.onnx.joining import Before, read_before
@@ -18,6 +17,7 @@ from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact, checksum_of
 from thermoset.quoting import quoted
+from thermoset.uniforms import id_keys
 
 __all__ = ["OPSETS", "group_codes", "id_keys", "to_onnx"]
 

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats
-from thermoset.core.scores import LAC, PAS, NeverEmpty, Score
+from thermoset.arrays import Floats
 from thermoset.core.thresholds import ScorePairs
+from thermoset.scores import LAC, PAS, NeverEmpty, Score
 
 __all__ = ["Compared", "compared_by", "plain_score"]
 

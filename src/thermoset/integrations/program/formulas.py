@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.core.formulas import Formula, rounding
-from thermoset.core.scores import RAPS, SAPS, SCORES, Score
 from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import InputError
 from thermoset.integrations.program.by_class import plain_score
 from thermoset.integrations.program.operations import Array, Operations
 from thermoset.quoting import quoted
+from thermoset.scores import RAPS, SAPS, SCORES, Score
 
 __all__ = ["FORMS", "Cut", "Form", "Named", "Rows", "Scale", "Weights", "band_of", "cut_of", "form_of"]
 

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.scores import NeverEmpty
 from thermoset.core.thresholds import ScorePairs
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
@@ -17,6 +16,7 @@ from thermoset.integrations.program.sets import Batch, SetProgram
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.calibrated import Calibrated
+from thermoset.scores import NeverEmpty
 
 __all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
 

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.exponentials import MOST_NEGATIVE
-from thermoset.core.scores import Score
 from thermoset.core.thresholds import ScorePairs
 from thermoset.integrations.program.by_class import Compared, compared_by
 from thermoset.integrations.program.formulas import Cut, Named, Rows, Weights, cut_of, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
+from thermoset.kernels import FURTHEST
+from thermoset.scores import Score
 
 __all__ = ["Batch", "SetProgram"]
 
@@ -101,7 +101,7 @@ class SetProgram:
     def _gaps(self, ops: Operations, constants: Named, logits: Array, batch: Batch) -> Array:
         """Log weights: (z - max z) / T. Far below the top a class is unlikely, but only a masked one impossible."""
         scaled = (logits - batch.top) * constants["sets_inverse_temperature"]
-        return ops.at_least(scaled, MOST_NEGATIVE)
+        return ops.at_least(scaled, FURTHEST)
 
     def _weights(self, ops: Operations, constants: Named, gaps: Array, exponent: float, batch: Batch) -> Weights:
         own = _weighed(ops, gaps, exponent)

@@ -14,8 +14,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from thermoset.calibration import confidence_at, probabilities
 from thermoset.conformal.named import labels_in
-from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.scores import ScoreLike
 from thermoset.data import Logits
 from thermoset.data.splits import Part
 from thermoset.errors import InputError, ZeroProbabilityWarning
@@ -24,10 +22,12 @@ from thermoset.integrations.sklearn.fitting import Fitted, fit_cross, fit_prefit
 from thermoset.integrations.sklearn.folds import TrainingRows
 from thermoset.integrations.sklearn.promises import cross_promise, split_promise
 from thermoset.integrations.sklearn.responses import check_response, respond
+from thermoset.levels import Alpha, exact_level
 from thermoset.monitor.checking import CheckReport, check
 from thermoset.predictor import Prediction, TwoTemperaturePredictor
 from thermoset.predictor.used_rows import refuse_used
 from thermoset.quoting import quoted
+from thermoset.scores import ScoreLike
 
 __all__ = ["SetClassifier"]
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from thermoset.calibration import TemperatureScaler
 from thermoset.conformal import Scoring
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.general import label_scores, score_matrix
-from thermoset.core.levels import conformal_rank
+from thermoset.conformal.recipe import Recipe
+from thermoset.conformal.scoring import label_scores, score_matrix
 from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
 from thermoset.integrations.sklearn.folds import Fold
+from thermoset.levels import conformal_rank
 from thermoset.tuning import Choice, choose
 
 __all__ = ["CrossSets", "Wanted", "cross_sets"]

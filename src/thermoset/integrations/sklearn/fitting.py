@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from thermoset.bounds import checked_seed
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.levels import exact_level
-from thermoset.core.uniforms import checked_ids
+from thermoset.conformal.recipe import Recipe
 from thermoset.data import split_indices
 from thermoset.data.row_numbers import rows_of_user
 from thermoset.errors import InputError
 from thermoset.integrations.sklearn.cross import CrossSets, Wanted, cross_sets
 from thermoset.integrations.sklearn.folds import TrainingRows, fold_models, folds_of, out_of_fold
 from thermoset.integrations.sklearn.responses import Reader, label_columns, respond
+from thermoset.levels import exact_level
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.quoting import quoted
 from thermoset.tuning import read_preference
+from thermoset.uniforms import checked_ids
 
 __all__ = ["Fitted", "fit_cross", "fit_prefit", "fit_split"]
 

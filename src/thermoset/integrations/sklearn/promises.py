@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from thermoset.conformal.groupings import resolve_grouping
-from thermoset.core.levels import Alpha, conformal_rank, exact_level
+from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.predictor import TwoTemperaturePredictor
 
 __all__ = ["cross_bound", "cross_promise", "split_promise"]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thermoset.core.exponentials import Bools, Ints
+from thermoset.arrays import Bools, Ints
 from thermoset.data.groups import Groups, read_groups
 from thermoset.errors import InputError
 from thermoset.metrics import (

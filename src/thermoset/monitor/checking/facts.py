@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.arrays import Bools, Floats, Ints
 from thermoset.errors import InputError
 from thermoset.metrics._checks import check_labels, check_probs, check_sets
 from thermoset.metrics.of_probabilities import brier_terms

@@ -4,8 +4,8 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from thermoset.core.levels import exact_level
 from thermoset.errors import InputError
+from thermoset.levels import exact_level
 from thermoset.metrics import ClasswiseCalibration, NoiseFloor
 from thermoset.metrics.registry import METRICS
 from thermoset.monitor.checking.by_group import CoverageTable

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.levels import Alpha, exact_level
+from thermoset.arrays import Bools, Floats, Ints
+from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import SIZE_STRATA, NoiseFloor, coverage_gaps, noise_floor_of_counts
 from thermoset.metrics.of_parts import coverage_by_confidence
 from thermoset.metrics.of_sets import coverage_by_size

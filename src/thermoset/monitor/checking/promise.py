@@ -34,9 +34,9 @@ from scipy.signal import convolve
 from scipy.stats import betabinom
 
 from thermoset.conformal.groupings import NULL_GROUP, Grouping, resolve_grouping
-from thermoset.core.levels import Alpha, exact_level
 from thermoset.data.groups import Groups as RowGroups
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import Interval, coverage_law
 
 __all__ = [

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from thermoset.core.exponentials import Floats, Ints
+from thermoset.arrays import Floats, Ints
 from thermoset.errors import InputError
 from thermoset.metrics import Interval, Intervals
 from thermoset.metrics._checks import check_counts

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-from thermoset.core.exponentials import Floats
+from thermoset.arrays import Floats
 from thermoset.errors import InputError
 from thermoset.metrics._checks import check_counts
 from thermoset.monitor.evidence.coverage import lower_odds

@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Bools, Floats
 from thermoset.bounds import MOST_ROWS
 from thermoset.core.betting import CoverageBets, Purse, Track, bet_on_hits
-from thermoset.core.exponentials import Bools, Floats
 from thermoset.errors import InputError
 from thermoset.monitor.evidence.sequential import Count, Sequential, checked_delta
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from thermoset.arrays import Floats
 from thermoset.bounds import MOST_ROWS, real_number, whole_number
 from thermoset.core.betting import LEAST, Purse, Track
-from thermoset.core.exponentials import Floats
 
 __all__ = ["MOST_CHANGES", "Count", "Sequential", "checked_delta"]
 

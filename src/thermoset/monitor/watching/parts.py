@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.levels import conformal_rank
+from thermoset.arrays import Bools, Floats, Ints
+from thermoset.levels import conformal_rank
 from thermoset.monitor.checking.promise import NULL_GROUP, Promise
 from thermoset.monitor.evidence import closed, fixed_evidence, joint_evidence, part_evidence
 from thermoset.monitor.watching.standing import PartKind, PartStanding

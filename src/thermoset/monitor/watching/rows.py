@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.exponentials import Bools, Floats, Ints
-from thermoset.core.row_keys import KEY_BITS
-from thermoset.core.uniforms import GOLDEN, Keys
+from thermoset.arrays import Bools, Floats, Ints, Keys
+from thermoset.kernels import GOLDEN
+from thermoset.predictor.row_keys import KEY_BITS
 
 __all__ = ["SKETCH", "Marks", "RowsSeen", "first_repeat", "identified", "marks_of", "tie_breakers"]
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.core.exponentials import Bools, Ints
+from thermoset.arrays import Bools, Ints
 from thermoset.errors import InputError
 from thermoset.monitor.checking.promise import Promise
 from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest, Sequential, confidence_sequence

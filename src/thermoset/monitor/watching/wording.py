@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from thermoset.core.levels import exact_level
+from thermoset.levels import exact_level
 from thermoset.metrics.planning import plan
 from thermoset.monitor.watching.standing import BatchRecord, PartStanding, Standing, TestStanding
 from thermoset.quoting import printable

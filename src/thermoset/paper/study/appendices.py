@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.label_shares import label_shares
-from thermoset.core.levels import conformal_rank
-from thermoset.core.scores import resolve
-from thermoset.core.sources import RankedRows
+from thermoset.arrays import Floats, Ints
 from thermoset.data import Logits
+from thermoset.levels import conformal_rank
 from thermoset.paper.study.measure import HOTTEST, Settings
+from thermoset.rows import SortedRows
+from thermoset.scores import resolve
 from thermoset.sweeping import Protocol, Sweep
+from thermoset.sweeping.engine import label_parts
 from thermoset.sweeping.passes import SweepJob, run
 from thermoset.sweeping.protocol import Split
 
@@ -61,8 +61,8 @@ def _least(curves: Sweep, metric: str, method: str) -> Floats:
 
 def plain_aps_scores(data: Logits, temperatures: Floats) -> Floats:
     """Deterministic APS score of every label at each temperature, (n_temperatures, n)."""
-    rows = RankedRows(data, kept_bytes=0)
-    shares = label_shares(rows, data.require_labels("the study"), temperatures).all
+    rows = SortedRows(data, kept_bytes=0)
+    shares = label_parts(rows, data.require_labels("the study"), temperatures).all
     scores: Floats = shares.low + shares.own
     return scores
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import exact_level
+from thermoset.arrays import Floats, Ints
+from thermoset.levels import exact_level
 from thermoset.metrics import coverage_gaps, top_gap
 from thermoset.paper.study.measure import METHODS, Measured, Settings
 from thermoset.paper.study.published import Pair, Printed, find_printed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats, Ints
+from thermoset.arrays import Floats, Ints
 from thermoset.metrics import METRICS
 from thermoset.paper.study.comparison import RuleComparison
 from thermoset.paper.study.measure import METHODS, Measured, Settings

@@ -11,10 +11,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from thermoset.conformal.recipes import Recipe
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.pool import run_all
-from thermoset.core.sources import RankedRows
+from thermoset.arrays import Floats, Ints
+from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
 from thermoset.metrics import METRICS
 from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
@@ -25,6 +23,7 @@ from thermoset.paper.study.own_temperatures import OwnTemperatures, measure_ways
 from thermoset.paper.study.published import Pair
 from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter_lac
 from thermoset.quoting import Brief
+from thermoset.rows import SortedRows, run_tasks
 from thermoset.sweeping import Sweep
 from thermoset.tuning import default_grid, read_preference
 from thermoset.tuning.closed_form import Curves, Rows
@@ -151,7 +150,7 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
     def work(t: int, rows: Ints) -> None:
         recipe = Recipe("raps", settings.main[0], random_state=t)
         some = data.take(rows)
-        ranked = RankedRows(some)
+        ranked = SortedRows(some)
         search = _OneLook(some, ranked, recipe, len(rows), None, Steps(None))
         best = float(found.trial_nll[t])
         grid, sample = default_grid(best), Sample(some, best, ranked)
@@ -161,7 +160,7 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
                 temperatures[t] = borne_out(search, preference, find(search, preference, grid), sample).temperature
 
     drawn = zip(range(max(trials.values())), calibration_rows(data, settings), strict=False)
-    run_all([partial(work, t, rows) for t, rows in drawn])
+    run_tasks([partial(work, t, rows) for t, rows in drawn])
     return chosen
 
 

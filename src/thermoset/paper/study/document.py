@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thermoset._version import __version__
-from thermoset.core.levels import exact_level
+from thermoset.levels import exact_level
 from thermoset.paper.study.claims import Claim
 from thermoset.paper.study.own_temperatures import Way
 from thermoset.paper.study.pairs import PairStudy

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from thermoset.core.exponentials import Floats
+from thermoset.arrays import Floats
 from thermoset.data import Logits
 from thermoset.looks import score_looks
 from thermoset.metrics import METRICS

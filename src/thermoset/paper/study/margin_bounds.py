@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats
+from thermoset.arrays import Floats
 from thermoset.data import Logits
 from thermoset.paper.theory import bound, bound_share, critical_temperature, sharp_bound, sharp_share
 from thermoset.text_tables import TextTable

@@ -7,16 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from thermoset.arrays import Floats, Ints
 from thermoset.bounds import checked_seed, whole_number
 from thermoset.calibration import confidences_at, fit_ece, fit_nll
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import exact_level
-from thermoset.core.scores import RAPS
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.levels import exact_level
 from thermoset.metrics import ReliabilityTable, reliability_from_confidence, top_k_accuracy
 from thermoset.paper.study.own_temperatures import OwnTemperatures, measure_trials
 from thermoset.quoting import Brief, quoted
+from thermoset.scores import RAPS
 from thermoset.sweeping import (
     DEFAULT_GRID,
     MOST_TRIALS,

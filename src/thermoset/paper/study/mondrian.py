@@ -9,22 +9,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from thermoset.arrays import Floats, Ints
 from thermoset.conformal.groupings import GROUPINGS
-from thermoset.core.class_counting import count_class_sets
-from thermoset.core.counting import Levels, misses_of
-from thermoset.core.exponentials import Floats, Ints
+from thermoset.core.counting import Levels
 from thermoset.core.formulas import Law
-from thermoset.core.integrated import expected_hits
-from thermoset.core.label_shares import LabelShares, label_shares
-from thermoset.core.levels import Alpha, conformal_rank
-from thermoset.core.scores import Score, resolve
-from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts, ScorePairs
-from thermoset.core.trials import Trials, trial_scores
+from thermoset.core.trials import trial_scores
 from thermoset.data import Logits
+from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics import SetCounts
 from thermoset.paper.study.own_temperatures import joined_by_top, split_by_top
+from thermoset.rows import SortedRows
+from thermoset.scores import Score, resolve
 from thermoset.sweeping import Protocol
+from thermoset.sweeping.engine import LabelParts, Misses, Trials, count_class_sets, expected_hits, label_parts
 from thermoset.sweeping.grouped import class_thresholds
 from thermoset.sweeping.passes import SweepJob
 from thermoset.sweeping.protocol import draw_trials
@@ -47,7 +45,7 @@ def count_sets(
     labels, source, score = data.require_labels("the study"), data, resolve(method)
     one = np.ones(1)
     drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
-    shares = label_shares(RankedRows(source, kept_bytes=0), labels, one)
+    shares = label_parts(SortedRows(source, kept_bytes=0), labels, one)
     plan = SweepJob((score,), one, (alpha,), False, True, None)
     found = []
     for mode, grouping in KINDS:
@@ -59,7 +57,7 @@ def count_sets(
     cuts = Cuts(*(np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)))  # kinds stand where levels do
     split, groups = split_by_top(drawn, labels, shares.all.rank == 1)
     counted = count_class_sets(
-        source, labels, Levels((score,), one, cuts), split, asked=misses_of(groups, split.counts.shape[1])
+        source, labels, Levels((score,), one, cuts), split, asked=Misses(groups, split.counts.shape[1])
     )
     none = np.full(drawn.count, np.nan)  # no cell shows a threshold
     both = []
@@ -71,20 +69,20 @@ def count_sets(
     return both
 
 
-def _expected_misses(score: Score, shares: LabelShares, labels: Ints, trials: Trials, cuts: Cuts) -> Floats:
+def _expected_misses(score: Score, shares: LabelParts, labels: Ints, trials: Trials, cuts: Cuts) -> Floats:
     """Misses of each class in every trial on average over u, (trials, C); thresholds are (C, trials)."""
     law, n_classes = Law(score.formula, trials.draws.drawn and score.uses_u), trials.counts.shape[1]
     missed = np.zeros((trials.count, n_classes))
     for c in range(n_classes):
         rows = np.flatnonzero(labels == c)
         hits = np.empty((trials.count, len(rows)))
-        own = LabelShares(shares.rank[rows], *(field[rows] for field in shares[1:]))
+        own = LabelParts(shares.rank[rows], *(field[rows] for field in shares[1:]))
         expected_hits(law, own, Cuts(*map(np.ascontiguousarray, (cuts.value[c], cuts.refine[c]))), hits)
         missed[:, c] = np.where(trials.evaluation[rows].T, 1.0 - hits, 0.0).sum(axis=1)
     return missed
 
 
-def _as_published(score: Score, shares: LabelShares, labels: Ints, trials: Trials, alpha: Alpha) -> Cuts:
+def _as_published(score: Score, shares: LabelParts, labels: Ints, trials: Trials, alpha: Alpha) -> Cuts:
     """Order statistic k + 1 of each class, or its largest score if it has fewer rows, which promises nothing.
 
     The printed TopCovGap fits this; the printed sizes do not. The k + 1 is that of the published code's one threshold.

@@ -11,19 +11,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.core.counting import Levels, Part, count_sets, misses_of
-from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.arrays import Bools, Floats, Ints
+from thermoset.core.counting import Levels
 from thermoset.core.formulas import Law
-from thermoset.core.integrated import expected_misses
-from thermoset.core.label_shares import SharesByTemperature, label_shares
-from thermoset.core.levels import Alpha
-from thermoset.core.scores import NeverEmpty, Score, ScoreLike, resolve
-from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
-from thermoset.core.trials import Trials, trial_thresholds
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.levels import Alpha
 from thermoset.metrics import METRICS, Metric, SetCounts, swept_metrics
+from thermoset.rows import SortedRows
+from thermoset.scores import NeverEmpty, Score, ScoreLike, resolve
+from thermoset.sweeping.engine import (
+    LabelParts,
+    Misses,
+    Part,
+    Trials,
+    count_sets,
+    expected_misses,
+    label_parts,
+    trial_thresholds,
+)
 from thermoset.sweeping.protocol import Protocol, draw_trials
 from thermoset.sweeping.questions import set_counts
 
@@ -125,16 +132,16 @@ def measure_ways(
     """
     labels = data.require_labels("the study")
     trials = draw_trials(labels, data.n_classes, range(len(ways)), protocol)
-    rows = RankedRows(data)
+    rows = SortedRows(data)
     distinct, place = np.unique([way.temperature for way in ways], return_inverse=True)
-    shares = label_shares(rows, labels, distinct)
+    shares = label_parts(rows, labels, distinct)
     groups: dict[Way, list[int]] = {}
     for t, way in enumerate(ways):
         groups.setdefault(way, []).append(t)
     split, top = split_by_top(trials, labels, shares.all.rank == 1)
     which = [np.array(group) for group in groups.values()]
     parts = [_part(shares.only(place[w[0]]), way, split.some(w), patched) for way, w in zip(groups, which, strict=True)]
-    counted = count_sets(rows, misses_of(top, 2 * data.n_classes), parts)
+    counted = count_sets(rows, Misses(top, 2 * data.n_classes), parts)
     metrics = _trial_metrics()
     shape = len(ways[0].scores), len(alphas)
     values = np.full((*shape, len(metrics), len(ways)), np.nan)
@@ -188,7 +195,7 @@ def joined_by_top(counts: SetCounts) -> SetCounts:
     return replace(counts, rows=rows, hits=hits, top_missed=missed)
 
 
-def _part(shares: SharesByTemperature, way: Way, trials: Trials, patched: bool) -> Part:
+def _part(shares: LabelParts, way: Way, trials: Trials, patched: bool) -> Part:
     """Trials that make their sets in the same way, with their thresholds, which know of no patch."""
     cuts = trial_thresholds(shares, way.scores, way.levels, trials)
     scores = tuple(map(NeverEmpty, way.scores)) if patched else way.scores

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thermoset.core.levels import rows_needed
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.levels import rows_needed
 from thermoset.paper.study.agreement import Agreement, agreements
 from thermoset.paper.study.cells import Cell, table_cells
 from thermoset.paper.study.claims import Claim, check_claims

@@ -9,15 +9,15 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from thermoset.arrays import Floats, Ints
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.levels import conformal_rank
-from thermoset.core.pool import run_all
-from thermoset.core.scores import RAPS
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
+from thermoset.levels import conformal_rank
 from thermoset.paper.study.measure import Settings
 from thermoset.quoting import Brief
+from thermoset.rows import run_tasks
+from thermoset.scores import RAPS
 from thermoset.sweeping import Sweep, Trial, draw_trial, sweep, temperature_grid
 
 __all__ = ["LowTemperatures", "SizeDifferences", "low_temperatures", "size_differences"]
@@ -77,7 +77,7 @@ def size_differences(data: Logits, method: str, temperatures: Floats, settings: 
             sizes.append(model.set_sizes(evaluation, u=drawn.u[drawn.evaluation]))
         falling[t] = np.sort(sizes[1] - sizes[0])[::-1]
 
-    run_all([partial(work, t) for t in range(len(temperatures))])
+    run_tasks([partial(work, t) for t in range(len(temperatures))])
     moved = np.array(falling)
     shares = np.array([(moved > 0).mean(axis=1), (moved == 0).mean(axis=1), (moved < 0).mean(axis=1)])
     return SizeDifferences(method, moved.mean(axis=0), shares)
@@ -136,7 +136,7 @@ def _naive_curves(
                 found["avg_size"][m, j, t] = inside / len(trial.evaluation)
                 found["marginal_coverage"][m, j, t] = (own[trial.evaluation] <= threshold).mean()
 
-    run_all([partial(work, j) for j in range(len(grid))])
+    run_tasks([partial(work, j) for j in range(len(grid))])
     return found
 
 

@@ -11,18 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.exponentials import Floats, Ints
+from thermoset.arrays import Floats, Ints
 from thermoset.core.formulas import Law
-from thermoset.core.integrated import expected_sizes, solve_thresholds
-from thermoset.core.label_shares import SharesByTemperature, label_shares
-from thermoset.core.levels import Alpha, conformal_rank, exact_level
-from thermoset.core.pool import run_all
-from thermoset.core.scores import LAC, RAPS, Score, resolve
-from thermoset.core.sources import RankedRows
 from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
+from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.paper.study.measure import Measured, Settings, calibration_rows
 from thermoset.paper.study.own_temperatures import Way
+from thermoset.rows import SortedRows, run_tasks
+from thermoset.scores import LAC, RAPS, Score, resolve
+from thermoset.sweeping.engine import LabelParts, expected_sizes, label_parts, solve_thresholds
 from thermoset.tuning import menu, read_preference, settle
 from thermoset.tuning.search import Search, Steps
 
@@ -109,8 +107,8 @@ def tuned_raps(given: CalibrationRows) -> Way:
     k_reg is the order statistic of the ranks of the labels, k = ceil((n + 1)(1 - alpha)); the penalty is the one of
     `PENALTIES` with the smallest sets on the same rows, which set the threshold too. u is integrated out.
     """
-    one, rows = np.ones(1), RankedRows(given.rows)
-    shares = label_shares(rows, given.rows.require_labels("the study"), one)
+    one, rows = np.ones(1), SortedRows(given.rows)
+    shares = label_parts(rows, given.rows.require_labels("the study"), one)
     k_reg = rank_quantile(shares.all.rank, given.alpha)
     scores = [RAPS(penalty, k_reg) for penalty in PENALTIES]
     sizes = [_mean_size(score, rows, shares, given.alpha) for score in scores]
@@ -127,7 +125,7 @@ def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
     return int(np.partition(ranks, k - 1)[k - 1])
 
 
-def _mean_size(score: Score, rows: RankedRows, shares: SharesByTemperature, alpha: Alpha) -> float:
+def _mean_size(score: Score, rows: SortedRows, shares: LabelParts, alpha: Alpha) -> float:
     """Mean size of the sets of these rows at T = 1, with the threshold they set themselves."""
     n, law = rows.source.n_rows, Law(score.formula, drawn=True)
     cuts = Cuts(np.empty((1, 1)), np.empty((1, 1)))
@@ -139,7 +137,7 @@ def _mean_size(score: Score, rows: RankedRows, shares: SharesByTemperature, alph
 def joint(given: CalibrationRows, prefer: str) -> Way:
     """Score, parameters, temperature and level at once, for a preference: `method="auto"`, of randomised sets."""
     kinds = [kind for kind in menu(given.alpha, random_state=given.seed) if kind.randomized]
-    rows = RankedRows(given.rows)
+    rows = SortedRows(given.rows)
     search = Search(given.rows, rows, kinds[0], len(given.rows), None, Steps(None))
     found, _ = settle(search, read_preference(prefer), kinds, given.calibrated)
     return Way(found.temperature, (found.recipe.score,), (found.recipe.alpha,))
@@ -166,5 +164,5 @@ def chosen_rules(data: Logits, found: Measured, settings: Settings, few: int) ->
             ways[t] = chooser(CalibrationRows(data.take(rows), alpha, float(found.trial_nll[t]), t))
 
         drawn = zip(range(count), calibration_rows(data, settings), strict=False)
-        run_all([partial(work, t, rows) for t, rows in drawn])
+        run_tasks([partial(work, t, rows) for t, rows in drawn])
         yield Rule((name,), tuple(ways))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from thermoset.core.exponentials import Floats
+from thermoset.arrays import Floats
 from thermoset.sweeping import standard_error
 
 __all__ = ["Shape", "rise_and_fall", "significant_changes"]

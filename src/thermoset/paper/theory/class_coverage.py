@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from thermoset.bounds import checked_temperature
-from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.scores import Score
+from thermoset.levels import Alpha, exact_level
 from thermoset.paper.theory.slopes import label_moves, population
 from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits, label_ranks
 from thermoset.quoting import Brief
+from thermoset.scores import Score
 
 __all__ = ["ClassCoverage", "RankLimit", "class_coverage", "rank_limit"]
 

@@ -7,11 +7,10 @@ from typing import Any, Literal
 import numpy as np
 
 from thermoset.bounds import checked_temperature
-from thermoset.calibration import TemperatureScaler
-from thermoset.core.label_logits import label_logits
-from thermoset.core.levels import Alpha, exact_level
+from thermoset.calibration import TemperatureScaler, label_logits
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
 from thermoset.paper.theory.bound import BoundIntervals, critical_temperature, temperature_intervals
 from thermoset.paper.theory.class_coverage import ClassCoverage, RankLimit, class_coverage, rank_limit
 from thermoset.paper.theory.peaks import Peak, measured_peak, size_sweep

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 
 from thermoset.bounds import checked_seed
 from thermoset.core.formulas import score_value
-from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.core.masses import Shares
-from thermoset.core.scores import APS, RAPS, Score, resolve
 from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, conformal_rank
 from thermoset.paper.theory.sizes import checked_u, row_u
 from thermoset.paper.theory.sorted_rows import Floats, Ints, each_row, finite_logits, label_ranks
+from thermoset.scores import APS, RAPS, Score, resolve
 
 __all__ = ["Limit", "limit_scores", "limit_sizes", "penalties"]
 

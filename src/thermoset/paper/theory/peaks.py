@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from thermoset.bounds import checked_seed, whole_number
-from thermoset.core.levels import Alpha, rows_needed
-from thermoset.core.scores import Score
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
+from thermoset.levels import Alpha, rows_needed
 from thermoset.paper.theory.bound import critical_temperature
 from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, checked_rank, finite_logits
 from thermoset.quoting import Brief, quoted
+from thermoset.scores import Score
 from thermoset.sweeping import MOST_TRIALS, Sweep, sweep
 
 __all__ = ["ClassPeaks", "Peak", "measured_peak", "peaks_by_classes", "size_sweep"]

@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike
 
 from thermoset.bounds import checked_temperature
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.levels import Alpha
-from thermoset.core.scores import Score
 from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.levels import Alpha
 from thermoset.paper.theory.bound import bound
 from thermoset.paper.theory.entropy import log_entropy_slopes
 from thermoset.paper.theory.gaps import difference, gap, last_index, log_gaps, margins, slope_logs
@@ -35,6 +34,7 @@ from thermoset.paper.theory.sorted_rows import (
     log_softmax,
     log_sum,
 )
+from thermoset.scores import Score
 
 __all__ = [
     "Check",

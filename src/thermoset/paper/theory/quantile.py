@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 
 from thermoset.bounds import checked_temperature
 from thermoset.core.label_shares import label_scores
-from thermoset.core.levels import Alpha
-from thermoset.core.scores import APS
 from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
 from thermoset.data import Logits
+from thermoset.levels import Alpha
 from thermoset.paper.theory.gaps import last_index, margins
 from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, finite_logits, label_ranks, log_softmax
 from thermoset.quoting import Brief
+from thermoset.scores import APS
+from thermoset.uniforms import Randomness
 
 __all__ = ["QuantileSamples", "quantile_samples", "score_order"]
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from thermoset.bounds import checked_seed, checked_temperature
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.levels import Alpha
 from thermoset.data import Logits
 from thermoset.errors import InputError
+from thermoset.levels import Alpha
 from thermoset.paper.theory.bound import bound
 from thermoset.paper.theory.gaps import margins
 from thermoset.paper.theory.propositions import Check, proposition_4_3

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Block
 from thermoset.bounds import checked_seed, checked_temperature, real_number
 from thermoset.core.pool import for_blocks
 from thermoset.core.prefixes import prefix_sizes
-from thermoset.core.scores import APS
-from thermoset.core.sources import Block, ranked
+from thermoset.core.sources import ranked
 from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits
 from thermoset.quoting import quoted
+from thermoset.scores import APS
+from thermoset.uniforms import Randomness
 
 __all__ = ["Threshold", "as_threshold", "checked_u", "paper_sizes", "row_u"]
 

@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.bounds import checked_temperature
-from thermoset.core.levels import Alpha, exact_level
-from thermoset.core.scores import APS, RAPS, Score, resolve
-from thermoset.core.sources import RankedRows
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
 from thermoset.paper.theory.bound import last_where
 from thermoset.paper.theory.limits import penalties
 from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, distances, each_ranked, finite_logits, label_ranks
 from thermoset.quoting import Brief
+from thermoset.rows import SortedRows
+from thermoset.scores import APS, RAPS, Score, resolve
 
 __all__ = ["LabelMoves", "SizeSlopes", "label_moves", "population", "size_slopes"]
 
@@ -163,7 +163,7 @@ def size_slopes(
 class Population(NamedTuple):
     """Ranked rows, labels and their ranks, what the score adds at a rank at u = 0 and u = 1, the level."""
 
-    ranked: RankedRows
+    ranked: SortedRows
     labels: Ints
     ranks: Ints
     penalty: Floats
@@ -177,7 +177,7 @@ def population(logits: Any, labels: Any, method: str | Score, alpha: Alpha) -> P
     if not isinstance(score, APS | RAPS):
         raise InputError(f"derivatives in T are available only for APS and RAPS; got {score!r}.")
     return Population(
-        RankedRows(data), own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha))
+        SortedRows(data), own, label_ranks(data, own), penalties(score, data.n_classes), float(exact_level(alpha))
     )
 
 

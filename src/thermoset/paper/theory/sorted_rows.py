@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thermoset.core.levels import Alpha, conformal_rank, rows_needed
+from thermoset.arrays import Block
 from thermoset.core.pool import for_blocks
-from thermoset.core.sources import Block, RankedRows
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
+from thermoset.levels import Alpha, conformal_rank, rows_needed
 from thermoset.quoting import quoted
+from thermoset.rows import SortedRows
 
 __all__ = [
     "Bools",
@@ -63,7 +64,7 @@ def each_row(data: Logits, out: NDArray[Any], work: Callable[[Floats, slice], ND
     for_blocks(data, fill)
 
 
-def each_ranked(ranked: RankedRows, out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
+def each_ranked(ranked: SortedRows, out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
     """The same for whoever comes back at other temperatures: rows are sorted once where they fit."""
 
     def fill(block: Block, rows: slice) -> None:

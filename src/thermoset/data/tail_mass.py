@@ -18,12 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RestBounds", "Stated", "rest_bounds", "slack_of", "stated_ends", "too_heavy", "too_light"]
+from thermoset.arrays import Block, Bools, Floats
 
-# As `core.exponentials` and `core.sources` have them, which load the compiler: reading files does without.
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Block = NDArray[np.floating[Any]]
 _FURTHEST = 1e300  # stands for gaps that would overflow: such a class is unlikely, not masked
 
 _UNITS = 4.0  # in the last place: how far a stated log-sum may be from the truth

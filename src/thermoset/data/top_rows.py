@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.rest import Stated
-
-__all__ = ["LEAST_KEPT", "TopRows", "tops_of"]
+from thermoset.data.tail_mass import Stated
 
 LEAST_KEPT = 4
-"""Logits a row must keep: u is made of the largest ones (`core.uniforms`)."""
+"""Logits a row must keep: u is made of the largest ones (`uniforms`)."""
 
 
 @dataclass(frozen=True, eq=False)

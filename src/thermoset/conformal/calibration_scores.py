@@ -1,0 +1,344 @@
+"""The label scores of the conformal rows, which the field calls calibration scores: thresholds and p-values at any level.
+
+Scores are pooled by what shares a threshold: all of them, those of a group of classes, or those of a group of rows. With
+weights w_i of the scores s_i of a pool, and w of the point to be predicted, the threshold is the smallest q with
+
+    sum_{s_i <= q} w_i >= (1 - alpha)(sum w_i + w),
+
+and +inf where there is none (Tibshirani et al. 2019); without weights all are 1, and q is the order statistic k =
+ceil((n + 1)(1 - alpha)). Weights are rounded once, to whole numbers; from then on everything is exact: sums do not
+depend on the order of rows, and both sides are compared with alpha as it was typed. So equal weights give the plain
+threshold to the last bit, where sums of floats would miss it by one now and then.
+
+The p-value of a label with score s is (sum_{s_i > s} w_i + v (w + sum_{s_i = s} w_i)) / (sum w_i + w). v = 1 gives rank
+p-values, for which the labels with p > alpha are exactly the set at alpha, whatever alpha is; a v that is uniform on
+(0, 1) smooths ties.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thermoset.arrays import Block, Floats, Ints, Pairs
+from thermoset.conformal.bounds import LOWER, for_parts, score_bounds, uniforms_of
+from thermoset.conformal.groupings import NULL_GROUP, Grouping, group_thresholds, resolve_grouping
+from thermoset.conformal.recipe import Recipe
+from thermoset.conformal.scoring import Scoring, block_scores
+from thermoset.data import Groups, Logits
+from thermoset.data.groups import listed_groups
+from thermoset.data.top_rows import TopRows, tops_of
+from thermoset.data.weights import checked_weights, conformal_weights
+from thermoset.errors import InputError
+from thermoset.levels import Alpha, exact_level
+from thermoset.quoting import quoted
+from thermoset.rows import gaps_of, map_rows, sort_ascending
+from thermoset.uniforms import Randomness, checked_ids
+
+_INFINITE = complex(np.inf, np.inf)
+_FINEST = 40  # bits of the largest weight, at most
+_SUM_BITS = 53  # sums are whole numbers that float64 holds too, as p-values need them
+_MOST = 2**62  # larger weights of a point to be predicted count as this
+
+
+class Weights(NamedTuple):
+    """Weights of rows as whole numbers (n,), of which the largest weight is 2**bits.
+
+    >>> found = Weights.of(np.array([4.0, 1.0, 1e-13]))
+    >>> (found.steps / 2**found.bits).tolist()
+    [1.0, 0.25, 0.0]
+    """
+
+    steps: Ints
+    largest: float
+
+    @classmethod
+    def of(cls, weights: Floats) -> "Weights":
+        """From weights that are finite, not negative and not all zero."""
+        empty = cls(np.zeros(len(weights), dtype=np.int64), float(weights.max()))
+        return empty._replace(steps=empty.rounded(weights))
+
+    @property
+    def bits(self) -> int:
+        """Bits of the largest weight: as many as leave room for the sum of all rows."""
+        return min(_FINEST, _SUM_BITS - len(self.steps).bit_length())
+
+    def rounded(self, weights: Floats) -> Ints:
+        """Weights, of these rows or of points to be predicted, as whole numbers."""
+        with np.errstate(over="ignore", under="ignore"):
+            steps = np.rint(np.ldexp(weights / self.largest, self.bits))
+        return np.minimum(steps, float(_MOST)).astype(np.int64)
+
+    @property
+    def effective_rows(self) -> float:
+        """How many rows of equal weight say as much: (sum w)**2 / sum w**2."""
+        exact = self.steps.astype(object)
+        return float(exact.sum() ** 2 / (exact**2).sum())
+
+    def heaviest(self, alpha: Alpha) -> float:
+        """The largest weight of a point that has a finite threshold: alpha / (1 - alpha) of the sum of all."""
+        level = exact_level(alpha)
+        return float(int(self.steps.sum()) * level / (1 - level) / 2**self.bits) * self.largest
+
+
+class Pools(NamedTuple):
+    """Scores in ascending order within pools: pool p has places edges[p] .. edges[p + 1].
+
+    sums : (n + 1,), the weight of all scores before each place.
+    """
+
+    scores: Pairs
+    edges: Ints
+    sums: Ints
+
+    @classmethod
+    def of(cls, scores: Pairs, pool: Ints, n_pools: int, steps: Ints | None = None) -> "Pools":
+        """Scores of rows in these pools, with their weights, 1 if left out."""
+        order = np.lexsort((scores.imag, scores.real, pool))
+        edges = np.searchsorted(pool[order], np.arange(n_pools + 1))
+        weights = np.ones(len(order), dtype=np.int64) if steps is None else steps[order]
+        return cls(scores[order], edges, np.concatenate([[0], np.cumsum(weights)]))
+
+    def thresholds(self, pool: int, own: Ints, alpha: Alpha) -> Pairs:
+        """The threshold of a point with each of these weights, from one pool."""
+        kept = 1 - exact_level(alpha)
+        first, last = int(self.edges[pool]), int(self.edges[pool + 1])
+        sums = self.sums[first + 1 : last + 1] - self.sums[first]
+        total = int(sums[-1]) if len(sums) else 0
+        # sum_{s_i <= q} w_i >= (1 - alpha)(total + w) where w <= sum_{s_i <= q} w_i / (1 - alpha) - total
+        reach = sums.astype(object) * kept.denominator // kept.numerator - total
+        places = np.searchsorted(np.asarray(np.minimum(reach, _MOST - 1), dtype=np.int64), own, side="left")
+        return np.append(self.scores[first:last], _INFINITE)[places]
+
+    def p_values(self, pool: int, scores: Pairs, own: Any, v: Any) -> Floats:
+        """The p-values of scores of points with these weights, smoothed by v; all three broadcast."""
+        first, last = int(self.edges[pool]), int(self.edges[pool + 1])
+        some, sums = self.scores[first:last], self.sums[first : last + 1]
+        below, up_to = (np.searchsorted(some, scores, side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+        larger, tied = sums[-1] - sums[up_to], sums[up_to] - sums[below]
+        return np.asarray((larger + v * (own + tied)) / (sums[-1] - sums[0] + own))
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationScores:
+    """Label scores of the conformal rows, and how they are pooled.
+
+    scores, labels : (n,). `grouping` and `group_of_class` are None for one threshold; the null group -1 pools the rows
+    of all classes. `groups` are those of the rows, where these are grouped instead of classes, and `fallback` what
+    others get. `weights` are those of the rows: thresholds then depend on the row's own weight.
+    """
+
+    scores: Pairs
+    labels: Ints
+    scoring: Scoring
+    grouping: Grouping | None = None
+    group_of_class: Ints | None = None
+    groups: Groups | None = None
+    fallback: str | None = None
+    weights: Weights | None = None
+
+    @classmethod
+    def of(
+        cls, scores: Pairs, data: Logits, recipe: Recipe, scoring: Scoring, rows: Ints | None = None,
+        weights: Floats | None = None,
+    ) -> "CalibrationScores":  # fmt: skip
+        """Pool the label scores of the rows, or of some of them, as the recipe groups the classes or the rows."""
+        labels, groups = data.require_labels("ConformalClassifier.fit"), data.groups
+        if rows is not None:
+            scores, labels, groups = scores[rows], labels[rows], None if groups is None else groups.take(rows)
+            weights = None if weights is None else conformal_weights(weights[rows], len(rows))
+        grouping = resolve_grouping(recipe.grouping)
+        if grouping is None:
+            return cls(scores, labels, scoring, weights=None if weights is None else Weights.of(weights))
+        if grouping.of_rows:
+            return cls(scores, labels, scoring, grouping, groups=groups, fallback=recipe.fallback)
+        made = grouping.divide(scores, labels, data.n_classes, recipe.alpha, recipe.random_state)
+        if made.rows is not None:
+            scores, labels = scores[made.rows], labels[made.rows]
+        return cls(scores, labels, scoring, grouping, made.group_of_class)
+
+    # ---- thresholds
+
+    def thresholds(self, alpha: Alpha) -> Pairs:
+        """The threshold(s) at a level, (G, K): (1, 1), by class (1, C), or by group of rows (G, 1).
+
+        With weights: that of a row of average weight.
+        """
+        if self.weights is not None:
+            steps = self.weights.steps
+            mean = (2 * int(steps.sum()) + len(steps)) // (2 * len(steps))
+            return self.pools.thresholds(0, np.array([[mean]]), alpha)
+        if self.groups is not None:
+            return group_thresholds(self.scores, self.groups.codes, len(self.groups.names), [alpha]).T
+        if self.grouping is None or self.group_of_class is None:
+            return self.pooled_threshold(alpha)
+        return self.grouping.thresholds(self.scores, self.labels, self.group_of_class, [alpha], self.scoring.score)
+
+    def pooled_threshold(self, alpha: Alpha) -> Pairs:
+        """The order statistic of all rows together, (1, 1)."""
+        return group_thresholds(self.scores, np.zeros(len(self.scores), dtype=np.int64), 1, [alpha])
+
+    def fallback_threshold(self, alpha: Alpha) -> Pairs | None:
+        """The threshold (1, 1) of rows whose group has none of its own, if there is a fallback."""
+        if self.fallback is None:
+            return None
+        return (
+            self.pooled_threshold(alpha) if self.fallback == "pooled" else np.sort(self.thresholds(alpha), axis=0)[-1:]
+        )
+
+    def weighted_thresholds(self, own: Floats, alphas: Sequence[Alpha]) -> tuple[Pairs, Ints]:
+        """The thresholds of each weight that occurs, (levels, weights, 1), and which of them each row has."""
+        if self.weights is None:
+            raise InputError("these rows have no weights.")
+        different, groups = np.unique(own, return_inverse=True)
+        steps = self.weights.rounded(different)
+        return np.stack([self.pools.thresholds(0, steps[:, None], alpha) for alpha in alphas]), groups
+
+    def pool_sizes(self) -> Ints:
+        """Number of rows behind each threshold: (1,), (C,) by class, or (G,) by group of rows."""
+        if self.groups is not None:
+            return self.groups.counts
+        if self.group_of_class is None:
+            return np.array([len(self.labels)])
+        sizes = np.bincount(self.group_of_class[self.labels] - NULL_GROUP, minlength=len(self.group_of_class) + 1)
+        sizes[0] = len(self.labels)  # the null group pools all
+        return sizes[self.group_of_class - NULL_GROUP]
+
+    def scatter_rows(self, alpha: Alpha) -> float:
+        """How many rows of equal weight have coverage scatter as these do, from one set of rows to another.
+
+        The weighted share of scores up to q has variance sum w**2 (hit - (1 - alpha))**2 / (sum w)**2, about; with n
+        equal weights that is alpha (1 - alpha) / n. Where misses weigh more than hits, it is more than
+        `effective_rows` tells; where they weigh less, these are taken, to be on the safe side.
+        """
+        if self.weights is None:
+            return float(len(self.scores))
+        level, hit = float(exact_level(alpha)), self.scores <= self.thresholds(alpha)[0, 0]
+        share = self.weights.steps / int(self.weights.steps.sum())
+        variance = float(np.sum((share * (hit - (1 - level))) ** 2))
+        return min(level * (1 - level) / variance, self.weights.effective_rows)
+
+    # ---- p-values
+
+    @cached_property
+    def pools(self) -> Pools:
+        """The scores, sorted: one pool, one for each group of classes, or one for each group of rows and all of them."""
+        n = len(self.scores)
+        zero = np.zeros(n, dtype=np.int64)
+        if self.groups is not None:
+            twice = np.tile(np.arange(n), 2)
+            codes = np.concatenate([self.groups.codes, zero + len(self.groups.names)])
+            return Pools.of(self.scores[twice], codes, len(self.groups.names) + 1)
+        if self.group_of_class is None:
+            return Pools.of(self.scores, zero, 1, None if self.weights is None else self.weights.steps)
+        groups, pool_of_class = np.unique(self.group_of_class, return_inverse=True)
+        pool, rows = pool_of_class[self.labels], np.arange(n)
+        if groups[0] == NULL_GROUP:  # its pool has the rows of all classes
+            others = np.flatnonzero(pool)
+            rows, pool = np.concatenate([rows, others]), np.concatenate([zero, pool[others]])
+        return Pools.of(self.scores[rows], pool, len(groups))
+
+    def p_values(
+        self, data: Logits, smoothing_seed: int | None, *, u: Any = None, ids: Any = None, weights: Any = None
+    ) -> Floats:
+        """p-values (n, C) of rows; smoothed, with a v from a seed and each row or id, if there is a seed.
+
+        Of rows that are not whole, the lower bound of a label's score is looked up among upper ones, which gives an
+        upper bound of the p-value of whole rows, and again exactly the sets of such rows.
+        """
+        randomness, smoothing = self.scoring.randomness(u, len(data), ids), None
+        if smoothing_seed is not None:
+            keys = None if ids is None else checked_ids(ids, len(data))
+            smoothing = Randomness(smoothing_seed, keys=keys, second=True)
+        own = np.ones(len(data), dtype=np.int64)
+        given = own_weights(self, weights, len(data))
+        if given is not None and self.weights is not None:
+            own = self.weights.rounded(given)
+        groups = np.zeros(len(data), dtype=np.int64)
+        if self.groups is not None:
+            groups = group_codes(data, self.groups.names, self.fallback is not None, "predict_p")
+        out = np.empty((len(data), data.n_classes))
+        if (tops := tops_of(data)) is None:
+            per_row = [randomness, Randomness() if smoothing is None else smoothing, groups, own]
+            map_rows(data, _p_values_of_block, [out], per_row=per_row, fixed=[self], axis=-2)
+            return out
+
+        def work(some: TopRows, place: slice) -> None:
+            u_of = uniforms_of(some, randomness[place])
+            v = np.ones(some.n_rows) if smoothing is None else uniforms_of(some, smoothing[place])
+            bounds = score_bounds(self.scoring.score, some, self.scoring.temperature, u_of, LOWER)
+            scores = np.repeat(bounds[:, -1:], some.n_classes, axis=1)
+            np.put_along_axis(scores, some.indices.astype(np.int64), bounds[:, :-1], axis=1)
+            out[place] = self.look_up(scores, v, groups[place], own[place])
+
+        for_parts(tops, work, data.n_classes)
+        return out
+
+    def look_up(self, scores: Pairs, v: Floats, groups: Ints, own: Ints) -> Floats:
+        """p-values of the scores of all labels of some rows, (n, C)."""
+        out, pools = np.empty(scores.shape), self.pools
+        if self.group_of_class is not None:
+            pool_of_class = np.unique(self.group_of_class, return_inverse=True)[1]
+            for pool in range(len(pools.edges) - 1):
+                columns = np.flatnonzero(pool_of_class == pool)
+                out[:, columns] = pools.p_values(pool, scores[:, columns], own[:, None], v[:, None])
+            return out
+        for pool in np.unique(groups):
+            rows = np.flatnonzero(groups == pool)
+            some = scores[rows], own[rows, None], v[rows, None]
+            if self.groups is not None and pool == len(self.groups.names) and self.fallback == "strictest":
+                # Sets hold what the sets of any group would, at every level: the largest of their p-values.
+                out[rows] = np.max([pools.p_values(g, *some) for g in range(len(self.groups.names))], axis=0)
+            else:
+                out[rows] = pools.p_values(int(pool), *some)
+        return out
+
+
+def _p_values_of_block(
+    block: Block, randomness: Randomness, smoothing: Randomness, groups: Ints, own: Ints, known: CalibrationScores
+) -> tuple[Floats]:
+    how = known.scoring.score, known.scoring.temperature, randomness
+    scores = block_scores(block, *how, ties_with=np.unique(known.scores.real))
+    return (known.look_up(scores, smoothing.block(gaps_of(sort_ascending(block))), groups, own),)
+
+
+def own_weights(scores: CalibrationScores, weights: Any, n_rows: int) -> Floats | None:
+    """The weights of rows to be predicted: there must be some where conformal rows have them, and only there."""
+    if scores.weights is None and weights is not None:
+        raise InputError(
+            "weights were given, but the threshold comes from rows without weights. Fit or recalibrate with weights "
+            "for the conformal rows, or omit weights."
+        )
+    if scores.weights is not None and weights is None:
+        raise InputError(
+            "the conformal rows have weights, so each row's threshold depends on its own weight. Pass weights, one "
+            "number per row, on the same scale as those of the conformal rows."
+        )
+    return None if weights is None else checked_weights(weights, n_rows)
+
+
+def group_codes(data: Logits, names: tuple[str, ...], falls_back: bool, purpose: str) -> Ints:
+    """Where each row's group stands in the names; an unknown one beyond them if there is a fallback, else refused.
+
+    >>> group_codes(Logits([[0.0, 1.0]] * 2, groups=["south", "mars"]), ("north", "south"), True, "predict_set")
+    array([1, 2])
+    """
+    groups = data.require_groups(purpose)
+    codes = groups.codes_among(names)
+    unknown = codes < 0
+    if falls_back:
+        codes[unknown] = len(names)
+    elif unknown.any():
+        raise InputError(_unknown([groups.names[g] for g in np.unique(groups.codes[unknown])], names))
+    return codes
+
+
+def _unknown(names: list[str], known: tuple[str, ...]) -> str:
+    what = f"group {quoted(names[0])} has" if len(names) == 1 else f"groups {listed_groups(names)} have"
+    them = "it" if len(names) == 1 else "them"
+    return (
+        f"{what} no threshold: the conformal rows had none of {them} (known: {listed_groups(known)}). Fit again with "
+        f"rows of {them}, or choose fallback='pooled' or 'strictest' when you fit."
+    )

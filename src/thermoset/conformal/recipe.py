@@ -1,0 +1,263 @@
+"""The recipe for sets: everything that decides how they are made, but for the temperature and the rows.
+
+Some scores and groupings learn from labelled rows before there is a threshold: shares of the classes, and their last
+ranks. The rows these come from set no threshold, so that the others keep the exact law.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from thermoset.arrays import Ints, pairs
+from thermoset.bounds import checked_seed
+from thermoset.conformal.groupings import GroupingLike, group_thresholds, resolve_grouping, set_aside, text_of
+from thermoset.data import Logits
+from thermoset.data.top_rows import tops_of
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.levels import Alpha, exact_level
+from thermoset.quoting import quoted
+from thermoset.scores import NeverEmpty, RankLimited, Score, ScoreLike, resolve
+
+FALLBACKS = ("pooled", "strictest")
+"""Fallbacks for a group without its own threshold: that of all rows together, or the largest of any group."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How sets are made; checked when it is written down. The fields are parameters of `ConformalClassifier`.
+
+    >>> recipe = Recipe("lac", alpha=0.05, random_state=7)
+    >>> recipe.drawn, recipe.seed  # LAC has no u to draw
+    (False, None)
+    >>> Recipe("aps", random_state=7).seed
+    7
+    """
+
+    method: ScoreLike = "raps"
+    alpha: Alpha = 0.1
+    randomized: bool = True
+    allow_empty: bool = True
+    grouping: GroupingLike | None = None
+    random_state: int = 0
+    fallback: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sets, before the work; what is kept is what was read, and groupings as text."""
+        exact_level(self.alpha)
+        _check_fallback(self.fallback, text_of(self.grouping))
+        if self.allow_empty not in (True, False):
+            raise InputError(f"allow_empty must be True or False; got {quoted(self.allow_empty)}.")
+        read = {
+            "method": resolve(self.method),
+            "randomized": bool(self.randomized),
+            "allow_empty": bool(self.allow_empty),
+            "grouping": text_of(self.grouping),
+            "random_state": checked_seed(self.random_state),
+        }
+        for name, value in read.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, estimator: Any) -> "Recipe":
+        """The recipe in the parameters of an estimator that makes sets."""
+        return cls(**{field.name: getattr(estimator, field.name) for field in fields(cls)})
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The same as arguments of an estimator."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def score(self) -> Score:
+        """The score that `method` names."""
+        return resolve(self.method)
+
+    @property
+    def needs_limits(self) -> bool:
+        """Whether labels are to have a last rank for each class, and have none yet."""
+        grouping = resolve_grouping(self.grouping)
+        return grouping is not None and grouping.limits_ranks and not isinstance(self.score, RankLimited)
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is something to learn from rows that set no threshold; see `learn_from`.
+
+        >>> Recipe("pas").learns, Recipe("raps", grouping="rc3p").learns, Recipe("raps").learns
+        (True, True, False)
+        """
+        return self.score.learns or self.needs_limits
+
+    @property
+    def set_score(self) -> Score:
+        """What labels are compared by, in fit as in prediction: where no set may be empty, top labels are below all.
+
+        >>> Recipe("aps").set_score, Recipe("aps", allow_empty=False).set_score
+        (APS(), NeverEmpty(of=APS()))
+        """
+        if self.allow_empty:
+            return self.score
+        score = self.score
+        return replace(score, of=NeverEmpty(score.of)) if isinstance(score, RankLimited) else NeverEmpty(score)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether u matters."""
+        return self.randomized and self.score.uses_u
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of u; None where u does not matter."""
+        return self.random_state if self.drawn else None
+
+    @property
+    def by_row(self) -> bool:
+        """Whether each row has the threshold of its group.
+
+        >>> Recipe(grouping="group").by_row, Recipe(grouping="class").by_row
+        (True, False)
+        """
+        grouping = resolve_grouping(self.grouping)
+        return grouping is not None and grouping.of_rows
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether u can be integrated out of what sets hold: one threshold for all, and sets that are prefixes.
+
+        >>> Recipe("aps").closed_form, Recipe("aps", grouping="class").closed_form, Recipe("pas").closed_form
+        (True, False, False)
+        """
+        return self.grouping is None and self.score.prefixes
+
+    @property
+    def exact(self) -> bool:
+        """Whether coverage follows its law exactly; if not, it is at least that.
+
+        Deterministic scores tie, and so do top labels that are below everything: with `allow_empty=False` the law is
+        exact only where the threshold is a score and not -inf, which depends on the accuracy. Interpolated thresholds
+        promise less than any law.
+
+        >>> Recipe("lac").exact, Recipe("aps", randomized=False).exact, Recipe("lac", allow_empty=False).exact
+        (True, False, False)
+        """
+        grouping = resolve_grouping(self.grouping)
+        by_law = grouping is None or grouping.exact
+        return by_law and self.allow_empty and (self.randomized or not self.score.uses_u)
+
+
+def _check_fallback(fallback: Any, grouping: str | None) -> None:
+    """Refuse an unknown fallback, or one that cannot apply.
+
+    >>> _check_fallback("pooled", None)
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: fallback is only for grouping='group'; got grouping=None. Omit fallback.
+    """
+    if fallback is None:
+        return
+    if not isinstance(fallback, str) or fallback not in FALLBACKS:
+        names = " or ".join(repr(name) for name in FALLBACKS)
+        raise InputError(f"fallback must be None, {names}; got {quoted(fallback)}. None rejects unknown groups.")
+    if grouping != "group":
+        raise InputError(f"fallback is only for grouping='group'; got grouping={quoted(grouping)}. Omit fallback.")
+
+
+_LEARNING = 1 / 5  # of the rows, where no others are at hand
+_NAMED = 5  # classes a warning names before it says "and n more"
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A recipe whose score is complete, and the rows that are left to set thresholds: all if None.
+
+    `absent` are the classes without any of the `seen` rows that a prior was estimated from.
+    """
+
+    recipe: Recipe
+    rows: Ints | None = None
+    absent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    seen: int = 0
+
+    def told(self, data: Logits) -> tuple[Recipe, Ints | None]:
+        """The recipe and the rows, with a warning that names the absent classes."""
+        if self.absent.size:
+            warnings.warn(
+                f"{len(self.absent)} of {data.n_classes} classes have none of the {self.seen} rows that estimate the "
+                f"prior, and each counts as half a row: {name_some(self.absent, data.classes)}. Pass PAS a prior, "
+                "such as the class counts of the training rows.",
+                CoverageWarning,
+                stacklevel=3,
+            )
+        return self.recipe, self.rows
+
+
+def learn_from_some(recipe: Recipe, data: Logits) -> Learned:
+    """Learn from a seeded fifth of the rows; the others are left."""
+    if not recipe.learns:
+        return Learned(recipe)
+    some, rest = set_aside(len(data), _LEARNING, recipe.random_state)
+    if not len(some):
+        raise InputError(
+            f"{recipe.score.name!r} with grouping={recipe.grouping!r} sets a fifth of the rows aside to learn from, "
+            f"which {len(data)} row(s) do not have. Add rows."
+        )
+    return replace(learn_from(recipe, data.take(np.sort(some))), rows=rest)
+
+
+def learn_from(recipe: Recipe, data: Logits) -> Learned:
+    """Learn from rows that set no threshold.
+
+    >>> learn_from(Recipe("pas"), Logits(np.zeros((3, 2)), [0, 0, 1])).recipe.score
+    PAS(prior=(2.5, 1.5))
+    """
+    labels, score = data.require_labels("fit"), recipe.score
+    made = Learned(recipe)
+    if score.learns:
+        absent = np.flatnonzero(np.bincount(labels, minlength=data.n_classes) == 0)
+        score, made = score.learned(labels, data.n_classes), replace(made, absent=absent, seen=len(labels))
+    if recipe.needs_limits:
+        score = _limited(score, recipe, data, labels)
+    return replace(made, recipe=replace(recipe, method=score))
+
+
+def _limited(score: Score, recipe: Recipe, data: Logits, labels: Ints) -> RankLimited:
+    if tops_of(data) is not None:
+        raise InputError(
+            f"grouping={recipe.grouping!r} needs the ranks of all labels, but these rows hold only their largest "
+            "logits. Use whole rows."
+        )
+    from thermoset.conformal.scoring import label_ranks  # noqa: PLC0415 - which knows recipes
+
+    limits = rank_limits(label_ranks(data, labels), labels, data.n_classes, recipe.alpha)
+    return RankLimited(score, tuple(limits.tolist()))
+
+
+def rank_limits(ranks: Ints, labels: Ints, n_classes: int, alpha: Alpha) -> Ints:
+    """The last rank of each class, (C,), from the ranks of its labels: the smallest k with m + 1 <= alpha (n + 1).
+
+    Of the n rows of the class m are beyond k; the one row more is a margin, so that the top-k error is at most alpha on
+    average. A class with too few rows for that has no limit.
+
+    >>> rank_limits(np.arange(1, 20), np.zeros(19, dtype=int), 2, 0.1).tolist()  # of 19 rows one may be beyond
+    [2, 2]
+    >>> rank_limits(np.array([1] * 18 + [5]), np.zeros(19, dtype=int), 6, 0.1).tolist()
+    [1, 6, 6, 6, 6, 6]
+    """
+    found = group_thresholds(pairs(ranks, 0.0), labels, n_classes, [alpha])
+    return np.asarray(np.minimum(found.real[0], n_classes).astype(np.int64))
+
+
+def name_some(classes: Ints, names: Sequence[str] | None, counts: Ints | None = None) -> str:
+    """The first few classes by name or number, with the rows they have, if those are given.
+
+    >>> name_some(np.array([0, 2]), ("cat", "dog", "owl"), np.array([0, 5, 3]))
+    "'cat' (0 rows), 'owl' (3 rows)"
+    """
+    told = [repr(names[c]) if names else str(c) for c in classes[:_NAMED].tolist()]
+    if counts is not None:
+        some = counts[classes[:_NAMED]].tolist()
+        told = [f"{name} ({n} row{'' if n == 1 else 's'})" for name, n in zip(told, some, strict=True)]
+    more = f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else ""
+    return ", ".join(told) + more

@@ -1,0 +1,1642 @@
+"""Every compiled loop: one row, sets under thresholds, counts over trials, u integrated out, and small loops.
+
+Rows come as *gaps*: z - max z, sorted from the top down, so rank 0 is the top class and its gap is 0. At temperature T
+the classes below the top weigh exp((gap - second gap) / T), and their sum S ("others") is taken in fixed point: it is
+the same bits in any order of the classes, with or without masked ones, and with or without those too light to count.
+Then
+
+    rest = exp(second gap / T) * S,    scale = 1 / (1 + rest) = p of the top class,    own = p of a class
+
+`low` is the running sum of `own` from the top, one after the other. The value of the label at a rank is
+
+    value(u) = squash(low + u * own) + unit * (steps + u * part),    squash(s) = 1 if s >= SATURATED, else s
+
+for scores that are masses (APS, RAPS); other scores are never squashed. `terms` knows the scores; whatever compares
+values with thresholds does not. A rank at u = 1 and the next one at u = 0 have the same bits and values never fall along
+a row, so there is one place where a row crosses its threshold. Where values are equal, tie-breaks decide: minus the log
+of the mass left out for scores that are masses, the log-odds of the others for LAC.
+
+Rules that keep this fast and quick to compile: entry points (`entry`) take arrays and scalars of one type each; inner
+functions (`inner`) are handed arrays and scalars, not records, and no literal numbers; nothing sorts in here.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numba
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+from thermoset.arrays import Bools, Counts, Floats, Ints, Keys
+from thermoset.errors import CacheWarning
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+if numba.config.DISABLE_JIT:
+    raise ImportError("thermoset needs Numba's compiler, which NUMBA_DISABLE_JIT switches off. Unset it.")
+
+
+def inner(function: _F) -> _F:
+    """Compile a function that only other compiled functions call."""
+    return njit(no_cpython_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+class Entry:
+    """A compiled function that Python calls, cached on disk.
+
+    Nothing in here raises errors of its own, so a first call that fails has met a cache that cannot be used: a damaged
+    entry, or a full disk. Then the entry is removed, and the function is compiled again or runs as it was compiled.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__name__, self.__doc__, self.py_func = function.__name__, function.__doc__, function
+        try:
+            self.compiled = njit(cache=True, **_OPTIONS)(function)
+        except RuntimeError:  # no folder for it is writable
+            self.compiled = njit(**_OPTIONS)(function)
+            _warn("no folder for it is writable")
+        self._works = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._works:
+            return self.compiled(*arguments)
+        try:
+            found = self.compiled(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever reading a damaged entry, or writing one, raises
+            _warn(str(error) or type(error).__name__)
+            for path in Path(self.compiled.stats.cache_path or "").glob(f"kernels.{self.__name__}-*"):
+                path.unlink(missing_ok=True)
+            found = self.compiled(*arguments)
+        self._works = True
+        return found
+
+
+ENTRIES: dict[str, Entry] = {}
+"""Every entry point by its name."""
+
+_warned: set[str] = set()
+
+
+def _warn(reason: str) -> None:
+    """Warn once in a process: all entry points have the same trouble."""
+    if not _warned:
+        _warned.add(reason)
+        warnings.warn(
+            f"compiled code cannot be cached ({reason}): it is compiled again in every process. Set NUMBA_CACHE_DIR to "
+            "a writable folder.",
+            CacheWarning,
+            stacklevel=4,
+        )
+
+
+def entry(function: _F) -> _F:
+    """Compile a function that Python calls; see `Entry`."""
+    ENTRIES[function.__name__] = made = Entry(function)
+    return made  # type: ignore[return-value]
+
+
+# ---- a row -----------------------------------------------------------------------------------------------------------
+
+LAC, APS, RAPS, SAPS, TOPK, PAS = range(6)
+"""Branches of `terms`."""
+
+SATURATED = 1.0 - 2.0**-32
+"""Masses from here on count as 1: float64 cannot tell sums apart that are nearer to 1 in the way tie-breaks can."""
+
+FURTHEST = -1e300
+"""Stands for log weights that would overflow to -inf: such a class is unlikely, not masked."""
+
+_NEGLIGIBLE = -44.0  # e**-44 is less than half of 2**-62: nothing of it is left in fixed point
+_CHUNK = 16  # ranks whose exponentials are computed together
+_FEW = 8  # undecided ranks that are quicker done for all trials at once than by a scan along them
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _as_float(_context: Any, _bits: Any) -> Any:
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
+
+    return types.float64(types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _as_bits(_context: Any, _value: Any) -> Any:
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _fma(_context: Any, _a: Any, _b: Any, _c: Any) -> Any:
+    """Give a * b + c, rounded once: the same bits on every machine, which leaving it to the compiler would not be."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
+
+
+_LOG2_E = 1.0 / math.log(2.0)
+_LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # n * _LN2_HIGH is exact for |n| < 2**20
+_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+_ROUNDER = 1.5 * 2.0**52  # adding it rounds to the nearest integer and leaves that integer in the low bits
+# Interpolates (e**r - 1 - r) / r**2 at the Chebyshev nodes of [-ln 2 / 2, ln 2 / 2]: e**r to 1.6e-17.
+_C0, _C1, _C2, _C3, _C4 = map(
+    float.fromhex,
+    (
+        "0x1.0000000000001p-1",
+        "0x1.5555555555556p-3",
+        "0x1.5555555553d68p-5",
+        "0x1.11111111109b5p-7",
+        "0x1.6c16c17889ef9p-10",
+    ),
+)
+_C5, _C6, _C7, _C8, _C9 = map(
+    float.fromhex,
+    (
+        "0x1.a01a01a7c2f03p-13",
+        "0x1.a019b914985a9p-16",
+        "0x1.71de0db2f585ep-19",
+        "0x1.28917c8be7ad6p-22",
+        "0x1.af389ed28db09p-26",
+    ),
+)
+
+
+@inner
+def exp(x: float) -> float:
+    """e**x for x <= 0 to within one unit in the last place; 0 below e**-708.
+
+    Written out because LLVM vectorises it inside a loop, which it cannot do with libm's: five times faster.
+    x = n ln 2 + r with |r| <= ln(2)/2; a polynomial gives e**r, and n goes into the exponent bits.
+    """
+    y = max(x, -708.0)
+    shifted = _fma(y, _LOG2_E, _ROUNDER)
+    n = shifted - _ROUNDER
+    r = _fma(n, -_LN2_LOW, _fma(n, -_LN2_HIGH, y))
+    p = _fma(_C9, r, _C8)
+    p = _fma(p, r, _C7)
+    p = _fma(p, r, _C6)
+    p = _fma(p, r, _C5)
+    p = _fma(p, r, _C4)
+    p = _fma(p, r, _C3)
+    p = _fma(p, r, _C2)
+    p = _fma(p, r, _C1)
+    p = _fma(p, r, _C0)
+    p = 1.0 + _fma(r * r, p, r)  # the small terms first: only the last addition rounds at the size of the result
+    return _as_float(_as_bits(p) + (_as_bits(shifted) << 52)) if x >= -708.0 else 0.0
+
+
+@inner
+def log_add(a: float, b: float) -> float:
+    """log(e**a + e**b) without overflow; -inf is an empty term."""
+    high, low = max(a, b), min(a, b)
+    return high if low == -np.inf else high + math.log1p(math.exp(low - high))
+
+
+# A weight in [0, 1] added to _HIGH leaves its multiple of 2**-30 in the low bits, what is left of it added to _LOW its
+# multiple of 2**-62: sums of these are sums of integers, which any order gives alike.
+_HIGH, _LOW = 1.5 * 2.0**22, 1.5 * 2.0**-10
+_HIGH_BITS, _LOW_BITS = (int(np.float64(x).view(np.int64)) for x in (_HIGH, _LOW))
+
+
+@inner
+def fixed_sum(weights: Floats) -> float:
+    """Sum of weights from 0 to 1, to a multiple of 2**-62 each: the same bits in any order."""
+    high, low = np.int64(0), np.int64(0)
+    for k in range(weights.shape[0]):
+        w = weights[k]
+        coarse = w + _HIGH
+        high += _as_bits(coarse) - _HIGH_BITS
+        low += _as_bits((w - (coarse - _HIGH)) + _LOW) - _LOW_BITS
+    return high * 2.0**-30 + low * 2.0**-62
+
+
+@inner
+def fill_weights(gaps: Floats, largest: float, inverse: float, weights: Floats) -> None:
+    """Fill exp((gap - largest) / T). LLVM vectorises the loop if what it reads is not what it writes."""
+    for k in range(weights.shape[0]):
+        weights[k] = exp((gaps[k] - largest) * inverse)
+
+
+@inner
+def first_below(gaps: Floats, limit: float) -> int:
+    """The first place whose gap is below `limit`: gaps fall, so bisection finds it."""
+    low, high = 0, gaps.shape[0]
+    if gaps[high - 1] >= limit:
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        if gaps[middle] >= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def relative_mass(gaps: Floats, inverse: float, weights: Floats) -> float:
+    """Sum of exp((gap - first gap) / T) over classes from the top down; 0 if there are none."""
+    if gaps.shape[0] == 0 or gaps[0] == -np.inf:
+        return 0.0
+    stop = first_below(gaps, gaps[0] + _NEGLIGIBLE / inverse)
+    fill_weights(gaps[:stop], gaps[0], inverse, weights[:stop])
+    return fixed_sum(weights[:stop])
+
+
+@inner
+def second_of(gaps: Floats) -> float:
+    """The gap of the second class, or -inf if there is none."""
+    return gaps[1] if gaps.shape[0] > 1 else -np.inf
+
+
+@inner
+def scaled(gap: float, inverse: float) -> float:
+    """A log weight: gap / T, kept from overflowing unless the class is masked."""
+    return gap if gap == -np.inf else max(gap * inverse, FURTHEST)
+
+
+@inner
+def log_rest(second: float, inverse: float, others: float) -> float:
+    """Log of the weight of all but the top class, relative to the top class; -inf if there are none."""
+    return scaled(second, inverse) + math.log(others) if others > 0.0 else -np.inf
+
+
+@inner
+def log_beyond(gaps: Floats, inverse: float, rank: int, weights: Floats) -> float:
+    """Log of the weight of all classes from `rank` on, relative to the top class; -inf if there are none."""
+    some = gaps[rank:]
+    mass = relative_mass(some, inverse, weights)
+    return scaled(some[0], inverse) + math.log(mass) if mass > 0.0 else -np.inf
+
+
+@inner
+def log_left(code: int, gaps: Floats, inverse: float, rank: int, others: float, weights: Floats) -> float:
+    """Log weight of what a tie-break looks at: ranks below this one for masses, else all but the top class."""
+    if rank > 0 and (code == APS or code == RAPS):
+        return log_beyond(gaps, inverse, rank + 1, weights)
+    return log_rest(second_of(gaps), inverse, others)
+
+
+@inner
+def extend(gaps: Floats, inverse: float, scale: float, own: Floats, low: Floats, filled: int) -> int:
+    """Shares of the next chunk of ranks, and the sums above them; returns how many ranks are known."""
+    stop = min(filled + _CHUNK, gaps.shape[0])
+    second = second_of(gaps)
+    share = scale * exp(second * inverse)
+    some, fresh = gaps[filled:stop], own[filled:stop]
+    for k in range(some.shape[0]):
+        fresh[k] = share * exp(min((some[k] - second) * inverse, 0.0))
+    if filled == 0:
+        own[0] = scale
+    above, sums = low[filled], low[filled + 1 : stop + 1]
+    for k in range(fresh.shape[0]):
+        above += fresh[k]
+        sums[k] = above
+    return stop
+
+
+@inner
+def terms(
+    code: int, k_reg: float, drawn: float, keep_top: bool, rank: int, low: float, own: float, scale: float, rest: float
+) -> tuple[float, float, float, float]:
+    """Low, own, steps and part of the label at `rank` (from 0), with the share `own` and `low` above it.
+
+    drawn : what part of a label's own step in RAPS is multiplied by u: none, or all of it in the published code.
+    """
+    if keep_top and rank == 0:
+        return -np.inf, 0.0, 0.0, 0.0
+    if code == LAC:
+        return (scale * rest if rank == 0 and own > 0.5 else 1.0 - own), 0.0, 0.0, 0.0
+    if code == SAPS:
+        return (0.0, own, 0.0, 0.0) if rank == 0 else (scale, 0.0, rank - 1.0, 1.0)
+    if code == TOPK:
+        return 0.0, 0.0, rank + 1.0, 1.0
+    excess = rank + 1.0 - k_reg
+    return (low, own, excess - drawn, drawn) if code == RAPS and excess > 0.0 else (low, own, 0.0, 0.0)
+
+
+@inner
+def bound_of(code: int) -> float:
+    """Where values saturate."""
+    return SATURATED if code == APS or code == RAPS else np.inf
+
+
+@inner
+def value_at(unit: float, bound: float, low: float, own: float, steps: float, part: float, u: float) -> float:
+    """The value of a label with these terms."""
+    s = low + u * own
+    return (1.0 if s >= bound else s) + unit * (steps + u * part)
+
+
+@inner
+def tie_break(
+    code: int, keep_top: bool, rank: int, low: float, own: float, log_own: float, log_left: float, u: float
+) -> float:
+    """What decides between labels of equal value; log_own and log_left are logs of shares."""
+    if keep_top and rank == 0:
+        return -np.inf
+    if code == LAC or code == PAS:
+        return (log_left if rank == 0 and own > 0.5 else math.log1p(-own)) - log_own
+    if code == SAPS or code == TOPK:  # the same in all of a row: it tells rows apart that have the same u
+        return -log_left
+    if low + u * own < SATURATED:
+        return 0.0
+    return -log_left if u >= 1.0 else -log_add(log_left, log_own + math.log1p(-u))
+
+
+@inner
+def crossing(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
+    own: Floats, low: Floats, scale: float, rest: float, n: int, u: float, q: float,
+) -> int:  # fmt: skip
+    """How many of the first n ranks have a value below q, or are below everything: gallop, then bisect."""
+    inside, outside, step, bound = 0, n, 2, bound_of(code)
+    while inside < outside:
+        r = min(inside + step, outside) - 1 if step > 0 else (inside + outside) // 2
+        a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+        v = value_at(unit, bound, a, b, c, d, u)
+        if v < q or v == -np.inf:
+            inside, step = r + 1, 2 * step
+        else:
+            outside, step = r, 0
+    return inside
+
+
+@inner
+def tied_crossing(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
+    own: Floats, low: Floats, scale: float, rest: float, first: int, n: int, u: float, q: float, tie: float,
+    gaps: Floats, inverse: float, others: float, weights: Floats,
+) -> int:  # fmt: skip
+    """How many of the first n ranks have a pair of at most (q, tie), of which `first` have a value below q."""
+    inside, outside, step, bound, log_total = first, n, 1, bound_of(code), math.log1p(rest)
+    while inside < outside:
+        r = min(inside + step, outside) - 1 if step > 0 else (inside + outside) // 2
+        a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+        enters = value_at(unit, bound, a, b, c, d, u) == q
+        if enters:
+            left = log_left(code, gaps, inverse, r, others, weights) - log_total
+            mine = scaled(gaps[r], inverse) - log_total
+            enters = tie_break(code, keep_top, r, low[r], own[r], mine, left, u) <= tie
+        if enters:
+            inside, step = r + 1, 2 * step
+        else:
+            outside, step = r, 0
+    return inside
+
+
+@inner
+def count_unmasked(gaps: Floats) -> int:
+    """How many classes are not masked."""
+    n = gaps.shape[0]
+    while gaps[n - 1] == -np.inf:
+        n -= 1
+    return n
+
+
+@inner
+def extend_to(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
+    gaps: Floats, inverse: float, scale: float, rest: float, own: Floats, low: Floats, filled: int, n: int, u: float,
+    most: float,
+) -> int:  # fmt: skip
+    """Fill shares of the first n ranks until a value at u is above `most`; returns how many are known."""
+    bound = bound_of(code)
+    while filled < n:
+        if filled > 0:
+            r = filled - 1
+            a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+            if value_at(unit, bound, a, b, c, d, u) > most:
+                break
+        filled = extend(gaps, inverse, scale, own, low, filled)
+    return filled
+
+
+# ---- probabilities ---------------------------------------------------------------------------------------------------
+
+
+@inner
+def top_two(row: Floats) -> tuple[int, float]:
+    """The column of the largest logit, the first of equal ones, and the second largest logit (-inf if there is none)."""
+    top, second = 0, -np.inf
+    for j in range(1, row.shape[0]):
+        if row[j] > row[top]:
+            second, top = row[top], j
+        elif row[j] > second:
+            second = row[j]
+    return top, second
+
+
+@inner
+def weigh_row(row: Floats, top: int, second: float, inverse: float, weights: Floats) -> float:
+    """Fill the weights of an unsorted row, relative to its second class, with 0 for the top class; return their sum.
+
+    Gaps are taken from the top first, as in sorted rows: the same bits.
+    """
+    largest = row[top]
+    if second == -np.inf:
+        weights[:] = 0.0
+        return 0.0
+    gap = second - largest
+    for j in range(row.shape[0]):
+        weights[j] = exp(min(((row[j] - largest) - gap) * inverse, 0.0))
+    weights[top] = 0.0
+    return fixed_sum(weights)
+
+
+@entry
+def softmax(rows: Floats, temperature: float, out: Floats) -> None:
+    """Probabilities of unsorted rows at a temperature."""
+    inverse = 1.0 / temperature
+    for i in range(rows.shape[0]):
+        top, second = top_two(rows[i])
+        probs = out[i]
+        others = weigh_row(rows[i], top, second, inverse, probs)
+        heaviest = exp((second - rows[i, top]) * inverse)
+        scale = 1.0 / (1.0 + heaviest * others)
+        share = scale * heaviest
+        for j in range(probs.shape[0]):
+            probs[j] *= share
+        probs[top] = scale
+
+
+@entry
+def confidences(rows: Floats, temperatures: Floats, weights: Floats, out: Floats) -> None:
+    """Top probability of each unsorted row at each temperature: out (T, n); weights (C,) is room to work in."""
+    for i in range(rows.shape[0]):
+        top, second = top_two(rows[i])
+        for t in range(temperatures.shape[0]):
+            inverse = 1.0 / temperatures[t]
+            others = weigh_row(rows[i], top, second, inverse, weights)
+            out[t, i] = 1.0 / (1.0 + exp((second - rows[i, top]) * inverse) * others)
+
+
+@entry
+def likelihoods(rows: Floats, labels: Ints, inverse: float, work: Floats, out: Floats) -> None:
+    """NLL of each unsorted row at 1/T = `inverse`, with its first and second derivative in 1/T: out (3, n).
+
+    With d = z - max z and p the softmax of d / T: NLL = log sum e**(d/T) - d_y/T, slope = E_p[d] - d_y,
+    curvature = Var_p[d]. work (3, C) is room to work in.
+    """
+    n_classes = rows.shape[1]
+    weight, first, second = work[0], work[1], work[2]
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        largest = row[0]
+        for j in range(1, n_classes):
+            largest = max(largest, row[j])
+        for j in range(n_classes):
+            d = max(row[j] - largest, FURTHEST)
+            w = exp(max(d * inverse, FURTHEST))
+            weight[j] = w
+            first[j] = w * d
+            second[j] = w * d * d
+        total, mean, square = lane_sum(weight), lane_sum(first), lane_sum(second)
+        own = row[labels[i]] - largest
+        mean /= total
+        out[0, i] = math.log(total) - own * inverse
+        out[1, i] = mean - own
+        out[2, i] = square / total - mean * mean
+
+
+@inner
+def lane_sum(values: Floats) -> float:
+    """Sum in eight lanes: a fixed order that eight adders can follow at once."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    whole = values.shape[0] // 8 * 8
+    for p in range(0, whole, 8):
+        a += values[p]
+        b += values[p + 1]
+        c += values[p + 2]
+        d += values[p + 3]
+        e += values[p + 4]
+        f += values[p + 5]
+        g += values[p + 6]
+        h += values[p + 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for p in range(whole, values.shape[0]):
+        total += values[p]
+    return total
+
+
+# ---- labels: the score of each row's own label ------------------------------------------------------------------------
+
+
+@entry
+def rank_labels(rows: Floats, labels: Ints, out: Ints) -> None:
+    """Rank of each label in its unsorted row, from 0; of equal logits the lower label index ranks higher."""
+    for i in range(rows.shape[0]):
+        own, rank = rows[i, labels[i]], 0
+        for j in range(rows.shape[1]):
+            rank += rows[i, j] > own or (rows[i, j] == own and j < labels[i])
+        out[i] = rank
+
+
+@entry
+def label_parts(all_gaps: Floats, ranks: Ints, temperatures: Floats, weights: Floats, out: Floats) -> None:
+    """What the score of each label needs at every temperature: out (4, T, n) is low, own, others and log_tail.
+
+    log_tail is the log of the share of all ranks below, where the label's mass can saturate, else 0.
+    """
+    for i in range(all_gaps.shape[0]):
+        gaps, rank = all_gaps[i], ranks[i]
+        second = second_of(gaps)
+        for t in range(temperatures.shape[0]):
+            inverse = 1.0 / temperatures[t]
+            others = relative_mass(gaps[1:], inverse, weights)
+            heaviest = exp(second * inverse)
+            rest = heaviest * others
+            scale = 1.0 / (1.0 + rest)
+            share = scale * heaviest
+            low, own = 0.0, scale
+            if rank > 0:
+                low = scale
+                fill_weights(gaps[1 : rank + 1], second, inverse, weights[:rank])
+                for k in range(rank - 1):
+                    low += share * weights[k]
+                own = share * weights[rank - 1]
+            out[0, t, i], out[1, t, i], out[2, t, i], out[3, t, i] = low, own, others, 0.0
+            if low + own >= SATURATED:
+                out[3, t, i] = log_beyond(gaps, inverse, rank + 1, weights) - math.log1p(rest)
+
+
+@inner
+def label_scale(second: float, inverse: float, others: float) -> tuple[float, float]:
+    """Share of the top class, and the weight of the others relative to it."""
+    rest = exp(second * inverse) * others
+    return 1.0 / (1.0 + rest), rest
+
+
+@entry
+def label_terms(
+    code: int, k_reg: float, drawn: float, keep_top: bool, inverse: float,
+    ranks: Ints, gap: Floats, second: Floats, parts: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Terms of every label at one temperature, from its parts (4, n): out (4, n) is low, own, steps and part."""
+    for i in range(ranks.shape[0]):
+        scale, rest = label_scale(second[i], inverse, parts[2, i])
+        a, b, c, d = terms(code, k_reg, drawn, keep_top, ranks[i], parts[0, i], parts[1, i], scale, rest)
+        if code == PAS and not (keep_top and ranks[i] == 0):
+            a, b = math.log1p(rest) - scaled(gap[i], inverse), 0.0
+        out[0, i], out[1, i], out[2, i], out[3, i] = (np.inf if gap[i] == -np.inf else a), b, c, d
+
+
+@entry
+def label_ties(
+    code: int, keep_top: bool, inverse: float, ranks: Ints, gap: Floats, second: Floats, parts: Floats, rows: Ints,
+    u: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Tie-breaks of the labels of some rows, each with its u; the other arguments as in `label_terms`."""
+    for k in range(rows.shape[0]):
+        i = rows[k]
+        _, rest = label_scale(second[i], inverse, parts[2, i])
+        log_total, left = math.log1p(rest), parts[3, i]
+        if code != APS and code != RAPS:
+            left = log_rest(second[i], inverse, parts[2, i]) - log_total
+        mine = scaled(gap[i], inverse) - log_total
+        found = tie_break(code, keep_top, ranks[i], parts[0, i], parts[1, i], mine, left, u[k])
+        out[k] = np.inf if gap[i] == -np.inf else found
+
+
+@entry
+def trial_values(terms_of: Floats, unit: float, bound: float, rows: Counts, u: Floats, out: Floats) -> None:
+    """Values of the labels of rows[t, j] with u[t, j], from their terms (4, n)."""
+    low, own, steps, part = terms_of[0], terms_of[1], terms_of[2], terms_of[3]
+    for t in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            i = rows[t, j]
+            s = low[i] + u[t, j] * own[i]
+            out[t, j] = (1.0 if s >= bound else s) + unit * (steps[i] + u[t, j] * part[i])
+
+
+# ---- sets under thresholds -------------------------------------------------------------------------------------------
+
+
+@entry
+def prefix_sizes(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, temperature: float,
+    all_gaps: Floats, all_u: Floats, groups: Ints, thresholds: Floats, work: Floats, out: Ints,
+) -> None:  # fmt: skip
+    """Set sizes under thresholds (2, levels, G) of which each row's group names one: out (levels, n); work (3, C + 1)."""
+    n_classes = all_gaps.shape[1]
+    own, low, weights, inverse = work[0, :n_classes], work[1], work[2, :n_classes], 1.0 / temperature
+    low[0] = 0.0
+    for i in range(all_gaps.shape[0]):
+        gaps, u, g, filled = all_gaps[i], all_u[i], groups[i], int(np.int64(0))
+        n = count_unmasked(gaps)
+        others = relative_mass(gaps[1:], inverse, weights)
+        scale, rest = label_scale(second_of(gaps), inverse, others)
+        for level in range(thresholds.shape[1]):
+            q, tie = thresholds[0, level, g], thresholds[1, level, g]
+            if q == np.inf:
+                out[level, i] = n_classes
+                continue
+            filled = extend_to(
+                code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, u, q
+            )  # fmt: skip
+            known = min(filled, n)
+            inside = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, u, q)
+            out[level, i] = tied_crossing(
+                code, unit, k_reg, drawn, keep_top, own, low, scale, rest, inside, known, u, q, tie,
+                gaps, inverse, others, weights,
+            )  # fmt: skip
+
+
+@entry
+def class_sets(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, temperature: float,
+    all_gaps: Floats, order: Ints, all_u: Floats, thresholds: Floats, most: Floats, work: Floats, sets: Bools,
+) -> None:  # fmt: skip
+    """Sets under thresholds by class (2, levels, C) of scores that go by rank: sets (levels, n, C).
+
+    order : the label at each rank; most : (levels,) the largest finite threshold; work (3, C + 1).
+    """
+    n_classes, bound = all_gaps.shape[1], bound_of(code)
+    own, low, weights, inverse = work[0, :n_classes], work[1], work[2, :n_classes], 1.0 / temperature
+    low[0] = 0.0
+    for i in range(all_gaps.shape[0]):
+        gaps, u, filled = all_gaps[i], all_u[i], int(np.int64(0))
+        n = count_unmasked(gaps)
+        others = relative_mass(gaps[1:], inverse, weights)
+        scale, rest = label_scale(second_of(gaps), inverse, others)
+        log_total = math.log1p(rest)
+        for level in range(thresholds.shape[1]):
+            inside = sets[level, i]
+            for label in range(n_classes):
+                inside[label] = thresholds[0, level, label] == np.inf
+            filled = extend_to(
+                code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, u, most[level]
+            )
+            for r in range(min(filled, n)):
+                label = order[i, r]
+                q, tie = thresholds[0, level, label], thresholds[1, level, label]
+                a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+                v = value_at(unit, bound, a, b, c, d, u)
+                if v > most[level]:
+                    break
+                if v == q and q < np.inf:
+                    left = log_left(code, gaps, inverse, r, others, weights) - log_total
+                    mine = scaled(gaps[r], inverse) - log_total
+                    inside[label] = tie_break(code, keep_top, r, low[r], own[r], mine, left, u) <= tie
+                elif v < q:
+                    inside[label] = True
+
+
+@entry
+def share_sets(
+    code: int, keep_top: bool, temperature: float, rows: Floats, groups: Ints, thresholds: Floats, offsets: Floats,
+    work: Floats, sets: Bools,
+) -> None:  # fmt: skip
+    """Sets of scores that go by a label's own share (LAC, PAS), of unsorted rows: sets (levels, n, C).
+
+    thresholds : (2, levels, G, 1 or C), of which each row's group names one; offsets (C,) : what PAS adds to a class;
+    work (3, C).
+    """
+    n_classes, inverse = rows.shape[1], 1.0 / temperature
+    weights, q, tie = work[0], work[1], work[2]
+    step = 1 if thresholds.shape[3] > 1 else 0
+    last_level, last_group = -1, -1
+    for i in range(rows.shape[0]):
+        row, g = rows[i], groups[i]
+        top, second = top_two(row)
+        others = weigh_row(row, top, second, inverse, weights)
+        gap = second - row[top]
+        scale, rest = label_scale(gap, inverse, others)
+        share, log_total = scale * exp(gap * inverse), math.log1p(rest)
+        for level in range(thresholds.shape[1]):
+            if level != last_level or g != last_group:
+                for j in range(n_classes):
+                    q[j], tie[j] = thresholds[0, level, g, j * step], thresholds[1, level, g, j * step]
+                last_level, last_group = level, g
+            inside, tied = sets[level, i], False
+            if code == LAC:
+                for j in range(n_classes):
+                    v = 1.0 - share * weights[j]
+                    inside[j] = v < q[j]
+                    tied |= v == q[j]
+                v = scale * rest if scale > 0.5 else 1.0 - scale
+                inside[top] = v < q[top]
+                tied |= v == q[top]
+            else:
+                for j in range(n_classes):
+                    v = (log_total - scaled(row[j] - row[top], inverse)) + offsets[j]
+                    inside[j] = v < q[j]
+                    tied |= v == q[j]
+            if tied or keep_top or weights_hold_zero(weights):
+                settle_row(
+                    code, keep_top, inverse, row, top, gap, others, scale, rest, share, weights, offsets, q, tie, inside
+                )
+
+
+@inner
+def weights_hold_zero(weights: Floats) -> bool:
+    """Whether a weight is 0: that of the top class always is, a second one may belong to a masked class."""
+    zeros = 0
+    for j in range(weights.shape[0]):
+        zeros += weights[j] == 0.0
+    return zeros > 1
+
+
+@inner
+def settle_row(
+    code: int, keep_top: bool, inverse: float, row: Floats, top: int, gap: float, others: float, scale: float,
+    rest: float, share: float, weights: Floats, offsets: Floats, q: Floats, tie: Floats, inside: Bools,
+) -> None:  # fmt: skip
+    """The labels of one row that are masked, kept, or tie with their threshold."""
+    log_total = math.log1p(rest)
+    for j in range(row.shape[0]):
+        own = scale if j == top else share * weights[j]
+        if row[j] == -np.inf:
+            inside[j] = q[j] == np.inf
+            continue
+        if keep_top and j == top:
+            inside[j] = True
+            continue
+        mine = scaled(row[j] - row[top], inverse) - log_total
+        if code == LAC:
+            v = scale * rest if j == top and scale > 0.5 else 1.0 - own
+        else:
+            v = (log_total - scaled(row[j] - row[top], inverse)) + offsets[j]
+        if v == q[j]:
+            left = log_rest(gap, inverse, others) - log_total
+            rank = int(np.int64(0)) if j == top else int(np.int64(1))
+            inside[j] = tie_break(code, False, rank, 0.0, own, mine, left, 1.0) <= tie[j]
+
+
+@entry
+def value_matrix(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, temperature: float,
+    all_gaps: Floats, all_u: Floats, work: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Values of every rank of sorted rows, (n, C); +inf for masked classes; work (3, C + 1)."""
+    n_classes, bound = all_gaps.shape[1], bound_of(code)
+    own, low, weights, inverse = work[0, :n_classes], work[1], work[2, :n_classes], 1.0 / temperature
+    low[0] = 0.0
+    for i in range(all_gaps.shape[0]):
+        gaps, u = all_gaps[i], all_u[i]
+        n = count_unmasked(gaps)
+        scale, rest = label_scale(second_of(gaps), inverse, relative_mass(gaps[1:], inverse, weights))
+        log_total, filled = math.log1p(rest), int(np.int64(0))
+        while filled < n:
+            filled = extend(gaps, inverse, scale, own, low, filled)
+        for r in range(n_classes):
+            a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+            if code == PAS and not (keep_top and r == 0):
+                a, b = log_total - scaled(gaps[r], inverse), 0.0
+            out[i, r] = value_at(unit, bound, a, b, c, d, u) if r < n else np.inf
+
+
+@entry
+def rank_ties(
+    code: int, keep_top: bool, temperature: float, all_gaps: Floats, all_u: Floats, rows: Ints, ranks: Ints,
+    work: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Tie-breaks of some ranks of sorted rows, rows[k] and ranks[k], given row by row; work (3, C + 1)."""
+    n_classes, inverse = all_gaps.shape[1], 1.0 / temperature
+    own, low, weights = work[0, :n_classes], work[1], work[2, :n_classes]
+    low[0] = 0.0
+    last, others, scale, rest, filled = -1, 0.0, 0.0, 0.0, int(np.int64(0))
+    for k in range(rows.shape[0]):
+        i, r = rows[k], ranks[k]
+        gaps = all_gaps[i]
+        if i != last:
+            others = relative_mass(gaps[1:], inverse, weights)
+            scale, rest = label_scale(second_of(gaps), inverse, others)
+            last, filled = i, int(np.int64(0))
+        while filled <= r:
+            filled = extend(gaps, inverse, scale, own, low, filled)
+        log_total = math.log1p(rest)
+        left = log_left(code, gaps, inverse, r, others, weights) - log_total
+        mine = scaled(gaps[r], inverse) - log_total
+        found = tie_break(code, keep_top, r, low[r], own[r], mine, left, all_u[i])
+        out[k] = np.inf if gaps[r] == -np.inf else found
+
+
+# ---- counts over trials ----------------------------------------------------------------------------------------------
+
+
+@inner
+def few_sizes(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
+    own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, u: Floats, q: Floats, size: Floats,
+) -> bool:  # fmt: skip
+    """Sizes in all trials at once where ranks first .. stop are undecided; whether a value ties with its threshold."""
+    tied, bound = False, bound_of(code)
+    for t in range(u.shape[0]):
+        size[t] = first
+    for r in range(first, stop):
+        a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+        if d == 0.0:
+            added = unit * c
+            for t in range(u.shape[0]):
+                s = a + u[t] * b
+                v = (1.0 if s >= bound else s) + added
+                size[t] += 1.0 if v < q[t] else 0.0
+                tied |= v == q[t]
+        else:
+            for t in range(u.shape[0]):
+                s = a + u[t] * b
+                v = (1.0 if s >= bound else s) + unit * (c + u[t] * d)
+                size[t] += 1.0 if v < q[t] else 0.0
+                tied |= v == q[t]
+    return tied
+
+
+@inner
+def many_sizes(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
+    own: Floats, low: Floats, scale: float, rest: float, first: int, n: int, n_classes: int, u: Floats, q: Floats,
+    tie: Floats, ascending: Ints, gaps: Floats, inverse: float, others: float, weights: Floats, size: Floats,
+) -> None:  # fmt: skip
+    """Sizes in all trials: thresholds are taken in ascending order, so the ranks inside at u = 1 only grow.
+
+    At most one label depends on u: the first that is outside at u = 1.
+    """
+    bound, log_total = bound_of(code), math.log1p(rest)
+    one = u[0] * 0.0 + 1.0
+    t = ascending[0]
+    r = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, n, one, q[t])
+    r = tied_crossing(
+        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, max(r, first), n, one, q[t], tie[t],
+        gaps, inverse, others, weights,
+    )  # fmt: skip
+    a, b, c, d, end, mine, left, last = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.nan, 0.0
+    fresh = True
+    for k in range(u.shape[0]):
+        t = ascending[k]
+        while r < n:
+            if fresh:
+                a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+                end, fresh, left = value_at(unit, bound, a, b, c, d, one), False, np.nan
+            if end == q[t] and np.isnan(left):
+                left = log_left(code, gaps, inverse, r, others, weights) - log_total
+                mine = scaled(gaps[r], inverse) - log_total
+                last = tie_break(code, keep_top, r, low[r], own[r], mine, left, one)
+            if end > q[t] or (end == q[t] and last > tie[t]):
+                break
+            r, fresh = r + 1, True
+        size[t] = r
+        if r < n:
+            v = value_at(unit, bound, a, b, c, d, u[t])
+            if v == q[t]:
+                if np.isnan(left):
+                    left = log_left(code, gaps, inverse, r, others, weights) - log_total
+                    mine = scaled(gaps[r], inverse) - log_total
+                    last = tie_break(code, keep_top, r, low[r], own[r], mine, left, one)
+                size[t] += 1.0 if tie_break(code, keep_top, r, low[r], own[r], mine, left, u[t]) <= tie[t] else 0.0
+            else:
+                size[t] += 1.0 if v < q[t] else 0.0
+        if q[t] == np.inf:
+            size[t] = n_classes
+
+
+@inner
+def add_same_size(
+    size: int, seen: Floats, wanted: Ints, cells: Ints, sizes: Floats, empty: Floats, misses: Counts
+) -> None:
+    """Count a row whose set has the same size in all trials."""
+    for t in range(seen.shape[0]):
+        sizes[t] += size * seen[t]
+    if size == 0:
+        for t in range(seen.shape[0]):
+            empty[t] += seen[t]
+    for k in range(wanted.shape[0]):
+        if wanted[k] > size:
+            missed = misses[cells[k]]
+            for t in range(seen.shape[0]):
+                missed[t] += np.int32(seen[t])
+
+
+@inner
+def add_sizes(
+    size: Floats, least: int, seen: Floats, wanted: Ints, cells: Ints, sizes: Floats, empty: Floats, misses: Counts
+) -> None:
+    """Count a row by the size of its set in each trial, of which `least` is the smallest."""
+    for t in range(seen.shape[0]):
+        sizes[t] += seen[t] * size[t]
+    if least == 0:
+        for t in range(seen.shape[0]):
+            empty[t] += seen[t] if size[t] == 0.0 else 0.0
+    for k in range(wanted.shape[0]):
+        if wanted[k] > least:
+            missed, needed = misses[cells[k]], float(wanted[k])
+            for t in range(seen.shape[0]):
+                missed[t] += np.int32(seen[t] if size[t] < needed else 0.0)
+
+
+@entry
+def count_sets(
+    codes: Ints, parameters: Floats, keep: Bools, temperatures: Floats, all_gaps: Floats, all_others: Floats,
+    all_u: Floats, all_seen: Floats, wanted: Ints, cells: Ints, thresholds: Floats, ascending: Ints,
+    sizes: Floats, empty: Floats, misses: Counts,
+) -> None:  # fmt: skip
+    """Add what the sets of these rows hold, for every score, temperature, level and trial.
+
+    codes, keep (M,), parameters (M, 3) : the scores; all_others (T, n) : see `label_parts`; all_u, all_seen
+    (n, trials) : u, and 1 where the row is evaluated; wanted, cells (n, Q) : a set with fewer labels than wanted is
+    counted in the cell; thresholds (2, M, T, alphas, trials), and ascending their order. Added to: sizes, empty
+    (M, T, alphas, trials), misses (M, T, alphas, cells, trials).
+    """
+    n_rows, n_classes = all_gaps.shape
+    trials = all_u.shape[1]
+    own, low, weights, size = np.empty(n_classes), np.zeros(n_classes + 1), np.empty(n_classes), np.empty(trials)
+    one = temperatures[0] * 0.0 + 1.0
+    zero = one - one
+    for j in range(temperatures.shape[0]):
+        inverse = 1.0 / temperatures[j]
+        for i in range(n_rows):
+            gaps, u, seen, others = all_gaps[i], all_u[i], all_seen[i], all_others[j, i]
+            scale, rest = label_scale(second_of(gaps), inverse, others)
+            n, filled = count_unmasked(gaps), int(np.int64(0))
+            for m in range(codes.shape[0]):
+                code, unit, k_reg, drawn, keep_top = (
+                    codes[m], parameters[m, 0], parameters[m, 1], parameters[m, 2], keep[m]
+                )  # fmt: skip
+                bound = bound_of(code)
+                for level in range(thresholds.shape[3]):
+                    q, order = thresholds[0, m, j, level], ascending[m, j, level]
+                    least, most = q[order[0]], q[order[trials - 1]]
+                    filled = extend_to(
+                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, zero, most
+                    )
+                    known = min(filled, n)
+                    first = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, one, least)
+                    stop = first
+                    while stop < known and stop - first <= _FEW:
+                        a, b, c, d = terms(code, k_reg, drawn, keep_top, stop, low[stop], own[stop], scale, rest)
+                        if value_at(unit, bound, a, b, c, d, zero) > most:
+                            break
+                        stop += 1
+                    if stop == first and most < np.inf:
+                        add_same_size(
+                            first,
+                            seen,
+                            wanted[i],
+                            cells[i],
+                            sizes[m, j, level],
+                            empty[m, j, level],
+                            misses[m, j, level],
+                        )
+                        continue
+                    if stop - first > _FEW or most == np.inf or few_sizes(
+                        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, stop, u, q, size
+                    ):  # fmt: skip
+                        many_sizes(
+                            code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, known, n_classes, u, q,
+                            thresholds[1, m, j, level], order, gaps, inverse, others, weights, size,
+                        )  # fmt: skip
+                    add_sizes(
+                        size, first, seen, wanted[i], cells[i], sizes[m, j, level], empty[m, j, level],
+                        misses[m, j, level],
+                    )  # fmt: skip
+
+
+@inner
+def add_label(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
+    own: Floats, low: Floats, scale: float, rest: float, r: int, u: Floats, seen: Floats, q: Floats, tie: Floats,
+    gaps: Floats, inverse: float, others: float, weights: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Add 1 to `out` in each trial in which the label at rank r is inside under a finite threshold of its own."""
+    bound, matters = bound_of(code), False
+    a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+    for t in range(u.shape[0]):
+        s = a + u[t] * b
+        v = (1.0 if s >= bound else s) + unit * (c + u[t] * d)
+        out[t] += 1.0 if v < q[t] else 0.0
+        matters |= (v == q[t]) & (seen[t] > 0.0)  # a threshold ties with the row that set it, which is not evaluated
+    if matters:
+        log_total = math.log1p(rest)
+        left = log_left(code, gaps, inverse, r, others, weights) - log_total
+        mine = scaled(gaps[r], inverse) - log_total
+        for t in range(u.shape[0]):
+            if value_at(unit, bound, a, b, c, d, u[t]) == q[t]:
+                out[t] += 1.0 if tie_break(code, keep_top, r, low[r], own[r], mine, left, u[t]) <= tie[t] else 0.0
+
+
+@entry
+def count_class_sets(
+    codes: Ints, parameters: Floats, keep: Bools, temperatures: Floats, all_gaps: Floats, all_order: Ints,
+    labels: Ints, all_u: Floats, all_seen: Floats, least: Ints, of_label: Bools, cells: Ints,
+    thresholds: Floats, infinite: Floats, lowest: Floats, highest: Floats, reach: Floats,
+    sizes: Floats, empty: Floats, misses: Counts,
+) -> None:  # fmt: skip
+    """The same with thresholds by class, (2, M, T, alphas, C, trials), in which NaN stands for +inf.
+
+    all_order (n, C) : the label at each rank; least, of_label (Q,) : how many labels a set must have, and whether the
+    row's own must be among them; infinite (M, T, alphas, trials) : classes with +inf; lowest, highest (M, T, alphas, C)
+    : range of a class's thresholds over trials, lowest being -inf where one is +inf; reach (M, T, alphas) : the largest
+    of all but +inf.
+    """
+    n_rows, n_classes = all_gaps.shape
+    trials = all_u.shape[1]
+    own, low, weights = np.empty(n_classes), np.zeros(n_classes + 1), np.empty(n_classes)
+    size, hit = np.empty(trials), np.empty(trials)
+    one = temperatures[0] * 0.0 + 1.0
+    zero = one - one
+    for j in range(temperatures.shape[0]):
+        inverse = 1.0 / temperatures[j]
+        for i in range(n_rows):
+            gaps, order, u, seen = all_gaps[i], all_order[i], all_u[i], all_seen[i]
+            n, filled, place = count_unmasked(gaps), int(np.int64(0)), 0
+            while order[place] != labels[i]:
+                place += 1
+            others = relative_mass(gaps[1:], inverse, weights)
+            scale, rest = label_scale(second_of(gaps), inverse, others)
+            for m in range(codes.shape[0]):
+                code, unit, k_reg, drawn, keep_top = (
+                    codes[m], parameters[m, 0], parameters[m, 1], parameters[m, 2], keep[m]
+                )  # fmt: skip
+                bound = bound_of(code)
+                for level in range(reach.shape[2]):
+                    q, tie = thresholds[0, m, j, level], thresholds[1, m, j, level]
+                    most, everywhere = reach[m, j, level], 0.0
+                    for t in range(trials):
+                        size[t] = infinite[m, j, level, t]
+                    filled = extend_to(
+                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, zero, most
+                    )
+                    for r in range(min(filled, n)):
+                        a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+                        start = value_at(unit, bound, a, b, c, d, zero)
+                        if start > most:
+                            break  # and so do all that rank lower
+                        label = order[r]
+                        if start > highest[m, j, level, label]:
+                            continue
+                        if value_at(unit, bound, a, b, c, d, one) < lowest[m, j, level, label]:
+                            everywhere += 1.0
+                        else:
+                            add_label(
+                                code, unit, k_reg, drawn, keep_top, own, low, scale, rest, r, u, seen, q[label],
+                                tie[label], gaps, inverse, others, weights, size,
+                            )  # fmt: skip
+                    mine = q[labels[i]]
+                    for t in range(trials):
+                        size[t] += everywhere
+                        hit[t] = 1.0 if np.isnan(mine[t]) else 0.0
+                    if place < n:
+                        while filled <= place:
+                            filled = extend(gaps, inverse, scale, own, low, filled)
+                        add_label(
+                            code, unit, k_reg, drawn, keep_top, own, low, scale, rest, place, u, seen, mine,
+                            tie[labels[i]], gaps, inverse, others, weights, hit,
+                        )  # fmt: skip
+                    for t in range(trials):
+                        sizes[m, j, level, t] += seen[t] * size[t]
+                        empty[m, j, level, t] += seen[t] if size[t] == 0.0 else 0.0
+                    for k in range(cells.shape[1]):
+                        missed = misses[m, j, level, cells[i, k]]
+                        for t in range(trials):
+                            inside = size[t] >= least[k] and (hit[t] > 0.0 or not of_label[k])
+                            missed[t] += np.int32(0.0 if inside else seen[t])
+
+
+# ---- u integrated out ------------------------------------------------------------------------------------------------
+
+
+@inner
+def share_inside(
+    code: int, unit: float, keep_top: bool, randomized: bool, rank: int, a: float, b: float, c: float, d: float,
+    mine: float, left: float, q: float, tie: float,
+) -> float:  # fmt: skip
+    """Share of u in [0, 1] with which a label of these terms has a pair of at most (q, tie).
+
+    mine, left : logs of its own share and of what its tie-break looks at.
+    """
+    bound, one = bound_of(code), unit * 0.0 + 1.0
+    if q == np.inf or a == -np.inf:
+        return 1.0
+    end = value_at(unit, bound, a, b, c, d, one)
+    slope = b + unit * d
+    if end < q:
+        return 1.0
+    if not randomized or slope <= 0.0:
+        return 1.0 if end == q and tie_break(code, keep_top, rank, a, b, mine, left, one) <= tie else 0.0
+    if bound == np.inf or a + b < bound:
+        return min(max((q - (a + unit * c)) / slope, 0.0), 1.0)
+    below = min(max((bound - a) / b, 0.0), 1.0)  # the share of u whose value is not saturated
+    if d > 0.0:  # the value still rises where its mass is saturated
+        share = min(max((q - 1.0 - unit * c) / (unit * d), 0.0), 1.0)
+        return share if share > below else min(max((q - (a + unit * c)) / slope, 0.0), below)
+    if q < 1.0 + unit * c:
+        return min(max((q - (a + unit * c)) / slope, 0.0), below)
+    return min(max(1.0 - (math.exp(min(-tie - mine, 709.0)) - math.exp(min(left - mine, 709.0))), below), 1.0)
+
+
+@entry
+def expected_hits(
+    code: int, unit: float, keep_top: bool, randomized: bool, inverse: float,
+    ranks: Ints, gap: Floats, second: Floats, parts: Floats, terms_of: Floats, thresholds: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Probability over u that each label is in its set, under thresholds (2, K): out (K, n); see `label_terms`."""
+    for i in range(ranks.shape[0]):
+        a, b, c, d = terms_of[0, i], terms_of[1, i], terms_of[2, i], terms_of[3, i]
+        _, rest = label_scale(second[i], inverse, parts[2, i])
+        log_total, left = math.log1p(rest), parts[3, i]
+        if code != APS and code != RAPS:
+            left = log_rest(second[i], inverse, parts[2, i]) - log_total
+        mine = scaled(gap[i], inverse) - log_total
+        for k in range(thresholds.shape[1]):
+            q = thresholds[0, k]
+            if a == np.inf:
+                out[k, i] = 1.0 if q == np.inf else 0.0
+            elif code == LAC:
+                v_in = a < q
+                if a == q:
+                    v_in = (
+                        tie_break(code, keep_top, ranks[i], parts[0, i], parts[1, i], mine, left, a * 0.0 + 1.0)
+                        <= (thresholds[1, k])
+                    )
+                out[k, i] = 1.0 if v_in or a == -np.inf else 0.0
+            else:
+                out[k, i] = share_inside(
+                    code, unit, keep_top, randomized, ranks[i], a, b, c, d, mine, left, q, thresholds[1, k]
+                )
+
+
+@entry
+def expected_sizes(
+    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, randomized: bool, temperatures: Floats,
+    all_gaps: Floats, all_others: Floats, thresholds: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Set sizes averaged over u under thresholds (2, T, K): out (T, K, n); all_others (T, n)."""
+    n_rows, n_classes = all_gaps.shape
+    own, low, weights = np.empty(n_classes), np.zeros(n_classes + 1), np.empty(n_classes)
+    one = temperatures[0] * 0.0 + 1.0
+    zero = one - one
+    for j in range(temperatures.shape[0]):
+        inverse = 1.0 / temperatures[j]
+        for i in range(n_rows):
+            gaps, others = all_gaps[i], all_others[j, i]
+            scale, rest = label_scale(second_of(gaps), inverse, others)
+            n, filled, log_total = count_unmasked(gaps), int(np.int64(0)), math.log1p(rest)
+            for k in range(thresholds.shape[2]):
+                q, tie = thresholds[0, j, k], thresholds[1, j, k]
+                if q == np.inf:
+                    out[j, k, i] = n_classes
+                    continue
+                filled = extend_to(
+                    code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, zero, q
+                )
+                known = min(filled, n)
+                r = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, one, q)
+                r = tied_crossing(
+                    code, unit, k_reg, drawn, keep_top, own, low, scale, rest, r, known, one, q, tie,
+                    gaps, inverse, others, weights,
+                )  # fmt: skip
+                out[j, k, i] = r
+                if randomized and code != LAC and r < known:
+                    a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+                    left, mine = np.nan, scaled(gaps[r], inverse) - log_total
+                    if bound_of(code) < np.inf and a + b >= SATURATED:
+                        left = log_left(code, gaps, inverse, r, others, weights) - log_total
+                    out[j, k, i] += share_inside(code, unit, keep_top, randomized, r, a, b, c, d, mine, left, q, tie)
+
+
+@entry
+def add_expected_misses(hits: Floats, labels: Ints, seen: Bools, out: Ints) -> None:
+    """Add 1 - hit of the rows that a trial evaluates, by class, in units of 2**-28: hits (trials, n), out (C, trials)."""
+    for i in range(labels.shape[0]):
+        for t in range(hits.shape[0]):
+            if seen[i, t]:
+                out[labels[i], t] += np.int64((1.0 - hits[t, i]) * 2.0**28 + 0.5)
+
+
+# ---- u, and keys of rows ---------------------------------------------------------------------------------------------
+
+# What the hash is made of; the export program writes the same steps for other engines.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST_SHIFT, FIRST_FACTOR = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)
+SECOND_SHIFT, SECOND_FACTOR = np.uint64(27), np.uint64(0x94D049BB133111EB)
+LAST_SHIFT = np.uint64(31)
+UNIT_SHIFT, UNIT = np.uint64(12), 2.0**-52  # u is made of the top 52 bits
+STEPS = 157.0  # of the key in one unit of logits
+OFFSET = 0.309  # puts gaps of 0, and other round numbers, inside a step and not on its edge
+WIDEST = 2.0**30  # larger gaps count as this one: the key stays a whole number that float64 holds exactly
+N_KEYS = 3
+
+
+@inner
+def chain(state: np.uint64, key: np.uint64) -> np.uint64:
+    """The next state of a chain of hashes: SplitMix64's finaliser (Steele, Lea and Flood 2014)."""
+    x = (state ^ key) + GOLDEN
+    x = (x ^ (x >> FIRST_SHIFT)) * FIRST_FACTOR
+    x = (x ^ (x >> SECOND_SHIFT)) * SECOND_FACTOR
+    return x ^ (x >> LAST_SHIFT)
+
+
+@inner
+def unit_number(state: np.uint64) -> float:
+    """A number in (0, 1) from the top 52 bits, never 0 or 1."""
+    return (np.float64(state >> UNIT_SHIFT) + 0.5) * UNIT
+
+
+@entry
+def row_uniforms(gaps: Floats, start: np.uint64, seed: np.uint64, out: Floats) -> None:
+    """The u of each sorted row, from the seed and how far the next three classes are below the top one."""
+    for i in range(gaps.shape[0]):
+        state = chain(start, seed)
+        for place in range(1, N_KEYS + 1):
+            key = np.uint64(0)
+            if place < gaps.shape[1] and gaps[i, place] > -np.inf:
+                gap = min(-gaps[i, place], WIDEST)
+                key = np.uint64(np.int64(np.floor(STEPS * gap + OFFSET)) + 1)
+            state = chain(state, key)
+        out[i] = unit_number(state)
+
+
+@entry
+def id_uniforms(keys: Keys, start: np.uint64, seed: np.uint64, out: Floats) -> None:
+    """The u of each id, from the seed."""
+    for i in range(keys.shape[0]):
+        out[i] = unit_number(chain(chain(start, seed), keys[i]))
+
+
+@entry
+def fill_trial_keys(numbers: Ints, start: np.uint64, seed: np.uint64, out: Keys) -> None:
+    """The key of each trial."""
+    for t in range(numbers.shape[0]):
+        out[t] = chain(chain(start, seed), np.uint64(numbers[t]))
+
+
+@entry
+def trial_uniforms(keys: Keys, first_row: int, out: Floats) -> None:
+    """The u of consecutive rows in every trial: out (n, trials)."""
+    for i in range(out.shape[0]):
+        for t in range(keys.shape[0]):
+            out[i, t] = unit_number(chain(keys[t], np.uint64(first_row + i)))
+
+
+@entry
+def some_trial_uniforms(keys: Keys, rows: Counts, out: Floats) -> None:
+    """The u of rows[t, j] in trial t."""
+    for t in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            out[t, j] = unit_number(chain(keys[t], np.uint64(rows[t, j])))
+
+
+@entry
+def fill_largest(rows: Floats, values: Floats, places: Ints) -> None:
+    """The largest entries of each row, descending, and where they are: values and places (n, K); of equal ones the first.
+
+    One pass: an entry is compared with the last that is kept, and seldom with more.
+    """
+    top = values.shape[1]
+    for i in range(rows.shape[0]):
+        kept, place, n = values[i], places[i], 0
+        for c in range(rows.shape[1]):
+            z = rows[i, c]
+            if n == top and z <= kept[top - 1]:
+                continue
+            n = min(n + 1, top)
+            p = n - 1
+            while p > 0 and kept[p - 1] < z:
+                kept[p] = kept[p - 1]
+                place[p] = place[p - 1]
+                p -= 1
+            kept[p] = z
+            place[p] = c
+
+
+@entry
+def fill_row_keys(values: Floats, classes: Ints, start: np.uint64, shift: np.uint64, out: Keys) -> None:
+    """A key for each row from its largest entries and their classes, (n, K) each."""
+    for i in range(values.shape[0]):
+        state = start
+        for j in range(values.shape[1]):
+            state = chain(chain(state, np.uint64(_as_bits(values[i, j]))), np.uint64(classes[i, j]))
+        out[i] = state >> shift
+
+
+# ---- small loops -----------------------------------------------------------------------------------------------------
+
+
+@entry
+def log_left_out(rows: Floats, last: Floats, n_tied: Ints, temperatures: Floats, work: Floats, out: Floats) -> None:
+    """Log sum e**(z / T) of the logits below the last that is kept, and of those like it that are not: out (n, S).
+
+    work (2, C).
+    """
+    for i in range(rows.shape[0]):
+        end, n, highest = last[i], 0, -np.inf
+        for z in rows[i]:
+            if -np.inf < z < end:
+                work[0, n] = z
+                highest = max(highest, z)
+                n += 1
+        tied = 0 if end == -np.inf else n_tied[i]
+        highest = end if tied > 0 else highest
+        weights = work[1, :n]
+        for s in range(temperatures.shape[0]):
+            fill_weights(work[0, :n], highest, 1.0 / temperatures[s], weights)
+            total = lane_sum(weights) + tied
+            out[i, s] = math.log(total) + highest / temperatures[s] if total > 0.0 else -np.inf
+
+
+@entry
+def add_bins(probs: Floats, labels: Ints, edges: Floats, unit: float, in_bin: Ints, mass: Ints, hits: Ints) -> None:
+    """Add rows (n, C) to the counts by class and bin, (C, B) each; mass counts probabilities in units.
+
+    Bin b is open below and closed above: edges[b] < p <= edges[b + 1]; a probability of 0 goes to the first.
+    """
+    last = edges.shape[0] - 2
+    for i in range(probs.shape[0]):
+        for c in range(probs.shape[1]):
+            p = min(probs[i, c], 1.0)
+            b = 0
+            if p > edges[1]:
+                b = min(int(p * (last + 1)), last)  # right but for rounding
+                while p <= edges[b]:
+                    b -= 1
+                while p > edges[b + 1]:
+                    b += 1
+            in_bin[c, b] += 1
+            mass[c, b] += np.int64(p / unit + 0.5)
+            hits[c, b] += labels[i] == c
+
+
+@entry
+def add_responsibilities(
+    probs: Floats, ratio: Floats, count: Floats, rounder: float, work: Floats, out: Floats
+) -> None:
+    """Add rows (n, C), of which a guess has so many each (n, guesses), by the class they come from: out (C, guesses).
+
+    Rows that no class explains add nothing. What is added is rounded by `rounder`, so that sums are exact; work
+    (2, guesses).
+    """
+    n_guesses, total, factor = ratio.shape[1], work[0], work[1]
+    for i in range(probs.shape[0]):
+        for g in range(n_guesses):
+            total[g] = 0.0
+        for y in range(probs.shape[1]):
+            for g in range(n_guesses):
+                total[g] += probs[i, y] * ratio[y, g]
+        for g in range(n_guesses):
+            factor[g] = count[i, g] / total[g] if total[g] > 0.0 else 0.0
+        for y in range(probs.shape[1]):
+            for g in range(n_guesses):
+                share = probs[i, y] * ratio[y, g] * factor[g]
+                out[y, g] += (share + rounder) - rounder
+
+
+@entry
+def fill_projections(rows: Floats, columns: Floats, sums: Floats, out: Floats) -> None:
+    """Project rows on the columns of an array (d, D): out (D, n). Each sum is taken in the order of the features."""
+    for i in range(rows.shape[0]):
+        sums[:] = 0.0
+        for j in range(rows.shape[1]):
+            for d in range(sums.shape[0]):
+                sums[d] += rows[i, j] * columns[j, d]
+        for d in range(sums.shape[0]):
+            out[d, i] = sums[d]
+
+
+@entry
+def fill_chosen(value: Floats, order: Counts, chosen: Bools, some_value: Floats, some_order: Counts) -> None:
+    """The chosen rows as they stand along each direction, (D, n) to (D, chosen)."""
+    for d in range(order.shape[0]):
+        place = 0
+        for k in range(order.shape[1]):
+            i = order[d, k]
+            if chosen[i]:
+                some_value[d, place], some_order[d, place] = value[d, k], i
+                place += 1
+
+
+@inner
+def is_steeper(misses: int, rows: int, than_misses: int, than_rows: int) -> bool:
+    """Whether misses / rows is larger than the other; a window of no rows is less steep than any."""
+    return misses * than_rows > than_misses * rows if than_rows > 0 else True
+
+
+@inner
+def count_points(value: Floats, order: Counts, missed: Bools, rows: Ints, misses: Ints, ends: Floats) -> int:
+    """Count along a direction; rows of equal value share a point. Returns the number of points after the first."""
+    last, so_far = 0, 0
+    rows[0], misses[0] = 0, 0
+    for k in range(order.shape[0]):
+        if last == 0 or value[k] != ends[last]:
+            last += 1
+            ends[last] = value[k]
+        so_far += missed[order[k]]
+        rows[last], misses[last] = k + 1, so_far
+    return last
+
+
+@inner
+def steepest_window(rows: Ints, misses: Ints, hull: Ints, last: int, least: int) -> tuple[int, int, int, int]:
+    """Start, stop, rows and misses of the window of at least `least` rows with the largest share of misses.
+
+    Of equal ones the first. Possible beginnings are kept as a lower convex hull (Chung and Lu 2005).
+    """
+    front, back, beginning = 0, 0, 0
+    best_start, best_stop, best_rows, best_misses = 0, 0, 0, 0
+    for stop in range(1, last + 1):
+        while rows[beginning] <= rows[stop] - least:  # one more place to begin at
+            while back - front >= 2:
+                a, b = hull[back - 2], hull[back - 1]
+                if (misses[b] - misses[a]) * (rows[beginning] - rows[b]) < (misses[beginning] - misses[b]) * (
+                    rows[b] - rows[a]
+                ):
+                    break
+                back -= 1  # above the line from a to the new one: never the better beginning
+            hull[back] = beginning
+            back += 1
+            beginning += 1
+        if back == front:
+            continue
+        while back - front >= 2:  # what is less steep now can be steepest later only for a slope found before
+            a, b = hull[front], hull[front + 1]
+            if is_steeper(
+                misses[stop] - misses[a], rows[stop] - rows[a], misses[stop] - misses[b], rows[stop] - rows[b]
+            ):
+                break
+            front += 1
+        a = hull[front]
+        if is_steeper(misses[stop] - misses[a], rows[stop] - rows[a], best_misses, best_rows):
+            best_start, best_stop = a, stop
+            best_rows, best_misses = rows[stop] - rows[a], misses[stop] - misses[a]
+    return best_start, best_stop, best_rows, best_misses
+
+
+@entry
+def worst_window(value: Floats, order: Counts, missed: Bools, least: int) -> tuple[int, float, float, int, int]:
+    """The slab that holds at least `least` rows with the largest share of misses: direction, ends, rows, misses.
+
+    value, order (D, n) : rows as they stand along each direction; missed (n,). Of equal ones the first: by direction,
+    then by where it ends. All numbers are whole, so shares are compared exactly; no rows if there is none.
+    """
+    n = order.shape[1]
+    rows, misses, hull = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    ends = np.empty(n + 1)
+    direction, low, high, best_rows, best_misses = 0, 0.0, 0.0, 0, 0
+    for d in range(order.shape[0]):
+        last = count_points(value[d], order[d], missed, rows, misses, ends)
+        start, stop, some, wrong = steepest_window(rows, misses, hull, last, least)
+        if some > 0 and is_steeper(wrong, some, best_misses, best_rows):
+            direction, low, high, best_rows, best_misses = d, ends[start + 1], ends[stop], some, wrong
+    return direction, low, high, best_rows, best_misses
+
+
+# ---- bets against a promise ------------------------------------------------------------------------------------------
+#
+# A bet multiplies its stake by a factor that has expectation one while the promise holds. There are two kinds of bets.
+# Steady bets began at the first row; they win most where the promise never held. Fresh bets begin at every row: as a
+# test, the stakes of all rows sum to one: row t gets the weight w_t, and F_t = (F_(t - 1) + w_t) L_t; as a detector,
+# every row gets the stake one: R_t = (R_(t - 1) + 1) L_t, and R starts again from zero when it reaches the run length.
+# The value of the test is what all bets have won plus the stakes that later rows will get.
+#
+# Values are kept within what a float can hold: a bet stops growing at _MOST, and a steady bet that has fallen below
+# 2**-512 is kept as a multiple of a power of 2**-512, and counts as nothing until it has recovered. Both only make a
+# value smaller, so a test stays valid.
+
+START_ROWS = 1000.0
+"""Rows after which the stakes left for later starts have fallen to 1/sqrt(2)."""
+
+_MOST = 1e290  # of one bet; the sum over bets is still a float
+_STEP = 2.0**512
+
+LEAST = 1.0 / _STEP
+"""A value below this may be given as nothing."""
+
+
+class Purse(NamedTuple):
+    """What bets hold; kernels write into it.
+
+    steady, deep : value of each bet that began at the first row, times 2**(-512 deep);
+    fresh : value of each bet that begins at every row, as a test; rising : the same as a detector;
+    stake : what all fresh bets of the test get together, over all rows.
+    """
+
+    steady: Floats
+    deep: Ints
+    fresh: Floats
+    rising: Floats
+    stake: float
+
+
+class CoverageBets(NamedTuple):
+    """Bets on hits, against Beta(above, below): alternatives of steady bets are Beta(steady_above, steady_below).
+
+    odds : what a fresh bet expects: odds of a hit that are so many times those promised for the row.
+    """
+
+    above: float
+    below: float
+    steady_above: Floats
+    steady_below: Floats
+    odds: Floats
+
+
+class RankBets(NamedTuple):
+    """Bets on p-values p: factors 1 + line (2p - 1) + bend (6p^2 - 6p + 1)."""
+
+    line: Floats
+    bend: Floats
+
+
+class Track(NamedTuple):
+    """What happens at each row: the value of the test after it, and whether the detector gave an alarm."""
+
+    value: Floats
+    alarm: Bools
+
+
+@inner
+def left_to_start(rows: int) -> float:
+    """Share of the stakes that rows after the first so many get."""
+    return 1.0 / math.sqrt(1.0 + rows / START_ROWS)
+
+
+@inner
+def _move_steady(purse: Purse, i: int, factor: float) -> None:
+    value = purse.steady[i] * factor
+    if value < LEAST:
+        value *= _STEP
+        purse.deep[i] += 1
+    elif value >= 1.0 and purse.deep[i] > 0:
+        value /= _STEP
+        purse.deep[i] -= 1
+    purse.steady[i] = min(value, _MOST)
+
+
+@inner
+def _move_fresh(purse: Purse, i: int, factor: float, start: float) -> None:
+    share = 1.0 / purse.fresh.shape[0]
+    purse.fresh[i] = min((purse.fresh[i] + purse.stake * start * share) * factor, _MOST)
+    purse.rising[i] = min((purse.rising[i] + share) * factor, _MOST)
+
+
+@inner
+def _take_stock(purse: Purse, left: float, run_length: float, track: Track, at: int) -> None:
+    """Values after a row, all bets together; the detector starts again after an alarm."""
+    value, rising = purse.stake * left, 0.0
+    for i in range(purse.steady.shape[0]):
+        if purse.deep[i] == 0:
+            value += purse.steady[i]
+    for i in range(purse.fresh.shape[0]):
+        value += purse.fresh[i]
+        rising += purse.rising[i]
+    track.value[at] = value
+    track.alarm[at] = rising >= run_length
+    if track.alarm[at]:
+        purse.rising[:] = 0.0
+
+
+@entry
+def bet_on_hits(hit: Bools, seen: Ints, bets: CoverageBets, purse: Purse, run_length: float, track: Track) -> None:
+    """Bet on each row in turn; seen: rows and hits before the first of them, and after the last on return."""
+    left = left_to_start(seen[0])
+    for t in range(hit.shape[0]):
+        rows, hits, yes = seen[0], seen[1], hit[t]
+        p = (bets.above + hits) / (bets.above + bets.below + rows)
+        promised = p if yes else (bets.below + (rows - hits)) / (bets.above + bets.below + rows)
+        for i in range(purse.steady.shape[0]):
+            above, below = bets.steady_above[i] + hits, bets.steady_below[i] + (rows - hits)
+            _move_steady(purse, i, (above if yes else below) / ((above + below) * promised))
+        start, left = left, left_to_start(rows + 1)
+        start -= left
+        for i in range(purse.fresh.shape[0]):
+            # With odds r p / (1 - p) a hit is r / (1 - p + r p) times as likely, and a miss 1 / (1 - p + r p) times.
+            _move_fresh(purse, i, (bets.odds[i] if yes else 1.0) / (1.0 - p + bets.odds[i] * p), start)
+        seen[0], seen[1] = rows + 1, hits + yes
+        _take_stock(purse, left, run_length, track, t)
+
+
+@inner
+def smoothed_rank(counts: Ints, total: int, place: int, v: float) -> float:
+    """Share of rows in higher bins than this one, and v of those in the same, the row itself among them."""
+    above = 0
+    for b in range(place + 1, counts.shape[1]):
+        above += counts[0, b] + counts[1, b]
+    return float((above + v * (1 + counts[0, place] + counts[1, place])) / (total + 1))
+
+
+@entry
+def bet_on_ranks(
+    bins: Ints, v: Floats, counts: Ints, bets: RankBets, purse: Purse, run_length: float, track: Track
+) -> None:
+    """Bet on the smoothed rank of each row among all rows before it; counts (2, bins): of the reference, and seen."""
+    rows, total = 0, 0
+    for b in range(counts.shape[1]):
+        rows += counts[1, b]
+        total += counts[0, b] + counts[1, b]
+    left = left_to_start(rows)
+    for t in range(bins.shape[0]):
+        p = smoothed_rank(counts, total, bins[t], v[t])
+        start, left = left, left_to_start(rows + 1)
+        start -= left
+        for i in range(purse.fresh.shape[0]):
+            factor = 1.0 + bets.line[i] * (2.0 * p - 1.0) + bets.bend[i] * (6.0 * p * (p - 1.0) + 1.0)
+            _move_fresh(purse, i, factor, start)
+        counts[1, bins[t]] += 1
+        rows, total = rows + 1, total + 1
+        _take_stock(purse, left, run_length, track, t)

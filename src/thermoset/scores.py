@@ -1,0 +1,634 @@
+"""Nonconformity scores: how badly a label fits a row of logits. Higher is worse.
+
+A score is one class. A compiled one is a branch of `kernels.terms` and `kernels.tie_break` (its code), with the numbers
+that they take; its class says in addition whether u matters, which values it can have, and whether it rises or falls
+with probability mass that a row does not show (`rises_with_rest`), which the bounds for rows of largest logits rest on.
+Within a row the pair (value, tie-break) must not fall as the rank grows: sets are prefixes of the ranking. Over u a
+rank's values must be affine, and must not reach into those of the next rank: at most one label of a row depends on u.
+To add one: its class and a line in `SCORES` here, its branch in the kernels and in the oracle of the tests, a row of the
+docs. The contract tests collect it.
+
+A score may also treat classes differently, whatever the row (`Score.offsets`): PAS adds a number for each class. Its
+sets are no prefixes (`by_rank` is False).
+
+A plain score is NumPy on sorted rows and promises none of this: every label of every row is scored, which is slower.
+Derive from `PlainScore`, or give `method=` a function.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from thermoset import kernels
+from thermoset.arrays import Bools, Floats, Ints, Pairs, pairs
+from thermoset.bounds import real_number
+from thermoset.errors import InputError
+from thermoset.kernels import FURTHEST
+from thermoset.quoting import quoted
+
+
+class Terms(NamedTuple):
+    """A compiled score as kernels take it: code, unit, k_reg and drawn (see `kernels.terms`), whether the top is kept."""
+
+    code: int
+    unit: float = 0.0
+    k_reg: float = 0.0
+    drawn: float = 0.0
+    keep_top: bool = False
+
+
+@dataclass(frozen=True)
+class Score:
+    """What every score says of itself.
+
+    Attributes
+    ----------
+    name : str
+        The value for `method=`, and its name in tables.
+    uses_u, compiled : bool
+        Whether the value depends on u; whether it is a branch of the kernels.
+    keep_top : bool
+        Whether the top label is below everything; see `NeverEmpty`.
+    by_rank : bool
+        Whether classes matter by their ranks alone, and not by themselves.
+    by_share : bool
+        Whether the value of a label depends on its own probability alone, so that rows need not be sorted.
+    logarithmic : bool
+        Whether the value is minus the logarithm of what the published score is linear in.
+    rises_with_rest : bool or None
+        Whether the value rises, or falls, with the mass of classes ranked below the ones that are known; None if
+        neither is known.
+    """
+
+    name: ClassVar[str]
+    uses_u: ClassVar[bool] = True
+    compiled: ClassVar[bool] = True
+    keep_top: ClassVar[bool] = False
+    by_rank: ClassVar[bool] = True
+    by_share: ClassVar[bool] = False
+    logarithmic: ClassVar[bool] = False
+    rises_with_rest: ClassVar[bool | None] = None
+
+    @property
+    def prefixes(self) -> bool:
+        """Whether sets under one threshold are prefixes of the ranking that kernels find: sweeps rest on it."""
+        return self.compiled and self.by_rank
+
+    @property
+    def learns(self) -> bool:
+        """Whether `fit` has something to estimate before the score is complete; see `learned`."""
+        return False
+
+    def learned(self, labels: Ints, n_classes: int) -> "Score":  # noqa: ARG002
+        """The score with what it takes from the labels of rows that set no threshold."""
+        return self
+
+    def largest(self, n_classes: int) -> float:  # noqa: ARG002
+        """The largest value that a label can have; infinite where there is none, or none is known."""
+        return 1.0
+
+    def offsets(self, n_classes: int) -> Floats:
+        """What the score adds to the value of each class, (C,), whatever the row: nothing, for most."""
+        return np.zeros(n_classes)
+
+    @property
+    def terms(self) -> Terms:
+        """What kernels take."""
+        raise InputError(f"this needs a compiled score, such as 'raps', but score {self.name!r} is not compiled.")
+
+    def pairs(self, rows: "SortedRows") -> object:
+        """Value, or (value, tie-break), of every rank of sorted rows, each (n, C): what plain scores define."""
+        raise NotImplementedError(f"{type(self).__name__} has no pairs(rows): a plain score must define it.")
+
+
+class SortedRows(NamedTuple):
+    """Some rows at one temperature, each sorted from its most to its least likely class; arrays cannot be written to.
+
+    probs : (n, C), falling; gaps : (n, C), log(p / p_(1)) = (z - max z) / T, which still differ where probabilities
+    underflow, -inf for masked classes; rank : (C,), 1 to C; u : (n, 1).
+    """
+
+    probs: Floats
+    gaps: Floats
+    rank: Ints
+    u: Floats
+
+
+def sorted_rows(from_top: Floats, temperature: float, u: Floats) -> SortedRows:
+    """Gaps of sorted rows, as a plain score takes them."""
+    with np.errstate(over="ignore"):
+        gaps = np.maximum(from_top * (1.0 / temperature), FURTHEST)
+    gaps[np.isneginf(from_top)] = -np.inf
+    weight = np.exp(gaps)
+    # One after the other: a masked class adds an exact zero, and the others have the bits they have without it.
+    total = np.cumsum(weight, axis=1)[:, -1:]
+    made = SortedRows(weight / total, gaps, np.arange(1, from_top.shape[1] + 1), u[:, None].copy())
+    for array in made:
+        array.flags.writeable = False
+    return made
+
+
+@dataclass(frozen=True)
+class LAC(Score):
+    """Least ambiguous classifier (Sadinle et al. 2019): s = 1 - p_y. The smallest sets; no randomisation.
+
+    >>> LAC()
+    LAC()
+    """
+
+    name: ClassVar[str] = "lac"
+    uses_u: ClassVar[bool] = False
+    by_share: ClassVar[bool] = True
+    rises_with_rest: ClassVar[bool | None] = True
+
+    @property
+    def terms(self) -> Terms:
+        """What kernels take."""
+        return Terms(kernels.LAC)
+
+
+@dataclass(frozen=True)
+class APS(Score):
+    """Adaptive prediction sets (Romano et al. 2020): the mass of the label and of all ranked above it.
+
+    >>> APS()
+    APS()
+    """
+
+    name: ClassVar[str] = "aps"
+    rises_with_rest: ClassVar[bool | None] = False
+
+    @property
+    def terms(self) -> Terms:
+        """What kernels take."""
+        return Terms(kernels.APS)
+
+
+_LARGEST = 1e9  # of a parameter: beyond every number of classes, and times that still far from where floats end
+
+
+def _require_nonnegative(what: str, value: object, remedy: str) -> None:
+    real_number(value, what, 0, _LARGEST, f"a finite number >= 0, up to {_LARGEST:g}", remedy)
+
+
+@dataclass(frozen=True)
+class RAPS(Score):
+    """Regularised APS (Angelopoulos et al. 2021): APS + penalty (L - k_reg)_+.
+
+    >>> RAPS()
+    RAPS(penalty=0.01, k_reg=5)
+    >>> RAPS(penalty=-1)
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: RAPS penalty must be a finite number >= 0, up to 1e+09; got -1. Published: 0.01.
+    """
+
+    name: ClassVar[str] = "raps"
+    rises_with_rest: ClassVar[bool | None] = False
+    penalty: float = 0.01
+    k_reg: int = 5
+
+    def __post_init__(self) -> None:
+        _require_nonnegative("RAPS penalty", self.penalty, "Published: 0.01.")
+        _require_nonnegative("RAPS k_reg", self.k_reg, "Published: 5.")
+
+    @property
+    def terms(self) -> Terms:
+        """What kernels take."""
+        return Terms(kernels.RAPS, float(self.penalty), float(self.k_reg))
+
+    def largest(self, n_classes: int) -> float:
+        """1 + penalty (C - k_reg)."""
+        return 1.0 + self.penalty * max(n_classes - self.k_reg, 0)
+
+
+@dataclass(frozen=True)
+class SAPS(Score):
+    """Sorted adaptive prediction sets (Huang et al. 2024): keeps the top probability, replaces the rest by ranks.
+
+    >>> SAPS()
+    SAPS(weight=0.2)
+    """
+
+    name: ClassVar[str] = "saps"
+    rises_with_rest: ClassVar[bool | None] = False
+    weight: float = 0.2
+
+    def __post_init__(self) -> None:
+        _require_nonnegative("SAPS weight", self.weight, "The default is 0.2.")
+
+    @property
+    def terms(self) -> Terms:
+        """What kernels take."""
+        return Terms(kernels.SAPS, float(self.weight))
+
+    def largest(self, n_classes: int) -> float:
+        """1 + (C - 1) weight."""
+        return 1.0 + (n_classes - 1) * self.weight
+
+
+@dataclass(frozen=True)
+class TopK(Score):
+    """The rank of the label, made distinct by u: sets of k or k + 1 top labels; u decides which rows get one more.
+
+    >>> TopK()
+    TopK()
+    """
+
+    name: ClassVar[str] = "topk"
+    rises_with_rest: ClassVar[bool | None] = False
+
+    @property
+    def terms(self) -> Terms:
+        """What kernels take."""
+        return Terms(kernels.TOPK, 1.0)
+
+    def largest(self, n_classes: int) -> float:
+        """The last rank, at u = 1."""
+        return n_classes + 1.0
+
+
+@dataclass(frozen=True, repr=False)
+class PAS(Score):
+    """Prevalence-adjusted softmax (Ding et al. 2025): s = -p_y / prior_y. Rare classes need less probability to get in.
+
+    Of all sets of a given average size, those of p_y / prior_y have the largest macro-coverage (the mean over classes
+    of class coverage), where probabilities are right. `prior` holds one positive number per class, shares or counts,
+    such as those of the training rows. By default, `fit` estimates it from rows that set no threshold: a
+    `TwoTemperaturePredictor` from its calibration rows, a `ConformalClassifier` from a fifth of the rows it is given.
+
+    The value is log prior_y - log p_y, which orders labels as s does and never saturates. Before `fit` has estimated
+    the prior, it is -log p_y.
+
+    >>> PAS([300, 50])
+    PAS(prior=(300.0, 50.0))
+    """
+
+    name: ClassVar[str] = "pas"
+    uses_u: ClassVar[bool] = False
+    by_rank: ClassVar[bool] = False
+    by_share: ClassVar[bool] = True
+    logarithmic: ClassVar[bool] = True
+    prior: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.prior is not None:
+            object.__setattr__(self, "prior", checked_prior(self.prior))  # scores are frozen
+
+    def __repr__(self) -> str:
+        if self.prior is None:
+            return "PAS()"
+        return f"PAS(prior={self.prior if len(self.prior) <= _SHOWN else f'<{len(self.prior)} numbers>'})"
+
+    @property
+    def terms(self) -> Terms:
+        """What kernels take; offsets are added to it."""
+        return Terms(kernels.PAS)
+
+    @property
+    def learns(self) -> bool:
+        """Whether the prior is still to be estimated."""
+        return self.prior is None
+
+    def learned(self, labels: Ints, n_classes: int) -> "PAS":
+        """The same with the shares of the labels, each class with half a row more, where no prior was given."""
+        return PAS(smoothed_counts(labels, n_classes)) if self.prior is None else self
+
+    def largest(self, n_classes: int) -> float:  # noqa: ARG002
+        """Infinite: -p / prior is at most 0."""
+        return math.inf
+
+    def offsets(self, n_classes: int) -> Floats:
+        """The log of the prior of each class."""
+        if self.prior is None:
+            return super().offsets(n_classes)
+        if len(self.prior) != n_classes:
+            raise InputError(f"PAS prior must be one number for each of {n_classes} classes; got {len(self.prior)}.")
+        return log_prior(self.prior)
+
+
+_SHOWN = 10  # numbers of a prior that are written out
+
+
+@dataclass(frozen=True)
+class PlainScore(Score):
+    """Base class of a custom score in plain NumPy: define `name` and `pairs`.
+
+    `pairs` receives `SortedRows`, which hold probabilities and their logarithms (which do not underflow), and returns
+    the value, or (value, tie-break) with a second number that decides where values are equal. Higher is worse.
+
+    >>> class Odds(PlainScore):
+    ...     name, uses_u = "odds", False
+    ...
+    ...     def pairs(self, rows):
+    ...         return -rows.gaps
+    >>> Odds().compiled
+    False
+    """
+
+    compiled: ClassVar[bool] = False
+
+    def largest(self, n_classes: int) -> float:  # noqa: ARG002
+        """Not known."""
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Margin(PlainScore):
+    """The largest other probability minus the label's own: p_(2) - p_(1) for the top label, else p_(1) - p_y.
+
+    >>> Margin()
+    Margin()
+    """
+
+    name: ClassVar[str] = "margin"
+    uses_u: ClassVar[bool] = False
+
+    def largest(self, n_classes: int) -> float:  # noqa: ARG002
+        """That of p_(1) - p_y."""
+        return 1.0
+
+    def pairs(self, rows: SortedRows) -> object:
+        """The largest other probability minus the label's own.
+
+        With r the mass of all classes but the top one, 1 + value of the top label is r + p_(2), and 1 - value of
+        another is r + p_y: the logs of these resolve values that round to -1 and to 1.
+        """
+        top, gaps = rows.probs[:, :1], rows.gaps
+        beside = np.cumsum(rows.probs[:, 1:], axis=1)[:, -1:]
+        log_beside = np.logaddexp.reduce(gaps[:, 1:], axis=1, keepdims=True) + np.log(top)
+        value, tie = distances_below_top((top, beside, log_beside), rows.probs, gaps)
+        value[:, :1], tie[:, :1] = -value[:, 1:2], -tie[:, 1:2]
+        return value, tie
+
+
+class OwnScore(PlainScore):
+    """A function (probs, rank, u) as a score; `method=function` creates one automatically.
+
+    probs (n, C) are each row's probabilities in falling order, rank (C,) counts from 1, u is (n, 1). The function
+    returns values (n, C), or a pair (value, tie-break) of such arrays, and must depend on nothing else. `uses_u=False`
+    declares that it ignores u. `thermoset.testing.check_score` tests it. Two are equal if their functions and names are
+    equal. The name must not be one of `SCORES`; a predictor with such a score cannot be saved.
+
+    >>> OwnScore(lambda probs, rank, u: rank - u * probs, "ranks")
+    OwnScore('ranks')
+    """
+
+    function: Callable[..., Any]
+
+    def __init__(self, function: Any, name: str | None = None, *, uses_u: bool = True) -> None:
+        if not callable(function) or isinstance(function, type):
+            raise InputError(f"a custom score must be a function (probs, rank, u); got {function!r}.")
+        given = getattr(function, "__name__", type(function).__name__) if name is None else name
+        if given in SCORES:
+            raise InputError(f"{given!r} is already a built-in score. Try OwnScore(function, 'my_{given}').")
+        for field, value in (("function", function), ("name", given), ("uses_u", uses_u)):
+            object.__setattr__(self, field, value)  # scores are frozen
+
+    def __repr__(self) -> str:
+        return f"OwnScore({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OwnScore) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        return self.function, self.name, self.uses_u
+
+    def pairs(self, rows: SortedRows) -> object:
+        """What the function says."""
+        return self.function(rows.probs, rows.rank, rows.u)
+
+
+@dataclass(frozen=True)
+class NeverEmpty(Score):
+    """A score with the top label below everything, in fit as in prediction: `allow_empty=False`.
+
+    Rows whose label is their top label then count as (-inf, -inf) among the conformal scores, and the top label is in
+    every set.
+
+    >>> NeverEmpty(APS()).terms.keep_top, NeverEmpty(Margin()).compiled
+    (True, False)
+    """
+
+    keep_top: ClassVar[bool] = True
+    of: Score
+
+    def __post_init__(self) -> None:
+        for field in ("name", "uses_u", "compiled", "by_rank", "by_share", "logarithmic", "rises_with_rest"):
+            object.__setattr__(self, field, getattr(self.of, field))  # scores are frozen
+
+    @property
+    def terms(self) -> Terms:
+        """Those of the score, with the top label kept."""
+        return self.of.terms._replace(keep_top=True)
+
+    def largest(self, n_classes: int) -> float:
+        """That of the score."""
+        return self.of.largest(n_classes)
+
+    def offsets(self, n_classes: int) -> Floats:
+        """Those of the score."""
+        return self.of.offsets(n_classes)
+
+    def pairs(self, rows: SortedRows) -> object:
+        """Those of the score; `score_pairs` puts the top label below them."""
+        return self.of.pairs(rows)
+
+
+ScoreLike = str | Score | Callable[..., Any]
+"""What `method=` takes: a name of `SCORES`, a score object, or a function (probs, rank, u)."""
+
+SCORES: Mapping[str, Score] = MappingProxyType(
+    {
+        "lac": LAC(),
+        "aps": APS(),
+        "raps": RAPS(),
+        "saps": SAPS(),
+        "topk": TopK(),
+        "margin": Margin(),
+        "pas": PAS(),
+    }
+)
+"""Every score by the name that `method=` takes."""
+
+
+def resolve(method: ScoreLike) -> Score:
+    """Turn a name, a score object or a function into the score.
+
+    >>> resolve("saps")
+    SAPS(weight=0.2)
+    >>> resolve("apps")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: method must be a score object or one of 'lac', 'aps', 'raps', ...; got 'apps'. ...
+    """
+    if isinstance(method, Score):
+        return method
+    if isinstance(method, str) and method in SCORES:
+        return SCORES[method]
+    if callable(method) and not isinstance(method, type):
+        return OwnScore(method)
+    names = ", ".join(repr(name) for name in SCORES)
+    remedy = "For a custom score, pass a function (probs, rank, u)."
+    raise InputError(f"method must be a score object or one of {names}; got {method!r}. {remedy}")
+
+
+def stack_terms(scores: Sequence[Score]) -> tuple[Ints, Floats, Bools]:
+    """Several compiled scores as kernels take them: codes (M,), parameters (M, 3), and which keep the top (M,)."""
+    found = [score.terms for score in scores]
+    parameters = np.array([one[1:4] for one in found], dtype=np.float64)
+    return np.array([one.code for one in found]), parameters, np.array([one.keep_top for one in found])
+
+
+def distances_below_top(
+    row: tuple[Floats, Floats, Floats], probs: Floats, gaps: Floats, push: float = 0.0
+) -> tuple[Floats, Floats]:
+    """How far labels are below the top one, p_(1) - p_y, as pairs.
+
+    `row` is the probability of the top class, that of all others together, and the log of the latter, each (n, 1).
+
+    The mass beside the top and the label's own together never exceed 1. Near 1 the value is made of that mass, so that
+    values and logs never put two labels in different orders. `push` moves pairs up or down by more than sums round.
+    """
+    top, beside, log_beside = row
+    mass = (beside + probs) * (1.0 - push)
+    value = np.where(mass < 0.5, 1.0 - mass, -top * np.expm1(gaps) * (1.0 + push))
+    log_mass = np.logaddexp(log_beside, gaps + np.log(top))
+    return value, np.maximum(-log_mass * (1.0 + push) + push, 0.0)
+
+
+BEYOND = 1e300
+"""The value of labels beyond their rank limit: above all others, and below that of masked classes."""
+
+
+@dataclass(frozen=True)
+class RankLimited(Score):
+    """A score under which label y comes after all labels within their limits where it ranks below `limits[y]`.
+
+    >>> RankLimited(LAC(), (1, 2)).prefixes
+    False
+    """
+
+    compiled: ClassVar[bool] = False
+    by_rank: ClassVar[bool] = False
+    of: Score
+    limits: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for field in ("name", "uses_u", "keep_top", "logarithmic"):
+            object.__setattr__(self, field, getattr(self.of, field))  # scores are frozen
+
+    def largest(self, n_classes: int) -> float:
+        """That of the score."""
+        return self.of.largest(n_classes)
+
+
+def move_beyond(scores: Pairs, beyond: Bools) -> Pairs:
+    """The scores, those beyond a rank limit as (`BEYOND`, value); masked classes are further out already.
+
+    >>> move_beyond(pairs([0.2, 0.7, np.inf], 0.0), np.array([False, True, True])).real
+    array([2.e-001, 1.e+300,      inf])
+    """
+    moved = beyond & (scores.real < np.inf)
+    return pairs(np.where(moved, BEYOND, scores.real), np.where(moved, scores.real, scores.imag))
+
+
+def plain_pairs(score: Score, rows: SortedRows) -> Pairs:
+    """Scores of sorted rows, (n, C) in the order of ranks, checked; masked classes are beyond every threshold."""
+    with np.errstate(all="ignore"):  # probabilities underflow to 0 where temperatures are low; what matters is checked
+        found = score.pairs(rows)
+    value, tie = found if isinstance(found, tuple) and len(found) == 2 else (found, np.zeros(rows.probs.shape))
+    masked = np.isneginf(rows.gaps)
+    made = pairs(_numbers(score, value, rows, masked), _numbers(score, tie, rows, masked))
+    bad = np.argwhere(np.isinf(made.real) & ~masked)
+    if len(bad):
+        raise InputError(f"{_what(score, rows, *bad[0])} is {made.real[tuple(bad[0])]}; it must be finite. Clip it.")
+    if score.keep_top:
+        made[:, 0] = complex(-np.inf, -np.inf)
+    return made
+
+
+def _numbers(score: Score, given: object, rows: SortedRows, masked: Bools) -> Floats:
+    """One of the two numbers of a pair, for every row and rank."""
+    try:
+        numbers = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"score {score.name!r} must return an array, or a pair (value, tie-break) of arrays; got "
+            f"{type(given).__name__}."
+        ) from None
+    if numbers.shape != rows.probs.shape:
+        raise InputError(
+            f"score {score.name!r} must return one number for each row and rank, the shape {rows.probs.shape} of "
+            f"probs; got {numbers.shape}."
+        )
+    bad = np.argwhere(np.isnan(numbers) & ~masked)
+    if len(bad):
+        raise InputError(f"{_what(score, rows, *bad[0])} is NaN; it must be a number.")
+    numbers[masked] = np.inf
+    return numbers
+
+
+def _what(score: Score, rows: SortedRows, row: int, column: int) -> str:
+    return (
+        f"score {score.name!r} at rank {column + 1} (probability {rows.probs[row, column]:g}, u = {rows.u[row, 0]:g})"
+    )
+
+
+_SMOOTHING = 0.5  # of a row, added to every class: one that was not seen is rare, not impossible
+
+
+def checked_prior(prior: Any) -> tuple[float, ...]:
+    """Positive finite numbers, one for each class, as they were given: shares or counts.
+
+    >>> checked_prior([3, 1])
+    (3.0, 1.0)
+    >>> checked_prior([3, 0])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: prior must be positive for every class; class 1 has 0. A class with prior 0 would ...
+    """
+    try:
+        given = np.array(prior, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.empty(0)
+    if given.ndim != 1 or len(given) < 2:
+        raise InputError(f"prior must be one positive number per class, or None; got {quoted(prior)}.")
+    bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
+    if bad.size:
+        raise InputError(f"prior must be finite and positive for every class; class {bad[0]} has {given[bad[0]]:g}.")
+    zero = np.flatnonzero(given == 0)
+    if zero.size:
+        raise InputError(
+            f"prior must be positive for every class; class {zero[0]} has 0. A class with prior 0 would be in every "
+            "set: give it a small share, or half a row if the others are counts."
+        )
+    return tuple(given.tolist())
+
+
+def log_prior(prior: tuple[float, ...]) -> Floats:
+    """Logs of the shares, which add up to 1, without overflow.
+
+    >>> np.exp(log_prior((3.0, 1.0))).round(12).tolist()
+    [0.75, 0.25]
+    """
+    logs = np.log(np.array(prior))
+    logs -= logs.max()
+    return np.asarray(logs - np.log(np.exp(logs).sum()))
+
+
+def smoothed_counts(labels: Ints, n_classes: int) -> tuple[float, ...]:
+    """Rows of each class and half a row more, so that no class has none.
+
+    >>> smoothed_counts(np.array([0, 0, 2]), 3)
+    (2.5, 0.5, 1.5)
+    """
+    return tuple((np.bincount(labels, minlength=n_classes) + _SMOOTHING).tolist())

@@ -1,0 +1,598 @@
+"""The loops of a sweep: what labels need, thresholds of all trials, and what the sets of evaluation rows hold.
+
+Every row is sorted once, and its exponentials are computed once for each temperature; from there on trials and levels
+are nearly free. The same loops serve the choice of a temperature and the study. Blocks of rows, threads and workers
+write to places of their own or add whole numbers, so they change nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermoset import kernels
+from thermoset.arrays import Block, Bools, Counts, Floats, Ints, Keys, Pairs, as_float64, as_floats, as_int64, pairs
+from thermoset.conformal.groupings import Grouping, group_thresholds
+from thermoset.levels import Alpha, conformal_rank
+from thermoset.rows import (
+    Progress,
+    SortedRows,
+    Sorter,
+    Source,
+    Spills,
+    map_rows,
+    row_array,
+    run_tasks,
+    sorted_order,
+    sum_rows,
+)
+from thermoset.scores import Score, stack_terms
+
+# ---- labels ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LabelParts:
+    """What the score of each row's own label needs, at several temperatures.
+
+    ranks : (n,), from 0; gap, second : (n,), how far the label and the second class are below the top; parts :
+    (4, T, n), see `kernels.label_parts`.
+    """
+
+    temperatures: Floats
+    ranks: Ints
+    gap: Floats
+    second: Floats
+    parts: Floats
+
+    def at(self, j: int) -> "LabelParts":
+        """One of the temperatures."""
+        return replace(self, temperatures=self.temperatures[j : j + 1], parts=self.parts[:, j : j + 1])
+
+    def take(self, rows: Any) -> "LabelParts":
+        """Some of the rows."""
+        own = {name: getattr(self, name)[rows] for name in ("ranks", "gap", "second")}
+        return replace(self, **own, parts=np.ascontiguousarray(self.parts[:, :, rows]))
+
+    @property
+    def others(self) -> Floats:
+        """The mass of all but the top class, relative to the second: (T, n)."""
+        found: Floats = self.parts[2]
+        return found
+
+    @property
+    def is_top(self) -> Bools:
+        """Whether the label is the top class, (n,)."""
+        return np.asarray(self.ranks == 0)
+
+    def terms(self, score: Score, j: int) -> Floats:
+        """Terms of every label at temperature j, (4, n)."""
+        code, _, k_reg, drawn, keep_top = score.terms
+        out, mine = np.empty((4, len(self.ranks))), np.ascontiguousarray(self.parts[:, j])
+        at = 1.0 / float(self.temperatures[j])
+        kernels.label_terms(code, k_reg, drawn, keep_top, at, self.ranks, self.gap, self.second, mine, out)
+        return out
+
+    def ties(self, score: Score, j: int, rows: Ints, u: Floats) -> Floats:
+        """Tie-breaks of the labels of some rows at temperature j, each with its u."""
+        out, mine = np.empty(len(rows)), np.ascontiguousarray(self.parts[:, j])
+        at = 1.0 / float(self.temperatures[j])
+        kernels.label_ties(
+            score.terms.code, score.keep_top, at, self.ranks, self.gap, self.second, mine, rows, u, out
+        )  # fmt: skip
+        return out
+
+    def scores(self, score: Score, j: int, rows: Ints, u: Floats) -> Pairs:
+        """Scores of the labels of some rows at temperature j, each with its u."""
+        value = np.empty((1, len(rows)))
+        kernels.trial_values(
+            self.terms(score, j), score.terms.unit, saturation_of(score), rows.astype(np.int32)[None], u[None], value
+        )
+        return pairs(value[0], self.ties(score, j, rows, u))
+
+
+def saturation_of(score: Score) -> float:
+    """The mass from which on values of a score count as 1; infinite for scores that are no masses."""
+    return kernels.SATURATED if score.terms.code in (kernels.APS, kernels.RAPS) else np.inf
+
+
+def label_parts(
+    rows: SortedRows, labels: Ints, temperatures: Floats, *, n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> LabelParts:  # fmt: skip
+    """Sort every row once and find what its label's score needs at every temperature."""
+    n = rows.source.n_rows
+    ranks, gap, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
+    parts = row_array((4, len(temperatures), n))
+    map_rows(
+        rows.source,
+        _parts_of_block,
+        [ranks, gap, second, parts],
+        per_row=[range(n), as_int64(labels)],
+        fixed=[rows.sorter, temperatures],
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return LabelParts(temperatures, ranks, gap, second, parts)
+
+
+def _parts_of_block(
+    block: Block, numbers: range, labels: Ints, sorter: Sorter, temperatures: Floats
+) -> tuple[Ints, Floats, Floats, Floats]:
+    gaps, rows, n = sorter.gaps(numbers.start, block), as_float64(block), len(block)
+    ranks, parts = np.empty(n, dtype=np.int64), np.empty((4, len(temperatures), n))
+    kernels.rank_labels(rows, as_int64(labels), ranks)
+    kernels.label_parts(gaps, ranks, temperatures, np.empty(gaps.shape[1]), parts)
+    second = gaps[:, 1] if gaps.shape[1] > 1 else np.full(n, -np.inf)
+    return ranks, gaps[np.arange(n), ranks], second, parts
+
+
+# ---- trials ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Random splits of the rows, and where their u come from.
+
+    conformal : row numbers, (trials, n_conformal), or an array for each trial where they have different numbers;
+    evaluation : (n, trials) which rows are evaluated; counts : (trials, C) evaluation rows of each class; keys :
+    (trials,), what u is hashed from, unless `randomized` is False and u is 1.
+    """
+
+    conformal: Counts | tuple[Counts, ...]
+    evaluation: Bools
+    counts: Ints
+    keys: Keys
+    randomized: bool
+
+    @property
+    def count(self) -> int:
+        """Number of trials."""
+        return len(self.conformal)
+
+    def alike(self) -> Iterator[tuple[Any, Counts]]:
+        """Trials that have as many conformal rows, by their places, and these rows: (some trials, n_conformal)."""
+        if not isinstance(self.conformal, tuple):
+            yield slice(None), self.conformal
+            return
+        sizes = np.array([len(rows) for rows in self.conformal])
+        for size in np.unique(sizes):
+            which = np.flatnonzero(sizes == size)
+            yield which, np.stack([self.conformal[t] for t in which])
+
+    def some(self, which: Ints) -> "Trials":
+        """Some of the trials."""
+        ragged = isinstance(self.conformal, tuple)
+        return replace(
+            self,
+            conformal=tuple(self.conformal[t] for t in which) if ragged else np.asarray(self.conformal)[which],
+            evaluation=np.ascontiguousarray(self.evaluation[:, which]),
+            counts=self.counts[which],
+            keys=self.keys[which],
+        )
+
+    def uniforms(self, which: Any, rows: Counts) -> Floats:
+        """The u of rows[t, j] in some trials."""
+        u = np.ones(rows.shape)
+        if self.randomized:
+            kernels.some_trial_uniforms(self.keys[which], rows, u)
+        return u
+
+
+def trial_thresholds(
+    labels: LabelParts, scores: Sequence[Score], alphas: Sequence[Alpha], trials: Trials, *, n_jobs: int | None = None
+) -> Floats:
+    """Thresholds of every score, temperature, level and trial, as values and tie-breaks: (2, M, T, alphas, trials)."""
+    out = np.empty((2, len(scores), len(labels.temperatures), len(alphas), trials.count))
+    alike = [
+        (which, rows, trials.uniforms(which, rows), [conformal_rank(rows.shape[1], alpha) for alpha in alphas])
+        for which, rows in trials.alike()
+    ]
+    spills = Spills([labels.parts])
+
+    def work(j: int) -> None:
+        for m, score in enumerate(scores):
+            terms_of = labels.terms(score, j)
+            for which, rows, u, ks in alike:
+                values = np.empty(rows.shape)
+                kernels.trial_values(terms_of, score.terms.unit, saturation_of(score), rows, u, values)
+                out[:, m, j][:, :, which] = _order_statistics(labels, score, j, values, rows, u, ks)
+        spills.release()
+
+    run_tasks([partial(work, j) for j in range(len(labels.temperatures))], n_jobs=n_jobs)
+    return out
+
+
+def _order_statistics(
+    labels: LabelParts, score: Score, j: int, values: Floats, rows: Counts, u: Floats, ks: Sequence[int]
+) -> Floats:
+    """The k-th smallest score of each trial, (2, levels, trials); tie-breaks are looked at only where values tie."""
+    n = values.shape[1]
+    places = [min(k, n) - 1 for k in ks]
+    ordered = np.sort(values, axis=1) if len(set(places)) > 2 else np.partition(values, sorted(set(places)), axis=1)
+    found = np.empty((2, len(ks), len(values)))
+    for a, (k, place) in enumerate(zip(ks, places, strict=True)):
+        if k > n:
+            found[:, a] = np.inf
+            continue
+        q = ordered[:, place]
+        trial, column = np.nonzero(values == q[:, None])
+        ties = labels.ties(score, j, rows[trial, column].astype(np.int64), u[trial, column])
+        if len(trial) > len(values):  # of tied scores, the one in its place among them
+            below = np.count_nonzero(values < q[:, None], axis=1)
+            first = np.searchsorted(trial, np.arange(len(values)))
+            ties = ties[np.lexsort((ties, trial))][first + (k - 1 - below)]
+        found[0, a], found[1, a] = q, ties
+    return found
+
+
+def class_thresholds(
+    labels: LabelParts, own: Ints, scores: Sequence[Score], alphas: Sequence[Alpha], grouping: Grouping,
+    trials: Trials, seed: int, *, n_jobs: int | None = None,
+) -> Floats:  # fmt: skip
+    """Thresholds of every class, for each score, temperature, level and trial: (2, M, T, alphas, C, trials)."""
+    n_classes = trials.counts.shape[1]
+    out = np.empty((2, len(scores), len(labels.temperatures), len(alphas), n_classes, trials.count))
+    drawn = [
+        (t, as_int64(rows), trials.uniforms(slice(t, t + 1), rows[None].astype(np.int32))[0])
+        for t, rows in enumerate(trials.conformal)
+    ]
+
+    def work(j: int) -> None:
+        for m, score in enumerate(scores):
+            for t, rows, u in drawn:
+                found = labels.scores(score, j, rows, u)
+                if grouping.each_class and grouping.exact:  # nothing to find out at each level
+                    out[:, m, j, :, :, t] = as_floats(group_thresholds(found, own[rows], n_classes, alphas))
+                    continue
+                for a, alpha in enumerate(alphas):
+                    made = grouping.divide(found, own[rows], n_classes, alpha, seed)
+                    kept = slice(None) if made.rows is None else made.rows
+                    q = grouping.thresholds(found[kept], own[rows][kept], made.group_of_class, [alpha], score)
+                    out[:, m, j, a, :, t] = as_floats(q[0])
+
+    run_tasks([partial(work, j) for j in range(len(labels.temperatures))], n_jobs=n_jobs)
+    return out
+
+
+# ---- what sets hold --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Misses:
+    """What is counted of every set: whether it has fewer than `least` labels, or lacks the row's own where `of_label`.
+
+    cell : (n, Q), where that is counted, from 0 to n_cells - 1; least, of_label : (Q,). The misses of a class are one
+    question, whose cell is the row's class; those of a group, or of a stratum of set sizes, are others.
+    """
+
+    cell: Ints
+    least: Ints
+    of_label: Bools
+    n_cells: int
+
+    @classmethod
+    def by_group(cls, groups: Ints, n_groups: int) -> "Misses":
+        """Sets that lack their row's label, by the group of the row (n,), such as its class."""
+        return cls(as_int64(groups)[:, None], np.ones(1, dtype=np.int64), np.ones(1, dtype=np.bool_), n_groups)
+
+    def wanted(self, label_ranks: Ints) -> Ints:
+        """For sets that are prefixes of the ranking: how many labels (n, Q) they must have; ranks are from 0."""
+        return np.maximum(np.where(self.of_label, label_ranks[:, None] + 1, 1), self.least)
+
+    def count(self, sizes: Ints, hits: Bools, rows: Ints | slice) -> Ints:
+        """Misses in each cell for the sets of some rows, given their sizes and whether they hold their row's label.
+
+        >>> Misses.by_group(np.array([1, 0, 1]), 2).count(np.array([1, 2, 0]), np.array([True, True, False]), slice(3))
+        array([0, 1])
+        """
+        inside = (sizes[:, None] >= self.least) & (hits[:, None] | ~self.of_label)
+        return np.bincount(self.cell[rows][~inside], minlength=self.n_cells)
+
+
+class Counted(NamedTuple):
+    """What the sets of the evaluation rows of each trial hold.
+
+    size, empty : (scores, T, alphas, trials), labels in all sets, and sets without a label, whole numbers in float64;
+    missed : (scores, T, alphas, cells, trials); see `Misses`.
+    """
+
+    size: Floats
+    empty: Floats
+    missed: NDArray[np.int32]
+
+    def at(self, m: int, j: int, a: int) -> "Counted":
+        """One score, temperature and level: arrays (trials,), (trials,) and (cells, trials)."""
+        return Counted(self.size[m, j, a], self.empty[m, j, a], self.missed[m, j, a])
+
+    @classmethod
+    def zero(cls, shape: tuple[int, ...], n_cells: int) -> "Counted":
+        """Counts of no rows, of the shape (scores, T, alphas, trials)."""
+        missed = np.zeros((*shape[:3], n_cells, shape[3]), dtype=np.int32)
+        return cls(np.zeros(shape), np.zeros(shape), missed)
+
+
+class Part(NamedTuple):
+    """Trials that are counted at the same temperatures, with scores and thresholds (2, scores, T, alphas, trials)."""
+
+    labels: LabelParts
+    scores: tuple[Score, ...]
+    thresholds: Floats
+    trials: Trials
+
+
+def count_sets(
+    rows: SortedRows, misses: Misses, parts: Sequence[Part], *, n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> list[Counted]:  # fmt: skip
+    """Sizes, empty sets and misses of the evaluation rows of every trial, for each part, in one pass over the rows."""
+    per_row: list[Any] = [range(rows.source.n_rows), misses.cell, misses.wanted(parts[0].labels.ranks)]
+    fixed: list[Any] = [rows.sorter]
+    shapes = []
+    for part in parts:
+        per_row += [part.labels.others.T, part.trials.evaluation]
+        order = np.lexsort((part.thresholds[1], part.thresholds[0]), axis=-1)
+        how = stack_terms(part.scores), part.labels.temperatures, part.thresholds, order
+        fixed.append((*how, part.trials.keys, part.trials.randomized))
+        shapes.append(part.thresholds.shape[1:])
+    zero = partial(_zeros, tuple(shapes), misses.n_cells)
+    found = sum_rows(
+        rows.source, _count_block, zero, per_row=per_row, fixed=[tuple(fixed)], n_jobs=n_jobs, progress=progress
+    )
+    return [Counted(*found[start : start + 3]) for start in range(0, len(found), 3)]
+
+
+def _zeros(shapes: tuple[tuple[int, ...], ...], n_cells: int) -> tuple[NDArray[Any], ...]:
+    return tuple(array for shape in shapes for array in Counted.zero(shape, n_cells))
+
+
+def _count_block(
+    block: Block, sums: tuple[NDArray[Any], ...], numbers: range, cells: Ints, wanted: Ints, *rest: Any
+) -> None:
+    *of_parts, (sorter, *how) = rest
+    gaps = sorter.gaps(numbers.start, block)
+    for k, ((codes, parameters, keep), temperatures, thresholds, order, keys, randomized) in enumerate(how):
+        others, seen = of_parts[2 * k], of_parts[2 * k + 1]
+        u = block_uniforms(keys, numbers, randomized)
+        kernels.count_sets(
+            codes, parameters, keep, temperatures, gaps, np.ascontiguousarray(others.T), u, seen.astype(np.float64),
+            wanted, cells, thresholds, order, *sums[3 * k : 3 * k + 3],
+        )  # fmt: skip
+
+
+def block_uniforms(keys: Keys, numbers: range, randomized: bool) -> Floats:
+    """The u of consecutive rows in every trial, (n, trials)."""
+    u = np.ones((len(numbers), len(keys)))
+    if randomized:
+        kernels.trial_uniforms(keys, numbers.start, u)
+    return u
+
+
+def count_class_sets(
+    source: Source, labels: Ints, temperatures: Floats, scores: Sequence[Score], thresholds: Floats, trials: Trials,
+    misses: Misses, *, n_jobs: int | None = None, progress: Progress | None = None,
+) -> Counted:  # fmt: skip
+    """The same under thresholds by class, (2, scores, T, alphas, C, trials)."""
+    unbounded = np.isposinf(thresholds[0])
+    finite = np.where(unbounded, -np.inf, thresholds[0])
+    highest = finite.max(axis=4)
+    ranges = np.count_nonzero(unbounded, axis=3).astype(np.float64), finite.min(axis=4), highest, highest.max(axis=3)
+    cuts = np.stack([np.where(unbounded, np.nan, thresholds[0]), thresholds[1]])
+    how = stack_terms(scores), temperatures, cuts, ranges, misses.least, misses.of_label, trials.keys, trials.randomized
+    shape = *thresholds.shape[1:4], thresholds.shape[5]
+    found = sum_rows(
+        source,
+        _count_class_block,
+        partial(_zeros, (shape,), misses.n_cells),
+        per_row=[range(source.n_rows), as_int64(labels), misses.cell, trials.evaluation],
+        fixed=[how],
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return Counted(*found)
+
+
+def _count_class_block(
+    block: Block, sums: tuple[NDArray[Any], ...], numbers: range, labels: Ints, cells: Ints, seen: Bools, how: Any
+) -> None:
+    (codes, parameters, keep), temperatures, cuts, ranges, least, of_label, keys, randomized = how
+    gaps, order = sorted_order(block)
+    u = block_uniforms(keys, numbers, randomized)
+    kernels.count_class_sets(
+        codes, parameters, keep, temperatures, gaps, order, labels, u, seen.astype(np.float64), least, of_label, cells,
+        cuts, *ranges, *sums,
+    )  # fmt: skip
+
+
+# ---- u integrated out ------------------------------------------------------------------------------------------------
+
+FIXED_POINT = 2.0**28
+"""Expected counts are summed in 64-bit integers of this unit: their order cannot matter."""
+
+_CHUNK = 4096  # rows whose expected hits are held for all trials at once
+
+
+def expected_hits(labels: LabelParts, score: Score, j: int, thresholds: Floats, *, randomized: bool = True) -> Floats:
+    """Probability over u that each label is in its set at temperature j, under thresholds (2, K): (K, n).
+
+    Over u a label's value is an interval, and the share of it below the threshold is that probability. A score without
+    u is an interval of no width: the share is 0 or 1.
+    """
+    out, mine = np.empty((thresholds.shape[1], len(labels.ranks))), np.ascontiguousarray(labels.parts[:, j])
+    code, unit, _, _, keep_top = score.terms
+    kernels.expected_hits(
+        code, unit, keep_top, randomized and score.uses_u, 1.0 / float(labels.temperatures[j]), labels.ranks,
+        labels.gap, labels.second, mine, labels.terms(score, j), np.ascontiguousarray(thresholds), out,
+    )  # fmt: skip
+    return out
+
+
+def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, *, randomized: bool = True) -> Floats:
+    """The thresholds, (2, K), that let in `targets` rows on average over u, at temperature j.
+
+    The number of rows let in is piecewise linear in the threshold: one sort of the places where it bends brackets every
+    level, and between two of them the equation is linear. Where values saturate, the same is done with tie-breaks.
+    +inf where there are too few rows; -inf where those that are inside whatever the threshold are enough.
+    """
+    terms_of = labels.terms(score, j)
+    low, own, steps, part = terms_of
+    unit, bound = score.terms.unit, saturation_of(score)
+    ranks = np.arange(len(low))
+    drawn = randomized and score.uses_u
+    if not drawn:
+        at_one = np.sort(labels.scores(score, j, ranks, np.ones(len(low))))
+        places = np.ceil(np.asarray(targets) - 1e-9).astype(np.int64) - 1
+        reachable = np.count_nonzero(at_one.real < np.inf)
+        found = at_one[np.clip(places, 0, len(at_one) - 1)]
+        found[places >= reachable] = complex(np.inf, np.inf)
+        found[places < np.count_nonzero(np.isneginf(at_one.real))] = complex(-np.inf, -np.inf)
+        return as_floats(found)
+    out = np.empty((2, len(targets)))
+    start, slope = low + unit * steps, own + unit * part
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = np.where(own > 0, np.clip((bound - low) / own, 0.0, 1.0), 1.0)  # the share of u that is not saturated
+    finite = np.isfinite(low)
+    below[~np.isfinite(below)] = 1.0
+    bends = np.unique(
+        np.concatenate([start[finite], (start + slope * below)[finite], (1.0 + unit * steps)[finite & (below < 1)]])
+    )
+    sure, reachable = np.count_nonzero(np.isneginf(low)), np.count_nonzero(low < np.inf)
+
+    def rows_below(q: float, tie: float) -> float:
+        return float(expected_hits(labels, score, j, np.array([[q], [tie]]))[0].sum())
+
+    for k, target in enumerate(np.asarray(targets).tolist()):
+        if target > reachable or target <= sure:
+            out[:, k] = np.inf if target > reachable else -np.inf
+            continue
+        place = _first_reaching(lambda i: rows_below(bends[i], np.inf), len(bends), target)
+        before = bends[place - 1] if place else bends[0] - 1.0
+        ramps = finite & (start <= before) & (start + slope * below >= bends[place]) & (slope > 0)
+        steady = rows_below(before, np.inf) - (
+            np.clip((before - start[ramps]) / slope[ramps], 0.0, 1.0).sum() if ramps.any() else 0.0
+        )
+        rate = (1.0 / slope[ramps]).sum()
+        q = (target - steady + (start[ramps] / slope[ramps]).sum()) / rate if rate > 0 else np.inf
+        if before <= q < bends[place]:
+            out[:, k] = q, np.inf
+        else:
+            out[:, k] = bends[place], _solve_tie(labels, score, j, float(bends[place]), target)
+    return out
+
+
+def _first_reaching(count: Any, n: int, target: float) -> int:
+    """The first of n places, in which counts grow, that reaches the target; the last if none does."""
+    low, high = 0, n - 1
+    while low < high:
+        middle = (low + high) // 2
+        if count(middle) >= target:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+_HALVINGS = 64
+
+
+def _solve_tie(labels: LabelParts, score: Score, j: int, q: float, target: float) -> float:
+    """The tie-break with which a threshold at `q`, where values tie, lets in `target` rows: by bisection of its log."""
+    ranks = np.arange(len(labels.ranks))
+    ends = [labels.scores(score, j, ranks, np.full(len(ranks), u)) for u in (0.0, 1.0)]
+    tied = (ends[0].real <= q) & (ends[1].real >= q)
+    both = np.concatenate([end.imag[tied] for end in ends])
+    both = both[np.isfinite(both)]
+    if not len(both):
+        return np.inf
+
+    def reached(tie: float) -> bool:
+        return float(expected_hits(labels, score, j, np.array([[q], [tie]]))[0].sum()) >= target
+
+    low, high = float(both.min()) - 1.0, float(both.max())
+    if not reached(high):
+        return np.inf
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if reached(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def expected_sizes(
+    rows: SortedRows, labels: LabelParts, score: Score, thresholds: Floats, *, randomized: bool = True,
+    n_jobs: int | None = None, progress: Progress | None = None,
+) -> Floats:  # fmt: skip
+    """Sizes of all rows averaged over u under thresholds (2, T, K): (T, K, n)."""
+    sizes = row_array((*thresholds.shape[1:], rows.source.n_rows))
+    map_rows(
+        rows.source,
+        _expected_block,
+        [sizes],
+        per_row=[range(rows.source.n_rows), labels.others.T],
+        fixed=[rows.sorter, score, labels.temperatures, thresholds, randomized],
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return sizes
+
+
+def _expected_block(
+    block: Block, numbers: range, others: Floats, sorter: Sorter, score: Score, temperatures: Floats,
+    thresholds: Floats, randomized: bool,
+) -> tuple[Floats]:  # fmt: skip
+    out = np.empty((*thresholds.shape[1:], len(block)))
+    kernels.expected_sizes(
+        *score.terms, randomized and score.uses_u, temperatures, sorter.gaps(numbers.start, block),
+        np.ascontiguousarray(others.T), np.ascontiguousarray(thresholds), out,
+    )  # fmt: skip
+    return (out,)
+
+
+def expected_misses(labels: LabelParts, score: Score, j: int, own: Ints, trials: Trials, thresholds: Floats) -> Floats:
+    """Expected misses of each class in every trial at temperature j, (C, trials); thresholds are (2, trials)."""
+    out = np.zeros((trials.counts.shape[1], trials.count), dtype=np.int64)
+    for first in range(0, len(own), _CHUNK):
+        rows = slice(first, first + _CHUNK)
+        hits = expected_hits(labels.at(j).take(rows), score, 0, thresholds, randomized=trials.randomized)
+        kernels.add_expected_misses(hits, as_int64(own[rows]), np.ascontiguousarray(trials.evaluation[rows]), out)
+    return out / FIXED_POINT
+
+
+def expected_totals(
+    rows: SortedRows, labels: LabelParts, score: Score, thresholds: Floats, trials: Trials, *,
+    n_jobs: int | None = None, progress: Progress | None = None,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Expected labels in all sets, and expected empty sets, of the evaluation rows, under (2, T, alphas, trials)."""
+    shape = thresholds.shape[1:]
+    flat = thresholds.reshape(2, shape[0], -1)
+    found = sum_rows(
+        rows.source,
+        _add_expected,
+        partial(_two_zeros, flat.shape[1:]),
+        per_row=[range(rows.source.n_rows), labels.others.T, trials.evaluation],
+        fixed=[rows.sorter, score, labels.temperatures, flat],
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    size, empty = (fixed.reshape(shape) / FIXED_POINT for fixed in found)
+    return size, empty
+
+
+def _two_zeros(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
+    return np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+
+
+def _add_expected(
+    block: Block, sums: tuple[Ints, Ints], numbers: range, others: Floats, seen: Bools, sorter: Sorter, score: Score,
+    temperatures: Floats, thresholds: Floats,
+) -> None:  # fmt: skip
+    (found,) = _expected_block(block, numbers, others, sorter, score, temperatures, thresholds, True)
+    every = np.tile(seen.T, (found.shape[1] // seen.shape[1], 1))
+    for total, mean in zip(sums, (found, np.maximum(1.0 - found, 0.0)), strict=True):
+        fixed = (mean * FIXED_POINT + 0.5).astype(np.int64)
+        np.add(total, np.where(every, fixed, 0).sum(axis=-1), out=total)

@@ -1,0 +1,104 @@
+"""u, the number that randomises a row's set: a hash, so that the same row has the same u wherever it is met.
+
+A row's own u comes from the seed and a coarse key of the row: how far the second, third and fourth largest logits lie
+below the largest, in steps of 1/157. The key does not see the last bits of the logits, which the same network gives
+differently on another machine or in another batch. Any fixed function of the row keeps the law of coverage:
+exchangeability is all it needs.
+
+Where rows have ids, u comes from the seed and the id alone, whatever the logits. In a sweep it comes from the seed, the
+trial and the number of the row.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from thermoset.arrays import Floats, Keys
+from thermoset.errors import InputError
+from thermoset.kernels import fill_trial_keys, id_uniforms, row_uniforms
+from thermoset.quoting import quoted
+
+OF_ROWS, OF_IDS, OF_TRIALS, OF_KEYS = map(np.uint64, range(4))
+"""Where chains of hashes start: no two kinds share one."""
+
+SECOND = np.uint64(1 << 32)
+"""Added to the start of a chain, for a second number of the same row."""
+
+
+def trial_keys(random_state: int, trials: Iterable[int]) -> Keys:
+    """The key of each trial, by its number: u of row i in trial t is a hash of (random_state, t, i).
+
+    >>> a, b = trial_keys(0, [0, 1]), trial_keys(0, [1])
+    >>> bool(a[1] == b[0])
+    True
+    """
+    numbers = np.fromiter(trials, dtype=np.int64)
+    keys = np.empty(len(numbers), dtype=np.uint64)
+    fill_trial_keys(numbers, OF_TRIALS, np.uint64(random_state), keys)
+    return keys
+
+
+def id_keys(ids: Iterable[object]) -> Keys:
+    """A 64-bit key for each id: whole numbers and text alike, by a hash of their text.
+
+    >>> bool(id_keys(["7"])[0] == id_keys([7])[0])
+    True
+    """
+    texts = (str(one).encode(errors="surrogatepass") for one in ids)
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+def checked_ids(ids: Any, n_rows: int) -> Keys:
+    """The keys of ids that a user gave: one whole number or text for each row, repeats allowed.
+
+    >>> checked_ids([3.5], 1)
+    Traceback (most recent call last):
+        ...
+    thermoset.errors.InputError: ids must be whole numbers or text; ids[0] is 3.5. Convert it.
+    """
+    given = np.asarray(ids).tolist() if hasattr(ids, "__array__") else ids
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise InputError(f"ids must be {n_rows} whole numbers or strings, one per row; got {quoted(ids)}.")
+    if len(given) != n_rows:
+        raise InputError(f"there must be {n_rows} ids, one per row; got {len(given)}.")
+    for row, one in enumerate(given):
+        if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
+            raise InputError(f"ids must be whole numbers or text; ids[{row}] is {quoted(one)}. Convert it.")
+    return id_keys(given)
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Where a row's u comes from: given numbers, a seed and the row (or its id), or neither (deterministic, u = 1).
+
+    `second` asks for a number that is independent of the row's u: what p-values of tied scores are smoothed with.
+    """
+
+    seed: int | None = None
+    given: Floats | None = None
+    keys: Keys | None = None
+    second: bool = False
+
+    def __getitem__(self, place: slice) -> "Randomness":
+        """That of some of the rows."""
+        if self.given is None and self.keys is None:
+            return self
+        given = None if self.given is None else self.given[place]
+        return replace(self, given=given, keys=None if self.keys is None else self.keys[place])
+
+    def block(self, gaps: Floats) -> Floats:
+        """The u of each of some sorted rows; it must be that of these rows."""
+        if self.given is not None:
+            return self.given
+        if self.seed is None:
+            return np.ones(len(gaps))
+        seed, u, other = np.uint64(self.seed), np.empty(len(gaps)), SECOND if self.second else np.uint64(0)
+        if self.keys is not None:
+            id_uniforms(self.keys, OF_IDS + other, seed, u)
+        else:
+            row_uniforms(gaps, OF_ROWS + other, seed, u)
+        return u
