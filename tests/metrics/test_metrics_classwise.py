@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thermoset.metrics.classwise import _mean_deviation, calibration_of_bins
 
 from thermoset import metrics
 from thermoset.core.binning import add_bins, no_bins
 from thermoset.errors import InputError
-from thermoset.metrics.classwise import _mean_deviation, calibration_of_bins
 
 
 def naive(probs, labels, n_bins):

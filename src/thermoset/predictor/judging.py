@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from thermoset.conformal.recipes import Recipe
-from thermoset.core.binning import BinCounts, add_bins, no_bins
 from thermoset.core.exponentials import Floats, Ints
 from thermoset.core.row_context import RowContext
 from thermoset.core.sources import Block, block_rows
@@ -15,8 +14,7 @@ from thermoset.core.stages import fill_rows, total
 from thermoset.core.top_rows import tops_of
 from thermoset.data import Logits
 from thermoset.data.weights import checked_weights
-from thermoset.metrics.classwise import calibration_of_bins
-from thermoset.metrics.of_probabilities import N_BINS
+from thermoset.metrics.probabilities import N_BINS, BinCounts, add_bins, calibration_of_bins, no_bins
 from thermoset.monitor.checking import CheckReport, Promise, RowFacts, check_facts, row_facts
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.calibrated import Calibrated

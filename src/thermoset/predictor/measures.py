@@ -11,7 +11,7 @@ from thermoset.core.label_logits import top_labels
 from thermoset.core.levels import Alpha, conformal_rank
 from thermoset.data import Logits
 from thermoset.metrics.laws import conformal_coverage_distribution
-from thermoset.metrics.of_probabilities import reliability_from_confidence
+from thermoset.metrics.probabilities import reliability_from_confidence
 from thermoset.predictor.artifact import Measure
 from thermoset.tuning.choice import Choice, Outlook
 from thermoset.tuning.parts import Words

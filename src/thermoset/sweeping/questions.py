@@ -19,7 +19,7 @@ from thermoset.core.trials import Trials
 from thermoset.data import Logits
 from thermoset.errors import BoundWarning
 from thermoset.metrics import SIZE_STRATA, Metric, SetCounts
-from thermoset.metrics.of_parts import N_STRATA, confidence_strata
+from thermoset.metrics.counts import N_STRATA, confidence_strata
 
 __all__ = ["Questions", "Strata", "set_counts", "strata_of"]
 
