@@ -30,7 +30,8 @@ def test_the_curve_and_its_area_are_double_loops(rows):
     curve = metrics.risk_coverage_curve(score, right)
     assert curve.score.tolist() == levels
     for k, level in enumerate(levels):
-        assert curve.share[k] == float(Fraction(sum(other >= level for other in score), len(rows)))
+        assert curve.rows[k] == sum(other >= level for other in score)
+        assert curve.share[k] == curve.rows[k] / len(rows)
         assert curve.error[k] == float(risk_from(level, rows))
     area = sum(risk_from(level, rows) for level in score) / len(rows)
     assert metrics.area_under_risk_coverage(score, right) == pytest.approx(float(area), abs=1e-14)

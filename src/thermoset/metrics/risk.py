@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.bounds import exact_number
-from thermoset.core.exponentials import Floats
+from thermoset.core.exponentials import Floats, Ints
 from thermoset.errors import InputError
 from thermoset.metrics.counts import AnyArray, check_row_values
 from thermoset.quoting import quoted
@@ -25,14 +25,17 @@ class RiskCoverage(NamedTuple):
 
     Attributes
     ----------
+    rows : (m,)
+        Rows that are answered: those with this score or a higher one.
     share : (m,)
-        Share of the rows that are answered: those with this score or a higher one. The last entry is 1.
+        They as a share of all rows. The last entry is 1.
     error : (m,)
         Share of wrong answers among them. The last entry is the error of all rows.
     score : (m,)
         The scores, descending.
     """
 
+    rows: Ints
     share: Floats
     error: Floats
     score: AnyArray
@@ -50,7 +53,7 @@ def risk_coverage_curve(score: ArrayLike, right: ArrayLike) -> RiskCoverage:
     distinct, place, rows = np.unique(level, return_inverse=True, return_counts=True)
     wrong = np.bincount(place[~correct], minlength=len(distinct))
     answered = np.cumsum(rows[::-1])
-    return RiskCoverage(answered / len(level), np.cumsum(wrong[::-1]) / answered, distinct[::-1])
+    return RiskCoverage(answered, answered / len(level), np.cumsum(wrong[::-1]) / answered, distinct[::-1])
 
 
 def area_under_risk_coverage(score: ArrayLike, right: ArrayLike) -> float:
@@ -64,7 +67,7 @@ def area_under_risk_coverage(score: ArrayLike, right: ArrayLike) -> float:
     0.14583333333333331
     """
     curve = risk_coverage_curve(score, right)
-    return float(curve.error @ np.diff(curve.share, prepend=0.0))
+    return float(curve.error @ np.diff(curve.rows, prepend=0) / curve.rows[-1])
 
 
 def error_at_coverage(score: ArrayLike, right: ArrayLike, share: float | str) -> float:
@@ -80,6 +83,5 @@ def error_at_coverage(score: ArrayLike, right: ArrayLike, share: float | str) ->
     wanted = exact_number(share)
     if wanted is None or not 0 < wanted <= 1:
         raise InputError(f"share must be a number above 0 and at most 1; got {quoted(share)}. Try share=0.9.")
-    n = np.asarray(score).size
-    answered = np.rint(curve.share * n)
-    return float(curve.error[np.searchsorted(answered, math.ceil(wanted * n))])
+    fewest = math.ceil(wanted * int(curve.rows[-1]))
+    return float(curve.error[np.searchsorted(curve.rows, fewest)])

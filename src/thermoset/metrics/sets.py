@@ -109,18 +109,14 @@ class Metric:
         return float(self.of(counts_of_sets(sets, labels, alpha, groups=groups, confidence=confidence)))
 
 
-_TOP = Metric(
-    "top_coverage_gap", "TopCovGap", "the worst classes", "share", lambda c: top_gap(c.class_gaps, c.rows.shape[-1])
-)
+# fmt: off
+_TOP = Metric("top_coverage_gap", "TopCovGap", "the worst classes", "share",
+              lambda c: top_gap(c.class_gaps, c.rows.shape[-1]))
 _AVG = Metric("avg_coverage_gap", "AvgCovGap", "all classes", "share", lambda c: avg_gap(c.class_gaps))
 _SQUARED = replace(_AVG, title=f"{_AVG.title} squared", of=lambda c: avg_gap(c.class_gaps**2))
-_WORST = Metric(
-    "worst_tenth_coverage",
-    "coverage of the worst tenth",
-    "the classes with the lowest coverage",
-    "share",
-    lambda c: worst_tenth(c.class_coverage, c.rows.shape[-1]),
-)
+_WORST = Metric("worst_tenth_coverage", "coverage of the worst tenth", "the classes with the lowest coverage", "share",
+                lambda c: worst_tenth(c.class_coverage, c.rows.shape[-1]))
+# fmt: on
 
 
 def _over_groups(metric: Metric, name: str) -> Metric:
@@ -132,74 +128,38 @@ def _integrated(metric: Metric, name: str) -> Metric:
     return replace(metric, name=name, title=f"{metric.title}, u averaged", needs="expectation", averages=True)
 
 
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("avg_size", "AvgSize", "labels in a set", "labels", lambda c: ratio(c.members, c.total), averages=True),
-        Metric("marginal_coverage", "coverage", "all rows", "share", lambda c: c.coverage, averages=True),
-        Metric(
-            "marginal_coverage_gap",
-            "MarCovGap",
-            "all rows",
-            "share",
-            lambda c: np.abs(c.coverage - c.promised),
-            averages=True,
-        ),
-        _TOP,
-        _AVG,
-        Metric("threshold", "threshold", "", "score", lambda c: c.threshold, needs="threshold"),
-        Metric(
-            "empty_share", "empty", "sets without a label", "share", lambda c: ratio(c.empty, c.total), averages=True
-        ),
-        _WORST,
-        Metric(
-            "macro_coverage",
-            "macro-coverage",
-            "the mean over classes",
-            "share",
-            lambda c: mean_present(c.class_coverage),
-            averages=True,
-        ),
-        Metric(
-            "classes_below",
-            "classes below",
-            "classes with coverage below 1 - alpha",
-            "share",
-            lambda c: mean_present(np.where(np.isnan(c.class_gaps), np.nan, c.class_coverage < c.promised)),
-        ),
-        Metric(
-            "left_out_share",
-            "correct top label left out",
-            "all rows",
-            "share",
-            lambda c: ratio(c.top_missed, c.total),
-            needs="ranks",
-        ),
-        Metric(
-            "sscv",
-            "SSCV",
-            "the worst size of sets",
-            "share",
-            lambda c: c.largest_gap(c.stratum_hits, c.stratum_rows),
-            needs="sizes",
-        ),
-        Metric(
-            "confidence_coverage_gap",
-            "gap over confidence",
-            "the worst stratum of confidence",
-            "share",
-            lambda c: c.largest_gap(c.confidence_hits, c.confidence_rows),
-            needs="confidence",
-        ),
-        _over_groups(_TOP, "top_group_coverage_gap"),
-        _over_groups(_AVG, "avg_group_coverage_gap"),
-        _over_groups(_WORST, "worst_group_coverage"),
-        _integrated(_TOP, "integrated_top_coverage_gap"),
-        _integrated(_AVG, "integrated_avg_coverage_gap"),
-        _integrated(_SQUARED, "integrated_squared_coverage_gap"),
-        _integrated(_WORST, "integrated_worst_tenth_coverage"),
-    )
-}
+# fmt: off
+_ALL = (
+    Metric("avg_size", "AvgSize", "labels in a set", "labels", lambda c: ratio(c.members, c.total), averages=True),
+    Metric("marginal_coverage", "coverage", "all rows", "share", lambda c: c.coverage, averages=True),
+    Metric("marginal_coverage_gap", "MarCovGap", "all rows", "share",
+           lambda c: np.abs(c.coverage - c.promised), averages=True),
+    _TOP,
+    _AVG,
+    Metric("threshold", "threshold", "", "score", lambda c: c.threshold, needs="threshold"),
+    Metric("empty_share", "empty", "sets without a label", "share", lambda c: ratio(c.empty, c.total), averages=True),
+    _WORST,
+    Metric("macro_coverage", "macro-coverage", "the mean over classes", "share",
+           lambda c: mean_present(c.class_coverage), averages=True),
+    Metric("classes_below", "classes below", "classes with coverage below 1 - alpha", "share",
+           lambda c: mean_present(np.where(np.isnan(c.class_gaps), np.nan, c.class_coverage < c.promised))),
+    Metric("left_out_share", "correct top label left out", "all rows", "share",
+           lambda c: ratio(c.top_missed, c.total), needs="ranks"),
+    Metric("sscv", "SSCV", "the worst size of sets", "share",
+           lambda c: c.largest_gap(c.stratum_hits, c.stratum_rows), needs="sizes"),
+    Metric("confidence_coverage_gap", "gap over confidence", "the worst stratum of confidence", "share",
+           lambda c: c.largest_gap(c.confidence_hits, c.confidence_rows), needs="confidence"),
+    _over_groups(_TOP, "top_group_coverage_gap"),
+    _over_groups(_AVG, "avg_group_coverage_gap"),
+    _over_groups(_WORST, "worst_group_coverage"),
+    _integrated(_TOP, "integrated_top_coverage_gap"),
+    _integrated(_AVG, "integrated_avg_coverage_gap"),
+    _integrated(_SQUARED, "integrated_squared_coverage_gap"),
+    _integrated(_WORST, "integrated_worst_tenth_coverage"),
+)
+# fmt: on
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 """Every metric of sets by name; `swept_metrics` says which of them a sweep has."""
 
 
@@ -239,13 +199,17 @@ def asked_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
     return tuple(known[name] for name in wanted)
 
 
+def _measure(name: str, counts: SetCounts) -> float:
+    return float(METRICS[name].of(counts))
+
+
 def avg_size(sets: ArrayLike) -> float:
     """AvgSize: mean number of labels in a set.
 
     >>> avg_size([[True, False, True], [False, True, False]])
     1.5
     """
-    return float(METRICS["avg_size"].of(count_members(sets)))
+    return _measure("avg_size", count_members(sets))
 
 
 def empty_share(sets: ArrayLike) -> float:
@@ -254,7 +218,7 @@ def empty_share(sets: ArrayLike) -> float:
     >>> empty_share([[True, False], [False, False]])
     0.5
     """
-    return float(METRICS["empty_share"].of(count_members(sets)))
+    return _measure("empty_share", count_members(sets))
 
 
 def marginal_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
@@ -263,7 +227,7 @@ def marginal_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
     >>> marginal_coverage([[True, False], [True, False]], labels=[0, 1])
     0.5
     """
-    return float(METRICS["marginal_coverage"].of(count_hits(sets, labels)))
+    return _measure("marginal_coverage", count_hits(sets, labels))
 
 
 def marginal_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -272,7 +236,7 @@ def marginal_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> f
     >>> marginal_coverage_gap([[True, False], [True, False]], labels=[0, 1], alpha=0.25)
     0.25
     """
-    return float(METRICS["marginal_coverage_gap"].of(count_hits(sets, labels, alpha)))
+    return _measure("marginal_coverage_gap", count_hits(sets, labels, alpha))
 
 
 def top_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -284,7 +248,7 @@ def top_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     >>> top_coverage_gap(sets, labels=[0, 0, 1, 1], alpha=0.25)  # coverages 1 and 1/2: gaps 1/4 and 1/4
     0.25
     """
-    return float(METRICS["top_coverage_gap"].of(count_hits(sets, labels, alpha)))
+    return _measure("top_coverage_gap", count_hits(sets, labels, alpha))
 
 
 def avg_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -294,7 +258,7 @@ def avg_coverage_gap(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     >>> avg_coverage_gap(sets, labels=[0, 0, 1, 1], alpha=0.5)  # coverages 1 and 1/2: gaps 1/2 and 0
     0.25
     """
-    return float(METRICS["avg_coverage_gap"].of(count_hits(sets, labels, alpha)))
+    return _measure("avg_coverage_gap", count_hits(sets, labels, alpha))
 
 
 def worst_tenth_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
@@ -306,7 +270,7 @@ def worst_tenth_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
     >>> worst_tenth_coverage(sets, labels=[0, 0, 1, 1])  # coverages 1 and 1/2, and one class is a tenth of two
     0.5
     """
-    return float(METRICS["worst_tenth_coverage"].of(count_hits(sets, labels)))
+    return _measure("worst_tenth_coverage", count_hits(sets, labels))
 
 
 def macro_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
@@ -316,7 +280,7 @@ def macro_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
     >>> macro_coverage(sets, labels=[0, 0, 0, 1])  # coverages 1 and 0
     0.5
     """
-    return float(METRICS["macro_coverage"].of(count_hits(sets, labels)))
+    return _measure("macro_coverage", count_hits(sets, labels))
 
 
 def classes_below(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -330,7 +294,7 @@ def classes_below(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
     >>> classes_below(sets, labels=[0, 0, 1, 1], alpha=0.25)  # coverages 1 and 1/2
     0.5
     """
-    return float(METRICS["classes_below"].of(count_hits(sets, labels, alpha)))
+    return _measure("classes_below", count_hits(sets, labels, alpha))
 
 
 def size_stratified_coverage_violation(sets: ArrayLike, labels: ArrayLike, alpha: Alpha) -> float:
@@ -375,9 +339,7 @@ def worst_group_coverage(sets: ArrayLike, labels: ArrayLike, groups: object) -> 
     0.5
     """
     table = group_coverage(sets, labels, groups)
-    return float(
-        METRICS["worst_group_coverage"].of(SetCounts(table.count, group_rows=table.count, group_hits=table.hits))
-    )
+    return _measure("worst_group_coverage", SetCounts(table.count, group_rows=table.count, group_hits=table.hits))
 
 
 def confidence_coverage_gap(
@@ -390,4 +352,4 @@ def confidence_coverage_gap(
     0.25
     """
     counts = counts_of_sets(sets, labels, alpha, confidence=confidence, n_strata=n_strata)
-    return float(METRICS["confidence_coverage_gap"].of(counts))
+    return _measure("confidence_coverage_gap", counts)

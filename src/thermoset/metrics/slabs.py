@@ -189,8 +189,8 @@ def worst_slab_coverage(
     >>> worst_slab_coverage(sets, labels, np.arange(100.0)[:, None])  # sets of all labels are right everywhere
     1.0
     """
-    asked = {"share": share, "directions": directions, "random_state": random_state}
-    return worst_slab(sets, labels, features, **asked).coverage  # type: ignore[arg-type]
+    found = worst_slab(sets, labels, features, share=share, directions=directions, random_state=random_state)
+    return found.coverage
 
 
 def draw_half(n_rows: int, rng: np.random.Generator) -> Bools:
