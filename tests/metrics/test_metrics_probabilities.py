@@ -164,6 +164,11 @@ def test_a_softmax_of_any_precision_is_accepted(dtype):
         assert metric(probs, labels) == pytest.approx(metric(wide, labels), abs=tolerance)
 
 
+def test_half_precision_may_round_a_whole_probability_above_one():
+    table = metrics.reliability_table(np.array([[1.01, 0.0]], dtype=np.float16), [0])
+    assert (table.count[-1], table.confidence[-1], table.ece) == (1, 1.0, 0.0)
+
+
 def test_tables_and_the_error_have_one_number_of_bins():
     rng = np.random.default_rng(3)
     probs = rng.dirichlet(np.ones(5), size=500)

@@ -395,7 +395,7 @@ def test_bad_sets_labels_and_alphas(metric, sets, labels, alpha, word):
         (lambda: metrics.coverage_gaps([[1, 1], [1, -1]], [2, 2], 0.1), r"-1 of 2 at index \(1, 1\)"),
         (lambda: metrics.coverage_gaps([0.5], [1], 0.1), "hits.*float64"),
         (lambda: metrics.coverage_gaps([1, 1, 1], [2, 2], 0.1), "shapes"),
-        (lambda: metrics.top_gap([0.5, -0.5], 2), "absolute"),
+        (lambda: metrics.top_gap([0.5, -0.5], 2), "gaps.*-0.5"),
         (lambda: metrics.avg_gap(0.5), "last axis"),
         (lambda: metrics.top_gap([0.5], 0), "n_classes"),
         *((lambda bad=bad: metrics.worst_tenth(bad, 3), "coverage") for bad in (0.5, [], [1.5], [-0.1], ["a"])),

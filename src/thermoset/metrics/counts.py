@@ -233,7 +233,7 @@ def avg_gap(gaps: ArrayLike) -> Floats:
     >>> avg_gap([0.25, 0.5, float("nan")]).tolist()
     0.375
     """
-    return mean_present(_check_gaps(gaps))
+    return mean_present(_check_classes(gaps, "gaps", np.inf, "Pass what coverage_gaps returns."))
 
 
 def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
@@ -247,7 +247,7 @@ def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
     >>> top_gap([[0.0] * 37 + [0.25, 0.75, 0.5]], n_classes=40).tolist()
     [0.625]
     """
-    array = _check_gaps(gaps)
+    array = _check_classes(gaps, "gaps", np.inf, "Pass what coverage_gaps returns.")
     classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
     kept = min(max(classes // 20, 1), array.shape[-1])  # 0.05 C without floats: 20 classes give 1
     # Absent classes become -1 and so sort below every real gap. The final sort makes the sum, and with it the last
@@ -268,10 +268,7 @@ def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
     >>> worst_tenth([[0.9] * 17 + [0.75, 0.25, 0.8]], n_classes=20).tolist()
     [0.5]
     """
-    array = _check_classes(coverage, "coverage", "Pass hits / rows of each class.")
-    if (array < 0).any() or (array > 1).any():
-        worst = array[(array < 0) | (array > 1)][0]
-        raise InputError(f"coverage must be fractions from 0 to 1; got {worst:.6g}. Pass hits / rows of each class.")
+    array = _check_classes(coverage, "coverage", 1, "Pass hits / rows of each class.")
     classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
     kept = min(max(round(classes / 10), 1), array.shape[-1])
     return mean_present(np.sort(np.partition(array, kept - 1, axis=-1)[..., :kept], axis=-1))  # NaN sorts last
@@ -284,20 +281,18 @@ def mean_present(values: Floats) -> Floats:
     return ratio(total, np.asarray(np.count_nonzero(present, axis=-1)))
 
 
-def _check_gaps(gaps: ArrayLike) -> Floats:
-    numbers = _check_classes(gaps, "gaps", "Pass what coverage_gaps returns.")
-    if (numbers < 0).any():
-        raise InputError(f"gaps must be absolute; got {numbers.min():.6g}. Pass what coverage_gaps returns.")
-    return numbers
-
-
-def _check_classes(values: ArrayLike, name: str, remedy: str) -> Floats:
+def _check_classes(values: ArrayLike, name: str, most: float, remedy: str) -> Floats:
+    """Numbers from 0 to `most`, or NaN, with classes on the last axis."""
     array = as_array(values, name)
     if array.ndim == 0 or array.shape[-1] == 0 or array.dtype.kind not in "fiu":
         raise InputError(
             f"{name} must be numbers with classes on the last axis; got shape {array.shape} of {array.dtype}. {remedy}"
         )
-    return array.astype(np.float64, copy=False)
+    numbers = array.astype(np.float64, copy=False)
+    bad = (numbers < 0) | (numbers > most)
+    if bad.any():
+        raise InputError(f"{name} must be from 0 to {most:g}; got {numbers[bad][0]:.6g}. {remedy}")
+    return numbers
 
 
 # --- coverage of parts of the rows --------------------------------------------------------------------------------
