@@ -20,7 +20,7 @@ from thermoset.data import Logits
 from thermoset.errors import BoundWarning
 from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import SIZE_STRATA, Metric, SetCounts, swept_metrics
-from thermoset.metrics.of_parts import N_STRATA, confidence_strata
+from thermoset.metrics.counts import N_STRATA, confidence_strata
 from thermoset.rows import Progress, SortedRows, part_of, room, thread_count
 from thermoset.scores import BEYOND, NeverEmpty, Score
 from thermoset.sweeping.engine import (
