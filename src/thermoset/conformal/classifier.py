@@ -332,7 +332,7 @@ class ConformalClassifier(Estimator):
         """Sets, sizes or undecided rows at some levels, or at the one that was fitted, under each row's threshold."""
         scores, scoring, groups = self.calibration_, self.calibration_.scoring, None
         levels = [self.alpha] if alphas is None else alphas
-        if (own := own_weights(scores, weights, len(data))) is not None:
+        if (own := own_weights(scores.weights, weights, len(data))) is not None:
             table, groups = scores.weighted_thresholds(own, levels)
         else:
             table = np.stack([self.thresholds_] if alphas is None else [scores.thresholds(alpha) for alpha in levels])

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.core.compiling import leaf_kernel
-from thermoset.core.exponentials import Floats, Ints
-from thermoset.core.sources import Block, numbered, widened
+from thermoset import kernels
+from thermoset.arrays import Block, Floats, Ints, as_float64, as_int64
 
 __all__ = ["MASS_UNIT", "BinCounts", "add_bins", "bin_edges", "no_bins"]
 
@@ -41,25 +40,6 @@ def no_bins(n_classes: int, n_bins: int) -> BinCounts:
     return BinCounts(*np.zeros((3, n_classes, n_bins), dtype=np.int64))
 
 
-@leaf_kernel
-def _add(probs: Floats, labels: Ints, edges: Floats, counts: BinCounts) -> None:
-    """Bin b is open below and closed above: edges[b] < p <= edges[b + 1]; a probability of 0 goes to the first."""
-    last = edges.shape[0] - 2
-    for i in range(probs.shape[0]):
-        for c in range(probs.shape[1]):
-            p = min(probs[i, c], 1.0)
-            b = 0
-            if p > edges[1]:
-                b = min(int(p * (last + 1)), last)  # right but for rounding
-                while p <= edges[b]:
-                    b -= 1
-                while p > edges[b + 1]:
-                    b += 1
-            counts.rows[c, b] += 1
-            counts.mass[c, b] += np.int64(p / MASS_UNIT + 0.5)
-            counts.hits[c, b] += labels[i] == c
-
-
 def add_bins(probs: Block, labels: Ints, counts: BinCounts) -> None:
     """Add the rows of a block.
 
@@ -68,4 +48,4 @@ def add_bins(probs: Block, labels: Ints, counts: BinCounts) -> None:
     >>> counts.rows.tolist(), (counts.mass * MASS_UNIT).tolist(), counts.hits.tolist()
     ([[1, 1], [2, 0]], [[0.5, 0.75], [0.75, 0.0]], [[0, 1], [1, 0]])
     """
-    _add(widened(probs), numbered(labels), bin_edges(counts.rows.shape[1]), counts)
+    kernels.add_bins(as_float64(probs), as_int64(labels), bin_edges(counts.rows.shape[1]), MASS_UNIT, *counts)

@@ -179,7 +179,7 @@ def _document(
     behind = artifact.pool_sizes if artifact.is_plain else (len(calibration) + len(conformal),)
     _warn(scaler, artifact.provenance)
     measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
-    if sets.calibration_.weighted is None:
+    if sets.calibration_.weights is None:
         seen = confidence_reference(calibration, conformal, artifact.temperature)
         artifact = msgspec.structs.replace(artifact, confidence=seen)
     else:  # the rest was measured where rows of small weight come from
@@ -224,7 +224,7 @@ def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
     """The fields of an artifact that the conformal rows decide; with weights, their sizes say nothing of later rows."""
     calibration = fitted.calibration_
-    sizes = None if calibration.weighted is not None else fitted.set_sizes(conformal, ids=beside.ids)
+    sizes = None if calibration.weights is not None else fitted.set_sizes(conformal, ids=beside.ids)
     groups, other, score = calibration.group_of_class, fitted.fallback_threshold_, fitted.recipe.score
     return {
         "thresholds": Thresholds.of(fitted.thresholds_),
@@ -254,7 +254,7 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) ->
         conformal_zero_labels=zero_labels(conformal),
     )
     warn_of_zero_labels(provenance.conformal_zero_labels, len(conformal))
-    fields, weighted = _of_sets(sets, conformal, beside), sets.calibration_.weighted is not None
+    fields, weighted = _of_sets(sets, conformal, beside), sets.calibration_.weights is not None
     kept = _still_true(old, coverage_measures(fields["pool_sizes"], old.alpha_sets), weighted)
     measures = (*kept, *_undecided(sets, conformal, beside))
     unseen = old.confidence is None or provenance.top_rows or weighted

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.arrays import Floats, Ints
-from thermoset.core.betting import Purse, RankBets, Track, bet_on_ranks
+from thermoset.kernels import Purse, RankBets, Track, bet_on_ranks
 from thermoset.errors import InputError
 from thermoset.monitor.evidence.sequential import Count, Sequential, checked_delta
 
