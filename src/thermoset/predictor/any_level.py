@@ -16,7 +16,7 @@ from thermoset.predictor.kept_scores import KEPT_BY_DEFAULT, MOST_KEPT, KeptScor
 from thermoset.predictor.kept_weights import KeptWeights
 from thermoset.scores import Score
 
-__all__ = ["as_saved", "classifier_of", "calibration_scores", "with_scores"]
+__all__ = ["as_saved", "calibration_scores", "classifier_of", "with_scores"]
 
 
 def with_scores(artifact: Artifact, fitted: ConformalClassifier) -> Artifact:

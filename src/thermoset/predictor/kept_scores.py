@@ -47,9 +47,7 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     labels: bytes | None = None
 
     @classmethod
-    def of(
-        cls, scores: Pairs, group: Ints, labels: Ints | None = None, n_classes: int | None = None
-    ) -> "KeptScores":
+    def of(cls, scores: Pairs, group: Ints, labels: Ints | None = None, n_classes: int | None = None) -> "KeptScores":
         """Scores of rows of these groups, in any order, with or without their labels among so many classes.
 
         >>> kept = KeptScores.of(as_pairs([0.5, 0.25], [-1.0, np.inf]), np.array([0, 0]))

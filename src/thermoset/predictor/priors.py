@@ -102,9 +102,7 @@ class Resampling(NamedTuple):
         return Resampling(n_resamples, checked_seed(self.random_state), self.progress)
 
 
-def estimate_priors(
-    data: Logits, temperature: float, counts: Ints, resampling: Resampling
-) -> PriorEstimate:
+def estimate_priors(data: Logits, temperature: float, counts: Ints, resampling: Resampling) -> PriorEstimate:
     """Class shares of rows by EM on their probabilities at a temperature.
 
     Parameters
@@ -210,9 +208,7 @@ def _add_rows(
         np.add(sums[0], np.rint(found / UNIT).astype(np.int64), out=sums[0])
 
 
-def _solved(
-    step: _Step, start: Floats, tolerance: float, progress: Progress | None
-) -> tuple[Floats, Bools]:
+def _solved(step: _Step, start: Floats, tolerance: float, progress: Progress | None) -> tuple[Floats, Bools]:
     """Fixed points of EM, one for each column (C, n), and which columns came to rest."""
     found, calm, active = start.copy(), np.zeros(start.shape[1], dtype=np.bool_), np.arange(start.shape[1])
     at, safe, before = start, start, np.full(start.shape[1], np.inf)
