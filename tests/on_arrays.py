@@ -1,8 +1,9 @@
 """The stages of the core, on plain arrays."""
 
-from thermoset.core import general, prefixes
-from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.core.thresholds import ScorePairs
+
+from thermoset.core import general, prefixes
+from thermoset.rows import ArrayRows, SortedRows
 from thermoset.tuning import closed_form, held_out
 
 
@@ -28,8 +29,8 @@ def prefix_sets(logits, score, temperature, randomness, thresholds):
 
 
 def in_closed_form(data, *rest):
-    return closed_form.in_closed_form(RankedRows(ArrayRows(data.logits)), data, *rest)
+    return closed_form.in_closed_form(SortedRows(ArrayRows(data.logits)), data, *rest)
 
 
 def top_gaps(data, *rest):
-    return held_out.top_gaps(RankedRows(ArrayRows(data.logits)), data, *rest)
+    return held_out.top_gaps(SortedRows(ArrayRows(data.logits)), data, *rest)

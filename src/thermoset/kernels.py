@@ -1399,18 +1399,6 @@ def fill_projections(rows: Floats, columns: Floats, sums: Floats, out: Floats) -
             out[d, i] = sums[d]
 
 
-@entry
-def fill_chosen(value: Floats, order: Counts, chosen: Bools, some_value: Floats, some_order: Counts) -> None:
-    """The chosen rows as they stand along each direction, (D, n) to (D, chosen)."""
-    for d in range(order.shape[0]):
-        place = 0
-        for k in range(order.shape[1]):
-            i = order[d, k]
-            if chosen[i]:
-                some_value[d, place], some_order[d, place] = value[d, k], i
-                place += 1
-
-
 @inner
 def is_steeper(misses: int, rows: int, than_misses: int, than_rows: int) -> bool:
     """Whether misses / rows is larger than the other; a window of no rows is less steep than any."""

@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from thermoset.core.uniforms import Randomness
 
 import oracle
 import thermoset
 from on_arrays import score_matrix
 from thermoset.conformal import ConformalClassifier, scores
 from thermoset.core import scores as module
-from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 from thermoset.testing import check_score
 

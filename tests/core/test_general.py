@@ -6,13 +6,13 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from thermoset.core.scores import SCORES, Margin, OwnScore, PlainScore, resolve
+from thermoset.core.uniforms import Randomness
 
 import thermoset as ts
 from law import generated, z_over_splits
 from on_arrays import class_sets, label_scores, score_matrix
 from thermoset.conformal import ConformalClassifier, scores
-from thermoset.core.scores import SCORES, Margin, OwnScore, PlainScore, resolve
-from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 from thermoset.sweeping import Protocol
 

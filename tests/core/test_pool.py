@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-
 from thermoset.core.pool import PerThread, for_blocks, run_all
 from thermoset.core.sources import ArrayRows, RankedRows, ranked
 

@@ -280,12 +280,10 @@ class TwoTemperaturePredictor(Estimator):
             plain = copy(self)
             plain._adopt(rooms.shifting.unshifted(self.artifact_), self._recipe.score)
             return plain.at(alpha)._under(shift)
-        sets, other = (
-            rooms.any_level.classifier_of(self.artifact_, self._recipe, self._calibration_scores()),
-            copy(self),
-        )
+        sets = rooms.any_level.classifier_of(self.artifact_, self._recipe, self._calibration_scores()).at(alpha)
+        other = copy(self)
         other.alpha = alpha
-        other._adopt(rooms.fitting.moved(self.artifact_, sets.at(alpha), alpha), self._recipe.score)
+        other._adopt(rooms.fitting.moved(self.artifact_, sets, alpha), self._recipe.score)
         return other
 
     def estimate_priors(

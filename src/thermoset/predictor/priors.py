@@ -4,8 +4,8 @@ Under label shift the shares of classes change, and what rows of a class look li
 target rows most likely maximise sum_i log sum_y (b_y / a_y) p_y(x_i), with p the probabilities at T* and a the class
 shares of the rows that the predictor was made with. That is concave in b, and each step of EM increases it:
 b_y becomes the mean over rows of (b_y / a_y) p_y / sum_j (b_j / a_j) p_j. Steps are extrapolated (SQUAREM, Varadhan
-and Roland 2008), and an extrapolation that did not bring the next step closer is taken back. Many guesses b are taken at
-once, each with its own counts of the rows: those of the bootstrap.
+and Roland 2008), and an extrapolation that did not bring the next step closer is taken back. Many guesses b are taken
+at once, each with its own counts of the rows: those of the bootstrap.
 """
 
 import warnings
