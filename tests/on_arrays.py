@@ -1,31 +1,24 @@
-"""The stages of the core, on plain arrays."""
+"""Loops of the library on plain arrays."""
 
-from thermoset.core.thresholds import ScorePairs
-
-from thermoset.core import general, prefixes
+from thermoset.conformal import scoring
 from thermoset.rows import ArrayRows, SortedRows
 from thermoset.tuning import closed_form, held_out
 
 
 def label_scores(logits, own, score, temperature, randomness):
-    return general.label_scores(ArrayRows(logits), own, score, [temperature], randomness)[0]
+    return scoring.label_scores(ArrayRows(logits), own, score, [temperature], randomness)[0]
 
 
 def score_matrix(logits, score, temperature, randomness):
-    return general.score_matrix(ArrayRows(logits), score, temperature, randomness)
+    return scoring.score_matrix(ArrayRows(logits), score, temperature, randomness)
 
 
-def class_sets(logits, score, temperature, randomness, thresholds):
-    return general.sets_of(ArrayRows(logits), score, temperature, randomness, thresholds)
+def predict_sets(logits, score, temperature, randomness, thresholds, groups=None):
+    return scoring.predict_sets(ArrayRows(logits), score, temperature, randomness, thresholds, groups)
 
 
-def prefix_sizes(logits, score, temperature, randomness, thresholds):
-    return prefixes.prefix_sizes(ArrayRows(logits), score, temperature, randomness, thresholds)
-
-
-def prefix_sets(logits, score, temperature, randomness, thresholds):
-    one = ScorePairs(thresholds.value[:, None], thresholds.refine[:, None])
-    return general.sets_of(ArrayRows(logits), score, temperature, randomness, one)
+def predict_sizes(logits, score, temperature, randomness, thresholds, groups=None):
+    return scoring.predict_sizes(ArrayRows(logits), score, temperature, randomness, thresholds, groups)
 
 
 def in_closed_form(data, *rest):

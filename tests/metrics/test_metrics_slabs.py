@@ -20,7 +20,7 @@ def sets_of(hit):
 
 def search(features, directions, missed, least):
     """The worst slab among all rows."""
-    return Window(*worst_window(sort_along(features, directions), missed, least))
+    return Window(*worst_window(*sort_along(features, directions), missed, least))
 
 
 def worst_by_hand(value, missed, least):
@@ -42,7 +42,7 @@ def worst_by_hand(value, missed, least):
 def test_the_worst_window_is_that_of_brute_force(rows, least):
     value, missed, searched = (np.array(column) for column in zip(*rows, strict=True))
     along = sort_along(value.astype(float)[:, None], np.ones((1, 1)))
-    found = Window(*worst_window(along.select(searched), missed, least))
+    found = Window(*worst_window(*along.select(searched), missed, least))
     want = worst_by_hand(value[searched].tolist(), missed[searched].tolist(), least)
     if want is None:
         assert found.rows == 0

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from thermoset.sweeping.grid import checked_temperatures
 
 from thermoset.errors import InputError
 from thermoset.sweeping import PAPER_GRID, temperature_grid
+from thermoset.sweeping.protocol import checked_temperatures
 
 
 def test_every_point_is_the_decimal_it_stands_for():

@@ -133,7 +133,8 @@ class Measured:
                 self.temperature = TemperatureScaler().fit(data).temperature_
             strata = confidence_strata(confidence_at(data, self.temperature), N_STRATA)
             self._strata = self._count_part(strata, N_STRATA)
-        self._first_size, self._sizes = self._n_cells, ()
+        self._first_size = self._n_cells
+        self._sizes: tuple[int, ...] = ()
         if "sizes" in needed:  # sets with fewer labels than these, and those that also may lack their row's label
             self._sizes = tuple(size for size in SIZE_STRATA[1:] if size <= data.n_classes)
             for size in self._sizes:
@@ -203,14 +204,16 @@ def run(
     for number, some in enumerate(turns):
         of_passes = [part_of(progress, number * passes + k, len(turns) * passes) for k in range(passes)]
         labels = label_parts(rows, measured.labels, job.temperatures[some], n_jobs=job.n_jobs, progress=of_passes[0])
-        work = _one_threshold if grouping is None else _by_class
-        work(data, rows, job, grouping, measured, labels, protocol, values[:, some], of_passes[1:])
+        if grouping is None:
+            _one_threshold(rows, job, measured, labels, values[:, some], of_passes[1:])
+        else:
+            _by_class(data, job, grouping, measured, labels, protocol.random_state, values[:, some], of_passes[1])
     return SweptValues(values, measured.trials.counts, measured.temperature)
 
 
 def _one_threshold(
-    data: Logits, rows: SortedRows, job: SweepJob, grouping: None, measured: Measured, labels: LabelParts,  # noqa: ARG001
-    protocol: Protocol, values: Floats, progress: Sequence[Progress | None],  # noqa: ARG001
+    rows: SortedRows, job: SweepJob, measured: Measured, labels: LabelParts, values: Floats,
+    progress: Sequence[Progress | None],
 ) -> None:  # fmt: skip
     thresholds = trial_thresholds(labels, job.set_scores, job.alphas, measured.trials, n_jobs=job.n_jobs)
     part = Part(labels, job.set_scores, thresholds, measured.trials)
@@ -221,17 +224,16 @@ def _one_threshold(
 
 
 def _by_class(
-    data: Logits, rows: SortedRows, job: SweepJob, grouping: Grouping, measured: Measured, labels: LabelParts,  # noqa: ARG001
-    protocol: Protocol, values: Floats, progress: Sequence[Progress | None],
+    data: Logits, job: SweepJob, grouping: Grouping, measured: Measured, labels: LabelParts, seed: int,
+    values: Floats, progress: Progress | None,
 ) -> None:  # fmt: skip
     """`threshold` is then the mean of the finite thresholds of the classes."""
     thresholds = class_thresholds(
-        labels, measured.labels, job.set_scores, job.alphas, grouping, measured.trials, protocol.random_state,
-        n_jobs=job.n_jobs,
-    )  # fmt: skip
+        labels, measured.labels, job.set_scores, job.alphas, grouping, measured.trials, seed, n_jobs=job.n_jobs
+    )
     counted = count_class_sets(
         data, measured.labels, labels.temperatures, job.set_scores, thresholds, measured.trials, measured.misses,
-        n_jobs=job.n_jobs, progress=progress[0],
+        n_jobs=job.n_jobs, progress=progress,
     )  # fmt: skip
     measured.fill(values, counted, job, np.apply_along_axis(mean_finite, 3, thresholds[0]))
 

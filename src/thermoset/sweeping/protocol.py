@@ -18,7 +18,7 @@ from thermoset.errors import InputError
 from thermoset.levels import Alpha
 from thermoset.quoting import quoted
 from thermoset.rows import row_array, run_tasks
-from thermoset.sweeping.engine import Trials
+from thermoset.sweeping.engine import Trials, block_uniforms
 from thermoset.uniforms import trial_keys
 
 DEFAULT_GRID = "0.3:5:0.1"
@@ -133,9 +133,7 @@ def draw_trial(n_rows: int, trial: int, protocol: Protocol) -> Trial:
     (10, 10, 80)
     """
     parts = protocol.split(n_rows, trial)
-    empty = np.empty((1, 0))
-    drawn = Trials(empty, empty, empty, trial_keys(protocol.random_state, [trial]), protocol.randomized)
-    u = drawn.uniforms(slice(None), np.arange(n_rows, dtype=np.int32)[None])[0]
+    u = block_uniforms(trial_keys(protocol.random_state, [trial]), range(n_rows), protocol.randomized)[:, 0]
     return Trial(parts.calibration, parts.conformal, parts.evaluation, u)
 
 
