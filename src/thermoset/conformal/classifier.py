@@ -291,6 +291,7 @@ class ConformalClassifier(Estimator):
         It never falls below the threshold of `fit`, so coverage is at least what was promised, however the stricter
         level and the other rows were chosen.
         """
+        require_fitted(self)
         if self.calibration_.grouping is not None:
             raise InputError("tighten needs one threshold for all classes; this classifier has one per group.")
         if self.calibration_.weights is not None:

@@ -382,7 +382,6 @@ class TwoTemperaturePredictor(Estimator):
     @property
     def promise(self) -> "Promise":
         """The promised coverage, and the number of rows behind it."""
-        require_fitted(self)
         return rooms.judging.promise_of(self.artifact_, self._recipe)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
