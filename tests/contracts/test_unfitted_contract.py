@@ -1,4 +1,4 @@
-"""Whatever an estimator does after `fit` raises scikit-learn's own error before: methods are collected from the classes."""
+"""What an estimator does after `fit` raises scikit-learn's own error before it; methods are collected from classes."""
 
 import inspect
 
