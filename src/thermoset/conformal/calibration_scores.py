@@ -33,8 +33,8 @@ from thermoset.data.top_rows import TopRows, tops_of
 from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
-from thermoset.p_summary import PSummary as PSummary  # what p-values say of a row, for users of this package
-from thermoset.p_summary import p_summary as p_summary
+from thermoset.p_summary import PSummary as PSummary  # noqa: PLC0414 - for users of this package
+from thermoset.p_summary import p_summary as p_summary  # noqa: PLC0414
 from thermoset.quoting import quoted
 from thermoset.rows import gaps_of, map_rows, sort_ascending
 from thermoset.uniforms import Randomness, checked_ids
