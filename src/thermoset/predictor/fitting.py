@@ -9,7 +9,7 @@ import numpy as np
 
 from thermoset._version import __version__
 from thermoset.arrays import Ints, Keys
-from thermoset.calibration import TemperatureScaler, warn_of_zero_labels, zero_labels
+from thermoset.calibration import TemperatureScaler, confidence_at, warn_of_zero_labels, zero_labels
 from thermoset.conformal.checks import check_weightable, fitted_groups
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.groupings import text_of
@@ -24,9 +24,8 @@ from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.predictor.any_level import with_scores
 from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance
-from thermoset.predictor.confidence import confidence_reference
 from thermoset.predictor.fingerprints import fingerprint
-from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
+from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
 from thermoset.predictor.row_keys import row_keys
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
@@ -257,8 +256,9 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) ->
     fields, weighted = _of_sets(sets, conformal, beside), sets.calibration_.weights is not None
     kept = _still_true(old, coverage_measures(fields["pool_sizes"], old.alpha_sets), weighted)
     measures = (*kept, *_undecided(sets, conformal, beside))
-    unseen = old.confidence is None or provenance.top_rows or weighted
-    seen = None if unseen or old.confidence is None else old.confidence.counted(conformal, old.temperature)
+    seen = None if provenance.top_rows or weighted else old.confidence
+    if seen is not None:
+        seen = seen.counted(confidence_at(conformal, old.temperature))
     known = UsedKeys(calibration=old.used.calibration, conformal=PartKeys.of(keys))
     fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "used": known}
     new = msgspec.structs.replace(old, shift=None, **fields)
