@@ -113,7 +113,7 @@ class ConformalClassifier(Estimator):
     def of(cls, recipe: Recipe, temperature: float = 1.0) -> "ConformalClassifier":
         """An unfitted classifier that makes sets by a recipe.
 
-        >>> from thermoset.conformal.recipes import Recipe
+        >>> from thermoset.conformal.recipe import Recipe
         >>> ConformalClassifier.of(Recipe("lac", alpha=0.2), temperature=1.5)
         ConformalClassifier(alpha=0.2, method=LAC(), temperature=1.5)
         """
