@@ -280,7 +280,7 @@ def test_the_reference_counts_the_conformal_rows():
     calibration, conformal, new = rows_of(600), rows_of(500, seed=3), rows_of(300, seed=4)
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit_split(calibration, conformal)
     reference = predictor.artifact_.confidence
-    at = np.array([predictor.temperature_])
+    at = predictor.temperature_
     seen = np.sort(confidence_at(calibration.logits, at))
     assert set(reference.cuts) <= set(seen)  # cut points are calibration rows, and no conformal row has chosen any
     assert reference.cuts[31] == seen[int(np.ceil(600 * 32 / 64)) - 1]
