@@ -107,7 +107,7 @@ def places(
 ) -> NDArray[np.int64]:
     """Numbers that order the rows as the scores of their labels do; equal where scores are."""
     pairs = clone(classifier).fit(logits, labels).calibration_.scores
-    return np.unique(np.stack([pairs.value, pairs.refine], axis=1), axis=0, return_inverse=True)[1].ravel()
+    return np.unique(pairs, return_inverse=True)[1]
 
 
 def generated(

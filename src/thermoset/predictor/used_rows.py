@@ -1,6 +1,6 @@
 """Recognising the rows that a predictor was made from: results on them say nothing about fresh rows.
 
-The document holds keys of the rows (`core.row_keys`), whatever file, order or type they come back in, and however many
+The document holds keys of the rows (`row_keys`), whatever file, order or type they come back in, and however many
 of them. Of long parts the smallest keys are kept, a random sample of the rows, from which the share that comes back is
 estimated without bias.
 

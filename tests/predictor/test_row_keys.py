@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from thermoset.core.row_keys import KEY_BITS, row_keys
-from thermoset.core.sources import ArrayRows
 
 import thermoset as ts
+from thermoset.predictor.row_keys import KEY_BITS, row_keys
+from thermoset.rows import ArrayRows
 from tops import cut_down
 
 MASK = 2**64 - 1
