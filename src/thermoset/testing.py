@@ -14,7 +14,7 @@ from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import conformal_rank
 from thermoset.rows import ArrayRows, sorted_order
 from thermoset.scores import Score, ScoreLike, resolve
-from thermoset.uniforms import Randomness
+from thermoset.uniforms import Randomness, stream
 
 __all__ = ["ScoreReport", "check_score"]
 
@@ -89,7 +89,7 @@ of probs; got (64,).
 
 def _odd_rows(random_state: int) -> Iterator[Floats]:
     """Rows without ties, with many, all alike, with masked classes, and of two classes."""
-    rng = np.random.default_rng(random_state)
+    rng = stream(random_state, "rows")
     plain = 3 * rng.normal(size=(64, _CLASSES))
     yield plain
     yield np.round(plain)
@@ -103,7 +103,7 @@ def _odd_rows(random_state: int) -> Iterator[Floats]:
 
 def _generated(random_state: int) -> tuple[Floats, Ints]:
     """Logits of an overconfident classifier, without ties."""
-    rng = np.random.default_rng((random_state, 1))
+    rng = stream(random_state, "splits")
     labels = rng.integers(0, _CLASSES, 2 * (_CONFORMAL + _EVALUATION))
     return 5 * (rng.normal(size=(len(labels), _CLASSES)) + 2.5 * np.eye(_CLASSES)[labels]), labels
 
@@ -133,7 +133,7 @@ def _check_use_of_u(score: Score, logits: Floats, temperature: float) -> None:
 
 def _check_law(score: Score, logits: Floats, labels: Ints, temperature: float, distinct: bool) -> int:
     """Hits over random splits, which follow Beta-Binomial(m; k, n + 1 - k) where scores are distinct."""
-    rng = np.random.default_rng(0)
+    rng = stream(0, "coverage")
     model = ConformalClassifier(score, _ALPHA, temperature)
     hits = 0
     for _ in range(_SPLITS):

@@ -17,6 +17,7 @@ from thermoset.predictor.confidence import MOST_CUTS, ConfidenceReference
 from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook
 from thermoset.tuning.parts import Words
+from thermoset.uniforms import stream
 
 __all__ = ["OF_CONFIDENCE", "confidence_reference", "coverage_measures", "measure"]
 
@@ -67,7 +68,7 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 def _cross_fitted(data: Logits, scaler: TemperatureScaler, random_state: int) -> Pair:
     """Confidence and loss of each row with a temperature from the other half of the rows: no row judges itself."""
-    rows = np.random.default_rng((random_state, 2)).permutation(len(data))
+    rows = stream(random_state, "halves of the rows").permutation(len(data))
     halves = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
     confidence, loss = np.empty(len(data)), np.empty(len(data))
     for fitted_on, judged in (halves, halves[::-1]):
@@ -89,7 +90,7 @@ def _nlls(losses: dict[str, NDArray[np.float64]]) -> list[Measure]:
 def _ece(
     name: str, confidence: NDArray[np.float64], correct: NDArray[np.bool_], n_bins: int, random_state: int
 ) -> Measure:
-    rng = np.random.default_rng((random_state, 3))
+    rng = stream(random_state, "bootstrap")
     resampled = np.empty(_RESAMPLES)
     for i in range(_RESAMPLES):
         rows = rng.integers(len(confidence), size=len(confidence))

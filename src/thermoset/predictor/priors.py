@@ -24,7 +24,7 @@ from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor.label_shift import share_ends, shares_of
 from thermoset.rows import sum_rows
-from thermoset.uniforms import trial_keys
+from thermoset.uniforms import stream, trial_keys
 
 __all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "Resampling", "estimate_priors"]
 
@@ -161,7 +161,7 @@ def _errors(data: Logits, temperature: float, counts: Ints, found: Floats, asked
     """
     n_resamples, seed, progress = asked
     n_source = int(counts.sum())
-    drawn = np.random.default_rng(seed).multinomial(n_source, counts / n_source, size=n_resamples)
+    drawn = stream(seed, "class counts").multinomial(n_source, counts / n_source, size=n_resamples)
     sources = np.array([shares_of(one) for one in drawn]).T
     step = _steps(data, temperature, sources, trial_keys(seed, range(n_resamples)))
     start = np.repeat(np.maximum(found, _LEAST / len(data)), n_resamples, axis=1)
