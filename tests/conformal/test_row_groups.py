@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thermoset.conformal.row_groups import RowThresholds, largest
+from thermoset.core import pool, sources
 from thermoset.core.scores import SCORES
 from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated, with_prior
-from thermoset.core import pool, sources
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.io import save
 

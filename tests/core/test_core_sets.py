@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from mpmath import mp
+from thermoset.core import general as stage
 from thermoset.core.scores import RAPS, SCORES, NeverEmpty
 from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import ScorePairs
@@ -10,7 +11,6 @@ from thermoset.core.uniforms import Randomness
 
 import oracle
 from on_arrays import class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
-from thermoset.core import general as stage
 from thermoset.errors import InputError
 
 EVERY = [*SCORES.values(), *map(NeverEmpty, SCORES.values())]

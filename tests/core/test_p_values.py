@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thermoset.core import sources
 from thermoset.core.p_summaries import p_summary
 from thermoset.core.p_values import Pools, SortedPools, class_pools, group_pools, one_pool, p_values, weighted_pool
 from thermoset.core.scores import SCORES, NeverEmpty
@@ -17,7 +18,6 @@ from thermoset.core.weighted import WeightedScores
 import thermoset as ts
 from law import generated
 from on_arrays import score_matrix
-from thermoset.core import sources
 from thermoset.errors import InputError
 from tiers import examples
 from tops import cut_down

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mpmath import mp
+from thermoset.core import general as stage
 from thermoset.core.prefixes import prefix_sizes
 from thermoset.core.scores import SCORES, NeverEmpty, OwnScore
 from thermoset.core.sources import ArrayRows
@@ -23,7 +24,6 @@ from thermoset.core.top_stages import (
 from thermoset.core.uniforms import N_KEYS, Randomness
 
 import oracle
-from thermoset.core import general as stage
 from thermoset.errors import InputError
 from tops import KINDS, cut_down, rows
 

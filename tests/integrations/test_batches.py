@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thermoset.core import pool
 
 import thermoset as ts
 from kinds import of_probabilities
 from law import generated
 from parts import require
-from thermoset.core import pool
 from thermoset.errors import InputError, MissingExtraError
 from thermoset.integrations.batches import Predictor, work
 from thermoset.io import open_predictions

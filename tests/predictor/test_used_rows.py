@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
+from thermoset.data.row_keys import KEY_BITS, row_keys
 from thermoset.errors import FileFormatError, InputError
 from thermoset.predictor.artifact import checksum_of, read_artifact
-from thermoset.predictor.row_keys import KEY_BITS, row_keys
 from thermoset.predictor.used_rows import MOST_KEYS, PartKeys, UsedKeys, used_rows
 from thermoset.rows import ArrayRows
 

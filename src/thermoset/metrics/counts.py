@@ -217,7 +217,7 @@ class SetCounts(Brief):
         n_classes = self.rows.shape[-1]
         out = np.full((6, *self.rows.shape[:-1]), np.nan)
         if self.hits.shape == self.rows.shape:
-            hits, rows = (as_float64(one.reshape(-1, n_classes)) for one in (self.hits, self.rows))
+            hits, rows = (np.require(x.reshape(-1, n_classes), np.float64, ("C", "W")) for x in (self.hits, self.rows))
             sizes = n_top_classes(n_classes), n_worst_classes(n_classes)
             level = 0.0 if np.isnan(self.promised) else self.promised
             kernels.class_summaries(hits, rows, level, *sizes, np.empty((3, n_classes)), _counts(), out.reshape(6, -1))

@@ -17,6 +17,7 @@ from thermoset.conformal.methods import Method
 from thermoset.conformal.recipe import Recipe, learn_from
 from thermoset.data import Logits, split_indices
 from thermoset.data.input_kinds import input_kind_of
+from thermoset.data.row_keys import row_keys
 from thermoset.data.row_numbers import rows_of_user
 from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights, conformal_weights
@@ -26,7 +27,6 @@ from thermoset.predictor.any_level import with_scores
 from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
-from thermoset.predictor.row_keys import row_keys
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
 from thermoset.scores import RankLimited, Score

@@ -20,11 +20,11 @@ import numpy as np
 
 from thermoset.arrays import Ints, Keys
 from thermoset.data import Logits
+from thermoset.data.row_keys import KEY_BITS, row_keys
 from thermoset.data.splits import split_indices
 from thermoset.errors import InputError, ReusedRowsWarning
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.packing import packed, unpacked
-from thermoset.predictor.row_keys import KEY_BITS, row_keys
 
 if TYPE_CHECKING:
     from thermoset.predictor.artifact import Artifact, Provenance

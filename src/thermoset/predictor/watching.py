@@ -15,6 +15,7 @@ from thermoset.bounds import MOST_ROWS, real_number, whole_number
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data, require_fitted
 from thermoset.data.labels import partial_indices
+from thermoset.data.row_keys import row_keys
 from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.io.files import as_path
@@ -37,7 +38,6 @@ from thermoset.monitor.watching import (
 from thermoset.predictor.artifact import Artifact, checksum_of
 from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.judging import promise_of
-from thermoset.predictor.row_keys import row_keys
 from thermoset.predictor.rule import RowSets
 from thermoset.predictor.used_rows import used_rows
 from thermoset.quoting import quoted
