@@ -1,35 +1,45 @@
-"""The stages of the core, on plain arrays."""
+"""Functions of rows, on plain arrays."""
 
-from thermoset.core import general, prefixes
-from thermoset.core.sources import ArrayRows, RankedRows
-from thermoset.core.thresholds import ScorePairs
-from thermoset.tuning import closed_form, held_out
+import numpy as np
+
+from thermoset.conformal import scoring
+from thermoset.rows import ArrayRows, SortedRows
 
 
 def label_scores(logits, own, score, temperature, randomness):
-    return general.label_scores(ArrayRows(logits), own, score, [temperature], randomness)[0]
+    return scoring.label_scores(ArrayRows(logits), own, score, [temperature], randomness)[0]
 
 
 def score_matrix(logits, score, temperature, randomness):
-    return general.score_matrix(ArrayRows(logits), score, temperature, randomness)
-
-
-def class_sets(logits, score, temperature, randomness, thresholds):
-    return general.sets_of(ArrayRows(logits), score, temperature, randomness, thresholds)
+    return scoring.score_matrix(ArrayRows(logits), score, temperature, randomness)
 
 
 def prefix_sizes(logits, score, temperature, randomness, thresholds):
-    return prefixes.prefix_sizes(ArrayRows(logits), score, temperature, randomness, thresholds)
+    """Sizes (levels, n) under thresholds (levels,)."""
+    return scoring.predict_sizes(ArrayRows(logits), score, temperature, randomness, thresholds[:, None, None], None)
 
 
 def prefix_sets(logits, score, temperature, randomness, thresholds):
-    one = ScorePairs(thresholds.value[:, None], thresholds.refine[:, None])
-    return general.sets_of(ArrayRows(logits), score, temperature, randomness, one)
+    """Sets (levels, n, C) under thresholds (levels,)."""
+    return scoring.predict_sets(ArrayRows(logits), score, temperature, randomness, thresholds[:, None, None], None)
+
+
+def class_sets(logits, score, temperature, randomness, thresholds):
+    """Sets (levels, n, C) under thresholds by class (levels, C)."""
+    return scoring.predict_sets(ArrayRows(logits), score, temperature, randomness, thresholds[:, None], None)
+
+
+def same_bits(one, other):
+    return np.array_equal(one, other, equal_nan=False) and one.tobytes() == other.tobytes()
 
 
 def in_closed_form(data, *rest):
-    return closed_form.in_closed_form(RankedRows(ArrayRows(data.logits)), data, *rest)
+    from thermoset.tuning import closed_form
+
+    return closed_form.in_closed_form(SortedRows(ArrayRows(data.logits)), data, *rest)
 
 
 def top_gaps(data, *rest):
-    return held_out.top_gaps(RankedRows(ArrayRows(data.logits)), data, *rest)
+    from thermoset.tuning import held_out
+
+    return held_out.top_gaps(SortedRows(ArrayRows(data.logits)), data, *rest)

@@ -1,7 +1,7 @@
 """Work on the workers of a dask cluster: what belongs to rows comes back, and sums are added up where they are.
 
-A task of dask reads some rows of one shard and works on their blocks in a single thread; dask decides where, and does it again
-elsewhere when a worker is lost. Only what belongs to rows, or adds up, moves.
+A task of dask reads some rows of one shard and works on their blocks in a single thread; dask decides where, and does
+it again elsewhere when a worker is lost. Only what belongs to rows, or adds up, moves.
 """
 
 import warnings

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Pairs
+from thermoset.arrays import Pairs, pairs
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
 from thermoset.integrations.program.by_class import plain_score
@@ -164,8 +164,8 @@ def _thresholds(made: Artifact) -> Pairs:
     found = made.thresholds.pairs()
     if made.group_names is None:
         return found
-    other = complex(np.inf, np.inf) if made.fallback_threshold is None else made.fallback_threshold.pairs()
-    return np.append(found, other)
+    other = pairs([np.inf], np.inf) if made.fallback_threshold is None else made.fallback_threshold.pairs()
+    return np.concatenate([found, other])
 
 
 def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.int64]:

@@ -298,7 +298,7 @@ def _log_roundings(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
         widest = distances(ranked[:, -1], ranked[:, 0], 1 / cool)
         log_left = log_sum(log_softmax(ranked, hot) + part)
         relative = np.log((ranked.shape[1] + widest + 45) * 2.0**-48) + log_left
-        return np.where(log_left > _NEARLY_SATURATED, np.log(_rounding(ranked.shape[1])), relative)
+        return np.asarray(np.where(log_left > _NEARLY_SATURATED, np.log(_rounding(ranked.shape[1])), relative))
 
     each_row(data, out, work)
     return out

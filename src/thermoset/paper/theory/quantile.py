@@ -105,4 +105,5 @@ def score_order(logits: Any, labels: Any = None, temperature: float = 1.0) -> In
 
 def _aps_scores(data: Logits, temperature: float) -> Pairs:
     labels = data.require_labels("the score of a row")
-    return label_scores(data, labels, APS(), [temperature], Randomness())[0]
+    (found,) = label_scores(data, labels, APS(), [temperature], Randomness())
+    return np.asarray(found)
