@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from thermoset.core.levels import conformal_rank, exact_level, rows_needed
+from thermoset.levels import conformal_rank, exact_level, rows_needed
 from thermoset.errors import InputError
 from tiers import examples
 
