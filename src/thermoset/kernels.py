@@ -612,8 +612,8 @@ def trial_values(terms_of: Floats, unit: float, bound: float, rows: Counts, u: F
     for t in range(rows.shape[0]):
         for j in range(rows.shape[1]):
             i = rows[t, j]
-            s = low[i] + u[t, j] * own[i]
-            out[t, j] = (1.0 if s >= bound else s) + unit * (steps[i] + u[t, j] * part[i])
+            s = low[i] + u[t, j] * own[i]  # infinite for a masked class
+            out[t, j] = (1.0 if bound <= s < np.inf else s) + unit * (steps[i] + u[t, j] * part[i])
 
 
 # ---- sets under thresholds -------------------------------------------------------------------------------------------
