@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import thermoset as ts
-from thermoset.conformal.learning import learned_from
-from thermoset.core.exponentials import Bools, Floats, Ints
+from thermoset.arrays import Bools, Floats, Ints
+from thermoset.conformal.recipe import learn_from
 from thermoset.metrics import METRICS
 
 ALPHA = 0.1
@@ -74,7 +74,7 @@ def sets_of(name: str, calibration: ts.Logits, conformal: ts.Logits, fresh: ts.L
         predictor = ts.TwoTemperaturePredictor(KINDS[name].score, ALPHA, "even")
         return predictor.fit_split(calibration, conformal).predict_set(fresh)
     temperature = ts.TemperatureScaler().fit(calibration).temperature_
-    recipe = learned_from(KINDS[name], calibration).recipe
+    recipe = learn_from(KINDS[name], calibration).recipe
     return ts.ConformalClassifier.of(recipe, temperature).fit(conformal).predict_set(fresh)
 
 

@@ -110,7 +110,7 @@ def _best(each: Any) -> float:
 
 
 def _rank(n: int) -> int:
-    from thermoset.core.levels import conformal_rank
+    from thermoset.levels import conformal_rank
 
     return conformal_rank(n, _ALPHA)
 

@@ -4,7 +4,7 @@ import copy
 
 import msgspec
 
-from thermoset.conformal.recipes import Recipe
+from thermoset.conformal.recipe import Recipe
 from thermoset.tuning import Choice, Curve, Outlook, TradeOff, read_preference
 from thermoset.tuning.choice import Payers, Setting, Signal
 

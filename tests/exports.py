@@ -11,11 +11,11 @@ from law import generated
 from on_arrays import score_matrix
 from thermoset import ConformalClassifier, TwoTemperaturePredictor
 from thermoset.conformal.methods import Method
-from thermoset.core.scores import NeverEmpty
-from thermoset.core.uniforms import Randomness
 from thermoset.errors import CoverageWarning
 from thermoset.integrations.program.formulas import band_of
 from thermoset.predictor.thresholds import Thresholds
+from thermoset.scores import NeverEmpty
+from thermoset.uniforms import Randomness
 
 TEMPERATURES = (0.05, 0.1, 0.3, 1.0, 2.0, 5.0, 20.0)
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.levels import conformal_rank
-from thermoset.core.scores import resolve
+from thermoset.levels import conformal_rank
+from thermoset.scores import resolve
 from tiers import scaled
 
 SPLITS = scaled(40, 200, 2000)

@@ -6,7 +6,7 @@ import pytest
 
 from choices import kept_choice, looked_at, made_choice
 from parts import require
-from thermoset.conformal.recipes import Recipe
+from thermoset.conformal.recipe import Recipe
 from thermoset.errors import InputError
 
 require("matplotlib", "plot")

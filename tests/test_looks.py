@@ -10,9 +10,9 @@ import pytest
 
 import thermoset as ts
 from parts import require
-from thermoset.core.scores import SCORES
 from thermoset.looks import COLOURS, DARK_COLOURS, SCORE_LOOKS, base_score, score_looks
 from thermoset.notebook import html_curves
+from thermoset.scores import SCORES
 
 NAMES = ("lac", "aps", "raps")
 SOURCE = Path(ts.__file__).parent

@@ -228,7 +228,7 @@ def fill_weights(gaps: Floats, largest: float, inverse: float, weights: Floats) 
 @inner
 def first_below(gaps: Floats, limit: float) -> int:
     """The first place whose gap is below `limit`: gaps fall, so bisection finds it."""
-    low, high = 0, gaps.shape[0]
+    low, high = 0, int(gaps.shape[0])
     if gaps[high - 1] >= limit:
         return high
     while low < high:
@@ -287,7 +287,7 @@ def log_left(code: int, gaps: Floats, inverse: float, rank: int, others: float, 
 @inner
 def extend(gaps: Floats, inverse: float, scale: float, own: Floats, low: Floats, filled: int) -> int:
     """Shares of the next chunk of ranks, and the sums above them; returns how many ranks are known."""
-    stop = min(filled + _CHUNK, gaps.shape[0])
+    stop = int(min(filled + _CHUNK, gaps.shape[0]))
     second = second_of(gaps)
     share = scale * exp(second * inverse)
     some, fresh = gaps[filled:stop], own[filled:stop]
@@ -395,7 +395,7 @@ def tied_crossing(
 @inner
 def count_unmasked(gaps: Floats) -> int:
     """How many classes are not masked."""
-    n = gaps.shape[0]
+    n = int(gaps.shape[0])
     while gaps[n - 1] == -np.inf:
         n -= 1
     return n
@@ -1397,18 +1397,6 @@ def fill_projections(rows: Floats, columns: Floats, sums: Floats, out: Floats) -
                 sums[d] += rows[i, j] * columns[j, d]
         for d in range(sums.shape[0]):
             out[d, i] = sums[d]
-
-
-@entry
-def fill_chosen(value: Floats, order: Counts, chosen: Bools, some_value: Floats, some_order: Counts) -> None:
-    """The chosen rows as they stand along each direction, (D, n) to (D, chosen)."""
-    for d in range(order.shape[0]):
-        place = 0
-        for k in range(order.shape[1]):
-            i = order[d, k]
-            if chosen[i]:
-                some_value[d, place], some_order[d, place] = value[d, k], i
-                place += 1
 
 
 @inner

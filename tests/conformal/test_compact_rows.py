@@ -5,11 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
+from thermoset.core.scores import SCORES
 
 import thermoset as ts
 from law import generated, law
 from thermoset.conformal.scoring import sizes_under
-from thermoset.core.scores import SCORES
 from thermoset.errors import CoverageWarning, InputError
 
 ALL = pytest.mark.parametrize("method", [name for name, score in SCORES.items() if score.by_rank])

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from mpmath import mp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from thermoset.core.levels import conformal_rank, rows_needed
+from thermoset.core.uniforms import Randomness
 
 import oracle
 import thermoset
 from on_arrays import label_scores
 from thermoset import CoverageWarning, InputError
 from thermoset.conformal import ConformalClassifier, fitted_at, scores
-from thermoset.core.levels import conformal_rank, rows_needed
-from thermoset.core.uniforms import Randomness
 from tiers import examples
 
 READY = [name for name, score in thermoset.SCORES.items() if not score.learns]  # PAS has its own: test_pas.py

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 
 from thermoset import ConformalClassifier
 from thermoset.conformal.groupings import ClusterPlan, cluster_classes, cluster_plan
-from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 
 
 def test_the_plan_by_hand():

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thermoset.core.mixing import mixed_thresholds
+from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated
 from thermoset.conformal.groupings import GROUPINGS, resolve_grouping
-from thermoset.core.mixing import mixed_thresholds
-from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import CoverageWarning, InputError
 
 LOGITS, LABELS = generated(900, 6, signal=-0.5)

@@ -9,12 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, kstest
 from sklearn.exceptions import NotFittedError
+from thermoset.core.levels import rows_needed
+from thermoset.core.scores import SCORES
 
 import thermoset as ts
 from law import generated
 from thermoset.conformal.groupings import GROUPINGS
-from thermoset.core.levels import rows_needed
-from thermoset.core.scores import SCORES
 from thermoset.errors import CoverageWarning, InputError
 
 RANKED = [None, *(name for name, one in GROUPINGS.items() if one.has_p_values)]

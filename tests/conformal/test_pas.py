@@ -3,13 +3,13 @@
 import msgspec
 import numpy as np
 import pytest
+from thermoset.core.levels import conformal_rank
+from thermoset.core.scores import NeverEmpty
 
 import thermoset as ts
 from law import generated, law
 from thermoset.conformal import scores
 from thermoset.conformal.methods import Method
-from thermoset.core.levels import conformal_rank
-from thermoset.core.scores import NeverEmpty
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.predictor.artifact import write_artifact
 

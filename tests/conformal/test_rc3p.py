@@ -6,14 +6,14 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
-
-import thermoset as ts
-from law import generated, law
-from thermoset.conformal.groupings import set_aside
 from thermoset.conformal.learning import rank_limits
 from thermoset.core.label_logits import label_ranks
 from thermoset.core.rank_limits import BEYOND, RankLimited
 from thermoset.core.sources import ArrayRows
+
+import thermoset as ts
+from law import generated, law
+from thermoset.conformal.groupings import set_aside
 from thermoset.errors import FileFormatError, InputError
 from thermoset.integrations.program import Program
 from thermoset.predictor.artifact import write_artifact

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thermoset.conformal.row_groups import RowThresholds, largest
+from thermoset.core.scores import SCORES
+from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated, with_prior
-from thermoset.conformal.row_groups import RowThresholds, largest
 from thermoset.core import pool, sources
-from thermoset.core.scores import SCORES
-from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.io import save
 
@@ -251,6 +251,7 @@ def test_groups_are_welcome_where_thresholds_do_not_depend_on_them():
 def test_a_sweep_by_group_measures_what_classifiers_show():
     """One trial again by hand: the split and u of the protocol, one classifier, counted."""
     from thermoset.core.trials import drawn_rows
+
     from thermoset.sweeping.protocol import Protocol, draw_trials
 
     swept = ts.sweep(

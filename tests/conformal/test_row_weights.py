@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from thermoset.core.scores import SCORES
 
 from law import generated
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.scores import SCORES
 from thermoset.errors import CoverageWarning, InputError
 
 LOGITS, LABELS = generated(500, 6, signal=0.8)

@@ -5,13 +5,13 @@ import typing
 
 import numpy as np
 import pytest
+from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated, law
 from thermoset.cli import options
 from thermoset.conformal import sets_under
 from thermoset.conformal.groupings import GROUPINGS, NULL_GROUP, Division, Grouping, resolve_grouping
-from thermoset.core.thresholds import ScorePairs
 from thermoset.monitor.checking import Promise
 
 ALL = pytest.mark.parametrize("name", list(GROUPINGS))

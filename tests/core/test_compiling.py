@@ -10,10 +10,10 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-
-import thermoset
 import thermoset.core.compiling
 from thermoset.core.compiling import source_digest
+
+import thermoset
 
 pytestmark = pytest.mark.long
 

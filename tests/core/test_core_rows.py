@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from mpmath import mp
 from scipy.stats import kstest
-
 from thermoset.core.exponentials import MOST_NEGATIVE, exp, log_add
 from thermoset.core.masses import WeightedRow, log_mass_below, log_weight, rank_gaps, weigh
 from thermoset.core.softmax import Moments, confidences, row_moments, softmax

@@ -6,11 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import thermoset as ts
-from law import generated
-from on_arrays import score_matrix
-from thermoset.core import sources
 from thermoset.core.p_summaries import p_summary
 from thermoset.core.p_values import Pools, SortedPools, class_pools, group_pools, one_pool, p_values, weighted_pool
 from thermoset.core.scores import SCORES, NeverEmpty
@@ -18,6 +13,11 @@ from thermoset.core.sources import ArrayRows
 from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 from thermoset.core.uniforms import Randomness
 from thermoset.core.weighted import WeightedScores
+
+import thermoset as ts
+from law import generated
+from on_arrays import score_matrix
+from thermoset.core import sources
 from thermoset.errors import InputError
 from tiers import examples
 from tops import cut_down

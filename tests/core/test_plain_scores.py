@@ -7,10 +7,12 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from thermoset.core.scores import SCORES, Margin, OwnScore, PlainScore, resolve
+from thermoset.core.uniforms import Randomness
 
 import thermoset as ts
 from law import generated, z_over_splits
-from on_arrays import class_sets, label_scores, score_matrix
+from on_arrays import label_scores, predict_sets, score_matrix
 from thermoset.conformal import ConformalClassifier, scores
 from thermoset.errors import InputError
 from thermoset.scores import SCORES, Margin, OwnScore, PlainScore, resolve
@@ -129,7 +131,7 @@ def test_threads_and_blocks_do_not_change_a_bit(monkeypatch):
         for score in (Margin(), OwnScore(wavy)):
             own = label_scores(LOGITS, LABELS, score, 0.05, Randomness(seed=7))
             matrix = score_matrix(LOGITS, score, 0.05, Randomness(seed=7))
-            sets = class_sets(LOGITS, score, 0.05, Randomness(seed=7), own[None, :7])
+            sets = predict_sets(LOGITS, score, 0.05, Randomness(seed=7), own[None, None, :7])
             found += [own, matrix, sets]
         return [array.tobytes() for array in found]
 

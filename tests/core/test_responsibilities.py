@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy.stats import chisquare, poisson
+from thermoset.core.uniforms import trial_keys
 
 from thermoset.core.responsibilities import UNIT, Responsibilities
-from thermoset.core.uniforms import trial_keys
 
 LOGITS = np.log([[0.5, 0.5], [0.8, 0.2], [0.1, 0.9]])
 

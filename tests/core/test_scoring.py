@@ -5,7 +5,7 @@ import pytest
 from mpmath import mp
 
 import oracle
-from on_arrays import class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
+from on_arrays import label_scores, predict_sets, predict_sizes, score_matrix
 from thermoset.arrays import pairs
 from thermoset.conformal import scoring
 from thermoset.rows import ArrayRows
@@ -29,6 +29,21 @@ def rows(kind, n=120, n_classes=9, seed=0):
         logits[rng.random(logits.shape) < 0.3] = -np.inf
         logits[np.isneginf(logits).all(axis=1), 0] = 1.0
     return logits
+
+
+def prefix_sizes(logits, score, temperature, randomness, thresholds):
+    """Sizes (levels, n) under thresholds (levels,)."""
+    return predict_sizes(logits, score, temperature, randomness, thresholds[:, None, None])
+
+
+def prefix_sets(logits, score, temperature, randomness, thresholds):
+    """Sets (levels, n, C) under thresholds (levels,)."""
+    return predict_sets(logits, score, temperature, randomness, thresholds[:, None, None])
+
+
+def class_sets(logits, score, temperature, randomness, thresholds):
+    """Sets (levels, n, C) under thresholds by class (levels, C)."""
+    return predict_sets(logits, score, temperature, randomness, thresholds[:, None])
 
 
 KINDS = pytest.mark.parametrize("kind", ["distinct", "tied", "masked"])

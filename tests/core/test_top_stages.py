@@ -5,9 +5,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mpmath import mp
-
-import oracle
-from thermoset.core import general as stage
 from thermoset.core.prefixes import prefix_sizes
 from thermoset.core.scores import SCORES, NeverEmpty, OwnScore
 from thermoset.core.sources import ArrayRows
@@ -24,6 +21,9 @@ from thermoset.core.top_stages import (
     wide_undecided,
 )
 from thermoset.core.uniforms import N_KEYS, Randomness
+
+import oracle
+from thermoset.core import general as stage
 from thermoset.errors import InputError
 from tops import KINDS, cut_down, rows
 

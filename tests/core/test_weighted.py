@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from thermoset.core.levels import conformal_rank, exact_level
 from thermoset.core.thresholds import ScorePairs
 from thermoset.core.weighted import WeightedScores, WeightGrid

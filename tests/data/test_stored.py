@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import thermoset as ts
 from law import generated
-from thermoset.core.memory import memory_budget, row_array
 from thermoset.data.groups import read_groups
 from thermoset.data.stored import StoredLogits
 from thermoset.predictor.artifact import checksum_of
+from thermoset.rows import memory_budget, row_array
 from tiers import examples
 
 LOGITS, LABELS = generated(1500, 12, seed=5)

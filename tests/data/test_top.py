@@ -8,9 +8,9 @@ from hypothesis import given
 
 import thermoset as ts
 from law import generated
-from thermoset.core.rest import rest_bounds
 from thermoset.data import as_logits
 from thermoset.data.compacting import TEMPERATURES, checked_top
+from thermoset.data.tail_mass import rest_bounds
 from thermoset.errors import InputError
 from tops import cut_down, rows
 

@@ -20,10 +20,10 @@ from thermoset.bounds import checked_seed, checked_temperature, exact_number
 from thermoset.calibration import probabilities
 from thermoset.cli import main
 from thermoset.conformal import scores
-from thermoset.core.levels import conformal_rank, exact_level, rows_needed
-from thermoset.core.scores import RAPS, SAPS
 from thermoset.errors import InputError
+from thermoset.levels import conformal_rank, exact_level, rows_needed
 from thermoset.quoting import quoted
+from thermoset.scores import RAPS, SAPS
 from thermoset.sweeping import temperature_grid
 from thermoset.tuning import read_preference
 from tiers import cases

@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from thermoset.core.scores import PlainScore
+from thermoset.core.sources import ranked
+from thermoset.core.thresholds import ScorePairs
+from thermoset.core.uniforms import Randomness
 
 from engines import session
 from exports import predictor_at
 from law import generated
 from parts import require
 from thermoset import RAPS, SCORES, TwoTemperaturePredictor
-from thermoset.core.scores import PlainScore
-from thermoset.core.sources import ranked
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 from thermoset.integrations.program import Program
 from thermoset.integrations.program.draws import u_of_rows

@@ -6,10 +6,10 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
+from thermoset.core.uniforms import Randomness
 
 from set_classifiers import FIT, NAMES, NEW, X, Y, quick
 from thermoset import InputError
-from thermoset.core.uniforms import Randomness
 from thermoset.integrations.sklearn.promises import cross_bound
 
 pytestmark = pytest.mark.slow

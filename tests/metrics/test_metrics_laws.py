@@ -63,7 +63,7 @@ def test_too_few_rows_cover_everything():
     assert metrics.coverage_p_value(100, 100, 8, 0.1) == 1
     assert metrics.coverage_p_value(99, 100, 8, 0.1) == 0
     assert metrics.coverage_law(0, 10, 0.5).mean() == 10
-    with pytest.raises(InputError, match=r"n must be at least 9 for a finite threshold at alpha=0\.1; got 8"):
+    with pytest.raises(InputError, match="at least 9"):
         metrics.conformal_coverage_distribution(8, 0.1)
 
 
@@ -198,50 +198,36 @@ def test_noise_floor_is_seeded_and_knows_no_class_names():
 
 def test_noise_floor_in_blocks(monkeypatch):
     # Blocks draw other numbers, and every simulation is filled in: rows of 1 have gaps .5 whatever is drawn.
-    monkeypatch.setattr("thermoset.metrics.laws.BLOCK", 7)
+    monkeypatch.setattr("thermoset.metrics.laws._BLOCK", 7)
     floor = metrics.noise_floor_of_counts([1, 1, 1], 0.5, n_simulations=11)
     assert (floor.top_mean, floor.top_95, floor.avg_mean, floor.avg_95) == (0.5, 0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "word"),
     [
-        (lambda: metrics.coverage_gap_noise_floor([0, 3], 3, 0.1), r"labels\[1\] is 3; 1 such values.*0\.\.2"),
-        (lambda: metrics.coverage_gap_noise_floor([], 3, 0.1), r"labels must have shape \(rows,\).*got \(0,\)"),
-        (
-            lambda: metrics.coverage_gap_noise_floor([0], 0, 0.1),
-            r"n_classes must be a whole number from 1 to 10,000,000; got 0",
-        ),
-        (
-            lambda: metrics.coverage_gap_noise_floor([0], 1, 1),
-            r"alpha must be a number strictly between 0 and 1, .*; got 1",
-        ),
-        (lambda: metrics.noise_floor_of_counts([0, 0], 0.1), r"with at least one row; got shape \(2,\) with 0 rows"),
-        (lambda: metrics.noise_floor_of_counts([-1, 2], 0.1), r"hits must lie between 0 and counts; got 0 of -1"),
-        (lambda: metrics.noise_floor_of_counts([4], 0.1, n_simulations=0), r"n_simulations must be a whole number"),
-        (
-            lambda: metrics.coverage_law(-1, 5, 0.1),
-            r"n_conformal must be a whole number from 0 to 1,000,000,000,000; got -1",
-        ),
-        (
-            lambda: metrics.coverage_law(5, 0, 0.1),
-            r"n_evaluation must be a whole number from 1 to 1,000,000,000,000; got 0",
-        ),
-        (lambda: metrics.coverage_p_value(6, 5, 9, 0.1), r"hits must be a whole number from 0 to 5; got 6"),
-        (lambda: metrics.coverage_interval(9, 5, 0.1, 95), r"confidence must be .*; got 95\. Try confidence=0\.95"),
-        (lambda: metrics.coverage_interval(9, 10**12, 0.1), r"n_evaluation must be .* from 1 to 10,000,000; got 10000"),
-        (
-            lambda: metrics.coverage_p_value(6, 10**12, 9, 0.1),
-            r"n_evaluation must be .* from 1 to 10,000,000; got 10000",
-        ),
-        (lambda: metrics.noise_floor_of_counts([4], 0.1, n_simulations=10**12), r"n_simulations must be .*; got 10000"),
-        (lambda: metrics.noise_floor_of_counts([4], 0.1, random_state="x"), r"random_state must be .*; got 'x'"),
-        (lambda: metrics.coverage_gap_noise_floor([0], 10**12, 0.1), r"n_classes must be .*; got 10000"),
-        (lambda: metrics.clopper_pearson(6, 5), r"hits must lie between 0 and n; got 6 of 5"),
-        (lambda: metrics.clopper_pearson(0.9, 5), r"hits must be integers; got dtype float64"),
-        (lambda: metrics.clopper_pearson(3, 5, 0), r"confidence must be"),
+        (lambda: metrics.coverage_gap_noise_floor([0, 3], 3, 0.1), r"labels\[1\] is 3"),
+        (lambda: metrics.coverage_gap_noise_floor([], 3, 0.1), r"labels.*\(0,\)"),
+        (lambda: metrics.coverage_gap_noise_floor([0], 0, 0.1), "n_classes"),
+        (lambda: metrics.coverage_gap_noise_floor([0], 10**12, 0.1), "n_classes"),
+        (lambda: metrics.coverage_gap_noise_floor([0], 1, 1), "alpha"),
+        (lambda: metrics.noise_floor_of_counts([0, 0], 0.1), "counts.*0 rows"),
+        (lambda: metrics.noise_floor_of_counts([[1, 2]], 0.1), r"counts.*\(1, 2\)"),
+        (lambda: metrics.noise_floor_of_counts([-1, 2], 0.1), "counts.*-1"),
+        (lambda: metrics.noise_floor_of_counts([4], 0.1, n_simulations=0), "n_simulations"),
+        (lambda: metrics.noise_floor_of_counts([4], 0.1, n_simulations=10**12), "n_simulations"),
+        (lambda: metrics.noise_floor_of_counts([4], 0.1, random_state="x"), "random_state.*'x'"),
+        (lambda: metrics.coverage_law(-1, 5, 0.1), "n_conformal.*-1"),
+        (lambda: metrics.coverage_law(5, 0, 0.1), "n_evaluation.*0"),
+        (lambda: metrics.coverage_p_value(6, 5, 9, 0.1), "hits.*6"),
+        (lambda: metrics.coverage_p_value(6, 10**12, 9, 0.1), "n_evaluation"),
+        (lambda: metrics.coverage_interval(9, 5, 0.1, 95), "confidence.*95"),
+        (lambda: metrics.coverage_interval(9, 10**12, 0.1), "n_evaluation"),
+        (lambda: metrics.clopper_pearson(6, 5), "hits.*6 of 5"),
+        (lambda: metrics.clopper_pearson(0.9, 5), "hits.*float64"),
+        (lambda: metrics.clopper_pearson(3, 5, 0), "confidence"),
     ],
 )
-def test_bad_input(call, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_input(call, word):
+    with pytest.raises(InputError, match=word):
         call()

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2_contingency, fisher_exact
+from thermoset.core.levels import conformal_rank
+from thermoset.core.scores import resolve
+from thermoset.core.uniforms import Randomness
 
 from law import generated
 from on_arrays import score_matrix
 from thermoset import ConformalClassifier
-from thermoset.core.levels import conformal_rank
-from thermoset.core.scores import resolve
-from thermoset.core.uniforms import Randomness
 from thermoset.errors import InputError
 from thermoset.monitor.drift import LEVELS, SIGNIFICANCE, size_drift
 

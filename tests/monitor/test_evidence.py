@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thermoset.core.betting import LEAST, left_to_start, smoothed_rank
 
 from streams import dropped, kept, law_of
-from thermoset.core.betting import LEAST, left_to_start, smoothed_rank
 from thermoset.errors import InputError
 from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest, part_evidence
 from thermoset.monitor.evidence.coverage import SHARE_FRESH, SIZES, lower_odds

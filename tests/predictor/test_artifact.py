@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from thermoset.core.scores import APS, LAC, RAPS, SAPS
+from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated
 from thermoset.conformal.methods import Method
-from thermoset.core.scores import APS, LAC, RAPS, SAPS
-from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError, InputError
 from thermoset.predictor.artifact import (
     SCHEMA,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated
-from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError
 from thermoset.predictor.artifact import checksum_of, read_artifact
 from thermoset.predictor.kept_scores import MOST_KEPT, KeptScores, group_rows

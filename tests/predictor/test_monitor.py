@@ -6,10 +6,10 @@ import sys
 import msgspec
 import numpy as np
 import pytest
+from thermoset.core.softmax import confidences
 
 import thermoset as ts
 from law import generated
-from thermoset.core.softmax import confidences
 from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.requirements import broken_requirements
 

@@ -5,9 +5,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from thermoset.core.scores import SCORES
 from thermoset.report.guideline import guideline
 from thermoset.report.words import SCORE_WORDS
+from thermoset.scores import SCORES
 
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "guideline.svg"

@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import betabinom
+from thermoset.core.sources import ArrayRows, RankedRows
 
 import thermoset as ts
 from law import generated, law, z_over_splits
-from thermoset.core.sources import ArrayRows, RankedRows
 from thermoset.errors import BudgetWarning
 from thermoset.tuning import menu, read_preference, settle
 from thermoset.tuning.search import Search, Steps

@@ -7,11 +7,11 @@ row's set holds its label if the label's score is at most the threshold of its c
 
 import numpy as np
 import pytest
+from thermoset.core.exponentials import Floats
+from thermoset.core.weighted import WeightedScores
 
 import thermoset as ts
 from conftest import real_file
-from thermoset.core.exponentials import Floats
-from thermoset.core.weighted import WeightedScores
 from thermoset.metrics import coverage_law
 from thermoset.predictor.label_shift import LabelShift, plain_thresholds, shares_of, shifted_thresholds
 from thermoset.predictor.priors import Resampling, estimate_priors

@@ -5,10 +5,9 @@ import warnings
 import numpy as np
 
 from thermoset import ConformalClassifier
-from thermoset.core.rank_limits import BEYOND
 from thermoset.errors import CoverageWarning
-from thermoset.metrics import swept_metrics
-from thermoset.metrics.of_sets import counts_of_sets
+from thermoset.metrics import counts_of_sets, swept_metrics
+from thermoset.scores import BEYOND
 from thermoset.sweeping import Protocol, draw_trial
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from thermoset.errors import InputError
 from thermoset.sweeping import PAPER_GRID, temperature_grid
-from thermoset.sweeping.grid import checked_temperatures
+from thermoset.sweeping.protocol import checked_temperatures
 
 
 def test_every_point_is_the_decimal_it_stands_for():

@@ -11,11 +11,11 @@ from law import generated
 from sweeping.composition import assert_equal_to_composition
 from thermoset import metrics
 from thermoset.calibration import confidence_at
-from thermoset.core.counting import Asked
-from thermoset.core.memory import memory_budget
 from thermoset.data.compacting import compact
 from thermoset.errors import BoundWarning, CoverageWarning, InputError
+from thermoset.rows import memory_budget
 from thermoset.sweeping import Protocol, draw_trial, sweep
+from thermoset.sweeping.engine import Misses
 
 ASKED = ("sscv", "confidence_coverage_gap")
 GROUPED = ("top_group_coverage_gap", "avg_group_coverage_gap", "worst_group_coverage")
@@ -183,7 +183,7 @@ def test_rows_that_keep_their_largest_logits_are_measured_as_completed():
 
 def test_noes_by_hand():
     # two questions: the label, counted in cell 0 or 1; and two labels or more, counted in cell 2
-    asked = Asked(np.array([[0, 2], [1, 2], [0, 2]]), np.array([1, 2]), np.array([True, False]), 3)
+    asked = Misses(np.array([[0, 2], [1, 2], [0, 2]]), np.array([1, 2]), np.array([True, False]), 3)
     noes = asked.noes(np.array([1, 2, 3]), np.array([False, False, True]), slice(3))
     assert noes.tolist() == [1, 1, 1]
     assert asked.ranks(np.array([1, 4, 3])).tolist() == [[1, 2], [4, 2], [3, 2]]

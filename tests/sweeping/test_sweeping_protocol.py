@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from thermoset.core.trials import drawn_block
+
 from thermoset.errors import InputError
 from thermoset.sweeping import Protocol, draw_trial
 from thermoset.sweeping.protocol import draw_trials

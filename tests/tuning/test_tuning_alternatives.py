@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choices import kept_choice, looked_at, made_choice
-from thermoset.conformal.recipes import Recipe
+from thermoset.conformal.recipe import Recipe
 from thermoset.tuning import read_preference
 from thermoset.tuning.alternatives import (
     FRONTS,

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import beta
 
 import thermoset as ts
-from thermoset.core.levels import conformal_rank
+from thermoset.levels import conformal_rank
 from thermoset.tuning.by_class import class_tenths
 
 pytestmark = pytest.mark.slow

@@ -4,16 +4,16 @@ import warnings
 
 import numpy as np
 import pytest
+from thermoset.core.trials import Draws, drawn_rows
 
 import thermoset as ts
 from law import generated
 from on_arrays import top_gaps
-from thermoset.core.trials import Draws, drawn_rows
-from thermoset.core.uniforms import trial_keys
 from thermoset.errors import BudgetWarning, CoverageWarning, InputError
 from thermoset.sweeping import Trial
 from thermoset.tuning import choose, default_grid
 from thermoset.tuning.held_out import _HALVINGS
+from thermoset.uniforms import trial_keys
 
 pytestmark = pytest.mark.slow
 

@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thermoset.core.thresholds import Cuts, ScorePairs
 
 import thermoset as ts
 from law import generated
 from on_arrays import in_closed_form, label_scores, prefix_sizes, top_gaps
-from thermoset.core.integrated import expected_hits, expected_sizes, solve_thresholds
-from thermoset.core.label_shares import label_shares
-from thermoset.core.memory import memory_budget
-from thermoset.core.scores import SCORES
-from thermoset.core.sources import ArrayRows, RankedRows
-from thermoset.core.thresholds import Cuts, ScorePairs
-from thermoset.core.uniforms import Randomness
+from thermoset.rows import ArrayRows, SortedRows, memory_budget
+from thermoset.scores import SCORES
+from thermoset.sweeping.engine import expected_hits, expected_sizes, label_parts, solve_thresholds
 from thermoset.tuning import closed_form as module
 from thermoset.tuning.closed_form import LEVELS, Curves, joined
 from thermoset.tuning.parts import parts_of
+from thermoset.uniforms import Randomness
 from tiers import examples
 
 pytestmark = pytest.mark.slow
@@ -36,8 +34,8 @@ def nothing(_):
 
 
 def solved(data, made, temperature, targets):
-    rows, at = RankedRows(ArrayRows(data.logits)), np.array([temperature])
-    shares = label_shares(rows, data.labels, at)
+    rows, at = SortedRows(ArrayRows(data.logits)), np.array([temperature])
+    shares = label_parts(rows, data.labels, at)
     q = np.empty((2, len(targets)))
     solve_thresholds(made.law, shares.at(0), np.array(targets, dtype=np.float64), Cuts(*q))
     hits = np.empty((len(targets), len(data)))

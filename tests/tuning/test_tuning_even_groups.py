@@ -11,9 +11,9 @@ from scipy.stats import binomtest
 import thermoset as ts
 from on_arrays import in_closed_form, top_gaps
 from sites import SCALE, sites
-from thermoset.core.sources import RankedRows
 from thermoset.errors import BudgetWarning, CoverageWarning, InputError
 from thermoset.metrics import noise_floor_of_counts
+from thermoset.rows import SortedRows
 from thermoset.tuning import Choice, choose, menu, read_preference, settle
 from thermoset.tuning.class_gap import ClassGaps
 from thermoset.tuning.parts import parts_of
@@ -117,7 +117,7 @@ def test_sites_are_covered_alike_at_the_temperature_that_makes_probabilities_tru
 
 
 def settled(data, even, prefer="even"):
-    search = Search(data, RankedRows(data), APS, len(data), None, Steps(None), even=even)
+    search = Search(data, SortedRows(data), APS, len(data), None, Steps(None), even=even)
     return settle(search, read_preference(prefer), [APS], 3.0, GRID)[0].temperature
 
 

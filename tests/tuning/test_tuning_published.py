@@ -8,8 +8,8 @@ import pytest
 
 import thermoset as ts
 from conftest import real_file
-from thermoset.core.levels import conformal_rank
-from thermoset.core.sources import RankedRows
+from thermoset.levels import conformal_rank
+from thermoset.rows import SortedRows
 from thermoset.sweeping import Protocol, draw_trial, sweep, temperature_grid
 from thermoset.tuning import choose, read_preference, settle
 from thermoset.tuning.search import Search, Steps
@@ -39,7 +39,7 @@ def swept(name):
 def settled(calibration, prefer, best, n_conformal):
     """The temperature that `choose` chooses, without what it says of it, which takes as long again."""
     recipe = ts.Recipe()
-    search = Search(calibration, RankedRows(calibration), recipe, n_conformal, None, Steps(None))
+    search = Search(calibration, SortedRows(calibration), recipe, n_conformal, None, Steps(None))
     found = settle(search, read_preference(prefer), [recipe], best)[0]
     assert found.met
     return found.temperature

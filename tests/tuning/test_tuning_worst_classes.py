@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from thermoset.core.levels import conformal_rank
+from thermoset.levels import conformal_rank
 from thermoset.tuning.worst_classes import ClassMisses, assured, tenth_of, tenths, with_more_rows
 
 ALPHA, LAXER, TARGET = "0.06", 0.18, 0.87

@@ -16,6 +16,7 @@ threshold.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -200,7 +201,11 @@ def for_parts(rows: TopRows, work: Callable[[TopRows, slice], None], width: int 
     """Call `work` for blocks of rows, on several threads; `width` is how many numbers it gives a row, if many."""
     step = block_rows(max(_WORK * rows.logits.shape[1], width))
     places = (slice(start, min(start + step, rows.n_rows)) for start in range(0, rows.n_rows, step))
-    run_tasks((lambda place=place: work(rows.part(place), place)) for place in places)
+    run_tasks(partial(_on_part, work, rows, place) for place in places)
+
+
+def _on_part(work: Callable[[TopRows, slice], None], rows: TopRows, place: slice) -> None:
+    work(rows.part(place), place)
 
 
 def upper_label_scores(

@@ -116,7 +116,7 @@ class Pools(NamedTuple):
         """The p-values of scores of points with these weights, smoothed by v; all three broadcast."""
         first, last = int(self.edges[pool]), int(self.edges[pool + 1])
         some, sums = self.scores[first:last], self.sums[first : last + 1]
-        below, up_to = (np.searchsorted(some, scores, side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+        below, up_to = (np.searchsorted(some, scores, side=side) for side in ("left", "right"))
         larger, tied = sums[-1] - sums[up_to], sums[up_to] - sums[below]
         return np.asarray((larger + v * (own + tied)) / (sums[-1] - sums[0] + own))
 

@@ -3,11 +3,12 @@
 =====================  ==================================================================================
 of sets                `avg_size`, `empty_share`, `marginal_coverage`, `marginal_coverage_gap`,
                        `class_coverage`, `top_coverage_gap`, `avg_coverage_gap`,
-                       `worst_tenth_coverage`,
+                       `worst_tenth_coverage`, `macro_coverage`, `classes_below`,
                        `size_stratified_coverage`, `size_stratified_coverage_violation`
 of groups of rows      `group_coverage`, `top_group_coverage_gap`, `avg_group_coverage_gap`,
                        `worst_group_coverage`
 of confidence          `confidence_stratified_coverage`, `confidence_coverage_gap`, `confidence_strata`
+of answered rows       `risk_coverage_curve`, `area_under_risk_coverage`, `error_at_coverage`
 of slabs               `worst_slab`, `worst_slab_coverage`
 records of all these   `METRICS`, by name, each a `Metric` with title and unit; `swept_metrics`, `group_metrics`,
                        `asked_metrics`

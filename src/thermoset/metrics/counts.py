@@ -1,64 +1,148 @@
-"""Counts of what prediction sets contain, and the formula of each metric on them.
+"""What prediction sets contain, counted: of all rows, and of parts of them (classes, groups, strata).
 
 A table of sets is counted once, a sweep counts over trials without making sets, and with u integrated out the counts
-are expected ones: the formulas are the same. Gaps are fractions, not percent; lower is better.
+are expected ones: the formulas of `thermoset.metrics.sets` are the same. Coverages and gaps are fractions, not percent.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from thermoset.arrays import Bools, Floats, Ints
 from thermoset.bounds import MOST_ROWS, whole_number
+from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
-from thermoset.levels import Alpha
-from thermoset.metrics._arrays import ratio
-from thermoset.metrics._checks import as_array, check_counts, promised
-from thermoset.quoting import Brief
+from thermoset.levels import Alpha, exact_level
+from thermoset.quoting import Brief, quoted
 
-__all__ = [
-    "SIZE_STRATA",
-    "Formula",
-    "SetCounts",
-    "avg_class_gap",
-    "avg_gap",
-    "below_part",
-    "coverage",
-    "coverage_gap",
-    "coverage_gaps",
-    "empty_part",
-    "gaps_to",
-    "left_out_part",
-    "macro",
-    "mean_size",
-    "over_groups",
-    "squared_class_gap",
-    "threshold",
-    "top_class_gap",
-    "top_gap",
-    "worst_classes",
-    "worst_confidence_gap",
-    "worst_stratum_gap",
-    "worst_tenth",
-]
+AnyArray = NDArray[np.generic]
 
 SIZE_STRATA = (0, 2, 4, 11, 101)
 """First set size of each stratum of SSCV: 0-1, 2-3, 4-10, 11-100, 101 and more."""
+
+N_STRATA = 10
+"""Strata of confidence where nothing else is said."""
+
+_STRATUM_NAMES = (*(f"{a}-{b - 1}" for a, b in pairwise(SIZE_STRATA)), f"{SIZE_STRATA[-1]}+")
+_MOST_STRATA = 10_000
+
+# --- input validation: nothing here changes its input -------------------------------------------------------------
+
+
+def as_array(values: ArrayLike, name: str) -> AnyArray:
+    """Read values as an array, refusing ragged lists."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} must be a rectangular array; got {type(values).__name__}: {error}.") from error
+
+
+def check_shape(array: AnyArray, name: str) -> None:
+    """Refuse what is no table (rows, classes)."""
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(
+            f"{name} must have shape (rows, classes) with at least one row and one class; got {array.shape}. "
+            "Pass one row per example and one column per class."
+        )
+
+
+def check_sets(sets: ArrayLike) -> Bools:
+    """Prediction sets: boolean (n, C), True where the class is in the set."""
+    array = as_array(sets, "sets")
+    if array.dtype != np.bool_:
+        raise InputError(f"sets must be a boolean array; got dtype {array.dtype}. Pass what predict_set returns.")
+    check_shape(array, "sets")
+    return array.astype(np.bool_, copy=False)
+
+
+def check_labels(labels: ArrayLike, n_classes: int, n_rows: int | None = None) -> Ints:
+    """Labels as column indices 0 .. C-1: at least one, and one for each row where their number is known."""
+    array = as_array(labels, "labels")
+    if array.ndim != 1 or not len(array) or n_rows not in (None, len(array)):
+        wanted = "(rows,) with at least one row" if n_rows is None else f"({n_rows},)"
+        raise InputError(f"labels must have shape {wanted}; got {array.shape}. Pass one label per row.")
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            f"labels must be integer class indices; got dtype {array.dtype}. Use the .labels of thermoset.Logits, "
+            "which turns class names into indices."
+        )
+    indices = array.astype(np.int64, copy=False)
+    bad = np.flatnonzero((indices < 0) | (indices >= n_classes))
+    if len(bad):
+        raise InputError(
+            f"labels[{bad[0]}] is {array[bad[0]]}; {len(bad)} such values. "
+            f"Labels must lie in 0..{n_classes - 1}, the columns of {n_classes} classes."
+        )
+    return indices
+
+
+def check_row_values(values: ArrayLike, name: str, kinds: str, advice: str, n_rows: int | None = None) -> AnyArray:
+    """One number (`kinds` "fiu") or boolean ("b") per row, not NaN."""
+    array = as_array(values, name)
+    if array.ndim != 1 or not len(array) or array.dtype.kind not in kinds or n_rows not in (None, len(array)):
+        wanted = "(rows,), with at least one row" if n_rows is None else f"({n_rows},), one per row"
+        raise InputError(
+            f"{name} must be {'booleans' if kinds == 'b' else 'numbers'} of shape {wanted}; got shape {array.shape} of "
+            f"{array.dtype}. {advice}"
+        )
+    if np.isnan(array).any():
+        raise InputError(f"{name}[{int(np.isnan(array).argmax())}] is nan. {advice}")
+    return array
+
+
+def check_counts(hits: ArrayLike, counts: ArrayLike, names: tuple[str, str] = ("hits", "counts")) -> tuple[Ints, Ints]:
+    """Successes and trials of the same shape, or shapes that broadcast: 0 <= hits <= counts."""
+    pair = as_array(hits, names[0]), as_array(counts, names[1])
+    for array, name in zip(pair, names, strict=True):
+        if array.dtype.kind not in "iu":
+            raise InputError(f"{name} must be integers; got dtype {array.dtype}. Pass counts of rows, not shares.")
+    successes, trials = (array.astype(np.int64, copy=False) for array in pair)
+    try:
+        legal = (successes >= 0) & (successes <= trials)
+    except ValueError as error:
+        raise InputError(
+            f"{names[0]} and {names[1]} must have shapes that match; got {successes.shape} and {trials.shape}."
+        ) from error
+    if not legal.all():
+        where = tuple(int(i) for i in np.argwhere(~legal)[0])
+        s, t = (int(np.broadcast_to(array, legal.shape)[where]) for array in (successes, trials))
+        raise InputError(f"{names[0]} must lie between 0 and {names[1]}; got {s} of {t} at index {where}.")
+    return successes, trials
+
+
+def random_generator(random_state: int | np.random.Generator) -> np.random.Generator:
+    """The generator that a seed stands for, or the generator itself."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_state must be a whole number >= 0 or a numpy Generator; got {quoted(random_state)}. Try 0."
+        ) from None
+
+
+# --- counts, and arithmetic on them -------------------------------------------------------------------------------
+
+
+def ratio(total: Floats | Ints, count: Ints) -> Floats:
+    """Total / count, NaN (and no warning) where there is nothing to divide by."""
+    quotient: Floats = np.full(np.broadcast_shapes(total.shape, count.shape), np.nan)
+    np.divide(total, count, out=quotient, where=count > 0)
+    return quotient
 
 
 def _unknown() -> Floats:
     return np.array(np.nan)
 
 
-def _no_strata() -> Ints:
-    return np.zeros(len(SIZE_STRATA), dtype=np.int64)
-
-
 def _no_rows() -> Ints:
     return np.zeros(1, dtype=np.int64)
+
+
+def _nothing() -> Floats:
+    return np.empty(0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +177,7 @@ class SetCounts(Brief):
     empty: Floats | Ints = field(default_factory=_unknown)
     promised: float = np.nan
     threshold: Floats = field(default_factory=_unknown)
-    stratum_rows: Ints = field(default_factory=_no_strata)
+    stratum_rows: Ints = field(default_factory=_no_rows)
     stratum_hits: Floats | Ints = field(default_factory=_unknown)
     top_missed: Floats | Ints = field(default_factory=_unknown)
     group_rows: Ints = field(default_factory=_no_rows)
@@ -112,104 +196,23 @@ class SetCounts(Brief):
         return np.asarray(self.rows.sum(axis=-1))
 
     @cached_property
+    def coverage(self) -> Floats:
+        """Share of rows whose set contains their label."""
+        return ratio(np.asarray(self.hits.sum(axis=-1)), self.total)
+
+    @cached_property
     def class_coverage(self) -> Floats:
         """Coverage of each class, (..., C); NaN for classes without rows."""
         return ratio(self.hits, self.rows)
 
     @cached_property
     def class_gaps(self) -> Floats:
-        """Absolute gap of the coverage of each class, (..., C); NaN for classes without rows."""
+        """Absolute gap of the coverage of each class to 1 - alpha, (..., C); NaN for classes without rows."""
         return np.abs(self.class_coverage - self.promised)
 
-
-Formula = Callable[[SetCounts], Floats]
-"""Counts -> a number, or one for each trial."""
-
-
-def gaps_to(level: float, hits: Floats | Ints, rows: Ints) -> Floats:
-    """Absolute gap of each coverage hits / rows to a level; NaN where there are no rows."""
-    return np.abs(ratio(hits, rows) - level)
-
-
-def mean_size(counts: SetCounts) -> Floats:
-    """Labels in a set, on average."""
-    return ratio(counts.members, counts.total)
-
-
-def empty_part(counts: SetCounts) -> Floats:
-    """Share of sets without any label."""
-    return ratio(counts.empty, counts.total)
-
-
-def coverage(counts: SetCounts) -> Floats:
-    """Share of rows whose set contains their label."""
-    return ratio(counts.hits.sum(axis=-1), counts.total)
-
-
-def coverage_gap(counts: SetCounts) -> Floats:
-    """Absolute gap of the coverage of all rows."""
-    return gaps_to(counts.promised, counts.hits.sum(axis=-1), counts.total)
-
-
-def top_class_gap(counts: SetCounts) -> Floats:
-    """Mean gap of the 5% of classes furthest from 1 - alpha; see `top_gap`."""
-    return top_gap(counts.class_gaps, counts.rows.shape[-1])
-
-
-def avg_class_gap(counts: SetCounts) -> Floats:
-    """Mean gap of the classes present."""
-    return avg_gap(counts.class_gaps)
-
-
-def squared_class_gap(counts: SetCounts) -> Floats:
-    """Mean squared gap of the classes present."""
-    return avg_gap(counts.class_gaps**2)
-
-
-def worst_classes(counts: SetCounts) -> Floats:
-    """Mean coverage of the 10% of classes with the lowest coverage; see `worst_tenth`."""
-    return worst_tenth(counts.class_coverage, counts.rows.shape[-1])
-
-
-def macro(counts: SetCounts) -> Floats:
-    """Mean over the classes present of class coverage."""
-    return _mean_where(counts.class_coverage, counts.rows > 0)
-
-
-def below_part(counts: SetCounts) -> Floats:
-    """Share of the classes present whose coverage is below 1 - alpha."""
-    present = counts.rows > 0
-    below = np.where(np.isnan(counts.class_coverage), np.nan, counts.class_coverage < counts.promised)
-    return _mean_where(below, present)
-
-
-def left_out_part(counts: SetCounts) -> Floats:
-    """Share of rows whose top label is correct but not in their set."""
-    return ratio(counts.top_missed, counts.total)
-
-
-def threshold(counts: SetCounts) -> Floats:
-    """Threshold of the scores."""
-    return counts.threshold
-
-
-def worst_stratum_gap(counts: SetCounts) -> Floats:
-    """Largest gap over the strata of set size that have rows (Angelopoulos et al. 2021: SSCV)."""
-    return _largest(gaps_to(counts.promised, counts.stratum_hits, counts.stratum_rows))
-
-
-def worst_confidence_gap(counts: SetCounts) -> Floats:
-    """Largest gap over the strata of confidence that have rows."""
-    return _largest(gaps_to(counts.promised, counts.confidence_hits, counts.confidence_rows))
-
-
-def over_groups(formula: Formula) -> Formula:
-    """The formula with groups of rows in place of classes."""
-    return lambda counts: formula(counts.by_group)
-
-
-def _largest(gaps: Floats) -> Floats:
-    return np.asarray(np.fmax.reduce(gaps, axis=-1))  # fmax leaves NaN out
+    def largest_gap(self, hits: Floats | Ints, rows: Ints) -> Floats:
+        """Largest absolute gap to 1 - alpha over the parts (last axis) that have rows."""
+        return np.asarray(np.fmax.reduce(np.abs(ratio(hits, rows) - self.promised), axis=-1))  # fmax leaves NaN out
 
 
 def coverage_gaps(hits: ArrayLike, counts: ArrayLike, alpha: Alpha) -> Floats:
@@ -221,7 +224,16 @@ def coverage_gaps(hits: ArrayLike, counts: ArrayLike, alpha: Alpha) -> Floats:
     [0.25, 0.5, nan]
     """
     successes, trials = check_counts(hits, counts)
-    return gaps_to(promised(alpha), successes, trials)
+    return np.abs(ratio(successes, trials) - float(1 - exact_level(alpha)))
+
+
+def avg_gap(gaps: ArrayLike) -> Floats:
+    """Mean of the gaps along the last axis, over the classes present (those that are not NaN).
+
+    >>> avg_gap([0.25, 0.5, float("nan")]).tolist()
+    0.375
+    """
+    return mean_present(_check_classes(gaps, "gaps", np.inf, "Pass what coverage_gaps returns."))
 
 
 def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
@@ -235,15 +247,13 @@ def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
     >>> top_gap([[0.0] * 37 + [0.25, 0.75, 0.5]], n_classes=40).tolist()
     [0.625]
     """
-    array = _check_gaps(gaps)
+    array = _check_classes(gaps, "gaps", np.inf, "Pass what coverage_gaps returns.")
     classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
-    wanted = max(classes // 20, 1)  # 0.05 C without floats: 20 classes give 1
-    kept = min(wanted, array.shape[-1])
+    kept = min(max(classes // 20, 1), array.shape[-1])  # 0.05 C without floats: 20 classes give 1
     # Absent classes become -1 and so sort below every real gap. The final sort makes the sum, and with it the last
     # bit of the result, independent of the order of the classes.
-    filled = np.where(np.isnan(array), -1.0, array)
-    top = np.sort(np.partition(filled, -kept, axis=-1)[..., -kept:], axis=-1)
-    return _mean_where(top, top >= 0)
+    top = np.sort(np.partition(np.where(np.isnan(array), -1.0, array), -kept, axis=-1)[..., -kept:], axis=-1)
+    return mean_present(np.where(top < 0, np.nan, top))
 
 
 def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
@@ -258,44 +268,204 @@ def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
     >>> worst_tenth([[0.9] * 17 + [0.75, 0.25, 0.8]], n_classes=20).tolist()
     [0.5]
     """
-    array = _check_classes(coverage, "coverage", "Pass hits / rows of each class.")
-    if (array < 0).any() or (array > 1).any():
-        worst = array[(array < 0) | (array > 1)][0]
-        raise InputError(f"coverage must be fractions from 0 to 1; got {worst:.6g}. Pass hits / rows of each class.")
+    array = _check_classes(coverage, "coverage", 1, "Pass hits / rows of each class.")
     classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
     kept = min(max(round(classes / 10), 1), array.shape[-1])
-    # Absent classes become 2 and so sort above every coverage; the final sort is as in `top_gap`.
-    filled = np.where(np.isnan(array), 2.0, array)
-    least = np.sort(np.partition(filled, kept - 1, axis=-1)[..., :kept], axis=-1)
-    return _mean_where(least, least <= 1)
+    return mean_present(np.sort(np.partition(array, kept - 1, axis=-1)[..., :kept], axis=-1))  # NaN sorts last
 
 
-def avg_gap(gaps: ArrayLike) -> Floats:
-    """Mean of the gaps along the last axis, over the classes present (those that are not NaN).
-
-    >>> avg_gap([0.25, 0.5, float("nan")]).tolist()
-    0.375
-    """
-    array = _check_gaps(gaps)
-    return _mean_where(array, ~np.isnan(array))
+def mean_present(values: Floats) -> Floats:
+    """Mean along the last axis of what is not NaN, and NaN where there is nothing."""
+    present = ~np.isnan(values)
+    total = np.asarray(np.where(present, values, 0.0).sum(axis=-1))
+    return ratio(total, np.asarray(np.count_nonzero(present, axis=-1)))
 
 
-def _check_gaps(gaps: ArrayLike) -> Floats:
-    numbers = _check_classes(gaps, "gaps", "Pass what coverage_gaps returns.")
-    if (numbers < 0).any():
-        raise InputError(f"gaps must be absolute; got {numbers.min():.6g}. Pass what coverage_gaps returns.")
-    return numbers
-
-
-def _check_classes(values: ArrayLike, name: str, remedy: str) -> Floats:
+def _check_classes(values: ArrayLike, name: str, most: float, remedy: str) -> Floats:
+    """Numbers from 0 to `most`, or NaN, with classes on the last axis."""
     array = as_array(values, name)
     if array.ndim == 0 or array.shape[-1] == 0 or array.dtype.kind not in "fiu":
         raise InputError(
             f"{name} must be numbers with classes on the last axis; got shape {array.shape} of {array.dtype}. {remedy}"
         )
-    return array.astype(np.float64, copy=False)
+    numbers = array.astype(np.float64, copy=False)
+    bad = (numbers < 0) | (numbers > most)
+    if bad.any():
+        raise InputError(f"{name} must be from 0 to {most:g}; got {numbers[bad][0]:.6g}. {remedy}")
+    return numbers
 
 
-def _mean_where(values: Floats, use: Bools) -> Floats:
-    """Mean along the last axis of the values to use, NaN where there is none."""
-    return ratio(np.asarray(np.where(use, values, 0.0).sum(axis=-1)), np.asarray(np.count_nonzero(use, axis=-1)))
+# --- coverage of parts of the rows --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartCoverage(Brief):
+    """Coverage of parts of the rows (classes, groups, strata of set size or of confidence): one entry for each part.
+
+    Attributes
+    ----------
+    count, hits : int arrays
+        Rows of each part, and how many of their sets contain their label.
+    coverage : float array
+        hits / count, NaN without rows.
+    names : tuple of str
+        Of groups, and of strata of set size, such as "2-3"; empty for other parts.
+    avg_size : float array
+        Mean set size of groups, NaN without rows; empty for other parts.
+    low, high : float arrays
+        Lowest and highest confidence of strata of confidence, NaN without rows; empty for other parts.
+    """
+
+    count: Ints
+    hits: Ints
+    names: tuple[str, ...] = ()
+    avg_size: Floats = field(default_factory=_nothing)
+    low: Floats = field(default_factory=_nothing)
+    high: Floats = field(default_factory=_nothing)
+
+    @cached_property
+    def coverage(self) -> Floats:
+        """Share of the rows of each part whose set contains their label."""
+        return ratio(self.hits, self.count)
+
+
+def _coverage_by(codes: Ints, n_parts: int, hit: Bools) -> PartCoverage:
+    return PartCoverage(np.bincount(codes, minlength=n_parts), np.bincount(codes[hit], minlength=n_parts))
+
+
+def check_hits(sets: ArrayLike, labels: ArrayLike) -> tuple[Bools, Bools, Ints]:
+    """Whether each row's set holds its label; the sets; the labels."""
+    members = check_sets(sets)
+    truth = check_labels(labels, members.shape[1], len(members))
+    return members[np.arange(len(members)), truth], members, truth
+
+
+def class_coverage(sets: ArrayLike, labels: ArrayLike) -> PartCoverage:
+    """Coverage of each class, with the counts behind it.
+
+    >>> table = class_coverage([[True, False, False], [False, True, False], [True, False, False]], labels=[0, 1, 1])
+    >>> table.coverage.tolist(), table.count.tolist(), table.hits.tolist()
+    ([1.0, 0.5, nan], [1, 2, 0], [1, 1, 0])
+    """
+    hit, members, truth = check_hits(sets, labels)
+    return _coverage_by(truth, members.shape[1], hit)
+
+
+def group_coverage(sets: ArrayLike, labels: ArrayLike, groups: object) -> PartCoverage:
+    """Coverage and set sizes of each group of rows; `groups` has one name or whole number per row.
+
+    >>> table = group_coverage([[True, False], [True, True], [True, False]], labels=[0, 1, 1], groups=["b", "a", "b"])
+    >>> table.names, table.coverage.tolist(), table.count.tolist(), table.avg_size.tolist()
+    (('a', 'b'), [1.0, 0.5], [1, 2], [2.0, 1.0])
+    """
+    hit, members, _ = check_hits(sets, labels)
+    given = read_groups(groups, len(hit))
+    table = _coverage_by(given.codes, len(given.names), hit)
+    sizes = np.bincount(given.codes, np.count_nonzero(members, axis=1), len(given.names))
+    return replace(table, names=given.names, avg_size=ratio(sizes, table.count))
+
+
+def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> PartCoverage:
+    """Coverage of the sets in each stratum of `SIZE_STRATA`, with the counts behind it.
+
+    >>> table = size_stratified_coverage([[True, False, False], [True, True, False]], labels=[1, 1])
+    >>> table.names, table.count.tolist(), table.coverage.tolist()
+    (('0-1', '2-3', '4-10', '11-100', '101+'), [1, 1, 0, 0, 0], [0.0, 1.0, nan, nan, nan])
+    """
+    hit, members, _ = check_hits(sets, labels)
+    return coverage_by_size(np.count_nonzero(members, axis=1), hit)
+
+
+def coverage_by_size(sizes: Ints, hit: Bools) -> PartCoverage:
+    """`size_stratified_coverage` from the size of each set, and whether it contains its row's label."""
+    strata = np.searchsorted(SIZE_STRATA, sizes, side="right") - 1
+    return replace(_coverage_by(strata, len(SIZE_STRATA), hit), names=_STRATUM_NAMES)
+
+
+def confidence_strata(confidence: ArrayLike, n_strata: int = N_STRATA) -> Ints:
+    """The stratum of each row, from 0 for the least confident: as equal in size as ties allow.
+
+    A row with r of n rows strictly less confident is in stratum floor(r n_strata / n), so equal confidences share a
+    stratum, and where many are equal some strata stay empty.
+
+    >>> confidence_strata([0.9, 0.3, 1.0, 1.0], n_strata=2).tolist()
+    [0, 0, 1, 1]
+    """
+    level = check_row_values(confidence, "confidence", "fiu", "Pass probs.max(axis=1).")
+    strata = whole_number(n_strata, "n_strata", 1, _MOST_STRATA, "Try n_strata=10.")
+    less = np.searchsorted(np.sort(level), level, side="left")
+    return less.astype(np.int64) * strata // len(level)
+
+
+def confidence_stratified_coverage(
+    sets: ArrayLike, labels: ArrayLike, confidence: ArrayLike, n_strata: int = N_STRATA
+) -> PartCoverage:
+    """Coverage of rows by confidence, in strata of about equal size; see `confidence_strata`.
+
+    `confidence` is the probability of each row's predicted label, best at T*: `predict_proba(logits).max(axis=1)`.
+
+    >>> sets, labels = [[True, False], [True, True], [True, False], [True, False]], [0, 1, 1, 0]
+    >>> table = confidence_stratified_coverage(sets, labels, [0.9, 0.5, 0.6, 1.0], n_strata=2)
+    >>> table.low.tolist(), table.high.tolist(), table.coverage.tolist(), table.count.tolist()
+    ([0.5, 0.9], [0.6, 1.0], [0.5, 1.0], [2, 2])
+    """
+    hit, _, _ = check_hits(sets, labels)
+    return coverage_by_confidence(confidence, hit, n_strata)
+
+
+def coverage_by_confidence(confidence: ArrayLike, hit: Bools, n_strata: int = N_STRATA) -> PartCoverage:
+    """`confidence_stratified_coverage` from whether each row's set contains its label."""
+    level = check_row_values(confidence, "confidence", "fiu", "Pass probs.max(axis=1).", len(hit))
+    strata = confidence_strata(level, n_strata)
+    table = _coverage_by(strata, n_strata, hit)
+    low, high = np.full(n_strata, np.inf), np.full(n_strata, -np.inf)
+    np.minimum.at(low, strata, level)
+    np.maximum.at(high, strata, level)
+    return replace(table, low=np.where(table.count, low, np.nan), high=np.where(table.count, high, np.nan))
+
+
+def counts_of_sets(
+    sets: ArrayLike,
+    labels: ArrayLike,
+    alpha: Alpha,
+    *,
+    groups: object = None,
+    confidence: ArrayLike | None = None,
+    n_strata: int = N_STRATA,
+) -> SetCounts:
+    """Everything that metrics of sets read, counted; by group and by stratum of confidence where these are given.
+
+    >>> found = counts_of_sets([[True, True], [False, False]], labels=[0, 1], alpha=0.1)
+    >>> int(found.members), int(found.empty), found.hits.tolist(), found.rows.tolist()
+    (2, 1, [1, 0], [1, 1])
+    """
+    hit, members, _ = check_hits(sets, labels)
+    sizes = np.count_nonzero(members, axis=1)
+    by_size = coverage_by_size(sizes, hit)
+    found = replace(
+        count_hits(sets, labels, alpha),
+        members=np.asarray(sizes.sum()),
+        empty=np.asarray(np.count_nonzero(sizes == 0)),
+        stratum_rows=by_size.count,
+        stratum_hits=by_size.hits,
+    )
+    if groups is not None:
+        by_group = group_coverage(sets, labels, groups)
+        found = replace(found, group_rows=by_group.count, group_hits=by_group.hits)
+    if confidence is not None:
+        strata = coverage_by_confidence(confidence, hit, n_strata)
+        found = replace(found, confidence_rows=strata.count, confidence_hits=strata.hits)
+    return found
+
+
+def count_members(sets: ArrayLike) -> SetCounts:
+    """What metrics of sets without labels read: the rows are one class."""
+    members = check_sets(sets)
+    counts = np.count_nonzero(members), np.count_nonzero(~members.any(axis=1))
+    return SetCounts(np.array([len(members)]), members=np.asarray(counts[0]), empty=np.asarray(counts[1]))
+
+
+def count_hits(sets: ArrayLike, labels: ArrayLike, alpha: Alpha | None = None) -> SetCounts:
+    """What metrics of class coverage read: no set is looked at beyond its own label."""
+    table = class_coverage(sets, labels)
+    return SetCounts(table.count, table.hits, promised=np.nan if alpha is None else float(1 - exact_level(alpha)))

@@ -15,38 +15,18 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 from scipy.stats import beta, betabinom, binom
 
-from thermoset.arrays import Floats, Ints
+from thermoset.arrays import Floats
 from thermoset.bounds import MOST_ROWS, whole_number
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
-from thermoset.metrics._arrays import BLOCK
-from thermoset.metrics._checks import (
-    MOST_SUMMED,
-    check_counts,
-    check_label_values,
-    promised,
-    seeded,
-)
-from thermoset.metrics.counts import avg_gap, coverage_gaps, top_gap
+from thermoset.metrics.counts import avg_gap, check_counts, check_labels, coverage_gaps, random_generator, top_gap
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_continuous_frozen, rv_discrete_frozen
 
-__all__ = [
-    "Interval",
-    "Intervals",
-    "NoiseFloor",
-    "clopper_pearson",
-    "conformal_coverage_distribution",
-    "coverage_gap_noise_floor",
-    "coverage_interval",
-    "coverage_law",
-    "coverage_p_value",
-    "noise_floor_of_counts",
-]
-
-
 _MOST_SIMULATIONS = 10**6
+_MOST_SUMMED = 10**7  # rows of a law whose mass function is summed term by term, and classes that are counted
+_BLOCK = 1 << 20  # gaps that are simulated at once
 
 
 class Interval(NamedTuple):
@@ -173,8 +153,8 @@ def coverage_gap_noise_floor(
     >>> 0 < floor.avg_mean < floor.top_mean < floor.top_95
     True
     """
-    classes = whole_number(n_classes, "n_classes", 1, MOST_SUMMED, "Pass the number of columns.")
-    counts = np.bincount(check_label_values(labels, classes), minlength=classes)
+    classes = whole_number(n_classes, "n_classes", 1, _MOST_SUMMED, "Pass the number of columns.")
+    counts = np.bincount(check_labels(labels, classes), minlength=classes)
     return noise_floor_of_counts(counts, alpha, n_simulations=n_simulations, random_state=random_state)
 
 
@@ -197,30 +177,20 @@ def noise_floor_of_counts(
             f"got shape {rows.shape} with {rows.sum()} rows."
         )
     simulations = whole_number(n_simulations, "n_simulations", 1, _MOST_SIMULATIONS, "Try 2000.")
-    rng = seeded(random_state)
+    rng, level = random_generator(random_state), float(1 - exact_level(alpha))
     # The gaps do not ask which class is which. Sorted, equal counts are neighbours, and NumPy prepares its binomial
     # sampler once for a run of equal counts.
     present = np.sort(rows[rows > 0])
-    step = max(BLOCK // len(present), 1)
+    step = max(_BLOCK // len(present), 1)
     top, avg = np.empty(simulations), np.empty(simulations)
     for start in range(0, simulations, step):
         stop = min(start + step, simulations)
-        gaps = _simulated_gaps(present, alpha, stop - start, rng)
+        hits = rng.binomial(present[:, None], level, size=(len(present), stop - start)).T
+        gaps = coverage_gaps(hits, present, alpha)
         top[start:stop], avg[start:stop] = top_gap(gaps, len(rows)), avg_gap(gaps)
-    return NoiseFloor(
-        top_mean=float(top.mean()), top_95=_point_95(top), avg_mean=float(avg.mean()), avg_95=_point_95(avg)
-    )
-
-
-def _simulated_gaps(counts: Ints, alpha: Alpha, simulations: int, rng: np.random.Generator) -> Floats:
-    """Gaps (simulations, classes) of classes that are each covered with probability 1 - alpha."""
-    hits = rng.binomial(counts[:, None], promised(alpha), size=(len(counts), simulations)).T
-    return coverage_gaps(hits, counts, alpha)
-
-
-def _point_95(values: Floats) -> float:
-    """Smallest simulated value that at least 95% of the simulations do not exceed."""
-    return float(np.quantile(values, 0.95, method="inverted_cdf"))
+    # The 95% point: the smallest simulated value that at least 95% of the simulations do not exceed.
+    top_95, avg_95 = (float(np.quantile(values, 0.95, method="inverted_cdf")) for values in (top, avg))
+    return NoiseFloor(top_mean=float(top.mean()), top_95=top_95, avg_mean=float(avg.mean()), avg_95=avg_95)
 
 
 def _tail(confidence: float) -> float:
@@ -228,4 +198,4 @@ def _tail(confidence: float) -> float:
 
 
 def _summed_rows(n_evaluation: int) -> int:
-    return whole_number(n_evaluation, "n_evaluation", 1, MOST_SUMMED, "Try n_evaluation=1000.")
+    return whole_number(n_evaluation, "n_evaluation", 1, _MOST_SUMMED, "Try n_evaluation=1000.")

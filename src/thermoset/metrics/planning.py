@@ -18,13 +18,8 @@ from thermoset.errors import InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.quoting import quoted
 
-__all__ = ["Plan", "coverage_half_width", "plan"]
-
-SMALLEST_WIDTH = Fraction(1, 10**5)
-"""At alpha = 0.1 this takes three billion rows; the question below it is a slip of the keyboard."""
-
-CHUNK = 4096
-"""Row numbers tried at once."""
+_SMALLEST_WIDTH = Fraction(1, 10**5)  # at alpha = 0.1 three billion rows; below it, it is a slip of the keyboard
+_CHUNK = 4096  # row numbers tried at once
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,9 @@ def plan(alpha: Alpha, width: Alpha | None = None, confidence: float = 0.95) -> 
     minimum = rows = rows_needed(level)
     if width is not None:
         half = exact_level(width, "width", "0.02")
-        if half < SMALLEST_WIDTH:
+        if half < _SMALLEST_WIDTH:
             raise InputError(
-                f"width must be at least {float(SMALLEST_WIDTH)}; got {quoted(width)}. No data set has the rows; "
+                f"width must be at least {float(_SMALLEST_WIDTH)}; got {quoted(width)}. No data set has the rows; "
                 "try 0.01."
             )
         rows = _rows_for(level, half, float(1 - sure))
@@ -104,8 +99,11 @@ def coverage_half_width(n: int, alpha: Alpha, confidence: float = 0.95) -> float
 def _rows_for(alpha: Fraction, width: Fraction, outside: float) -> int:
     """Smallest n from which on the coverage is outside 1 - alpha ± width with probability at most `outside`."""
     low, high = float(max(1 - alpha - width, Fraction(0))), float(min(1 - alpha + width, Fraction(1)))
-    minimum = rows_needed(alpha)
-    good, bad = _proven_rows(width, outside, minimum), minimum - 1
+    minimum, w = rows_needed(alpha), float(width)
+    # Enough rows, by a bound that falls with N = n + 1: Beta(a, b) is sub-Gaussian with variance proxy 1/(4(a + b + 1))
+    # (Marchal and Arbel 2017) and its mean is within 1/N of 1 - alpha, so that
+    # P(outside) <= 2 exp(-2 (N + 1)(w - 1/N)^2) <= 2 exp(-2 (N w^2 - 2 w)).
+    good, bad = max(math.ceil((math.log(2 / outside) / 2 + 2 * w) / w**2), minimum), minimum - 1
     while good - bad > 1:
         middle = (good + bad) // 2
         if _worst_miss(middle + 1, alpha, low, high) <= outside:
@@ -113,22 +111,13 @@ def _rows_for(alpha: Fraction, width: Fraction, outside: float) -> int:
         else:
             bad = middle
     # From `good` on even the worst k would do. The saw of the real k reaches about sqrt(good) rows further down.
-    for top in range(good, minimum, -CHUNK):
-        totals = range(max(top - CHUNK, minimum) + 1, top + 1)  # n + 1 of the rows below `top`
-        fails = np.flatnonzero(_misses(totals, alpha, low, high) > outside)
+    for top in range(good, minimum, -_CHUNK):
+        totals = range(max(top - _CHUNK, minimum) + 1, top + 1)  # N = n + 1 of the rows below `top`
+        above = np.array([total * alpha.numerator // alpha.denominator for total in totals], dtype=np.float64)  # N - k
+        fails = np.flatnonzero(_miss(np.array(totals, dtype=np.float64) - above, above, low, high) > outside)
         if len(fails):
             return totals[int(fails[-1])]  # n + 1 of the last failure is the n after it
     return minimum
-
-
-def _proven_rows(width: Fraction, outside: float, minimum: int) -> int:
-    """Return a number of rows that is enough, as is every larger one, by a bound that falls with N = n + 1.
-
-    Beta(a, b) is sub-Gaussian with variance proxy 1 / (4(a + b + 1)) (Marchal and Arbel 2017) and its mean is within
-    1/N of 1 - alpha: P(outside) <= 2 exp(-2 (N + 1)(w - 1/N)^2) <= 2 exp(-2 (N w^2 - 2 w)).
-    """
-    w = float(width)
-    return max(math.ceil((math.log(2 / outside) / 2 + 2 * w) / w**2), minimum)
 
 
 def _worst_miss(total: int, alpha: Fraction, low: float, high: float) -> float:
@@ -141,12 +130,6 @@ def _worst_miss(total: int, alpha: Fraction, low: float, high: float) -> float:
     if rest <= 1:  # the right end is a point mass at coverage 1
         return 1.0
     return float(betainc(k, rest, low) + betaincc(k + 1, rest - 1, high))
-
-
-def _misses(totals: range, alpha: Fraction, low: float, high: float) -> Floats:
-    """P(outside) for each N = n + 1, with ceil(N(1 - alpha)) = N - floor(N alpha) in whole numbers."""
-    above = np.array([total * alpha.numerator // alpha.denominator for total in totals], dtype=np.float64)
-    return _miss(np.array(totals, dtype=np.float64) - above, above, low, high)
 
 
 def _miss(k: Floats, rest: Floats, low: float, high: float) -> Floats:

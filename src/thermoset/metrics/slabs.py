@@ -4,34 +4,25 @@ Classes and groups are parts that somebody has named. A slab {x : a <= v.x <= b}
 has: among many random directions v, and all ends with at least a share of the rows between them, the slab that is
 covered least. The search looks at so many slabs that the worst of them looks bad in perfect sets too. So it is found on
 a random half of the rows, and judged on the other half, where its coverage is an honest estimate.
+
+Along a direction the rows of a slab are neighbours once they are sorted: the worst slab is a window of them.
 """
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from thermoset.arrays import Bools, Floats
+from thermoset.arrays import Bools, Floats, as_float64
 from thermoset.bounds import whole_number
-from thermoset.core.slabs import Found, project, rows_inside, some_along, sorted_along, worst_window
 from thermoset.errors import InputError
+from thermoset.kernels import fill_projections, worst_window
 from thermoset.levels import Alpha, exact_level
-from thermoset.metrics._arrays import RealArray
-from thermoset.metrics._checks import check_scores, seeded
-from thermoset.metrics.of_sets import hits_of
+from thermoset.metrics.counts import check_hits, random_generator
+from thermoset.metrics.probabilities import RealArray, check_scores
 from thermoset.quoting import Brief
-
-__all__ = [
-    "N_DIRECTIONS",
-    "SLAB_SHARE",
-    "WorstSlab",
-    "halves",
-    "least_rows",
-    "random_directions",
-    "worst_slab",
-    "worst_slab_coverage",
-]
 
 N_DIRECTIONS = 1000
 """Default number of directions."""
@@ -41,6 +32,45 @@ SLAB_SHARE = 0.1
 
 _MOST_DIRECTIONS = 1_000_000
 _ROOM = 1 << 22  # projections that are held at once
+
+
+class Along(NamedTuple):
+    """Rows along each of D directions: their projections in ascending order, and the numbers of the rows; (D, n)."""
+
+    value: Floats
+    order: NDArray[np.int32]
+
+    def select(self, chosen: Bools) -> "Along":
+        """The chosen rows as they stand along each direction, with their numbers among all rows."""
+        mask, shape = chosen[self.order], (len(self.order), int(np.count_nonzero(chosen)))
+        return Along(self.value[mask].reshape(shape), self.order[mask].reshape(shape))
+
+
+class Window(NamedTuple):
+    """The worst slab: its direction, its ends, and the rows and misses that it was found by. None if `rows` is 0."""
+
+    direction: int
+    low: float
+    high: float
+    rows: int
+    misses: int
+
+    def rows_inside(self, along: Along) -> NDArray[np.int32]:
+        """The numbers of the rows that are in it."""
+        start, stop = np.searchsorted(along.value[self.direction], (self.low, np.nextafter(self.high, np.inf)))
+        return along.order[self.direction, start : stop if self.rows else start]
+
+
+def sort_along(features: RealArray, directions: Floats) -> Along:
+    """Project rows (n, d) on directions (D, d), and sort them. A projection does not depend on other rows.
+
+    >>> sort_along(np.array([[1.0, 2.0], [1.0, 0.0]]), np.array([[1.0, 1.0]]))
+    Along(value=array([[1., 3.]]), order=array([[1, 0]], dtype=int32))
+    """
+    value = np.empty((len(directions), len(features)))
+    fill_projections(as_float64(features), as_float64(directions.T), np.empty(len(directions)), value)
+    order = np.argsort(value, axis=1).astype(np.int32)
+    return Along(np.take_along_axis(value, order, axis=1), order)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,22 +143,24 @@ def worst_slab(
     >>> bool(abs(slab.direction[0]) > 0.9), round(slab.coverage, 1)
     (True, 0.5)
     """
-    hit, _, _ = hits_of(sets, labels)
-    table = _checked_features(features, len(hit))
-    rng = seeded(random_state)
+    hit, _, _ = check_hits(sets, labels)
+    table = _check_features(features, len(hit))
+    rng = random_generator(random_state)
     if isinstance(directions, int | np.integer):
         count = whole_number(directions, "directions", 1, _MOST_DIRECTIONS, "Try 1000.")
-        chosen = random_directions(count, table.shape[1], rng)
+        drawn = rng.normal(size=(count, table.shape[1]))  # even over the sphere
+        chosen: Floats = drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True))
     else:
-        chosen = _checked_directions(directions, table.shape[1])
-    searched = halves(len(hit), rng)
+        chosen = _check_directions(directions, table.shape[1])
+    searched = draw_half(len(hit), rng)
     least, step = least_rows(int(np.count_nonzero(searched)), share), max(1, _ROOM // len(hit))
-    best, inside, first = Found(0, 0.0, 0.0, 0, 0), np.empty(0, dtype=np.int32), 0
+    best, inside, first = Window(0, 0.0, 0.0, 0, 0), np.empty(0, dtype=np.int32), 0
     for start in range(0, len(chosen), step):  # a few directions at a time
-        along = sorted_along(project(table, chosen[start : start + step]))
-        found = worst_window(some_along(along, searched), ~hit, least)
+        along = sort_along(table, chosen[start : start + step])
+        some = along.select(searched)
+        found = Window(*worst_window(some.value, some.order, ~hit, least))
         if best.rows == 0 or found.misses * best.rows > best.misses * found.rows:
-            best, inside, first = found, rows_inside(along, found), start
+            best, inside, first = found, found.rows_inside(along), start
     judged = inside[~searched[inside]]
     return WorstSlab(
         direction=chosen[first + best.direction],
@@ -156,18 +188,11 @@ def worst_slab_coverage(
     >>> worst_slab_coverage(sets, labels, np.arange(100.0)[:, None])  # sets of all labels are right everywhere
     1.0
     """
-    asked = {"share": share, "directions": directions, "random_state": random_state}
-    return worst_slab(sets, labels, features, **asked).coverage  # type: ignore[arg-type]
+    found = worst_slab(sets, labels, features, share=share, directions=directions, random_state=random_state)
+    return found.coverage
 
 
-def random_directions(count: int, width: int, rng: np.random.Generator) -> Floats:
-    """Unit vectors, even over the sphere: (count, width)."""
-    drawn = rng.normal(size=(count, width))
-    unit: Floats = drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True))
-    return unit
-
-
-def halves(n_rows: int, rng: np.random.Generator) -> Bools:
+def draw_half(n_rows: int, rng: np.random.Generator) -> Bools:
     """A random half of the rows: True where a slab is searched, False where it is judged."""
     searched = np.zeros(n_rows, dtype=np.bool_)
     searched[rng.permutation(n_rows)[: (n_rows + 1) // 2]] = True
@@ -183,7 +208,7 @@ def least_rows(n_searched: int, share: Alpha) -> int:
     return max(1, math.ceil(exact_level(share, "share", "0.1") * n_searched))
 
 
-def _checked_features(features: ArrayLike, n_rows: int) -> RealArray:
+def _check_features(features: ArrayLike, n_rows: int) -> RealArray:
     table = check_scores(features, "features")
     if len(table) != n_rows:
         raise InputError(
@@ -200,7 +225,7 @@ def _checked_features(features: ArrayLike, n_rows: int) -> RealArray:
     return table
 
 
-def _checked_directions(directions: ArrayLike, width: int) -> Floats:
+def _check_directions(directions: ArrayLike, width: int) -> Floats:
     table = check_scores(directions, "directions")
     if table.shape[1] != width or not np.isfinite(table).all():
         raise InputError(

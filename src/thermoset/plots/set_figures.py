@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from thermoset.levels import Alpha, exact_level
 from thermoset.looks import COLOURS, score_looks
-from thermoset.metrics import METRICS, ReliabilityTable, StratumCoverage, clopper_pearson
+from thermoset.metrics import METRICS, PartCoverage, ReliabilityTable, clopper_pearson
 from thermoset.monitor.checking import CoverageTable
 from thermoset.plots.curve_figures import BEHIND_TEXT, INK
 from thermoset.sweeping import Sweep
@@ -123,7 +123,7 @@ def plot_set_sizes(sizes: ArrayLike, *, ax: "Axes") -> "Axes":
     return ax
 
 
-def plot_strata(table: StratumCoverage, alpha: Alpha, *, ax: "Axes") -> "Axes":
+def plot_strata(table: PartCoverage, alpha: Alpha, *, ax: "Axes") -> "Axes":
     """Coverage by size of the set, with 95% intervals, beside 1 - alpha.
 
     >>> import numpy as np
@@ -138,8 +138,7 @@ def plot_strata(table: StratumCoverage, alpha: Alpha, *, ax: "Axes") -> "Axes":
     low, high = clopper_pearson(table.hits[used], table.count[used])
     at, seen = np.arange(len(used)), table.coverage[used]
     ax.errorbar(at, seen, [seen - low, high - seen], fmt="o", color=COLOURS[0])
-    ends = [*(f"{a}-{b - 1}" for a, b in zip(table.first[:-1], table.first[1:], strict=True)), f"{table.first[-1]}+"]
-    ax.set_xticks(at, [ends[i] for i in used])
+    ax.set_xticks(at, [table.names[i] for i in used])
     ax.axhline(float(1 - exact_level(alpha)), color=INK, linewidth=1, linestyle="--")
     ax.set(xlabel="labels in the set", ylabel="coverage", xlim=(-0.5, len(used) - 0.5))
     return ax

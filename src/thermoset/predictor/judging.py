@@ -8,14 +8,12 @@ import numpy as np
 
 from thermoset.arrays import Block, Floats, Ints
 from thermoset.conformal.recipe import Recipe
-from thermoset.core.binning import BinCounts, add_bins, no_bins
 from thermoset.core.row_context import RowContext
 from thermoset.core.stages import fill_rows, total
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights
-from thermoset.metrics.classwise import calibration_of_bins
-from thermoset.metrics.of_probabilities import N_BINS
+from thermoset.metrics.probabilities import N_BINS, BinCounts, add_bins, calibration_of_bins, no_bins
 from thermoset.monitor.checking import CheckReport, Promise, RowFacts, check_facts, row_facts
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.calibrated import Calibrated

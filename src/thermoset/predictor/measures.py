@@ -10,7 +10,7 @@ from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics.laws import conformal_coverage_distribution
-from thermoset.metrics.of_probabilities import reliability_from_confidence
+from thermoset.metrics.probabilities import reliability_from_confidence
 from thermoset.predictor.artifact import Measure
 from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook

@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 
 from thermoset.calibration import confidence_and_loss, probabilities
 from thermoset.conformal import ConformalClassifier, fitted_at
-from thermoset.core.binning import add_bins, no_bins
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data
 from thermoset.errors import InputError
 from thermoset.levels import exact_level, rows_needed
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
-from thermoset.metrics.classwise import calibration_of_bins
-from thermoset.metrics.of_probabilities import N_BINS
+from thermoset.metrics.probabilities import N_BINS, add_bins, calibration_of_bins, no_bins
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.artifact import Artifact

@@ -5,7 +5,7 @@ almost for free: a trial only draws u, picks rows and an order statistic.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -20,13 +20,20 @@ from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level, rows_needed
 from thermoset.metrics import asked_metrics, group_metrics
 from thermoset.quoting import quoted
-from thermoset.rows import MOST_THREADS, compiling, memory_budget, physical_memory
+from thermoset.rows import MOST_THREADS, Progress, compiling, memory_budget, physical_memory
 from thermoset.scores import APS, SCORES, OwnScore, Score, ScoreLike, resolve
-from thermoset.sweeping.any_score import run_any
-from thermoset.sweeping.grid import DEFAULT_GRID, PAPER_GRID, checked_temperatures, temperature_grid
-from thermoset.sweeping.passes import SweepJob, bytes_needed, run
-from thermoset.sweeping.protocol import Protocol, Trial, draw_trial
-from thermoset.sweeping.table import Sweep, mean_over_trials, median_of_means, standard_error
+from thermoset.sweeping.job import SweepJob, bytes_needed, run
+from thermoset.sweeping.protocol import (
+    DEFAULT_GRID,
+    PAPER_GRID,
+    Protocol,
+    Trial,
+    checked_temperatures,
+    draw_trial,
+    temperature_grid,
+)
+from thermoset.sweeping.result import Sweep, mean_over_trials, median_of_means, standard_error
+from thermoset.sweeping.slow import run_any
 
 __all__ = [
     "DEFAULT_GRID",
@@ -42,8 +49,6 @@ __all__ = [
     "sweep",
     "temperature_grid",
 ]
-
-Progress = Callable[[int, int], None]
 
 MOST_TRIALS = 100_000
 
@@ -252,7 +257,7 @@ def _warm_up(plan: SweepJob) -> None:
         with compiling():
             few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
             small = SweepJob((APS(),), np.ones(1), (0.5,), plan.integrate, True, 1)
-            run(few, small, 1, Protocol(0, 0.5), None)
+            run(few, small, None, 1, Protocol(0, 0.5), None)
         _compiled.add(plan.integrate)
 
 

@@ -468,8 +468,8 @@ def solve_thresholds(labels: LabelParts, score: Score, j: int, targets: Floats, 
         if target > reachable or target <= sure:
             out[:, k] = np.inf if target > reachable else -np.inf
             continue
-        place = _first_reaching(lambda i: rows_below(bends[i], np.inf), len(bends), target)
-        before = bends[place - 1] if place else bends[0] - 1.0
+        place = _first_reaching(lambda i: rows_below(float(bends[i]), np.inf), len(bends), target)
+        before = float(bends[place - 1] if place else bends[0] - 1.0)
         ramps = finite & (start <= before) & (start + slope * below >= bends[place]) & (slope > 0)
         steady = rows_below(before, np.inf) - (
             np.clip((before - start[ramps]) / slope[ramps], 0.0, 1.0).sum() if ramps.any() else 0.0

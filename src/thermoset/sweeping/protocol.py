@@ -1,21 +1,86 @@
-"""The paper's protocol: random splits into calibration, conformal and evaluation rows, one u for each row and trial."""
+"""The paper's protocol: temperatures, random splits into calibration, conformal and evaluation rows, and one u a row.
 
-from collections.abc import Callable, Sequence
+Grids of temperatures are inclusive, and built in fractions so that T = 1 is exactly 1.0.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
+from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.bounds import exact_number
-from thermoset.core.trials import Draws, drawn_rows
+from thermoset.arrays import Counts, Floats, Ints, Keys
+from thermoset.bounds import checked_temperature, exact_number
 from thermoset.data import split_indices
+from thermoset.errors import InputError
 from thermoset.levels import Alpha
+from thermoset.quoting import quoted
 from thermoset.rows import row_array, run_tasks
-from thermoset.sweeping.engine import Trials
+from thermoset.sweeping.engine import Trials, block_uniforms
 from thermoset.uniforms import trial_keys
 
-__all__ = ["Protocol", "Split", "Trial", "draw_trial", "draw_trials", "packed_trials"]
+DEFAULT_GRID = "0.3:5:0.1"
+"""The default temperatures of a sweep: those of the paper's appendix and published code."""
+
+PAPER_GRID = "0.5:5:0.1"
+"""The temperatures of the paper's section 3.1."""
+
+_MOST = 10_000
+
+
+def temperature_grid(text: str) -> Floats:
+    """Read `start:stop:step`, both ends included, or comma-separated numbers.
+
+    >>> temperature_grid("0.5:1.5:0.25")
+    array([0.5 , 0.75, 1.  , 1.25, 1.5 ])
+    >>> 1.0 in temperature_grid(PAPER_GRID)
+    True
+    >>> temperature_grid("1,2,4")
+    array([1., 2., 4.])
+    """
+    parts = text.replace(",", ":").split(":")
+    numbers = [number for number in map(exact_number, parts) if number is not None]
+    if len(numbers) < len(parts):
+        raise InputError(
+            f"temperatures must be start:stop:step or comma-separated numbers; got {quoted(text)}. Try {DEFAULT_GRID}."
+        )
+    if ":" not in text:
+        return checked_temperatures(numbers)
+    if len(numbers) != 3 or "," in text or numbers[2] <= 0 or numbers[1] < numbers[0]:
+        raise InputError(f"temperatures must be start:stop:step with start <= stop, step > 0; got {quoted(text)}.")
+    start, stop, step = numbers
+    count = (stop - start) // step + 1
+    if count > _MOST:
+        raise InputError(f"temperatures {quoted(text)} are more than {_MOST:,} values. Use a larger step.")
+    return checked_temperatures(start + k * step for k in range(count))
+
+
+def checked_temperatures(temperatures: Iterable[float | Fraction] | str) -> Floats:
+    """Read temperatures: at least one and at most 10,000, finite, above 0, increasing."""
+    if isinstance(temperatures, str):  # an iterable of digits
+        raise InputError(
+            f"temperatures must be numbers; got {quoted(temperatures)}. Pass temperature_grid({quoted(temperatures)})."
+        )
+    try:
+        given = list(islice(temperatures, _MOST + 1))
+    except TypeError:
+        raise InputError(f"temperatures must be numbers; got {quoted(temperatures)}.") from None
+    if not given:
+        raise InputError("temperatures must contain at least one; got none. Try [1.0].")
+    if len(given) > _MOST:
+        raise InputError(f"there must be at most {_MOST:,} temperatures; got more. Use a coarser grid.")
+    found = np.array([checked_temperature(t, "each temperature") for t in given])
+    wrong = np.flatnonzero(np.diff(found) <= 0)
+    if wrong.size:
+        i = int(wrong[0])
+        kind = "twice" if found[i] == found[i + 1] else "out of order"
+        raise InputError(
+            f"temperatures must increase; {found[i + 1]:g} comes {kind} after {found[i]:g}. "
+            "Pass sorted(set(temperatures))."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -31,10 +96,6 @@ class Protocol:
     random_state: int = 0
     randomized: bool = True
     split_by: object = field(default=None, repr=False, compare=False)
-
-    def draws(self, trials: Sequence[int]) -> Draws:
-        """The u of some trials, by their numbers."""
-        return Draws(trial_keys(self.random_state, trials), self.randomized)
 
     def split(self, n_rows: int, trial: int) -> "Split":
         """The parts of one trial; the same whatever other trials are drawn."""
@@ -52,16 +113,16 @@ class Protocol:
 class Split:
     """Row numbers of the parts of a trial."""
 
-    calibration: NDArray[np.int64]
-    conformal: NDArray[np.int64]
-    evaluation: NDArray[np.int64]
+    calibration: Ints
+    conformal: Ints
+    evaluation: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Trial(Split):
     """One random split, and every row's u."""
 
-    u: NDArray[np.float64]
+    u: Floats
 
 
 def draw_trial(n_rows: int, trial: int, protocol: Protocol) -> Trial:
@@ -72,18 +133,18 @@ def draw_trial(n_rows: int, trial: int, protocol: Protocol) -> Trial:
     (10, 10, 80)
     """
     parts = protocol.split(n_rows, trial)
-    u = drawn_rows(protocol.draws([trial]), 0, np.arange(n_rows))
+    u = block_uniforms(trial_keys(protocol.random_state, [trial]), range(n_rows), protocol.randomized)[:, 0]
     return Trial(parts.calibration, parts.conformal, parts.evaluation, u)
 
 
-def draw_trials(labels: NDArray[np.int64], n_classes: int, numbers: Sequence[int], protocol: Protocol) -> Trials:
+def draw_trials(labels: Ints, n_classes: int, numbers: Sequence[int], protocol: Protocol) -> Trials:
     """Draw trials of a protocol by their numbers."""
-    split = partial(protocol.split, len(labels))
-    return packed_trials(labels, n_classes, [partial(split, t) for t in numbers], protocol.draws(numbers))
+    splits = [partial(protocol.split, len(labels), t) for t in numbers]
+    return pack_trials(labels, n_classes, splits, trial_keys(protocol.random_state, numbers), protocol.randomized)
 
 
-def packed_trials(
-    labels: NDArray[np.int64], n_classes: int, splits: Sequence[Callable[[], Split]], draws: Draws
+def pack_trials(
+    labels: Ints, n_classes: int, splits: Sequence[Callable[[], Split]], keys: Keys, randomized: bool
 ) -> Trials:
     """Splits as the kernels want them."""
     n_rows, trials = len(labels), len(splits)
@@ -91,7 +152,7 @@ def packed_trials(
     evaluation[:] = False
     counts = np.empty((trials, n_classes), dtype=np.int64)
     conformal = row_array((trials, len(splits[0]().conformal)), np.int32)
-    others: dict[int, NDArray[np.int32]] = {}  # of trials with another number, where whole groups are drawn
+    others: dict[int, Counts] = {}  # of trials with another number, where whole groups are drawn
 
     def pack(t: int) -> None:
         parts = splits[t]()
@@ -105,4 +166,4 @@ def packed_trials(
 
     run_tasks([partial(pack, t) for t in range(trials)])
     rows = tuple(others.get(t, conformal[t]) for t in range(trials)) if others else conformal
-    return Trials(rows, evaluation, draws, counts)
+    return Trials(rows, evaluation, counts, keys, randomized)

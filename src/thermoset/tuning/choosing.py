@@ -15,7 +15,7 @@ from thermoset.errors import BudgetWarning, InputError
 from thermoset.levels import rows_needed
 from thermoset.quoting import quoted
 from thermoset.rows import SortedRows, compiling
-from thermoset.sweeping.grid import DEFAULT_GRID, checked_temperatures, temperature_grid
+from thermoset.sweeping.protocol import DEFAULT_GRID, checked_temperatures, temperature_grid
 from thermoset.tuning.aims import Small
 from thermoset.tuning.by_class import by_class_instead
 from thermoset.tuning.choice import Choice, Setting

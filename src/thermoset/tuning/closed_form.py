@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 
 from thermoset.arrays import Floats
 from thermoset.conformal.recipe import Recipe
-from thermoset.core.stages import Told
-from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.levels import Alpha, exact_level
-from thermoset.rows import SortedRows, Spills, row_array, run_tasks
+from thermoset.rows import Progress, SortedRows, Spills, part_of, row_array, run_tasks
 from thermoset.sweeping.engine import expected_hits, expected_sizes, label_parts, solve_thresholds
 from thermoset.tuning.class_gap import ClassHits, ClassSample
 from thermoset.tuning.parts import EvenOver, Parts, parts_of
@@ -181,8 +179,9 @@ def in_closed_form(
     parts = parts_of(data, even)
     sample = ClassSample(parts, recipe.random_state)
     halves = _Halves(parts, recipe.random_state)
-    told = Told(progress=_by_rows(tick, len(temperatures), 2 * len(data)))
-    size, hit, slope, loss, of_halves, *of_classes = _measured(rows, data, recipe, temperatures, (sample, halves), told)
+    progress = _by_rows(tick, len(temperatures))
+    samplers = sample, halves
+    size, hit, slope, loss, of_halves, *of_classes = _measured(rows, data, recipe, temperatures, samplers, progress)
     found = Rows(size, hit, slope)
     error = found.size_error(recipe.alpha, n_conformal)
     noise = found.size_noise(recipe.alpha, n_conformal, recipe.random_state)
@@ -191,14 +190,15 @@ def in_closed_form(
     return Curves(temperatures, size.mean(axis=1), error, empty, loss, of_halves, noise, classes), found
 
 
-def _by_rows(tick: Callable[[int], None], total: int, rows: int) -> Callable[[int], None]:
-    """What tells `tick` of `total` steps while it is told of so many rows."""
-    done = 0
+def _by_rows(tick: Callable[[int], None], steps: int) -> Progress:
+    """What tells `tick` of so many steps while it is told of rows."""
+    told = 0
 
-    def progress(more: int) -> None:
-        nonlocal done
-        before, done = done, done + more
-        tick(total * done // rows - total * before // rows)
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        now = steps * done // total
+        tick(now - told)
+        told = now
 
     return progress
 
@@ -209,27 +209,25 @@ def _measured(
     recipe: Recipe,
     temperatures: Floats,
     samplers: tuple[ClassSample, "_Halves"],
-    told: Told,
+    progress: Progress,
 ) -> tuple[Floats, ...]:
     """Sizes and hits of the rows, slopes, class losses overall and of halves, and what classes show."""
     n = len(data)
     alpha = exact_level(recipe.alpha)
     levels = levels_around(alpha, (*LEVELS, *_STEPS))
     targets = np.array([(1 - level) * (n + 1) for level in levels])
-    shares = label_parts(rows, data.require_labels("tuning"), temperatures, told)
-    cuts = Cuts(*np.empty((2, len(temperatures), len(levels))))
+    labels = label_parts(rows, data.require_labels("tuning"), temperatures, progress=part_of(progress, 0, 2))
+    cuts = np.empty((2, len(temperatures), len(levels)))
     hit = row_array((len(temperatures), n))
-    spills = Spills([shares.all.top, hit])
+    spills = Spills([labels.parts, hit])
     loss, halves = np.empty(len(temperatures)), np.empty((len(temperatures), _HALVES))
     of_classes: list[tuple[Floats, ...]] = [()] * len(temperatures)
     sample, halver = samplers
+    score, drawn = recipe.set_score, recipe.drawn
 
     def work(j: int) -> None:
-        labels = shares.at(j)
-        solve_thresholds(recipe.law, labels, targets, Cuts(cuts.value[j], cuts.refine[j]))
-        hits = np.empty((len(LEVELS), n))
-        of_levels = Cuts(cuts.value[j, : len(LEVELS)], cuts.refine[j, : len(LEVELS)])
-        expected_hits(recipe.law, labels, of_levels, hits)
+        cuts[:, j] = solve_thresholds(labels, score, j, targets, randomized=drawn)
+        hits = expected_hits(labels, score, j, cuts[:, j, : len(LEVELS)], randomized=drawn)
         hit[j] = hits[LEVELS.index(Fraction(1))]
         loss[j], halves[j] = halver.losses(hits, levels[: len(LEVELS)])
         of_classes[j] = sample.measured(hit[j])
@@ -237,8 +235,9 @@ def _measured(
 
     run_tasks([partial(work, j) for j in range(len(temperatures))])
     wanted = [LEVELS.index(Fraction(1)), len(LEVELS), len(LEVELS) + 1]
-    of_wanted = Cuts(*(np.ascontiguousarray(part[:, wanted]) for part in cuts))
-    sizes = expected_sizes(rows, shares, temperatures, recipe.law, of_wanted, told)
+    sizes = expected_sizes(
+        rows, labels, score, cuts[:, :, wanted], randomized=drawn, progress=part_of(progress, 1, 2)
+    )  # fmt: skip
     apart = levels[len(LEVELS)] - levels[len(LEVELS) + 1]
     slope = (sizes[:, 2].mean(axis=1) - sizes[:, 1].mean(axis=1)) / apart
     return sizes[:, 0], hit, slope, loss, halves, *map(np.array, zip(*of_classes, strict=True))

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from thermoset.arrays import Floats
 from thermoset.conformal.recipe import Recipe
-from thermoset.core.counting import Levels
-from thermoset.core.trials import Draws
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning
 from thermoset.metrics import coverage_gaps, top_gap
 from thermoset.rows import SortedRows
 from thermoset.sweeping import sweep
 from thermoset.sweeping.engine import LabelParts, Misses, Part, count_sets, label_parts, trial_thresholds
-from thermoset.sweeping.protocol import Split, packed_trials
+from thermoset.sweeping.protocol import Split, pack_trials
 from thermoset.tuning.closed_form import Curves
 from thermoset.tuning.parts import EvenOver, parts_of
 from thermoset.uniforms import trial_keys
@@ -40,8 +38,8 @@ def top_gaps(rows: SortedRows, data: Logits, recipe: Recipe, temperatures: Float
     parts = parts_of(data, even)
     # Classes without rows are left out from the start: a few rows hold few of very many classes.
     _, groups = np.unique(parts.codes, return_inverse=True)
-    shares = label_parts(rows, data.require_labels("tuning"), temperatures)
-    return _Halvings(groups, parts.count, recipe).top_gaps(rows, shares, temperatures)
+    labels = label_parts(rows, data.require_labels("tuning"), temperatures)
+    return _Halvings(groups, parts.count, recipe).top_gaps(rows, labels)
 
 
 class _Halvings:
@@ -63,20 +61,21 @@ class _Halvings:
                 return Split(mixed[:0], mixed[:half], mixed[half:])
             return Split(mixed[:0], mixed[half : 2 * half], mixed[:half])
 
-        draws = Draws(trial_keys(recipe.random_state, np.repeat(np.arange(_HALVINGS), 2)), recipe.randomized)
-        self._trials = packed_trials(groups, seen, [partial(split, t) for t in range(2 * _HALVINGS)], draws)
+        keys = trial_keys(recipe.random_state, np.repeat(np.arange(_HALVINGS), 2))
+        splits = [partial(split, t) for t in range(2 * _HALVINGS)]
+        self._trials = pack_trials(groups, seen, splits, keys, recipe.randomized)
 
-    def top_gaps(self, rows: SortedRows, shares: LabelParts, temperatures: Floats) -> Floats:
+    def top_gaps(self, rows: SortedRows, labels: LabelParts) -> Floats:
         """Mean TopCovGap over the halvings, at each temperature."""
         trials, recipe = self._trials, self._recipe
         scores = (recipe.set_score,)
-        cuts = trial_thresholds(shares, scores, [recipe.alpha], trials)
-        levels = Levels(scores, temperatures, cuts)
-        (counted,) = count_sets(rows, Misses(self._groups, len(self._counts)), [Part(shares, levels, trials)])
-        means = np.empty(len(temperatures))
-        for j in range(len(temperatures)):
-            misses = counted.at(0, j, 0).missed
-            of_halvings = self._counts - (misses[:, 0::2] + misses[:, 1::2]).T
+        thresholds = trial_thresholds(labels, scores, [recipe.alpha], trials)
+        misses = Misses.by_group(self._groups, len(self._counts))
+        (counted,) = count_sets(rows, misses, [Part(labels, scores, thresholds, trials)])
+        means = np.empty(len(labels.temperatures))
+        for j in range(len(means)):
+            missed = counted.at(0, j, 0).missed
+            of_halvings = self._counts - (missed[:, 0::2] + missed[:, 1::2]).T
             gaps = coverage_gaps(of_halvings, np.broadcast_to(self._counts, of_halvings.shape), recipe.alpha)
             # As many places as TopCovGap adds up, so that the sum is rounded as if every class had one.
             places = ((0, 0), (0, max(self._n_classes // 20 - gaps.shape[1], 0)))

@@ -14,7 +14,6 @@ import numpy as np
 from thermoset.arrays import Floats, Ints
 from thermoset.calibration import confidence_at
 from thermoset.conformal.recipe import Recipe
-from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.levels import Alpha, exact_level
 from thermoset.rows import SortedRows, row_array, run_tasks
@@ -196,28 +195,27 @@ def measure(
 
     `loss` asks for class losses, `keep_rows` for what each row shows.
     """
-    shares, wanted = label_parts(sample.rows, sample.labels, temperatures), (loss, keep_rows)
-    return [_one_kind(sample, shares, recipe, temperatures, tuple(levels), wanted) for recipe in recipes]
+    labels, wanted = label_parts(sample.rows, sample.labels, temperatures), (loss, keep_rows)
+    return [_one_kind(sample, labels, recipe, tuple(levels), wanted) for recipe in recipes]
 
 
 def _one_kind(
-    sample: Sample, shares: LabelParts, recipe: Recipe, temperatures: Floats, levels: tuple[str, ...],
-    wanted: tuple[bool, bool],
+    sample: Sample, labels: LabelParts, recipe: Recipe, levels: tuple[str, ...], wanted: tuple[bool, bool]
 ) -> Points:  # fmt: skip
     n, alpha = len(sample), exact_level(recipe.alpha)
     multiples = levels_around(alpha) if wanted[0] else []
     near = [float(exact_level(level)) for level in levels]
-    cuts, hits = _hits(shares, recipe, np.array([*near, laxer(recipe.alpha), *multiples]))
-    of_levels = Cuts(*(np.ascontiguousarray(part[:, : len(near)]) for part in cuts))
-    sizes = expected_sizes(sample.rows, shares, temperatures, recipe.law, of_levels)
+    cuts, hits = _hits(labels, recipe, np.array([*near, laxer(recipe.alpha), *multiples]))
+    of_levels = cuts[:, :, : len(near)]
+    sizes = expected_sizes(sample.rows, labels, recipe.set_score, of_levels, randomized=recipe.drawn)
     mean = sizes.mean(axis=2)
     slope = _slopes(mean, near)
-    right = shares.all.rank == 1
+    right = labels.is_top
     inside = hits[:, : len(near)]
     return Points(
         sample=sample,
         recipe=recipe,
-        temperatures=temperatures,
+        temperatures=labels.temperatures,
         levels=levels,
         size=mean,
         slope=slope,
@@ -232,15 +230,14 @@ def _one_kind(
     )
 
 
-def _hits(shares: LabelParts, recipe: Recipe, levels: Floats) -> tuple[Cuts, Floats]:
-    """Thresholds at levels, (T, L), and the probability over u that each row's label is in its set, (T, L, n)."""
-    n_temperatures, n = shares.all.own.shape
-    cuts, hits = Cuts(*np.empty((2, n_temperatures, len(levels)))), row_array((n_temperatures, len(levels), n))
+def _hits(labels: LabelParts, recipe: Recipe, levels: Floats) -> tuple[Floats, Floats]:
+    """Thresholds at levels, (2, T, L), and the probability over u that each row's label is in its set, (T, L, n)."""
+    n_temperatures, n, score = len(labels.temperatures), len(labels.ranks), recipe.set_score
+    cuts, hits = np.empty((2, n_temperatures, len(levels))), row_array((n_temperatures, len(levels), n))
 
     def work(j: int) -> None:
-        at, own = shares.at(j), Cuts(cuts.value[j], cuts.refine[j])
-        solve_thresholds(recipe.law, at, (1 - levels) * (n + 1), own)
-        expected_hits(recipe.law, at, own, hits[j])
+        cuts[:, j] = solve_thresholds(labels, score, j, (1 - levels) * (n + 1), randomized=recipe.drawn)
+        hits[j] = expected_hits(labels, score, j, cuts[:, j], randomized=recipe.drawn)
 
     run_tasks([partial(work, j) for j in range(n_temperatures)])
     return cuts, hits
@@ -248,8 +245,8 @@ def _hits(shares: LabelParts, recipe: Recipe, levels: Floats) -> tuple[Cuts, Flo
 
 def lax_misses(sample: Sample, recipe: Recipe) -> Floats:
     """Probability over u that each row's label is outside its set at T = 1 and the laxer level, (n,)."""
-    shares = label_parts(sample.rows, sample.labels, np.ones(1))
-    _, hits = _hits(shares, recipe, np.array([laxer(recipe.alpha)]))
+    labels = label_parts(sample.rows, sample.labels, np.ones(1))
+    _, hits = _hits(labels, recipe, np.array([laxer(recipe.alpha)]))
     missed: Floats = 1 - hits[0, 0]
     return missed
 

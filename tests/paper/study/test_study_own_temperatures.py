@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-
-import thermoset as ts
-from law import generated
 from thermoset.core.general import block_scores
 from thermoset.core.scores import APS, LAC, RAPS, TopK
 from thermoset.core.uniforms import Randomness
+
+import thermoset as ts
+from law import generated
 from thermoset.paper.study.measure import PublishedRAPS
 from thermoset.paper.study.own_temperatures import Way, measure_trials, measure_ways
 from thermoset.sweeping import Protocol, draw_trial, sweep

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from thermoset.core.scores import resolve
 
 import thermoset as ts
-from thermoset.core.scores import resolve
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import Settings, find_printed, recognise
 from thermoset.paper.study.appendices import calibration_curves, least_gap

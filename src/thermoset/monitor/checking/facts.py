@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from thermoset.arrays import Bools, Floats, Ints
 from thermoset.errors import InputError
-from thermoset.metrics._checks import check_labels, check_probs, check_sets
-from thermoset.metrics.of_probabilities import brier_terms
+from thermoset.metrics.counts import check_labels, check_sets
+from thermoset.metrics.probabilities import brier_terms, check_probs
 
 __all__ = ["RowFacts", "facts_of", "row_facts"]
 
@@ -56,7 +56,7 @@ def facts_of(sets: ArrayLike, probs: ArrayLike, labels: ArrayLike) -> tuple[RowF
     ([1], [False], [0.25], [1.125])
     """
     inside, table = check_sets(sets), check_probs(probs)
-    truth = check_labels(labels, inside, "sets")
+    truth = check_labels(labels, inside.shape[1], len(inside))
     if table.shape != inside.shape:
         raise InputError(
             f"sets and probs must have the same shape (rows, classes); got {inside.shape} and {table.shape}. "

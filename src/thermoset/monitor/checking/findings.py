@@ -7,7 +7,7 @@ from typing import Any
 from thermoset.errors import InputError
 from thermoset.levels import exact_level
 from thermoset.metrics import ClasswiseCalibration, NoiseFloor
-from thermoset.metrics.registry import METRICS
+from thermoset.metrics.sets import METRICS
 from thermoset.monitor.checking.by_group import CoverageTable
 from thermoset.monitor.checking.confidence import CalibrationCheck
 from thermoset.monitor.checking.parts import PartTable

@@ -13,8 +13,7 @@ import numpy as np
 from thermoset.arrays import Bools, Floats, Ints
 from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import SIZE_STRATA, NoiseFloor, coverage_gaps, noise_floor_of_counts
-from thermoset.metrics.of_parts import coverage_by_confidence
-from thermoset.metrics.of_sets import coverage_by_size
+from thermoset.metrics.counts import coverage_by_confidence, coverage_by_size
 from thermoset.monitor.checking.by_group import CoverageTable, yardstick
 from thermoset.quoting import Brief
 from thermoset.text_tables import AsTable, TextTable

@@ -9,7 +9,7 @@ from scipy.special import xlogy
 from thermoset.arrays import Floats, Ints
 from thermoset.errors import InputError
 from thermoset.metrics import Interval, Intervals
-from thermoset.metrics._checks import check_counts
+from thermoset.metrics.counts import check_counts
 from thermoset.monitor.evidence.sequential import checked_delta
 
 __all__ = ["Change", "change_point", "confidence_sequence", "coverage_since", "mean_evidence"]

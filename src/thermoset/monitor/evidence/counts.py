@@ -6,7 +6,7 @@ from scipy.special import gammaln, logsumexp
 
 from thermoset.arrays import Floats
 from thermoset.errors import InputError
-from thermoset.metrics._checks import check_counts
+from thermoset.metrics.counts import check_counts
 from thermoset.monitor.evidence.coverage import lower_odds
 
 __all__ = ["closed", "fixed_evidence", "joint_evidence", "part_evidence"]

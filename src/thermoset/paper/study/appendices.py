@@ -10,7 +10,7 @@ from thermoset.rows import SortedRows
 from thermoset.scores import resolve
 from thermoset.sweeping import Protocol, Sweep
 from thermoset.sweeping.engine import label_parts
-from thermoset.sweeping.passes import SweepJob, run
+from thermoset.sweeping.job import SweepJob, run
 from thermoset.sweeping.protocol import Split
 
 __all__ = ["blend", "calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
@@ -27,7 +27,7 @@ def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple
     plan = SweepJob(tuple(resolve(method) for method in methods), settings.grid(), (alpha,), False, True, None)
     protocol = settings.protocol(cp)
     shown = _OnCalibrationRows(protocol.calibration_fraction, protocol.cp_fraction, protocol.random_state)
-    measured = run(data, plan, settings.trials, shown, None)
+    measured = run(data, plan, None, settings.trials, shown, None)
     absent = np.count_nonzero(measured.counts == 0, axis=1)
     metrics = tuple(metric.name for metric in plan.metrics)
     return Sweep(methods, plan.temperatures, (alpha,), metrics, measured.values, absent, {"cp_percent": cp})
@@ -61,9 +61,8 @@ def _least(curves: Sweep, metric: str, method: str) -> Floats:
 
 def plain_aps_scores(data: Logits, temperatures: Floats) -> Floats:
     """Deterministic APS score of every label at each temperature, (n_temperatures, n)."""
-    rows = SortedRows(data, kept_bytes=0)
-    shares = label_parts(rows, data.require_labels("the study"), temperatures).all
-    scores: Floats = shares.low + shares.own
+    found = label_parts(SortedRows(data, keep=False), data.require_labels("the study"), temperatures)
+    scores: Floats = found.parts[0] + found.parts[1]
     return scores
 
 

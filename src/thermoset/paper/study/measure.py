@@ -16,7 +16,7 @@ from thermoset.levels import exact_level
 from thermoset.metrics import ReliabilityTable, reliability_from_confidence, top_k_accuracy
 from thermoset.paper.study.own_temperatures import OwnTemperatures, measure_trials
 from thermoset.quoting import Brief, quoted
-from thermoset.scores import RAPS
+from thermoset.scores import RAPS, Terms
 from thermoset.sweeping import (
     DEFAULT_GRID,
     MOST_TRIALS,
@@ -54,9 +54,9 @@ class PublishedRAPS(RAPS):
     name: ClassVar[str] = "raps_published"
 
     @property
-    def parameters(self) -> tuple[float, float, float]:
+    def terms(self) -> Terms:
         """Those of RAPS, with the whole of a label's own step multiplied by u."""
-        return (float(self.penalty), float(self.k_reg), 1.0)
+        return super().terms._replace(drawn=1.0)
 
 
 METHODS = ("lac", "aps", "raps", "raps_published")

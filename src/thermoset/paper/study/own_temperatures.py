@@ -12,9 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.arrays import Bools, Floats, Ints
-from thermoset.core.counting import Levels
-from thermoset.core.formulas import Law
-from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
@@ -31,8 +28,8 @@ from thermoset.sweeping.engine import (
     label_parts,
     trial_thresholds,
 )
+from thermoset.sweeping.job import set_counts
 from thermoset.sweeping.protocol import Protocol, draw_trials
-from thermoset.sweeping.questions import set_counts
 
 __all__ = [
     "OwnTemperatures",
@@ -134,21 +131,21 @@ def measure_ways(
     trials = draw_trials(labels, data.n_classes, range(len(ways)), protocol)
     rows = SortedRows(data)
     distinct, place = np.unique([way.temperature for way in ways], return_inverse=True)
-    shares = label_parts(rows, labels, distinct)
+    known = label_parts(rows, labels, distinct)
     groups: dict[Way, list[int]] = {}
     for t, way in enumerate(ways):
         groups.setdefault(way, []).append(t)
-    split, top = split_by_top(trials, labels, shares.all.rank == 1)
+    split, top = split_by_top(trials, labels, known.is_top)
     which = [np.array(group) for group in groups.values()]
-    parts = [_part(shares.only(place[w[0]]), way, split.some(w), patched) for way, w in zip(groups, which, strict=True)]
-    counted = count_sets(rows, Misses(top, 2 * data.n_classes), parts)
+    parts = [_part(known.at(place[w[0]]), way, split.some(w), patched) for way, w in zip(groups, which, strict=True)]
+    counted = count_sets(rows, Misses.by_group(top, 2 * data.n_classes), parts)
     metrics = _trial_metrics()
     shape = len(ways[0].scores), len(alphas)
     values = np.full((*shape, len(metrics), len(ways)), np.nan)
     hits = np.empty((*shape, len(ways), data.n_classes), dtype=np.int64)
     for part, found, w in zip(parts, counted, which, strict=True):
         for m, a in np.ndindex(shape):
-            cut = part.levels.cuts.value[m, 0, a]
+            cut = part.thresholds[0, m, 0, a]
             counts = joined_by_top(set_counts(found.at(m, 0, a), part.trials.counts, alphas[a], cut))
             averaged = _averaged(part, m, a, labels, counts)
             for k, metric in enumerate(metrics):
@@ -166,11 +163,10 @@ def _trial_metrics() -> tuple[Metric, ...]:
 
 def _averaged(part: Part, m: int, a: int, labels: Ints, counts: SetCounts) -> SetCounts:
     """The counts with hits averaged over u, for a score and a level."""
-    score, trials = part.levels.scores[m], part.trials
-    if not (score.uses_u and trials.draws.drawn):
+    score, trials = part.scores[m], part.trials
+    if not (score.uses_u and trials.randomized):
         return counts
-    cut = Cuts(*(np.ascontiguousarray(array[m, 0, a]) for array in part.levels.cuts))
-    missed = expected_misses(Law(score.formula, drawn=True), part.shares.at(0), labels, trials, cut)
+    missed = expected_misses(part.labels, score, 0, labels, trials, part.thresholds[:, m, 0, a])
     n_classes = counts.rows.shape[1]  # the trials have columns for twice as many groups: see `split_by_top`
     return replace(counts, hits=counts.rows - missed.T[:, :n_classes])
 
@@ -195,8 +191,8 @@ def joined_by_top(counts: SetCounts) -> SetCounts:
     return replace(counts, rows=rows, hits=hits, top_missed=missed)
 
 
-def _part(shares: LabelParts, way: Way, trials: Trials, patched: bool) -> Part:
+def _part(labels: LabelParts, way: Way, trials: Trials, patched: bool) -> Part:
     """Trials that make their sets in the same way, with their thresholds, which know of no patch."""
-    cuts = trial_thresholds(shares, way.scores, way.levels, trials)
+    thresholds = trial_thresholds(labels, way.scores, way.levels, trials)
     scores = tuple(map(NeverEmpty, way.scores)) if patched else way.scores
-    return Part(shares, Levels(scores, np.array([way.temperature]), cuts), trials)
+    return Part(labels, scores, thresholds, trials)

@@ -12,8 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from thermoset.arrays import Floats, Ints
-from thermoset.core.formulas import Law
-from thermoset.core.thresholds import Cuts
 from thermoset.data import Logits
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.paper.study.measure import Measured, Settings, calibration_rows
@@ -108,10 +106,10 @@ def tuned_raps(given: CalibrationRows) -> Way:
     `PENALTIES` with the smallest sets on the same rows, which set the threshold too. u is integrated out.
     """
     one, rows = np.ones(1), SortedRows(given.rows)
-    shares = label_parts(rows, given.rows.require_labels("the study"), one)
-    k_reg = rank_quantile(shares.all.rank, given.alpha)
+    labels = label_parts(rows, given.rows.require_labels("the study"), one)
+    k_reg = rank_quantile(labels.ranks + 1, given.alpha)
     scores = [RAPS(penalty, k_reg) for penalty in PENALTIES]
-    sizes = [_mean_size(score, rows, shares, given.alpha) for score in scores]
+    sizes = [_mean_size(score, rows, labels, given.alpha) for score in scores]
     return Way(1.0, (scores[int(np.argmin(sizes))],), (given.alpha,))
 
 
@@ -125,13 +123,11 @@ def rank_quantile(ranks: Ints, alpha: Alpha) -> int:
     return int(np.partition(ranks, k - 1)[k - 1])
 
 
-def _mean_size(score: Score, rows: SortedRows, shares: LabelParts, alpha: Alpha) -> float:
+def _mean_size(score: Score, rows: SortedRows, labels: LabelParts, alpha: Alpha) -> float:
     """Mean size of the sets of these rows at T = 1, with the threshold they set themselves."""
-    n, law = rows.source.n_rows, Law(score.formula, drawn=True)
-    cuts = Cuts(np.empty((1, 1)), np.empty((1, 1)))
-    target = float((1 - exact_level(alpha)) * (n + 1))
-    solve_thresholds(law, shares.at(0), np.array([target]), Cuts(cuts.value[0], cuts.refine[0]))
-    return float(expected_sizes(rows, shares, np.ones(1), law, cuts)[0, 0].mean())
+    target = float((1 - exact_level(alpha)) * (rows.source.n_rows + 1))
+    threshold = solve_thresholds(labels, score, 0, np.array([target]))
+    return float(expected_sizes(rows, labels, score, threshold[:, None])[0, 0].mean())
 
 
 def joint(given: CalibrationRows, prefer: str) -> Way:

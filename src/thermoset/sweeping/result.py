@@ -15,8 +15,6 @@ from thermoset.text_tables import AsTable, TextTable, plus_minus
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Sweep", "mean_over_trials", "median_of_means", "standard_error"]
-
 SHOWN = ("avg_size", "marginal_coverage", "top_coverage_gap", "avg_coverage_gap")
 """Metrics of a table where none are named."""
 

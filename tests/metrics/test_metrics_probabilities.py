@@ -1,7 +1,8 @@
-"""Probability metrics: hand arithmetic, plain-Python references, scikit-learn."""
+"""Probability metrics: hand arithmetic, references in loops and fractions, scikit-learn, labels that are simulated."""
 
 import math
 from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.metrics import brier_score_loss, log_loss, top_k_accuracy_score
 from parts import since_sklearn
 from thermoset import metrics
 from thermoset.errors import InputError
+from thermoset.metrics.probabilities import _mean_deviation, add_bins, calibration_of_bins, no_bins
 
 
 @st.composite
@@ -82,19 +84,6 @@ def test_ece_by_hand():
     assert metrics.expected_calibration_error(probs, [0, 0, 1], n_bins=10) == pytest.approx(0.35, abs=1e-15)
 
 
-def test_ece_of_a_perfectly_calibrated_constant_is_zero():
-    # Confidence 3/4 on every row, right on 3 of every 4.
-    probs = np.tile([0.75, 0.25], (400, 1))
-    assert metrics.expected_calibration_error(probs, np.tile([0, 0, 0, 1], 100)) == 0
-
-
-def test_one_bin_is_the_difference_of_means():
-    rng = np.random.default_rng(0)
-    probs, labels = rng.dirichlet(np.ones(5), 200), rng.integers(0, 5, 200)
-    expected = abs(probs.max(axis=1).mean() - metrics.top_k_accuracy(probs, labels))
-    assert metrics.expected_calibration_error(probs, labels, n_bins=1) == pytest.approx(expected, abs=1e-14)
-
-
 @given(problems())
 def test_nll_and_brier_agree_with_loops(problem):
     probs, labels = problem
@@ -131,7 +120,7 @@ def test_brier_agrees_with_scikit_learn(n_classes):
 
 def test_brier_over_several_blocks_of_rows(monkeypatch):
     # Uniform over 4 classes: 3 * (1/4)^2 + (3/4)^2 = 3/4, for every row and so for the mean.
-    monkeypatch.setattr("thermoset.metrics.of_probabilities.BLOCK", 12)
+    monkeypatch.setattr("thermoset.metrics.probabilities._BLOCK", 12)
     assert metrics.brier_score(np.full((10, 4), 0.25), np.arange(10) % 4) == 0.75
 
 
@@ -175,6 +164,11 @@ def test_a_softmax_of_any_precision_is_accepted(dtype):
         assert metric(probs, labels) == pytest.approx(metric(wide, labels), abs=tolerance)
 
 
+def test_half_precision_may_round_a_whole_probability_above_one():
+    table = metrics.reliability_table(np.array([[1.01, 0.0]], dtype=np.float16), [0])
+    assert (table.count[-1], table.confidence[-1], table.ece) == (1, 1.0, 0.0)
+
+
 def test_tables_and_the_error_have_one_number_of_bins():
     rng = np.random.default_rng(3)
     probs = rng.dirichlet(np.ones(5), size=500)
@@ -186,55 +180,160 @@ def test_tables_and_the_error_have_one_number_of_bins():
     assert metrics.reliability_from_confidence(probs.max(axis=1), correct).ece == table.ece
 
 
-PROBABILITY_METRICS = [
-    metrics.expected_calibration_error,
+# --- classwise calibration ------------------------------------------------------------------------------------------
+
+
+def classwise_by_loops(probs, labels, n_bins):
+    """Kull et al. 2019, equation 2: one class, one bin and one row at a time."""
+    n, n_classes = probs.shape
+    errors = []
+    for c in range(n_classes):
+        error = 0.0
+        for b in range(n_bins):
+            rows = [
+                i for i in range(n) if b / n_bins < probs[i, c] <= (b + 1) / n_bins or (b == 0 and probs[i, c] == 0)
+            ]
+            if rows:
+                frequency = sum(labels[i] == c for i in rows) / len(rows)
+                error += len(rows) / n * abs(frequency - sum(probs[i, c] for i in rows) / len(rows))
+        errors.append(error)
+    return errors
+
+
+def drawn(seed, n, n_classes):
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(n, n_classes))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return probs, rng.integers(0, n_classes, n)
+
+
+def test_classwise_by_hand():
+    probs = [[0.5, 0.25, 0.25], [0.5, 0.25, 0.25], [0.0, 0.0, 1.0], [0.0, 0.5, 0.5]]
+    # two bins, (0, 1/2] and (1/2, 1]. Class 0: mass 1, and 1 row is of it: gap 0. Class 1: mass 1, 2 rows: 1.
+    # Class 2: first bin mass 1, no row: 1; second bin mass 1, 1 row: 0.
+    found = metrics.classwise_calibration(probs, [0, 1, 2, 1], n_bins=2)
+    assert found.error.tolist() == [0.0, 1 / 4, 1 / 4]
+    assert found.ece == pytest.approx(1 / 6)
+    assert metrics.classwise_calibration_error(probs, [0, 1, 2, 1], n_bins=2) == found.ece
+
+
+@given(st.integers(0, 2**32), st.integers(1, 50), st.integers(1, 6), st.sampled_from([1, 2, 10, 15]))
+def test_classwise_is_a_loop_over_classes_and_bins(seed, n, n_classes, n_bins):
+    probs, labels = drawn(seed, n, n_classes)
+    found = metrics.classwise_calibration(probs, labels, n_bins)
+    assert found.error == pytest.approx(classwise_by_loops(probs, labels, n_bins), abs=1e-9)  # sums have ten digits
+
+
+@given(st.integers(1, 100_000), st.integers(0, 2**32))
+def test_classwise_edges_of_bins_belong_to_the_bin_below(n_bins, seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(0, n_bins + 1))
+    p = k / n_bins
+    counts = no_bins(2, n_bins)
+    add_bins(np.array([[p, 1 - p]]), np.array([0]), counts)
+    assert counts.rows[0].nonzero()[0].tolist() == [max(k - 1, 0)]
+    table = metrics.reliability_from_confidence([p], [True], n_bins)
+    assert np.array_equal(table.count, counts.rows[0])
+
+
+@given(st.integers(0, 2**32), st.randoms(use_true_random=False))
+def test_classwise_the_order_of_rows_and_of_classes_does_not_matter(seed, random):
+    probs, labels = drawn(seed, 40, 5)
+    rows, classes = list(range(40)), list(range(5))
+    random.shuffle(rows)
+    random.shuffle(classes)
+    found = metrics.classwise_calibration(probs, labels)
+    mixed = metrics.classwise_calibration(probs[rows][:, classes], np.argsort(classes)[labels[rows]])
+    assert np.array_equal(mixed.error, found.error[classes])
+    assert np.array_equal(mixed.chance, found.chance[classes])
+
+
+def test_blocks_add_up_to_the_bit():
+    probs, labels = drawn(0, 1000, 7)
+    whole, parts = no_bins(7, 15), no_bins(7, 15)
+    add_bins(probs, labels, whole)
+    for start in reversed(range(0, 1000, 33)):
+        add_bins(probs[start : start + 33], labels[start : start + 33], parts)
+    for one, other in zip(whole, parts, strict=True):
+        assert np.array_equal(one, other)
+    assert calibration_of_bins(whole).error.tobytes() == metrics.classwise_calibration(probs, labels).error.tobytes()
+
+
+@given(st.integers(1, 60), st.integers(0, 20))
+def test_the_mean_deviation_of_a_binomial_is_its_sum(n, k):
+    p = Fraction(k, 20)
+    want = sum(abs(x - n * p) * comb(n, x) * p**x * (1 - p) ** (n - x) for x in range(n + 1))
+    got = _mean_deviation(np.array([[n]]), np.array([[float(p)]]))
+    assert got[0, 0] == pytest.approx(float(want), rel=1e-10, abs=1e-12)
+
+
+def test_what_chance_shows_is_what_labels_drawn_from_the_probabilities_show():
+    probs, _ = drawn(3, 500, 8)
+    rng, edges = np.random.default_rng(4), probs.cumsum(axis=1)
+    errors = []
+    for _ in range(400):
+        labels = np.minimum((edges < rng.random((500, 1))).sum(axis=1), 7)
+        errors.append(metrics.classwise_calibration(probs, labels).ece)
+    mean, error = np.mean(errors), np.std(errors, ddof=1) / 20
+    chance = metrics.classwise_calibration(probs, labels).ece_chance
+    assert mean - 4 * error < chance < 1.02 * mean + 4 * error  # an upper bound, within two percent
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+OF_PROBABILITIES = [
     metrics.reliability_table,
+    metrics.expected_calibration_error,
+    metrics.classwise_calibration_error,
     metrics.negative_log_likelihood,
     metrics.brier_score,
 ]
 
 
-@pytest.mark.parametrize("metric", PROBABILITY_METRICS)
+@pytest.mark.parametrize("metric", OF_PROBABILITIES)
 @pytest.mark.parametrize(
-    ("probs", "labels", "message"),
+    ("probs", "labels", "word"),
     [
-        ([[2.0, -1.0]], [0], r"must lie in \[0, 1\]; probs\[0, 0\] is 2\.0, 2 such values.*logits.*TemperatureScaler"),
-        ([[1.0005, -0.0005]], [0], r"must lie in \[0, 1\]; probs\[0, 1\] is -0\.0005, 1 such values"),
-        ([[0.5, 0.5], [0.5, 0.25]], [0, 0], r"row 1 sums to 0\.75, 1 such rows.*softmax"),
-        ([[0.5, 0.5], [math.nan, 0.5]], [0, 0], r"probs\[1, 0\] is nan; 1 such values"),
-        ([0.5, 0.5], [0, 1], r"shape \(rows, classes\).*got \(2,\)"),
-        (np.zeros((0, 2)), [], r"at least one row and one class; got \(0, 2\)"),
-        ([["a", "b"]], [0], r"probs must be an array of real numbers"),
-        ([[0.5, 0.5]], [0, 1], r"labels must have shape \(1,\) to match probs \(1, 2\); got \(2,\)"),
-        ([[0.5, 0.5]], [2], r"labels\[0\] is 2; .*0\.\.1"),
+        ([[2.0, -1.0]], [0], r"probs\[0, 0\] is 2\.0, 2 such.*TemperatureScaler"),
+        ([[1.0005, -0.0005]], [0], r"probs\[0, 1\] is -0\.0005, 1 such"),
+        ([[0.5, 0.5], [0.5, 0.25]], [0, 0], "row 1 sums to 0.75"),
+        ([[0.5, 0.5], [math.nan, 0.5]], [0, 0], r"probs\[1, 0\] is nan"),
+        ([0.5, 0.5], [0, 1], r"probs.*\(2,\)"),
+        (np.zeros((0, 2)), [], r"probs.*\(0, 2\)"),
+        ([["a", "b"]], [0], "probs.*real"),
+        ([[0.5, 0.5]], [0, 1], r"labels.*\(1,\).*\(2,\)"),
+        ([[0.5, 0.5]], [2], r"labels\[0\] is 2"),
     ],
 )
-def test_bad_probabilities(metric, probs, labels, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_probabilities(metric, probs, labels, word):
+    with pytest.raises(InputError, match=word):
         metric(probs, labels)
 
 
+@pytest.mark.parametrize("metric", OF_PROBABILITIES[:3])
 @pytest.mark.parametrize("n_bins", [0, -3, 2.5, True, "ten", 10**12, 10**400])
-def test_bad_number_of_bins(n_bins):
-    with pytest.raises(InputError, match="n_bins must be a whole number from 1 to 100,000"):
-        metrics.expected_calibration_error([[0.5, 0.5]], [0], n_bins=n_bins)
+def test_bad_number_of_bins(metric, n_bins):
+    with pytest.raises(InputError, match="n_bins"):
+        metric([[0.5, 0.5]], [0], n_bins=n_bins)
 
 
 @pytest.mark.parametrize(
-    ("confidence", "correct", "message"),
+    ("confidence", "correct", "word"),
     [
-        ([0.5], [True, False], r"the same shape.*got \(1,\) and \(2,\)"),
-        ([], [], r"at least one row"),
-        ([0.5], [1], r"correct booleans; got dtypes float64 and int64"),
-        ([1.5, 0.5], [True, True], r"confidence must lie in \[0, 1\]; got values from 0\.5 to 1\.5"),
-        ([math.nan, 0.5], [True, True], r"confidence must lie in \[0, 1\]"),
+        ([0.5], [True, False], r"correct.*\(1,\).*\(2,\)"),
+        ([], [], "confidence"),
+        ([0.5], [1], "correct.*booleans"),
+        ([1.5, 0.5], [True, True], "confidence.*0.5 to 1.5"),
+        ([-0.5, 0.5], [True, True], "confidence.*-0.5 to 0.5"),
+        ([math.nan, 0.5], [True, True], r"confidence\[0\] is nan"),
     ],
 )
-def test_bad_confidence(confidence, correct, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_confidence(confidence, correct, word):
+    with pytest.raises(InputError, match=word):
         metrics.reliability_from_confidence(confidence, correct)
 
 
-def test_bad_k():
-    with pytest.raises(InputError, match="k must be a whole number from 1 to 2; got 3"):
-        metrics.top_k_accuracy([[0.5, 0.5]], [0], k=3)
+@pytest.mark.parametrize("k", [0, 3])
+def test_bad_k(k):
+    with pytest.raises(InputError, match="k must be"):
+        metrics.top_k_accuracy([[0.5, 0.5]], [0], k=k)
