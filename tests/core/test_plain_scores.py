@@ -7,8 +7,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from thermoset.core.scores import SCORES, Margin, OwnScore, PlainScore, resolve
-from thermoset.core.uniforms import Randomness
 
 import thermoset as ts
 from law import generated, z_over_splits

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
-from thermoset.core.scores import APS, LAC, RAPS, SAPS, SCORES, resolve
-from thermoset.core.uniforms import Randomness
 
 import oracle
 from on_arrays import label_scores, score_matrix
