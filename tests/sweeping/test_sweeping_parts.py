@@ -122,7 +122,7 @@ def test_threads_blocks_and_memory_change_no_bit(grouping, monkeypatch):
 
     want = run(n_jobs=1)
     assert run(n_jobs=3) == want
-    monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", 8 * 12 * 7)  # seven rows
+    monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", 8 * 12 * 7)  # seven rows
     assert run(n_jobs=2) == want
     with memory_budget("1MiB"):
         assert run() == want
@@ -181,12 +181,12 @@ def test_rows_that_keep_their_largest_logits_are_measured_as_completed():
     assert found[0].tobytes() == found[1].tobytes()
 
 
-def test_noes_by_hand():
+def test_misses_by_hand():
     # two questions: the label, counted in cell 0 or 1; and two labels or more, counted in cell 2
     asked = Misses(np.array([[0, 2], [1, 2], [0, 2]]), np.array([1, 2]), np.array([True, False]), 3)
-    noes = asked.noes(np.array([1, 2, 3]), np.array([False, False, True]), slice(3))
-    assert noes.tolist() == [1, 1, 1]
-    assert asked.ranks(np.array([1, 4, 3])).tolist() == [[1, 2], [4, 2], [3, 2]]
+    missed = asked.count(np.array([1, 2, 3]), np.array([False, False, True]), slice(3))
+    assert missed.tolist() == [1, 1, 1]
+    assert asked.wanted(np.array([0, 3, 2])).tolist() == [[1, 2], [4, 2], [3, 2]]
 
 
 def test_equal_to_the_composition_with_groups_too():

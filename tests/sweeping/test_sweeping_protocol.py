@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from thermoset.core.trials import drawn_block
 
 from thermoset.errors import InputError
 from thermoset.sweeping import Protocol, draw_trial
+from thermoset.sweeping.engine import block_uniforms
 from thermoset.sweeping.protocol import draw_trials
 
 
@@ -71,5 +71,5 @@ def test_trials_drawn_together_are_those_drawn_alone():
         one = draw_trial(90, t + 1, Protocol(0.1, 0.2))
         assert np.array_equal(drawn.conformal[t], np.sort(one.conformal))
         assert np.array_equal(np.flatnonzero(drawn.evaluation[:, t]), np.sort(one.evaluation))
-        assert np.array_equal(drawn_block(drawn.draws, slice(0, 90))[:, t], one.u)
+        assert np.array_equal(block_uniforms(drawn.keys, range(90), True)[:, t], one.u)
         assert np.array_equal(np.bincount(labels[one.evaluation], minlength=6), drawn.counts[t])

@@ -4,13 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
-from thermoset.core.trials import Draws, drawn_rows
 
 import thermoset as ts
 from law import generated
 from on_arrays import top_gaps
 from thermoset.errors import BudgetWarning, CoverageWarning, InputError
 from thermoset.sweeping import Trial
+from thermoset.sweeping.engine import block_uniforms
 from thermoset.tuning import choose, default_grid
 from thermoset.tuning.held_out import _HALVINGS
 from thermoset.uniforms import trial_keys
@@ -163,11 +163,11 @@ def test_cross_fitted_gaps_are_those_of_the_classifier():
     data = uneven(301, n_classes=3, seed=4)
     made = ts.Recipe("raps", 0.1, random_state=7)
     gaps = top_gaps(data, made, np.array([0.5, 2.0]))
-    draws = Draws(trial_keys(7, np.arange(_HALVINGS)), True)
+    drawn = block_uniforms(trial_keys(7, np.arange(_HALVINGS)), range(301), True)
     expected = np.zeros(2)
     for t in range(_HALVINGS):
         mixed = np.random.default_rng((7, 0, t)).permutation(np.arange(301))
-        u = drawn_rows(draws, t, np.arange(301))
+        u = drawn[:, t].copy()
         halves = (
             Trial(mixed[:0], mixed[150:300], mixed[:150], u),
             Trial(mixed[:0], mixed[:150], mixed[150:], u),

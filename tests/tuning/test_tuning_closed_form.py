@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thermoset.core.thresholds import Cuts, ScorePairs
 
 import thermoset as ts
 from law import generated
-from on_arrays import in_closed_form, label_scores, prefix_sizes, top_gaps
+from on_arrays import in_closed_form, label_scores, predict_sizes, top_gaps
+from thermoset.arrays import pairs
 from thermoset.rows import ArrayRows, SortedRows, memory_budget
 from thermoset.scores import SCORES
 from thermoset.sweeping.engine import expected_hits, expected_sizes, label_parts, solve_thresholds
@@ -35,12 +35,10 @@ def nothing(_):
 
 def solved(data, made, temperature, targets):
     rows, at = SortedRows(ArrayRows(data.logits)), np.array([temperature])
-    shares = label_parts(rows, data.labels, at)
-    q = np.empty((2, len(targets)))
-    solve_thresholds(made.law, shares.at(0), np.array(targets, dtype=np.float64), Cuts(*q))
-    hits = np.empty((len(targets), len(data)))
-    expected_hits(made.law, shares.at(0), Cuts(*q), hits)
-    return q, hits, expected_sizes(rows, shares, at, made.law, Cuts(q[:1], q[1:]))[0]
+    labels, score = label_parts(rows, data.labels, at), made.set_score
+    q = solve_thresholds(labels, score, 0, np.array(targets, dtype=np.float64), randomized=made.drawn)
+    hits = expected_hits(labels, score, 0, q, randomized=made.drawn)
+    return q, hits, expected_sizes(rows, labels, score, q[:, None], randomized=made.drawn)[0]
 
 
 def averaged(data, made, temperature, q):
@@ -49,9 +47,9 @@ def averaged(data, made, temperature, q):
     for u in (np.arange(STRATA) + 0.5) / STRATA if made.drawn else [1.0]:
         randomness = Randomness(given=np.full(len(data), u))
         scores = label_scores(data.logits, data.labels, made.set_score, temperature, randomness)
-        hits += (scores.value < q[0]) | ((scores.value == q[0]) & (scores.refine <= q[1]))
-        threshold = ScorePairs(np.array([q[0]]), np.array([q[1]]))
-        sizes += prefix_sizes(data.logits, made.set_score, temperature, randomness, threshold)[0]
+        threshold = pairs(*q)
+        hits += scores <= threshold
+        sizes += predict_sizes(data.logits, made.set_score, temperature, randomness, threshold[None, None, None])[0]
     count = STRATA if made.drawn else 1
     return hits / count, sizes / count
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from law import generated
 from sweeping.composition import assert_equal_to_composition
 from thermoset import APS, RAPS, SAPS, SCORES, ConformalClassifier, Logits, metrics, sweep
-from thermoset.core import sources
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.sweeping import Protocol, draw_trial, passes
+from thermoset.rows import block_rows
+from thermoset.sweeping import Protocol, draw_trial, job
 from tiers import examples
 
 INTEGRATED = (
@@ -321,10 +321,10 @@ def test_threads_and_blocks_change_no_bit(evaluation, monkeypatch):
     for n_jobs in (2, 5, None):
         assert run(n_jobs).tobytes() == once
     for rows in (1, 13, 256):
-        monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", rows * 8 * 30)
-        assert sources.block_rows(30) == rows
+        monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", rows * 8 * 30)
+        assert block_rows(30) == rows
         assert run(2).tobytes() == once
-    monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", 2**40)
+    monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", 2**40)
     assert run(3).tobytes() == once
 
 
@@ -416,15 +416,15 @@ def test_a_metric_that_joins_the_registry_is_in_every_table(monkeypatch):
 @pytest.mark.slow
 def test_a_turn_of_temperatures_is_let_go_at_once(monkeypatch):
     """Shares that wait for the garbage collector pile up, turn after turn: memory would grow with temperatures."""
-    kept, made = [], passes.label_shares
+    kept, made = [], job.label_parts
 
     def watched(*arguments, **options):
         shares = made(*arguments, **options)
-        kept.append(weakref.ref(shares.all.top))
+        kept.append(weakref.ref(shares.parts))
         return shares
 
-    monkeypatch.setattr(passes, "label_shares", watched)
-    monkeypatch.setattr(passes, "room", lambda _: 1)
+    monkeypatch.setattr(job, "label_parts", watched)
+    monkeypatch.setattr(job, "room", lambda _: 1)
     gc.collect()
     gc.disable()
     try:
