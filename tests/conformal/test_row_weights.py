@@ -73,7 +73,7 @@ def test_too_small_an_effective_sample_is_said():
         CoverageWarning, match=r"needs at least 9 rows of equal weight .* 500 rows with these .* worth 4\.0"
     ):
         model = ConformalClassifier("lac").fit(LOGITS, LABELS, weights=weights)
-    heaviest = model.calibration_.weighted.heaviest(0.1)  # 4.000496 / 9
+    heaviest = model.calibration_.weights.heaviest(0.1)  # 4.000496 / 9
     assert heaviest == pytest.approx((4 + 496e-6) / 9, rel=1e-5)
     sizes = model.set_sizes(FRESH, weights=np.repeat([0.99, 1.01], 60) * heaviest)
     assert (sizes[60:] == 6).all()
