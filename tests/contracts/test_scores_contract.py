@@ -142,6 +142,7 @@ def test_values_are_affine_in_u_and_ranks_do_not_overlap(name):
     logits = -np.sort(-np.random.default_rng(0).normal(scale=3, size=(50, 9)), axis=1)  # labels in order of rank
     for temperature in (0.3, 1.0, 5.0):
         start, middle, end = (scores(name, logits, temperature=temperature, u=u) for u in (0.0, 0.5, 1.0))
-        np.testing.assert_allclose(middle, (start + end) / 2, rtol=0, atol=1e-14)
+        squashed = 2.0**-32 if temperature < 1 else 0.0  # masses that are nearer to 1 count as 1
+        np.testing.assert_allclose(middle, (start + end) / 2, rtol=0, atol=1e-14 + squashed)
         assert np.all(end >= start)
-        assert np.all(start[:, 1:] >= end[:, :-1] - 1e-14)
+        assert np.all(start[:, 1:] >= end[:, :-1])
