@@ -106,8 +106,7 @@ def places(
     classifier: ConformalClassifier, logits: NDArray[np.floating], labels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Numbers that order the rows as the scores of their labels do; equal where scores are."""
-    pairs = clone(classifier).fit(logits, labels).calibration_.scores
-    return np.unique(np.stack([pairs.value, pairs.refine], axis=1), axis=0, return_inverse=True)[1].ravel()
+    return np.unique(clone(classifier).fit(logits, labels).calibration_.scores, return_inverse=True)[1]
 
 
 def generated(
