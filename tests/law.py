@@ -106,7 +106,8 @@ def places(
     classifier: ConformalClassifier, logits: NDArray[np.floating], labels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Numbers that order the rows as the scores of their labels do; equal where scores are."""
-    return np.unique(clone(classifier).fit(logits, labels).calibration_.scores, return_inverse=True)[1]
+    pairs = clone(classifier).fit(logits, labels).calibration_.scores
+    return np.unique(pairs, return_inverse=True)[1]
 
 
 def generated(
