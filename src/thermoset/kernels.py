@@ -812,8 +812,9 @@ def rank_ties(
             last, filled = i, int(np.int64(0))
         while filled <= r:
             filled = extend(gaps, inverse, scale, own, low, filled)
-        log_total = math.log1p(rest)
-        left = log_left(code, gaps, inverse, r, others, weights) - log_total
+        log_total, left = math.log1p(rest), 0.0
+        if (code != APS and code != RAPS) or low[r] + all_u[i] * own[r] >= SATURATED:  # else nothing looks at it
+            left = log_left(code, gaps, inverse, r, others, weights) - log_total
         mine = scaled(gaps[r], inverse) - log_total
         found = tie_break(code, keep_top, r, low[r], own[r], mine, left, all_u[i])
         out[k] = np.inf if gaps[r] == -np.inf else found
