@@ -232,3 +232,30 @@ def test_what_has_no_p_values_says_so():
             call()
     model.fit(LOGITS, LABELS)
     assert model.predict_p(LOGITS).shape == LOGITS.shape
+
+
+@pytest.mark.parametrize("bad", [[0.1, 0.2], [[0.1]], [[0.1, 1.1]], [[np.nan, 0.1]], "p", [[0.1], [0.1, 0.2]]])
+def test_a_summary_of_something_else_is_refused(bad):
+    with pytest.raises(InputError, match="p must be"):
+        ts.conformal.p_summary(bad)
+
+
+def test_a_summary_says_when_sets_are_empty_and_when_they_hold_more_than_one():
+    p = np.random.default_rng(0).random((50, 4))
+    told = ts.conformal.p_summary(p)
+    np.testing.assert_array_equal(told.label, p.argmax(axis=1))
+    for alpha in (0.1, 0.5, 0.9):
+        sizes = (p > alpha).sum(axis=1)
+        np.testing.assert_array_equal(sizes == 0, alpha >= told.credibility)
+        np.testing.assert_array_equal(sizes > 1, np.sort(p, axis=1)[:, -2] > alpha)
+    np.testing.assert_allclose(told.confidence, 1 - np.sort(p, axis=1)[:, -2], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["raps", "margin"])
+def test_threads_and_blocks_change_no_bit_of_p_values(name, monkeypatch):
+    model, found = ts.ConformalClassifier(name, 0.2, 0.7).fit(LOGITS, LABELS), []
+    for threads, block_bytes in (("1", 2**19), ("3", 2**19), ("2", 8 * 6 * 5)):
+        monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
+        monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", block_bytes)
+        found.append((model.predict_p(LOGITS).tobytes(), model.predict_p(LOGITS, smoothed=True).tobytes()))
+    assert found[0] == found[1] == found[2]
