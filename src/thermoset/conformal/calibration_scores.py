@@ -33,6 +33,8 @@ from thermoset.data.top_rows import TopRows, tops_of
 from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
+from thermoset.p_summary import PSummary as PSummary
+from thermoset.p_summary import p_summary as p_summary
 from thermoset.quoting import quoted
 from thermoset.rows import gaps_of, map_rows, sort_ascending
 from thermoset.uniforms import Randomness, checked_ids
