@@ -1,22 +1,18 @@
 """Compiled ahead: later processes compile nothing, and what cannot be kept is told."""
 
-import ast
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import thermoset as ts
 from law import generated
 from thermoset import InputError, Logits, TwoTemperaturePredictor
+from thermoset.kernels import ENTRIES
 from thermoset.warming import warmup
 
 pytestmark = pytest.mark.long
-
-CORE = Path(ts.__file__).parent / "core"
 
 
 def run(*arguments, folder):
@@ -68,24 +64,23 @@ def test_after_a_warmup_a_new_process_loads_and_predicts_without_compiling(tmp_p
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "cache").iterdir()
     kept = sorted(folder.iterdir())
-    assert done.stdout == f"{len(kept)} {len(kept)} {folder}\n"
+    ready = len(list(folder.glob("*.nbc")))
+    assert done.stdout == f"{ready} {ready} {folder}\n"
     files = [tmp_path / f"{name}.json" for name in asked]
     predicted = run("-c", PREDICT, *files, folder=tmp_path / "cache")
     assert (predicted.returncode, predicted.stderr) == (0, "")
     assert sorted(folder.iterdir()) == kept
     again = warmed("predict", tmp_path / "cache")
-    assert again.stdout == f"0 {len(kept)} {folder}\n"
+    assert again.stdout == f"0 {ready} {folder}\n"
     assert sorted(folder.iterdir()) == kept
 
 
-# A kernel is looked up on disk once for each combination of types that it is called with.
+# An entry point is compiled for one combination of types, and a warm-up calls it with that.
 JOBS = """
 import warnings, numpy as np, thermoset as ts
-from thermoset.core.compiling import kernels_used
-from thermoset.warming import warmup
+from thermoset.kernels import ENTRIES
 warnings.simplefilter("ignore")
-ready = warmup()
-before = kernels_used()
+ts.warmup()
 labels = np.arange(600) % 5
 noise = np.random.default_rng(1).normal(size=(600, 5))
 for dtype in (np.float32, np.float64):
@@ -103,8 +98,7 @@ for dtype in (np.float16, np.float32, np.float64):
     cut = ts.compact(ts.Logits(np.tile(rows.logits, 2).astype(dtype), labels), 5)
     fitted = ts.TwoTemperaturePredictor(alpha=0.2).fit(cut)
     fitted.answers(cut), fitted.set_sizes(cut), fitted.undecided(cut, ids=range(600))
-after = [one for one in kernels_used() if one.loaded or one.compiled]
-print(*(one.name for one in after if one not in before), sep="\\n")
+print(*(name for name, entry in ENTRIES.items() if len(entry.compiled.signatures) != 1), sep="\\n")
 """
 
 
@@ -113,31 +107,35 @@ def test_jobs_need_nothing_that_a_warmup_has_not_prepared():
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
-def test_a_warmup_prepares_every_kernel():
-    marks = ("kernel", "leaf_kernel")
-    written = {
-        f"thermoset.core.{path.stem}.{node.name}"
-        for path in CORE.glob("*.py")
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef) and any(getattr(one, "id", "") in marks for one in node.decorator_list)
-    }
-    assert len(written) > 20
-    assert written <= set(warmup().ready)
+def test_a_warmup_prepares_every_entry_point():
+    """In a process of its own: other tests of this one may have called what a warm-up leaves out."""
+    script = "from thermoset import kernels, warmup; print(*set(kernels.ENTRIES) - set(warmup().ready))"
+    done = run("-c", script, folder=os.environ["NUMBA_CACHE_DIR"])
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
 def test_what_was_done_is_told():
     told = []
     done = warmup("predict", progress=told.append)
     assert told == ["predict"]
-    assert done.n_bytes == sum(path.stat().st_size for path in done.folder.glob("*.nbc"))
-    assert set(done.compiled) <= set(done.ready)
+    assert done.n_bytes == sum(path.stat().st_size for path in done.folder.iterdir())
+    assert set(done.compiled) <= set(done.ready) <= set(ENTRIES)
+
+
+# Numba tries to write a temporary file into a folder before it uses it.
+READ_ONLY = """
+import tempfile
+def refuse(**_): raise OSError("read-only")
+tempfile.TemporaryFile = refuse
+import thermoset as ts
+ts.warmup(progress=print)
+"""
 
 
 def test_nowhere_to_keep_it_is_told_before_the_work(tmp_path):
-    (tmp_path / "file").write_text("not a folder")
-    done = warmed("all", tmp_path / "file")
+    done = run("-c", READ_ONLY, folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "InputError: compiled code cannot be cached anywhere. Set NUMBA_CACHE_DIR" in done.stderr
+    assert "InputError: compiled code cannot be cached" in done.stderr
 
 
 FULL = (
@@ -150,11 +148,11 @@ FULL = (
 def test_a_full_disk_is_an_error_of_a_warmup(tmp_path):
     done = run("-c", FULL, folder=tmp_path)
     assert done.returncode == 1
-    assert f"InputError: Compiled code cannot be cached in {tmp_path}" in done.stderr
+    assert f"InputError: compiled code cannot be cached in {tmp_path}" in done.stderr
 
 
 def test_an_unknown_job_is_named():
-    with pytest.raises(InputError, match="job must be 'all' or 'predict'; got 'tune'"):
+    with pytest.raises(InputError, match="job"):
         warmup("tune")
 
 

@@ -1,8 +1,8 @@
 """Rows as a monitor sees them, drawn from the law that a promise gives: no predictor is fitted."""
 
 import numpy as np
-from thermoset.core.levels import conformal_rank
 
+from thermoset.levels import conformal_rank
 from thermoset.monitor.checking.promise import Promise
 from thermoset.monitor.evidence import HitLaw
 from thermoset.monitor.watching import Named, RowsSeen, Watched, advanced, begun

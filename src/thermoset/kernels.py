@@ -46,6 +46,11 @@ def inner(function: _F) -> _F:
     return njit(no_cpython_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
+def inlined(function: _F) -> _F:
+    """The same as a part of its callers: a call that hands over arrays costs more than a short loop does."""
+    return njit(no_cpython_wrapper=True, forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
 class Entry:
     """A compiled function that Python calls, cached on disk.
 
@@ -169,7 +174,7 @@ _C5, _C6, _C7, _C8, _C9 = map(
 )
 
 
-@inner
+@inlined
 def exp(x: float) -> float:
     """e**x for x <= 0 to within one unit in the last place; 0 below e**-708.
 
@@ -250,13 +255,13 @@ def relative_mass(gaps: Floats, inverse: float, weights: Floats) -> float:
     return fixed_sum(weights[:stop])
 
 
-@inner
+@inlined
 def second_of(gaps: Floats) -> float:
     """The gap of the second class, or -inf if there is none."""
     return gaps[1] if gaps.shape[0] > 1 else -np.inf
 
 
-@inner
+@inlined
 def scaled(gap: float, inverse: float) -> float:
     """A log weight: gap / T, kept from overflowing unless the class is masked."""
     return gap if gap == -np.inf else max(gap * inverse, FURTHEST)
@@ -284,12 +289,14 @@ def log_left(code: int, gaps: Floats, inverse: float, rank: int, others: float, 
     return log_rest(second_of(gaps), inverse, others)
 
 
-@inner
-def extend(gaps: Floats, inverse: float, scale: float, own: Floats, low: Floats, filled: int) -> int:
-    """Shares of the next chunk of ranks, and the sums above them; returns how many ranks are known."""
+@inlined
+def extend(gaps: Floats, inverse: float, scale: float, share: float, own: Floats, low: Floats, filled: int) -> int:
+    """Shares of the next chunk of ranks, and the sums above them; returns how many ranks are known.
+
+    scale, share : those of the top class and of the second.
+    """
     stop = int(min(filled + _CHUNK, gaps.shape[0]))
     second = second_of(gaps)
-    share = scale * exp(second * inverse)
     some, fresh = gaps[filled:stop], own[filled:stop]
     for k in range(some.shape[0]):
         fresh[k] = share * exp(min((some[k] - second) * inverse, 0.0))
@@ -302,7 +309,7 @@ def extend(gaps: Floats, inverse: float, scale: float, own: Floats, low: Floats,
     return stop
 
 
-@inner
+@inlined
 def terms(
     code: int, k_reg: float, drawn: float, keep_top: bool, rank: int, low: float, own: float, scale: float, rest: float
 ) -> tuple[float, float, float, float]:
@@ -322,13 +329,13 @@ def terms(
     return (low, own, excess - drawn, drawn) if code == RAPS and excess > 0.0 else (low, own, 0.0, 0.0)
 
 
-@inner
+@inlined
 def bound_of(code: int) -> float:
     """Where values saturate."""
     return SATURATED if code == APS or code == RAPS else np.inf
 
 
-@inner
+@inlined
 def value_at(unit: float, bound: float, low: float, own: float, steps: float, part: float, u: float) -> float:
     """The value of a label with these terms."""
     s = low + u * own
@@ -351,7 +358,7 @@ def tie_break(
     return -log_left if u >= 1.0 else -log_add(log_left, log_own + math.log1p(-u))
 
 
-@inner
+@inlined
 def crossing(
     code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
     own: Floats, low: Floats, scale: float, rest: float, n: int, u: float, q: float,
@@ -392,7 +399,7 @@ def tied_crossing(
     return inside
 
 
-@inner
+@inlined
 def count_unmasked(gaps: Floats) -> int:
     """How many classes are not masked."""
     n = int(gaps.shape[0])
@@ -401,10 +408,11 @@ def count_unmasked(gaps: Floats) -> int:
     return n
 
 
-@inner
+@inlined
 def extend_to(
     code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    gaps: Floats, inverse: float, scale: float, rest: float, own: Floats, low: Floats, filled: int, n: int, u: float,
+    gaps: Floats, inverse: float, scale: float, rest: float, share: float, own: Floats, low: Floats, filled: int, n: int,
+    u: float,
     most: float,
 ) -> int:  # fmt: skip
     """Fill shares of the first n ranks until a value at u is above `most`; returns how many are known."""
@@ -415,7 +423,7 @@ def extend_to(
             a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
             if value_at(unit, bound, a, b, c, d, u) > most:
                 break
-        filled = extend(gaps, inverse, scale, own, low, filled)
+        filled = extend(gaps, inverse, scale, share, own, low, filled)
     return filled
 
 
@@ -567,11 +575,13 @@ def label_parts(all_gaps: Floats, ranks: Ints, temperatures: Floats, weights: Fl
                 out[3, t, i] = log_beyond(gaps, inverse, rank + 1, weights) - math.log1p(rest)
 
 
-@inner
-def label_scale(second: float, inverse: float, others: float) -> tuple[float, float]:
-    """Share of the top class, and the weight of the others relative to it."""
-    rest = exp(second * inverse) * others
-    return 1.0 / (1.0 + rest), rest
+@inlined
+def label_scale(second: float, inverse: float, others: float) -> tuple[float, float, float]:
+    """Share of the top class, the weight of the others relative to it, and the share of the second class."""
+    heaviest = exp(second * inverse)
+    rest = heaviest * others
+    scale = 1.0 / (1.0 + rest)
+    return scale, rest, scale * heaviest
 
 
 @entry
@@ -581,7 +591,7 @@ def label_terms(
 ) -> None:  # fmt: skip
     """Terms of every label at one temperature, from its parts (4, n): out (4, n) is low, own, steps and part."""
     for i in range(ranks.shape[0]):
-        scale, rest = label_scale(second[i], inverse, parts[2, i])
+        scale, rest, _ = label_scale(second[i], inverse, parts[2, i])
         a, b, c, d = terms(code, k_reg, drawn, keep_top, ranks[i], parts[0, i], parts[1, i], scale, rest)
         if code == PAS and not (keep_top and ranks[i] == 0):
             a, b = math.log1p(rest) - scaled(gap[i], inverse), 0.0
@@ -596,7 +606,7 @@ def label_ties(
     """Tie-breaks of the labels of some rows, each with its u; the other arguments as in `label_terms`."""
     for k in range(rows.shape[0]):
         i = rows[k]
-        _, rest = label_scale(second[i], inverse, parts[2, i])
+        _, rest, _ = label_scale(second[i], inverse, parts[2, i])
         log_total, left = math.log1p(rest), parts[3, i]
         if code != APS and code != RAPS:
             left = log_rest(second[i], inverse, parts[2, i]) - log_total
@@ -632,14 +642,14 @@ def prefix_sizes(
         gaps, u, g, filled = all_gaps[i], all_u[i], groups[i], int(np.int64(0))
         n = count_unmasked(gaps)
         others = relative_mass(gaps[1:], inverse, weights)
-        scale, rest = label_scale(second_of(gaps), inverse, others)
+        scale, rest, share = label_scale(second_of(gaps), inverse, others)
         for level in range(thresholds.shape[1]):
             q, tie = thresholds[0, level, g], thresholds[1, level, g]
             if q == np.inf:
                 out[level, i] = n_classes
                 continue
             filled = extend_to(
-                code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, u, q
+                code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n, u, q
             )  # fmt: skip
             known = min(filled, n)
             inside = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, u, q)
@@ -665,14 +675,29 @@ def class_sets(
         gaps, u, filled = all_gaps[i], all_u[i], int(np.int64(0))
         n = count_unmasked(gaps)
         others = relative_mass(gaps[1:], inverse, weights)
-        scale, rest = label_scale(second_of(gaps), inverse, others)
+        scale, rest, share = label_scale(second_of(gaps), inverse, others)
         log_total = math.log1p(rest)
         for level in range(thresholds.shape[1]):
             inside = sets[level, i]
             for label in range(n_classes):
                 inside[label] = thresholds[0, level, label] == np.inf
             filled = extend_to(
-                code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, u, most[level]
+                code,
+                unit,
+                k_reg,
+                drawn,
+                keep_top,
+                gaps,
+                inverse,
+                scale,
+                rest,
+                share,
+                own,
+                low,
+                filled,
+                n,
+                u,
+                most[level],
             )
             for r in range(min(filled, n)):
                 label = order[i, r]
@@ -708,8 +733,8 @@ def share_sets(
         top, second = top_two(row)
         others = weigh_row(row, top, second, inverse, weights)
         gap = second - row[top]
-        scale, rest = label_scale(gap, inverse, others)
-        share, log_total = scale * exp(gap * inverse), math.log1p(rest)
+        scale, rest, share = label_scale(gap, inverse, others)
+        log_total = math.log1p(rest)
         for level in range(thresholds.shape[1]):
             if level != last_level or g != last_group:
                 for j in range(n_classes):
@@ -782,10 +807,10 @@ def value_matrix(
     for i in range(all_gaps.shape[0]):
         gaps, u = all_gaps[i], all_u[i]
         n = count_unmasked(gaps)
-        scale, rest = label_scale(second_of(gaps), inverse, relative_mass(gaps[1:], inverse, weights))
+        scale, rest, share = label_scale(second_of(gaps), inverse, relative_mass(gaps[1:], inverse, weights))
         log_total, filled = math.log1p(rest), int(np.int64(0))
         while filled < n:
-            filled = extend(gaps, inverse, scale, own, low, filled)
+            filled = extend(gaps, inverse, scale, share, own, low, filled)
         for r in range(n_classes):
             a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
             if code == PAS and not (keep_top and r == 0):
@@ -802,16 +827,16 @@ def rank_ties(
     n_classes, inverse = all_gaps.shape[1], 1.0 / temperature
     own, low, weights = work[0, :n_classes], work[1], work[2, :n_classes]
     low[0] = 0.0
-    last, others, scale, rest, filled = -1, 0.0, 0.0, 0.0, int(np.int64(0))
+    last, others, scale, rest, share, filled = -1, 0.0, 0.0, 0.0, 0.0, int(np.int64(0))
     for k in range(rows.shape[0]):
         i, r = rows[k], ranks[k]
         gaps = all_gaps[i]
         if i != last:
             others = relative_mass(gaps[1:], inverse, weights)
-            scale, rest = label_scale(second_of(gaps), inverse, others)
+            scale, rest, share = label_scale(second_of(gaps), inverse, others)
             last, filled = i, int(np.int64(0))
         while filled <= r:
-            filled = extend(gaps, inverse, scale, own, low, filled)
+            filled = extend(gaps, inverse, scale, share, own, low, filled)
         log_total, left = math.log1p(rest), 0.0
         if (code != APS and code != RAPS) or low[r] + all_u[i] * own[r] >= SATURATED:  # else nothing looks at it
             left = log_left(code, gaps, inverse, r, others, weights) - log_total
@@ -823,12 +848,15 @@ def rank_ties(
 # ---- counts over trials ----------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def few_sizes(
     code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, u: Floats, q: Floats, size: Floats,
+    own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, u: Floats, seen: Floats, q: Floats, size: Floats,
 ) -> bool:  # fmt: skip
-    """Sizes in all trials at once where ranks first .. stop are undecided; whether a value ties with its threshold."""
+    """Sizes in all trials at once where ranks first .. stop are undecided; whether a value ties with its threshold.
+
+    A threshold ties with the row that set it, which is not evaluated in that trial: that does not count.
+    """
     tied, bound = False, bound_of(code)
     for t in range(u.shape[0]):
         size[t] = first
@@ -840,13 +868,13 @@ def few_sizes(
                 s = a + u[t] * b
                 v = (1.0 if s >= bound else s) + added
                 size[t] += 1.0 if v < q[t] else 0.0
-                tied |= v == q[t]
+                tied |= (v == q[t]) & (seen[t] > 0.0)
         else:
             for t in range(u.shape[0]):
                 s = a + u[t] * b
                 v = (1.0 if s >= bound else s) + unit * (c + u[t] * d)
                 size[t] += 1.0 if v < q[t] else 0.0
-                tied |= v == q[t]
+                tied |= (v == q[t]) & (seen[t] > 0.0)
     return tied
 
 
@@ -898,7 +926,7 @@ def many_sizes(
             size[t] = n_classes
 
 
-@inner
+@inlined
 def add_same_size(
     size: int, seen: Floats, wanted: Ints, cells: Ints, sizes: Floats, empty: Floats, misses: Counts
 ) -> None:
@@ -915,7 +943,7 @@ def add_same_size(
                 missed[t] += np.int32(seen[t])
 
 
-@inner
+@inlined
 def add_sizes(
     size: Floats, least: int, seen: Floats, wanted: Ints, cells: Ints, sizes: Floats, empty: Floats, misses: Counts
 ) -> None:
@@ -954,7 +982,7 @@ def count_sets(
         inverse = 1.0 / temperatures[j]
         for i in range(n_rows):
             gaps, u, seen, others = all_gaps[i], all_u[i], all_seen[i], all_others[j, i]
-            scale, rest = label_scale(second_of(gaps), inverse, others)
+            scale, rest, share = label_scale(second_of(gaps), inverse, others)
             n, filled = count_unmasked(gaps), int(np.int64(0))
             for m in range(codes.shape[0]):
                 code, unit, k_reg, drawn, keep_top = (
@@ -965,7 +993,22 @@ def count_sets(
                     q, order = thresholds[0, m, j, level], ascending[m, j, level]
                     least, most = q[order[0]], q[order[trials - 1]]
                     filled = extend_to(
-                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, zero, most
+                        code,
+                        unit,
+                        k_reg,
+                        drawn,
+                        keep_top,
+                        gaps,
+                        inverse,
+                        scale,
+                        rest,
+                        share,
+                        own,
+                        low,
+                        filled,
+                        n,
+                        zero,
+                        most,
                     )
                     known = min(filled, n)
                     first = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, one, least)
@@ -987,7 +1030,7 @@ def count_sets(
                         )
                         continue
                     if stop - first > _FEW or most == np.inf or few_sizes(
-                        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, stop, u, q, size
+                        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, stop, u, seen, q, size
                     ):  # fmt: skip
                         many_sizes(
                             code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, known, n_classes, u, q,
@@ -1050,7 +1093,7 @@ def count_class_sets(
             while order[place] != labels[i]:
                 place += 1
             others = relative_mass(gaps[1:], inverse, weights)
-            scale, rest = label_scale(second_of(gaps), inverse, others)
+            scale, rest, share = label_scale(second_of(gaps), inverse, others)
             for m in range(codes.shape[0]):
                 code, unit, k_reg, drawn, keep_top = (
                     codes[m], parameters[m, 0], parameters[m, 1], parameters[m, 2], keep[m]
@@ -1062,7 +1105,22 @@ def count_class_sets(
                     for t in range(trials):
                         size[t] = infinite[m, j, level, t]
                     filled = extend_to(
-                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, zero, most
+                        code,
+                        unit,
+                        k_reg,
+                        drawn,
+                        keep_top,
+                        gaps,
+                        inverse,
+                        scale,
+                        rest,
+                        share,
+                        own,
+                        low,
+                        filled,
+                        n,
+                        zero,
+                        most,
                     )
                     for r in range(min(filled, n)):
                         a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
@@ -1085,7 +1143,7 @@ def count_class_sets(
                         hit[t] = 1.0 if np.isnan(mine[t]) else 0.0
                     if place < n:
                         while filled <= place:
-                            filled = extend(gaps, inverse, scale, own, low, filled)
+                            filled = extend(gaps, inverse, scale, share, own, low, filled)
                         add_label(
                             code, unit, k_reg, drawn, keep_top, own, low, scale, rest, place, u, seen, mine,
                             tie[labels[i]], gaps, inverse, others, weights, hit,
@@ -1140,7 +1198,7 @@ def expected_hits(
     """Probability over u that each label is in its set, under thresholds (2, K): out (K, n); see `label_terms`."""
     for i in range(ranks.shape[0]):
         a, b, c, d = terms_of[0, i], terms_of[1, i], terms_of[2, i], terms_of[3, i]
-        _, rest = label_scale(second[i], inverse, parts[2, i])
+        _, rest, _ = label_scale(second[i], inverse, parts[2, i])
         log_total, left = math.log1p(rest), parts[3, i]
         if code != APS and code != RAPS:
             left = log_rest(second[i], inverse, parts[2, i]) - log_total
@@ -1177,7 +1235,7 @@ def expected_sizes(
         inverse = 1.0 / temperatures[j]
         for i in range(n_rows):
             gaps, others = all_gaps[i], all_others[j, i]
-            scale, rest = label_scale(second_of(gaps), inverse, others)
+            scale, rest, share = label_scale(second_of(gaps), inverse, others)
             n, filled, log_total = count_unmasked(gaps), int(np.int64(0)), math.log1p(rest)
             for k in range(thresholds.shape[2]):
                 q, tie = thresholds[0, j, k], thresholds[1, j, k]
@@ -1185,7 +1243,7 @@ def expected_sizes(
                     out[j, k, i] = n_classes
                     continue
                 filled = extend_to(
-                    code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, own, low, filled, n, zero, q
+                    code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n, zero, q
                 )
                 known = min(filled, n)
                 r = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, one, q)
@@ -1362,6 +1420,117 @@ def add_bins(probs: Floats, labels: Ints, edges: Floats, unit: float, in_bin: In
             in_bin[c, b] += 1
             mass[c, b] += np.int64(p / unit + 0.5)
             hits[c, b] += labels[i] == c
+
+
+@inner
+def select(values: Floats, n: int, k: int) -> None:
+    """Put the k smallest of the first n values first (Hoare 1961)."""
+    low, high, place = 0, n - 1, k - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+
+
+_BUCKETS = 256  # into which values from 0 to 1 are counted; one more on either side
+N_COUNTS = _BUCKETS + 3
+
+
+@inner
+def bucket_of(value: float) -> int:
+    """Where a value from 0 to 1 is counted; others beyond all of them."""
+    return min(max(int(np.floor(value * _BUCKETS)) + 1, 0), _BUCKETS + 2)
+
+
+@inner
+def extreme_sum(values: Floats, kept: int, smallest: bool, work: Floats, counts: Ints) -> float:
+    """Sum of the `kept` smallest, or largest, of values from 0 to 1: any order of the values gives the same bits.
+
+    Counting by buckets finds the one that the last of them is in: coverages of classes tie by the hundred, which a
+    partition takes longest for. work (C,), counts (N_COUNTS,).
+    """
+    counts[:] = 0
+    for c in range(values.shape[0]):
+        counts[bucket_of(values[c])] += 1
+    step = 1 if smallest else -1
+    last, left = (0 if smallest else _BUCKETS + 2), kept
+    while counts[last] < left:
+        left -= counts[last]
+        last += step
+    n = 0
+    for c in range(values.shape[0]):
+        b = bucket_of(values[c])
+        work[n] = values[c]
+        n += b == last
+        values[c] = values[c] if (b - last) * step < 0 else 0.0
+    if left < n:
+        select(work, n, left if smallest else n - left)
+    return fixed_sum(values) + fixed_sum(work[:left] if smallest else work[n - left : n])
+
+
+@entry
+def extreme_means(values: Floats, count: int, smallest: bool, work: Floats, counts: Ints, out: Floats) -> None:
+    """Mean of the `count` smallest, or largest, values of each row, NaN left out; work (2, C), counts (N_COUNTS,).
+
+    With fewer values it is the mean of all, and NaN with none.
+    """
+    some = work[0]
+    for i in range(values.shape[0]):
+        n = 0
+        for c in range(values.shape[1]):
+            n += not np.isnan(values[i, c])
+        far = 0.0 if count >= n else 2.0 if smallest else -1.0
+        for c in range(values.shape[1]):
+            some[c] = far if np.isnan(values[i, c]) else values[i, c]
+        if count >= n:
+            out[i] = fixed_sum(some) / n if n > 0 else np.nan
+        else:
+            out[i] = extreme_sum(some, count, smallest, work[1], counts) / count
+
+
+@entry
+def class_summaries(
+    hits: Floats, rows: Floats, promised: float, n_top: int, n_worst: int, work: Floats, counts: Ints, out: Floats
+) -> None:
+    """What coverage by class (n, C) shows, of classes with rows: out (6, n); work (3, C), counts (N_COUNTS,).
+
+    Mean of the n_top largest gaps, of all gaps, and of squared gaps; mean of the n_worst smallest coverages, and of all;
+    share of classes below what was promised. NaN where no class has rows.
+    """
+    coverage, gap, square, n_classes = work[0], work[1], work[2], hits.shape[1]
+    for i in range(hits.shape[0]):
+        n, below, hit, count = 0, 0, hits[i], rows[i]
+        for c in range(n_classes):
+            present, share = count[c] > 0.0, hit[c] / max(count[c], 1.0)
+            coverage[c] = share if present else 0.0
+            gap[c] = abs(share - promised) if present else 0.0
+            square[c] = gap[c] * gap[c]
+            n += present
+            below += present and share < promised
+        if n == 0:
+            out[:, i] = np.nan
+            continue
+        out[1, i], out[2, i], out[4, i] = fixed_sum(gap) / n, fixed_sum(square) / n, fixed_sum(coverage) / n
+        out[5, i] = below / n
+        for c in range(n_classes):  # absent classes beyond all others, on the far side
+            gap[c] = gap[c] if count[c] > 0.0 else -1.0
+            coverage[c] = coverage[c] if count[c] > 0.0 else 2.0
+        top, worst = min(n_top, n), min(n_worst, n)
+        out[0, i] = extreme_sum(gap, top, False, square, counts) / top if top < n else out[1, i]
+        out[3, i] = extreme_sum(coverage, worst, True, square, counts) / worst if worst < n else out[4, i]
 
 
 @entry

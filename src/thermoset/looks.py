@@ -9,6 +9,8 @@ from itertools import cycle
 from types import MappingProxyType
 from typing import NamedTuple
 
+from thermoset.scores import SCORES
+
 __all__ = [
     "COLOURS",
     "DARK_COLOURS",
@@ -75,9 +77,7 @@ class Look(NamedTuple):
 
 _LOOKS = tuple(map(Look, COLOURS, DARK_COLOURS, MARKS, _DASHES))
 
-SCORE_LOOKS: Mapping[str, Look] = MappingProxyType(
-    dict(zip(("lac", "aps", "raps", "saps", "topk", "margin", "pas"), _LOOKS, strict=False))
-)
+SCORE_LOOKS: Mapping[str, Look] = MappingProxyType({name: _LOOKS[score.look] for name, score in SCORES.items()})
 """The look of each score, by name. A score of one's own has the grey one that is left."""
 
 _OTHER = _LOOKS[-1]

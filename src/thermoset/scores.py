@@ -63,6 +63,8 @@ class Score:
     rises_with_rest : bool or None
         Whether the value rises, or falls, with the mass of classes ranked below the ones that are known; None if
         neither is known.
+    look : int
+        The place of its colour, mark and dash in `looks`; scores of one's own share the last, a grey.
     """
 
     name: ClassVar[str]
@@ -73,6 +75,7 @@ class Score:
     by_share: ClassVar[bool] = False
     logarithmic: ClassVar[bool] = False
     rises_with_rest: ClassVar[bool | None] = None
+    look: ClassVar[int] = -1
 
     @property
     def prefixes(self) -> bool:
@@ -142,6 +145,7 @@ class LAC(Score):
     """
 
     name: ClassVar[str] = "lac"
+    look: ClassVar[int] = 0
     uses_u: ClassVar[bool] = False
     by_share: ClassVar[bool] = True
     rises_with_rest: ClassVar[bool | None] = True
@@ -161,6 +165,7 @@ class APS(Score):
     """
 
     name: ClassVar[str] = "aps"
+    look: ClassVar[int] = 1
     rises_with_rest: ClassVar[bool | None] = False
 
     @property
@@ -189,6 +194,7 @@ class RAPS(Score):
     """
 
     name: ClassVar[str] = "raps"
+    look: ClassVar[int] = 2
     rises_with_rest: ClassVar[bool | None] = False
     penalty: float = 0.01
     k_reg: int = 5
@@ -216,6 +222,7 @@ class SAPS(Score):
     """
 
     name: ClassVar[str] = "saps"
+    look: ClassVar[int] = 3
     rises_with_rest: ClassVar[bool | None] = False
     weight: float = 0.2
 
@@ -241,6 +248,7 @@ class TopK(Score):
     """
 
     name: ClassVar[str] = "topk"
+    look: ClassVar[int] = 4
     rises_with_rest: ClassVar[bool | None] = False
 
     @property
@@ -270,6 +278,7 @@ class PAS(Score):
     """
 
     name: ClassVar[str] = "pas"
+    look: ClassVar[int] = 6
     uses_u: ClassVar[bool] = False
     by_rank: ClassVar[bool] = False
     by_share: ClassVar[bool] = True
@@ -347,6 +356,7 @@ class Margin(PlainScore):
     """
 
     name: ClassVar[str] = "margin"
+    look: ClassVar[int] = 5
     uses_u: ClassVar[bool] = False
 
     def largest(self, n_classes: int) -> float:  # noqa: ARG002

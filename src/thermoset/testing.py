@@ -10,13 +10,11 @@ import numpy as np
 from thermoset.arrays import Floats, Ints
 from thermoset.conformal import ConformalClassifier
 from thermoset.conformal.scoring import label_scores, score_matrix
-from thermoset.core.sources import ascending
-from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import conformal_rank
-from thermoset.rows import ArrayRows
+from thermoset.rows import ArrayRows, sorted_order
 from thermoset.scores import Score, ScoreLike, resolve
-from thermoset.uniforms import Randomness
+from thermoset.uniforms import Randomness, stream
 
 __all__ = ["ScoreReport", "check_score"]
 
@@ -40,7 +38,7 @@ class ScoreReport:
         Whether it never falls as the rank grows, so sets contain the top labels of a row. A score need not be monotone.
     distinct : bool
         Whether no two rows have equal scores. Coverage is then exactly as promised; ties can only raise it. Where
-        values saturate, return a pair (value, refine) to keep them apart.
+        values saturate, return a pair (value, tie-break) to keep them apart.
     coverage : float
         Share of hits over all splits; 1 - alpha is 0.9.
     """
@@ -82,7 +80,7 @@ of probs; got (64,).
         logits, labels = _generated(random_state)
         _check_use_of_u(score, logits, temperature)
         (own,) = label_scores(ArrayRows(logits), labels, score, [temperature], Randomness(random_state))
-        apart = len(set(zip(own.value.tolist(), own.refine.tolist(), strict=True))) == len(labels)
+        apart = len(np.unique(own)) == len(labels)
         hits += _check_law(score, logits, labels, temperature, apart)
         distinct &= apart
     shown = _SPLITS * _EVALUATION * len(temperatures)
@@ -91,7 +89,7 @@ of probs; got (64,).
 
 def _odd_rows(random_state: int) -> Iterator[Floats]:
     """Rows without ties, with many, all alike, with masked classes, and of two classes."""
-    rng = np.random.default_rng(random_state)
+    rng = stream(random_state, "rows")
     plain = 3 * rng.normal(size=(64, _CLASSES))
     yield plain
     yield np.round(plain)
@@ -105,7 +103,7 @@ def _odd_rows(random_state: int) -> Iterator[Floats]:
 
 def _generated(random_state: int) -> tuple[Floats, Ints]:
     """Logits of an overconfident classifier, without ties."""
-    rng = np.random.default_rng((random_state, 1))
+    rng = stream(random_state, "splits")
     labels = rng.integers(0, _CLASSES, 2 * (_CONFORMAL + _EVALUATION))
     return 5 * (rng.normal(size=(len(labels), _CLASSES)) + 2.5 * np.eye(_CLASSES)[labels]), labels
 
@@ -114,17 +112,14 @@ def _check_values(score: Score, logits: Floats, temperature: float, u: Floats) -
     """Refuse scores that depend on other rows; return whether they never fall with the rank."""
     whole = score_matrix(ArrayRows(logits), score, temperature, Randomness(given=u))
     few = logits[:_ALONE]
-    alone = [score_matrix(ArrayRows(row[None]), score, temperature, Randomness(given=u[:1])).value for row in few]
+    alone = [score_matrix(ArrayRows(row[None]), score, temperature, Randomness(given=u[:1])).real for row in few]
     # Sums over rows of other lengths may round otherwise; a mean over rows is far outside.
-    if not np.allclose(whole.value[:_ALONE], np.concatenate(alone), rtol=1e-9, atol=1e-12):
+    if not np.allclose(whole.real[:_ALONE], np.concatenate(alone), rtol=1e-9, atol=1e-12):
         raise InputError(
             f"score {score.name!r} of a row changes with the other rows; it must depend only on its own row."
         )
-    order = ascending(logits)[1][:, ::-1]
-    walk = ScorePairs(*(np.take_along_axis(part, order, axis=1) for part in (whole.value, whole.refine)))
-    value, refine = walk.value, walk.refine
-    falls = (value[:, 1:] < value[:, :-1]) | ((value[:, 1:] == value[:, :-1]) & (refine[:, 1:] < refine[:, :-1]))
-    return not falls.any()
+    by_rank = np.take_along_axis(whole, sorted_order(logits)[1], axis=1)
+    return bool(np.all(by_rank[:, 1:] >= by_rank[:, :-1]))
 
 
 def _check_use_of_u(score: Score, logits: Floats, temperature: float) -> None:
@@ -132,13 +127,13 @@ def _check_use_of_u(score: Score, logits: Floats, temperature: float) -> None:
         score_matrix(ArrayRows(logits), score, temperature, Randomness(given=np.full(len(logits), u)))
         for u in (0.25, 0.75)
     )
-    if not score.uses_u and not (np.array_equal(low.value, high.value) and np.array_equal(low.refine, high.refine)):
+    if not score.uses_u and not np.array_equal(low, high):
         raise InputError(f"score {score.name!r} declares that it does not use u, but changes with it. Set uses_u=True.")
 
 
 def _check_law(score: Score, logits: Floats, labels: Ints, temperature: float, distinct: bool) -> int:
     """Hits over random splits, which follow Beta-Binomial(m; k, n + 1 - k) where scores are distinct."""
-    rng = np.random.default_rng(0)
+    rng = stream(0, "coverage")
     model = ConformalClassifier(score, _ALPHA, temperature)
     hits = 0
     for _ in range(_SPLITS):

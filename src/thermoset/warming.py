@@ -8,24 +8,16 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from thermoset.arrays import pairs
 from thermoset.calibration import confidence_at, probabilities
-from thermoset.conformal.bounds import middle_confidences
-from thermoset.conformal.scoring import scores
-from thermoset.core.compiling import KernelUse, cache_folder, kernels_used
-from thermoset.core.general import sets_of
-from thermoset.core.p_values import one_pool, p_values
-from thermoset.core.prefixes import prefix_sizes
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.top_stages import wide_sets
+from thermoset.conformal.calibration_scores import CalibrationScores
+from thermoset.conformal.scoring import Scoring, predict_sets, predict_sizes, scores
 from thermoset.data import Logits
 from thermoset.data.compacting import compact
-from thermoset.data.tail_mass import Stated
-from thermoset.data.top_rows import TopRows
 from thermoset.errors import InputError
+from thermoset.kernels import ENTRIES
 from thermoset.quoting import quoted
-from thermoset.rows import ArrayRows
-from thermoset.scores import RAPS
-from thermoset.uniforms import Randomness, id_keys
+from thermoset.scores import LAC, RAPS
 
 __all__ = ["Job", "WarmedUp", "warmup"]
 
@@ -64,15 +56,15 @@ def warmup(job: Job = "all", *, progress: Callable[[str], None] | None = None) -
     Examples
     --------
     >>> done = warmup("predict")
-    >>> "thermoset.core.softmax.softmax" in done.ready
+    >>> "softmax" in done.ready
     True
     """
     if job not in get_args(Job):
         raise InputError(f"job must be 'all' or 'predict'; got {quoted(job)}.")
-    folder = cache_folder()
-    if folder is None:
+    (place,) = {entry.compiled.stats.cache_path for entry in ENTRIES.values()}
+    if place is None:
         raise InputError("compiled code cannot be cached anywhere. Set NUMBA_CACHE_DIR to a writable folder.")
-    begun, before = time.perf_counter(), {one.name: one for one in kernels_used()}
+    begun, before, folder = time.perf_counter(), _compilations(), Path(place)
     steps = _STEPS if job == "all" else {"predict": _STEPS["predict"]}
     for name, step in steps.items():
         if progress is not None:
@@ -80,18 +72,20 @@ def warmup(job: Job = "all", *, progress: Callable[[str], None] | None = None) -
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a handful of rows is too few for everything
             step()
-        _require_kept()
-    used = [one for one in kernels_used() if one.loaded or one.compiled]
-    compiled = [one.name for one in used if one.compiled > before.get(one.name, KernelUse(one.name)).compiled]
-    n_bytes = sum(path.stat().st_size for path in folder.glob("*.nbc"))
-    seconds = time.perf_counter() - begun
-    return WarmedUp(folder, tuple(compiled), tuple(one.name for one in used), seconds, n_bytes)
+    ready = tuple(name for name, entry in ENTRIES.items() if entry.compiled.signatures)
+    if unkept := [name for name in ready if not any(folder.glob(f"kernels.{name}-*.nbc"))]:
+        raise InputError(
+            f"compiled code cannot be cached in {folder} ({unkept[0]} is not there). Free some space, or set "
+            "NUMBA_CACHE_DIR to another folder."
+        )
+    compiled = tuple(name for name, times in _compilations().items() if times > before[name])
+    n_bytes = sum(path.stat().st_size for path in folder.glob("kernels.*.nb[ci]"))
+    return WarmedUp(folder, compiled, ready, time.perf_counter() - begun, n_bytes)
 
 
-def _require_kept() -> None:
-    for one in kernels_used():
-        if one.unkept is not None:
-            raise InputError(one.unkept)
+def _compilations() -> dict[str, int]:
+    """How often this process has compiled each entry point, for want of a cached one."""
+    return {name: sum(entry.compiled.stats.cache_misses.values()) for name, entry in ENTRIES.items()}
 
 
 def _few(seed: int = 0) -> Logits:
@@ -103,20 +97,16 @@ def _few(seed: int = 0) -> Logits:
 
 def _predict() -> None:
     """What every prediction needs: probabilities, sets and sizes under one threshold or many, u from anywhere."""
-    rows = _few().logits
+    rows = _few()
     probabilities(rows)
     confidence_at(rows)
-    source, ids = ArrayRows(rows), id_keys(range(len(rows)))
-    one, each = (ScorePairs(np.full((1, n), 0.9), np.zeros((1, n))) for n in (1, rows.shape[1]))
-    for randomness in (Randomness(0), Randomness(0, keys=ids)):
-        sets_of(source, RAPS(), 1.0, randomness, one)
-    sets_of(source, RAPS(), 1.0, randomness, each)
-    prefix_sizes(source, RAPS(), 1.0, randomness, one[0])
-    p_values(source, RAPS(), 1.0, randomness, one_pool(one[0]))
-    falling, indices = np.sort(np.tile(rows, 2))[:, :1:-1], np.tile(np.arange(4), (len(rows), 1))
-    tops = TopRows(falling, indices, 6, Stated(np.empty(0), np.empty((len(rows), 0)), of_all=False))
-    wide_sets(tops, RAPS(), 1.0, randomness, one)
-    middle_confidences(tops, 1.0)
+    ids, scoring = np.arange(len(rows)), Scoring(RAPS(), 1.0, 0)
+    one, each = (pairs(np.full((1, 1, n), 0.9), 0.0) for n in (1, rows.n_classes))
+    for score in (RAPS(), LAC()):
+        for thresholds in (one, each):
+            predict_sets(rows, score, 1.0, scoring.randomness(None, len(rows)), thresholds, None)
+    predict_sizes(rows, RAPS(), 1.0, scoring.randomness(None, len(rows), ids), one, None)
+    CalibrationScores(one.ravel(), np.zeros(1, dtype=np.int64), scoring).p_values(rows, None)
 
 
 def _tune() -> None:
@@ -133,7 +123,7 @@ def _tune() -> None:
     ):
         predictor.fit(rows)
     predictor.check(_few(seed=1))
-    TwoTemperaturePredictor("aps", alpha=0.2, prefer="small").fit(rows).estimate_priors(rows, bootstrap=2)
+    predictor.estimate_priors(rows, bootstrap=2)
     CoverageTest.start(HitLaw(9, 10), delta=0.01, run_length=None).after([True])
     RankTest.start([5, 5], share_of_delta=0.01, run_length=None).after([1], [0.5])
 
@@ -156,14 +146,9 @@ def _measure() -> None:
     sweep(rows, temperatures=[1.0], alphas=[0.2], trials=2, cp_fraction=0.4, grouping="cluster")
 
 
-def _compact() -> None:
-    """What cutting rows down to their largest logits needs."""
-    compact(_few())
-
-
-_STEPS: dict[str, Callable[[], None]] = {
+_STEPS: dict[str, Callable[[], object]] = {
     "predict": _predict,
     "tune": _tune,
     "measure": _measure,
-    "compact": _compact,
+    "compact": lambda: compact(_few()),
 }

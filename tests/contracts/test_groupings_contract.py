@@ -5,13 +5,13 @@ import typing
 
 import numpy as np
 import pytest
-from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated, law
+from thermoset.arrays import pairs
 from thermoset.cli import options
-from thermoset.conformal import sets_under
 from thermoset.conformal.groupings import GROUPINGS, NULL_GROUP, Division, Grouping, resolve_grouping
+from thermoset.conformal.scoring import predict_sets
 from thermoset.monitor.checking import Promise
 
 ALL = pytest.mark.parametrize("name", list(GROUPINGS))
@@ -46,8 +46,8 @@ def test_commands_take_every_grouping():
 @OF_CLASSES
 @pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
 def test_a_division_names_a_group_for_each_class_and_rows_that_set_thresholds(name):
-    pairs, (_, labels) = ScorePairs(*np.random.default_rng(0).random((2, 500))), uneven(500)
-    made = GROUPINGS[name].divide(pairs, labels, 8, ALPHA, 3)  # two classes have no row
+    scores, (_, labels) = pairs(*np.random.default_rng(0).random((2, 500))), uneven(500)
+    made = GROUPINGS[name].divide(scores, labels, 8, ALPHA, 3)  # two classes have no row
     assert made.group_of_class.shape == (8,)
     assert ((made.group_of_class >= NULL_GROUP) & (made.group_of_class < 8)).all()
     if GROUPINGS[name].each_class:
@@ -55,7 +55,7 @@ def test_a_division_names_a_group_for_each_class_and_rows_that_set_thresholds(na
     rows = np.arange(500) if made.rows is None else made.rows
     assert (np.diff(rows) > 0).all(), "in file order, none twice"
     assert 0 <= rows[0] <= rows[-1] < 500
-    again = GROUPINGS[name].divide(pairs, labels, 8, ALPHA, 3)
+    again = GROUPINGS[name].divide(scores, labels, 8, ALPHA, 3)
     np.testing.assert_array_equal(again.group_of_class, made.group_of_class)
 
 
@@ -88,11 +88,14 @@ def test_with_equal_thresholds_sets_are_those_of_one_threshold(name, allow_empty
     whole = ts.ConformalClassifier("raps", ALPHA, allow_empty=allow_empty).fit(logits, labels)
     grouped = ts.ConformalClassifier("raps", ALPHA, allow_empty=allow_empty, grouping=name).fit(logits, labels)
     q = whole.thresholds_
-    equal = ScorePairs(np.repeat(q.value, 6)[None], np.repeat(q.refine, 6)[None])
-    data, scoring = ts.Logits(logits), whole.calibration_.scoring
+    scoring, u = whole.calibration_.scoring, whole.calibration_.scoring.randomness(None, len(logits))
     if not GROUPINGS[name].limits_ranks:
         assert scoring == grouped.calibration_.scoring
-    np.testing.assert_array_equal(sets_under(data, scoring, equal)[0], sets_under(data, scoring, q[None])[0])
+    one, equal = (
+        predict_sets(ts.Logits(logits), scoring.score, scoring.temperature, u, table[None], None)
+        for table in (q, np.repeat(q, 6, axis=1))
+    )
+    np.testing.assert_array_equal(one, equal)
 
 
 @EXACT
@@ -106,7 +109,7 @@ def test_thresholds_are_those_of_the_rows_of_a_group(name):
         if kept.group_of_class[label] == NULL_GROUP:
             own[:] = True
         k = -(-(own.sum() + 1) * 4 // 5)  # ceil((n + 1) * 0.8)
-        values = np.sort(kept.scores.value[own])
+        values = np.sort(kept.scores.real[own])
         assert model.threshold_[label] == (values[k - 1] if k <= len(values) else np.inf)
 
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2_contingency, fisher_exact
-from thermoset.core.levels import conformal_rank
-from thermoset.core.scores import resolve
-from thermoset.core.uniforms import Randomness
 
 from law import generated
 from on_arrays import score_matrix
 from thermoset import ConformalClassifier
 from thermoset.errors import InputError
+from thermoset.levels import conformal_rank
 from thermoset.monitor.drift import LEVELS, SIGNIFICANCE, size_drift
+from thermoset.scores import resolve
+from thermoset.uniforms import Randomness
 
 MOST_CUTS = 2 * len(LEVELS)
 counts = st.lists(st.integers(0, 30), min_size=1, max_size=40).filter(any)
@@ -129,12 +129,7 @@ POOL, POOL_LABELS = generated(20_000, 20, signal=0.5, seed=8)
 def places_of_scores(method):
     """Whole numbers in the order of the scores of all labels of all rows, (n, C)."""
     pairs = score_matrix(POOL, resolve(method), 4.0, Randomness(0))
-    value, refine = pairs.value.ravel(), pairs.refine.ravel()
-    order = np.lexsort((refine, value))
-    steps = (np.diff(value[order]) != 0) | (np.diff(refine[order]) != 0)
-    found = np.empty(value.size, dtype=np.int64)
-    found[order] = np.concatenate([[0], np.cumsum(steps)])
-    return found.reshape(POOL.shape)
+    return np.unique(pairs, return_inverse=True)[1].reshape(POOL.shape)
 
 
 @pytest.mark.long

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from thermoset.core.betting import LEAST, left_to_start, smoothed_rank
 
 from streams import dropped, kept, law_of
+from thermoset import kernels
 from thermoset.errors import InputError
+from thermoset.kernels import LEAST
 from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest, part_evidence
 from thermoset.monitor.evidence.coverage import SHARE_FRESH, SIZES, lower_odds
 
@@ -230,9 +231,9 @@ def test_more_hits_than_promised_are_found():
 
 
 def test_stakes_of_all_rows_sum_to_one():
-    assert left_to_start(0) == 1.0
-    assert left_to_start(3000) == 0.5
-    assert 0 < left_to_start(10**12) < 1e-4
+    assert kernels.left_to_start.py_func(0) == 1.0
+    assert kernels.left_to_start.py_func(3000) == 0.5
+    assert 0 < kernels.left_to_start.py_func(10**12) < 1e-4
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=6).filter(any))
@@ -245,7 +246,7 @@ def test_p_values_of_ranks_are_uniform_whatever_ties(pooled):
             continue
         others = np.array([pooled, [0] * len(pooled)])
         others[0, place] -= 1
-        low, high = (smoothed_rank(others, total - 1, place, v) for v in (0.0, 1.0))
+        low, high = (kernels.smoothed_rank.py_func(others, total - 1, place, v) for v in (0.0, 1.0))
         assert low == pytest.approx(float(ends), abs=1e-15)
         ends += Fraction(pooled[place], total)
         assert high == pytest.approx(float(ends), abs=1e-15)
@@ -258,7 +259,7 @@ def test_factors_of_ranks_have_mean_one():
     begun = RankTest.start([0], share_of_delta=0.01, run_length=10**6)  # no reference: p is v
     after = [begun.after([0], [(1 + x) / 2]).sequential for x in nodes]
     means = weights / 2 @ np.array([one.fresh for one in after])
-    assert np.allclose(means, (1 - left_to_start(1)) / len(means), rtol=1e-13)
+    assert np.allclose(means, (1 - kernels.left_to_start.py_func(1)) / len(means), rtol=1e-13)
     assert min(min(one.rising) for one in after) > 0
 
 

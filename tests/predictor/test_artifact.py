@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from thermoset.core.scores import APS, LAC, RAPS, SAPS
-from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated
+from thermoset.arrays import pairs
 from thermoset.conformal.methods import Method
 from thermoset.errors import FileFormatError, InputError
 from thermoset.predictor.artifact import (
@@ -23,6 +22,7 @@ from thermoset.predictor.artifact import (
     write_artifact,
 )
 from thermoset.predictor.fingerprints import fingerprint
+from thermoset.scores import APS, LAC, RAPS, SAPS
 from thermoset.tuning import Curve
 from thermoset.tuning.aims import Small
 from thermoset.tuning.budgets import GapBudget
@@ -79,13 +79,13 @@ floats = st.floats(allow_nan=False)
 )
 def test_every_float_round_trips(artifact, tmp_path, value, refine, temperature, seed):
     path = tmp_path / "p.json"
-    thresholds = Thresholds.of(ScorePairs(np.array([value]), np.array([refine])))
+    thresholds = Thresholds.of(pairs([[value]], [[refine]]))
     changes = {"thresholds": thresholds, "temperature": temperature, "seed": seed, "scores": None}
     write_artifact(path, msgspec.structs.replace(artifact, **changes))
     read = read_artifact(path)
-    pairs = read.thresholds.pairs()
-    assert (pairs.value[0], pairs.refine[0]) == (value, refine)
-    assert math.copysign(1, pairs.value[0]) == math.copysign(1, value)
+    (q,) = read.thresholds.pairs()
+    assert (q.real, q.imag) == (value, refine)
+    assert math.copysign(1, q.real) == math.copysign(1, value)
     assert (read.temperature, read.seed) == (temperature, seed)
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated
+from thermoset import arrays
 from thermoset.errors import FileFormatError
 from thermoset.predictor.artifact import checksum_of, read_artifact
 from thermoset.predictor.kept_scores import MOST_KEPT, KeptScores, group_rows
@@ -19,7 +19,7 @@ numbers = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 5e-324, np.in
 
 
 def bits(values):
-    return values.view(np.uint64).tolist()
+    return values.copy().view(np.uint64).tolist()
 
 
 @settings(max_examples=examples(300))
@@ -31,11 +31,11 @@ def test_every_float_comes_back(pairs, data):
         np.zeros(n, int) if data is None else np.array(data.draw(st.lists(st.integers(-1, 2), min_size=n, max_size=n)))
     )
     group = group.astype(np.int64)
-    found = KeptScores.of(ScorePairs(*pairs), group).pairs(n)
+    found = KeptScores.of(arrays.pairs(*pairs), group).pairs(n)
     rows = sorted(zip(group.tolist(), pairs[0].tolist(), pairs[1].tolist(), strict=True))
-    assert list(zip(found.value.tolist(), found.refine.tolist(), strict=True)) == [row[1:] for row in rows]
-    assert sorted(bits(found.value)) == sorted(bits(pairs[0]))
-    assert sorted(bits(found.refine)) == sorted(bits(pairs[1]))
+    assert list(zip(found.real.tolist(), found.imag.tolist(), strict=True)) == [row[1:] for row in rows]
+    assert sorted(bits(found.real)) == sorted(bits(pairs[0]))
+    assert sorted(bits(found.imag)) == sorted(bits(pairs[1]))
 
 
 def test_real_scores_take_fewer_bytes_than_floats():
@@ -64,13 +64,8 @@ def refilled(artifact, change):
     """The document with scores that were changed while they were arrays."""
     n = int(group_rows(artifact.pool_sizes, artifact.group_of_class).rows.sum())
     pairs = artifact.scores.pairs(n)
-    change(pairs.value, pairs.refine)
-    # as `KeptScores.of` writes them, but in the order they have
-    order = np.arange(n)
-    return KeptScores(
-        value=KeptScores.of(ScorePairs(pairs.value, pairs.refine), order).value,
-        refine=KeptScores.of(ScorePairs(pairs.value, pairs.refine), order).refine,
-    )
+    change(pairs.real, pairs.imag)
+    return KeptScores.of(pairs, np.arange(n))  # in the order they have
 
 
 def swap(value, refine):

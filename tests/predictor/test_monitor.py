@@ -6,10 +6,10 @@ import sys
 import msgspec
 import numpy as np
 import pytest
-from thermoset.core.softmax import confidences
 
 import thermoset as ts
 from law import generated
+from thermoset.calibration import confidence_at
 from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.requirements import broken_requirements
 
@@ -280,11 +280,11 @@ def test_the_reference_counts_the_conformal_rows():
     calibration, conformal, new = rows_of(600), rows_of(500, seed=3), rows_of(300, seed=4)
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit_split(calibration, conformal)
     reference = predictor.artifact_.confidence
-    at = np.array([predictor.temperature_])
-    seen = np.sort(confidences(calibration.logits, at)[0])
+    at = predictor.temperature_
+    seen = np.sort(confidence_at(calibration.logits, at))
     assert set(reference.cuts) <= set(seen)  # cut points are calibration rows, and no conformal row has chosen any
     assert reference.cuts[31] == seen[int(np.ceil(600 * 32 / 64)) - 1]
-    rank = np.digitize(confidences(conformal.logits, at)[0], reference.cuts)
+    rank = np.digitize(confidence_at(conformal.logits, at), reference.cuts)
     assert reference.counts == tuple(np.bincount(rank, minlength=64))
     predictor.recalibrate(new)
     renewed = predictor.artifact_.confidence

@@ -4,11 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
-from thermoset.conformal.shortages import mostly_missed
 
 import thermoset as ts
 from law import generated
 from parts import require
+from thermoset.conformal.checks import mostly_missed
 
 NAMES = ("ant", "bee", "cow")
 ROWS = ts.Logits(*generated(1200, 3, signal=1.0), NAMES)

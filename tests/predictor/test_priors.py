@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chisquare, poisson
 
 import thermoset as ts
 from conftest import real_file
 from law import generated
 from thermoset.calibration import probabilities
-from thermoset.core.responsibilities import UNIT
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor import priors
 from thermoset.predictor.label_shift import shares_of
-from thermoset.predictor.priors import FEWEST_ROWS, Resampling, estimate_priors
+from thermoset.predictor.priors import FEWEST_ROWS, UNIT, Resampling, _add_rows, _no_rows, estimate_priors
+from thermoset.uniforms import trial_keys
 from tiers import examples
 
 NONE = Resampling(bootstrap=0)
@@ -179,3 +180,54 @@ def test_masked_classes_and_extreme_rows_do_no_harm():
         found = estimate_priors(ts.Logits(rows), 1.0, np.array([9, 0, 9]), Resampling(5))
     assert np.isfinite(found.target).all()
     assert found.target.sum() == pytest.approx(1)
+
+
+PROBS = np.log([[0.5, 0.5], [0.8, 0.2], [0.1, 0.9]])
+
+
+def added(rows, ratio, *, temperature=1.0, keys=None, cuts=(), first=0):
+    """The sum over rows that come in blocks, (C, guesses)."""
+    sums = _no_rows(ratio.shape)
+    for place in np.split(np.arange(len(rows)), cuts):
+        if len(place):
+            numbers = range(first + place[0], first + place[-1] + 1)
+            _add_rows(rows[place], sums, numbers, temperature, ratio, keys)
+    return sums[0]
+
+
+def test_responsibilities_by_hand():
+    # shares move from (1/2, 1/2) to (1/4, 3/4): ratios 1/2 and 3/2
+    first = [0.25 / 1.0, 0.4 / 0.7, 0.05 / 1.4]
+    found = added(PROBS, np.array([[0.5], [1.5]]))[:, 0] * UNIT
+    assert found == pytest.approx([sum(first), 3 - sum(first)], abs=1e-9)
+
+
+def test_responsibilities_are_at_the_temperature():
+    probs = np.exp(PROBS / 2) / np.exp(PROBS / 2).sum(axis=1, keepdims=True)
+    found = added(PROBS, np.ones((2, 1)), temperature=2.0)[:, 0] * UNIT
+    assert found == pytest.approx(probs.sum(axis=0), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_blocks_change_no_bit(seed):
+    rng = np.random.default_rng(seed)
+    rows, ratio, keys = rng.normal(size=(9000, 7)) * 5, rng.gamma(1.0, size=(7, 5)), trial_keys(seed, range(5))
+    whole = added(rows, ratio, temperature=1.3, keys=keys)
+    for cuts in ([1], [4096], sorted(rng.integers(0, 9000, size=8))):
+        assert np.array_equal(added(rows, ratio, temperature=1.3, keys=keys, cuts=cuts), whole)
+
+
+def test_a_row_that_no_class_explains_adds_nothing():
+    found = added(np.array([[0.0, -np.inf], [0.0, 0.0]]), np.array([[0.0], [1.0]]))
+    assert (found[:, 0] * UNIT).tolist() == [0.0, 1.0]
+
+
+def test_bootstrap_counts_are_poisson_numbers():
+    keys, ratio = trial_keys(0, range(2000)), np.ones((2, 2000))
+    counts = np.array([added(PROBS[:1], ratio, keys=keys, first=i).sum(axis=0) for i in range(20)]) * UNIT
+    whole = np.rint(counts)
+    assert np.abs(counts - whole).max() < 1e-9
+    seen = np.bincount(whole.astype(int).ravel(), minlength=7)
+    expected = poisson(1).pmf(np.arange(6)) * whole.size
+    observed = np.append(seen[:6], seen[6:].sum())
+    assert chisquare(observed, np.append(expected, whole.size - expected.sum())).pvalue > 1e-4

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import thermoset as ts
-from thermoset.predictor.row_keys import KEY_BITS, row_keys
+from thermoset.data.row_keys import KEY_BITS, row_keys
 from thermoset.rows import ArrayRows
 from tops import cut_down
 

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from thermoset.core.row_keys import KEY_BITS, row_keys
-from thermoset.core.sources import ArrayRows
 
 import thermoset as ts
 from law import generated
+from thermoset.data.row_keys import KEY_BITS, row_keys
 from thermoset.errors import FileFormatError, InputError
 from thermoset.predictor.artifact import checksum_of, read_artifact
 from thermoset.predictor.used_rows import MOST_KEYS, PartKeys, UsedKeys, used_rows
+from thermoset.rows import ArrayRows
 
 N_USED = 1200
 ROWS = ts.Logits(*generated(2400, 6, seed=2))

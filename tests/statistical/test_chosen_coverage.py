@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import betabinom
-from thermoset.core.sources import ArrayRows, RankedRows
 
 import thermoset as ts
 from law import generated, law, z_over_splits
 from thermoset.errors import BudgetWarning
+from thermoset.rows import ArrayRows, SortedRows
 from thermoset.tuning import menu, read_preference, settle
 from thermoset.tuning.search import Search, Steps
 
@@ -38,7 +38,7 @@ def z_of(fit, splits=SPLITS):
 
 def settled(prefer, kinds, calibration, conformal):
     """What the predictor would choose, without what is said of it."""
-    rows = RankedRows(ArrayRows(calibration.logits))
+    rows = SortedRows(ArrayRows(calibration.logits))
     search = Search(calibration, rows, kinds[0], N_CONFORMAL, conformal, Steps(None))
     return settle(search, read_preference(prefer), kinds, 1.5, GRID)[0]
 

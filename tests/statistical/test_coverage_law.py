@@ -7,12 +7,12 @@ import itertools
 
 import numpy as np
 import pytest
-from thermoset.core.levels import conformal_rank
 
 from conftest import REAL, real_file
 from law import SPLITS, generated, law, places, with_prior, z_by_scores, z_over_splits
 from thermoset import RAPS, SCORES, ConformalClassifier
 from thermoset.errors import CoverageWarning
+from thermoset.levels import conformal_rank
 from thermoset.paper.study.measure import PublishedRAPS
 
 pytestmark = pytest.mark.scaled

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from thermoset.core.betting import CoverageBets, Purse, Track, bet_on_hits
 
 from streams import dropped, law_of
+from thermoset.kernels import CoverageBets, Purse, Track, bet_on_hits
 from thermoset.monitor.evidence import CoverageTest
 from thermoset.monitor.evidence.coverage import SHARE_UNDER
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from thermoset.core.levels import conformal_rank
 
 from law import law
 from thermoset.conformal import scores
 from thermoset.datasets import load_glyphs
+from thermoset.levels import conformal_rank
 from thermoset.sweeping import Protocol, draw_trial
 
 pytestmark = pytest.mark.long

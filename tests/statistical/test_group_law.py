@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from thermoset.core.scores import SCORES
 
 import thermoset as ts
 from law import SPLITS, generated, law, with_prior
+from thermoset.scores import SCORES
 
 pytestmark = pytest.mark.scaled
 

@@ -7,13 +7,14 @@ row's set holds its label if the label's score is at most the threshold of its c
 
 import numpy as np
 import pytest
-from thermoset.core.exponentials import Floats
-from thermoset.core.weighted import WeightedScores
 
 import thermoset as ts
 from conftest import real_file
+from thermoset.arrays import Floats
+from thermoset.conformal.calibration_scores import Weights
 from thermoset.metrics import coverage_law
-from thermoset.predictor.label_shift import LabelShift, plain_thresholds, shares_of, shifted_thresholds
+from thermoset.predictor.kept_scores import plain_threshold
+from thermoset.predictor.label_shift import LabelShift, shares_of, shifted_thresholds
 from thermoset.predictor.priors import Resampling, estimate_priors
 
 pytestmark = pytest.mark.long
@@ -42,9 +43,7 @@ def case(request):
 
 
 def covered(scores, labels, rows, thresholds):
-    value, refine = (part[labels[rows]] if len(part) > 1 else part[0] for part in thresholds.cuts)
-    own = scores[rows]
-    return (own.value < value) | ((own.value == value) & (own.refine <= refine))
+    return scores[rows] <= (thresholds[labels[rows]] if len(thresholds) > 1 else thresholds)
 
 
 def over_splits(case, source_of, *, weighted=True):
@@ -59,10 +58,10 @@ def over_splits(case, source_of, *, weighted=True):
         shares = source_of(labels, data.n_classes)
         shift = LabelShift(source=tuple(shares), target=tuple(target), effective_rows=1.0)
         own = scores[known]
-        found = shifted_thresholds(own, labels, shift, ALPHA) if weighted else plain_thresholds(own, ALPHA)
+        found = shifted_thresholds(own, labels, shift, ALPHA) if weighted else plain_threshold(own, ALPHA)
         weight = ratio[data.labels[others]]
         coverage[split] = weight @ covered(scores, data.labels, others, found) / weight.sum()
-        worth[split] = WeightedScores.of(own, (target / shares)[labels]).effective_rows
+        worth[split] = Weights.of((target / shares)[labels]).effective_rows
     return coverage, worth
 
 

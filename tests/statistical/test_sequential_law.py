@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from thermoset.core.betting import bet_on_hits
 
 from streams import kept, law_of, too_many
+from thermoset.kernels import bet_on_hits
 from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest, Sequential
 from thermoset.monitor.evidence.confidence import mean_evidence
 

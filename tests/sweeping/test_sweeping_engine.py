@@ -407,8 +407,8 @@ def test_a_metric_that_joins_the_registry_is_in_every_table(monkeypatch):
         assert "doubled" in result.columns()["metric"]
         drawn = sweep(logits, labels, [0.5, 1.0], ["aps"], trials=3) if "evaluation" in choice else result
         rows = 320  # of 400, 10% and 10% are set aside
-        assert np.array_equal(
-            result.curve("doubled", "aps"), 2 * rows * drawn.of_trials("avg_size", "aps").mean(axis=1)
+        np.testing.assert_allclose(
+            result.curve("doubled", "aps"), 2 * rows * drawn.of_trials("avg_size", "aps").mean(axis=1), rtol=1e-12
         )
     assert doubled([[True, True], [False, True]], [0, 1], 0.1) == 6.0
 

@@ -13,7 +13,7 @@ from thermoset.sweeping import Trial
 from thermoset.sweeping.engine import block_uniforms
 from thermoset.tuning import choose, default_grid
 from thermoset.tuning.held_out import _HALVINGS
-from thermoset.uniforms import trial_keys
+from thermoset.uniforms import stream, trial_keys
 
 pytestmark = pytest.mark.slow
 
@@ -166,7 +166,7 @@ def test_cross_fitted_gaps_are_those_of_the_classifier():
     drawn = block_uniforms(trial_keys(7, np.arange(_HALVINGS)), range(301), True)
     expected = np.zeros(2)
     for t in range(_HALVINGS):
-        mixed = np.random.default_rng((7, 0, t)).permutation(np.arange(301))
+        mixed = stream(7, "halvings", t).permutation(np.arange(301))
         u = drawn[:, t].copy()
         halves = (
             Trial(mixed[:0], mixed[150:300], mixed[:150], u),

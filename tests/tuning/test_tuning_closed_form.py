@@ -118,7 +118,7 @@ def test_the_threshold_of_a_score_without_u_is_an_order_statistic():
         q, hits, _ = solved(data, made, 1.0, [80.0])
         assert hits.sum() == 80, method
         scores = label_scores(data.logits, data.labels, made.score, 1.0, Randomness())
-        np.testing.assert_allclose(q[0, 0], np.sort(scores.value)[79], rtol=1e-14)
+        np.testing.assert_allclose(q[0, 0], np.sort(scores)[79].real, rtol=1e-14)
 
 
 def test_more_rows_than_there_are_means_an_infinite_threshold():
@@ -276,7 +276,7 @@ def test_threads_do_not_change_the_answer(monkeypatch, threads):
     grid = np.array([0.5, 1.0, 2.0])
     reference = in_closed_form(data, setting(), grid, 100, nothing)[0]
     monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-    monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", 30 * 8 * 37)
+    monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", 30 * 8 * 37)
     other = in_closed_form(data, setting(), grid, 100, nothing)[0]
     assert_same(reference, other)
 

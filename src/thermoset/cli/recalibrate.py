@@ -118,7 +118,7 @@ def _show(console: "Console", before: "Artifact", model: "TwoTemperaturePredicto
 
 def _threshold(made: "Artifact") -> str:
     """The threshold as the score's value, or the lowest and the highest of several."""
-    values = made.thresholds.pairs().value
+    values = made.thresholds.pairs().real
     low, high = f"{values.min():.5g}", f"{values.max():.5g}"
     return low if len(values) == 1 else f"{low} to {high}"
 

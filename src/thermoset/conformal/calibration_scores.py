@@ -33,8 +33,8 @@ from thermoset.data.top_rows import TopRows, tops_of
 from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
-from thermoset.p_summary import PSummary as PSummary
-from thermoset.p_summary import p_summary as p_summary
+from thermoset.p_summary import PSummary as PSummary  # noqa: PLC0414 - for users of this package
+from thermoset.p_summary import p_summary as p_summary  # noqa: PLC0414
 from thermoset.quoting import quoted
 from thermoset.rows import gaps_of, map_rows, sort_ascending
 from thermoset.uniforms import Randomness, checked_ids
@@ -255,7 +255,7 @@ class CalibrationScores:
             keys = None if ids is None else checked_ids(ids, len(data))
             smoothing = Randomness(smoothing_seed, keys=keys, second=True)
         own = np.ones(len(data), dtype=np.int64)
-        given = own_weights(self, weights, len(data))
+        given = own_weights(self.weights, weights, len(data))
         if given is not None and self.weights is not None:
             own = self.weights.rounded(given)
         groups = np.zeros(len(data), dtype=np.int64)
@@ -306,14 +306,14 @@ def _p_values_of_block(
     return (known.look_up(scores, smoothing.block(gaps_of(sort_ascending(block))), groups, own),)
 
 
-def own_weights(scores: CalibrationScores, weights: Any, n_rows: int) -> Floats | None:
+def own_weights(known: Weights | None, weights: Any, n_rows: int) -> Floats | None:
     """The weights of rows to be predicted: there must be some where conformal rows have them, and only there."""
-    if scores.weights is None and weights is not None:
+    if known is None and weights is not None:
         raise InputError(
             "weights were given, but the threshold comes from rows without weights. Fit or recalibrate with weights "
             "for the conformal rows, or omit weights."
         )
-    if scores.weights is not None and weights is None:
+    if known is not None and weights is None:
         raise InputError(
             "the conformal rows have weights, so each row's threshold depends on its own weight. Pass weights, one "
             "number per row, on the same scale as those of the conformal rows."

@@ -113,7 +113,7 @@ class ConformalClassifier(Estimator):
     def of(cls, recipe: Recipe, temperature: float = 1.0) -> "ConformalClassifier":
         """An unfitted classifier that makes sets by a recipe.
 
-        >>> from thermoset.conformal.recipes import Recipe
+        >>> from thermoset.conformal.recipe import Recipe
         >>> ConformalClassifier.of(Recipe("lac", alpha=0.2), temperature=1.5)
         ConformalClassifier(alpha=0.2, method=LAC(), temperature=1.5)
         """
@@ -291,6 +291,7 @@ class ConformalClassifier(Estimator):
         It never falls below the threshold of `fit`, so coverage is at least what was promised, however the stricter
         level and the other rows were chosen.
         """
+        require_fitted(self)
         if self.calibration_.grouping is not None:
             raise InputError("tighten needs one threshold for all classes; this classifier has one per group.")
         if self.calibration_.weights is not None:
@@ -332,7 +333,7 @@ class ConformalClassifier(Estimator):
         """Sets, sizes or undecided rows at some levels, or at the one that was fitted, under each row's threshold."""
         scores, scoring, groups = self.calibration_, self.calibration_.scoring, None
         levels = [self._fitted_alpha] if alphas is None else alphas
-        if (own := own_weights(scores, weights, len(data))) is not None:
+        if (own := own_weights(scores.weights, weights, len(data))) is not None:
             table, groups = scores.weighted_thresholds(own, levels)
         else:
             table = np.stack([self.thresholds_] if alphas is None else [scores.thresholds(alpha) for alpha in levels])

@@ -25,6 +25,7 @@ from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level, rows_needed
 from thermoset.quoting import quoted
 from thermoset.scores import Score
+from thermoset.uniforms import stream
 
 NULL_GROUP = -1
 """The group of classes too rare for a threshold of their own: it pools the rows of all classes."""
@@ -293,7 +294,7 @@ class RC3P(ByClass):
 
 def set_aside(n_rows: int, fraction: float, seed: int) -> tuple[Ints, Ints]:
     """A seeded part of rows that set no threshold, and the others in rising order."""
-    rows = np.random.default_rng(seed).permutation(n_rows)
+    rows = stream(seed, "rows set aside").permutation(n_rows)
     count = int(fraction * n_rows)
     return rows[:count], np.sort(rows[count:])
 

@@ -196,7 +196,7 @@ def block_scores(
             value += score.offsets(gaps.shape[1])[order]
         tie = np.zeros(gaps.shape)
         wanted = np.ones(gaps.shape, dtype=np.bool_) if ties_with is None else _among(value, ties_with)
-        rows, ranks = np.nonzero(wanted)
+        rows, ranks = map(as_int64, np.nonzero(wanted))
         found = np.empty(len(rows))
         kernels.rank_ties(code, keep_top, temperature, gaps, u, rows, ranks, work, found)
         tie[rows, ranks] = found

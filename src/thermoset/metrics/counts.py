@@ -11,7 +11,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thermoset.arrays import Bools, Floats, Ints
+from thermoset import kernels
+from thermoset.arrays import Bools, Floats, Ints, as_float64
 from thermoset.bounds import MOST_ROWS, whole_number
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
@@ -210,6 +211,20 @@ class SetCounts(Brief):
         """Absolute gap of the coverage of each class to 1 - alpha, (..., C); NaN for classes without rows."""
         return np.abs(self.class_coverage - self.promised)
 
+    @cached_property
+    def class_summary(self) -> Floats:
+        """What coverage by class shows, (6, ...): see `kernels.class_summaries`."""
+        n_classes = self.rows.shape[-1]
+        out = np.full((6, *self.rows.shape[:-1]), np.nan)
+        if self.hits.shape == self.rows.shape:
+            hits, rows = (np.require(x.reshape(-1, n_classes), np.float64, ("C", "W")) for x in (self.hits, self.rows))
+            sizes = n_top_classes(n_classes), n_worst_classes(n_classes)
+            level = 0.0 if np.isnan(self.promised) else self.promised
+            kernels.class_summaries(hits, rows, level, *sizes, np.empty((3, n_classes)), _counts(), out.reshape(6, -1))
+        if np.isnan(self.promised):
+            out[[0, 1, 2, 5]] = np.nan
+        return out
+
     def largest_gap(self, hits: Floats | Ints, rows: Ints) -> Floats:
         """Largest absolute gap to 1 - alpha over the parts (last axis) that have rows."""
         return np.asarray(np.fmax.reduce(np.abs(ratio(hits, rows) - self.promised), axis=-1))  # fmax leaves NaN out
@@ -233,7 +248,7 @@ def avg_gap(gaps: ArrayLike) -> Floats:
     >>> avg_gap([0.25, 0.5, float("nan")]).tolist()
     0.375
     """
-    return mean_present(_check_classes(gaps, "gaps", np.inf, "Pass what coverage_gaps returns."))
+    return mean_present(_check_classes(gaps, "gaps", "Pass what coverage_gaps returns."))
 
 
 def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
@@ -247,13 +262,9 @@ def top_gap(gaps: ArrayLike, n_classes: int) -> Floats:
     >>> top_gap([[0.0] * 37 + [0.25, 0.75, 0.5]], n_classes=40).tolist()
     [0.625]
     """
-    array = _check_classes(gaps, "gaps", np.inf, "Pass what coverage_gaps returns.")
+    array = _check_classes(gaps, "gaps", "Pass what coverage_gaps returns.")
     classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
-    kept = min(max(classes // 20, 1), array.shape[-1])  # 0.05 C without floats: 20 classes give 1
-    # Absent classes become -1 and so sort below every real gap. The final sort makes the sum, and with it the last
-    # bit of the result, independent of the order of the classes.
-    top = np.sort(np.partition(np.where(np.isnan(array), -1.0, array), -kept, axis=-1)[..., -kept:], axis=-1)
-    return mean_present(np.where(top < 0, np.nan, top))
+    return _extreme_means(array, n_top_classes(classes), smallest=False)
 
 
 def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
@@ -268,30 +279,49 @@ def worst_tenth(coverage: ArrayLike, n_classes: int) -> Floats:
     >>> worst_tenth([[0.9] * 17 + [0.75, 0.25, 0.8]], n_classes=20).tolist()
     [0.5]
     """
-    array = _check_classes(coverage, "coverage", 1, "Pass hits / rows of each class.")
+    array = _check_classes(coverage, "coverage", "Pass hits / rows of each class.")
     classes = whole_number(n_classes, "n_classes", 1, MOST_ROWS, "Pass the number of columns.")
-    kept = min(max(round(classes / 10), 1), array.shape[-1])
-    return mean_present(np.sort(np.partition(array, kept - 1, axis=-1)[..., :kept], axis=-1))  # NaN sorts last
+    return _extreme_means(array, n_worst_classes(classes), smallest=True)
+
+
+def n_top_classes(n_classes: int) -> int:
+    """How many classes TopCovGap is the mean of: 0.05 C without floats, so that 20 classes give 1."""
+    return max(n_classes // 20, 1)
+
+
+def n_worst_classes(n_classes: int) -> int:
+    """How many classes are the worst tenth."""
+    return max(round(n_classes / 10), 1)
 
 
 def mean_present(values: Floats) -> Floats:
-    """Mean along the last axis of what is not NaN, and NaN where there is nothing."""
-    present = ~np.isnan(values)
-    total = np.asarray(np.where(present, values, 0.0).sum(axis=-1))
-    return ratio(total, np.asarray(np.count_nonzero(present, axis=-1)))
+    """Mean along the last axis of what is not NaN, from 0 to 1, and NaN where there is nothing."""
+    return _extreme_means(values, values.shape[-1], smallest=True)
 
 
-def _check_classes(values: ArrayLike, name: str, most: float, remedy: str) -> Floats:
-    """Numbers from 0 to `most`, or NaN, with classes on the last axis."""
+def _counts() -> Ints:
+    """Room for counts by buckets."""
+    return np.empty(kernels.N_COUNTS, dtype=np.int64)
+
+
+def _extreme_means(values: Floats, count: int, *, smallest: bool) -> Floats:
+    out = np.empty(values.shape[:-1])
+    flat = as_float64(values.reshape(-1, values.shape[-1]))
+    kernels.extreme_means(flat, count, smallest, np.empty((2, values.shape[-1])), _counts(), out.reshape(-1))
+    return out
+
+
+def _check_classes(values: ArrayLike, name: str, remedy: str) -> Floats:
+    """Numbers from 0 to 1, or NaN, with classes on the last axis."""
     array = as_array(values, name)
     if array.ndim == 0 or array.shape[-1] == 0 or array.dtype.kind not in "fiu":
         raise InputError(
             f"{name} must be numbers with classes on the last axis; got shape {array.shape} of {array.dtype}. {remedy}"
         )
     numbers = array.astype(np.float64, copy=False)
-    bad = (numbers < 0) | (numbers > most)
+    bad = (numbers < 0) | (numbers > 1)
     if bad.any():
-        raise InputError(f"{name} must be from 0 to {most:g}; got {numbers[bad][0]:.6g}. {remedy}")
+        raise InputError(f"{name} must be from 0 to 1; got {numbers[bad][0]:.6g}. {remedy}")
     return numbers
 
 

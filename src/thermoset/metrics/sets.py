@@ -23,15 +23,11 @@ from thermoset.levels import Alpha
 from thermoset.metrics.counts import (
     N_STRATA,
     SetCounts,
-    avg_gap,
     count_hits,
     count_members,
     counts_of_sets,
     group_coverage,
-    mean_present,
     ratio,
-    top_gap,
-    worst_tenth,
 )
 from thermoset.quoting import quoted
 
@@ -111,11 +107,11 @@ class Metric:
 
 # fmt: off
 _TOP = Metric("top_coverage_gap", "TopCovGap", "the worst classes", "share",
-              lambda c: top_gap(c.class_gaps, c.rows.shape[-1]))
-_AVG = Metric("avg_coverage_gap", "AvgCovGap", "all classes", "share", lambda c: avg_gap(c.class_gaps))
-_SQUARED = replace(_AVG, title=f"{_AVG.title} squared", of=lambda c: avg_gap(c.class_gaps**2))
+              lambda c: c.class_summary[0])
+_AVG = Metric("avg_coverage_gap", "AvgCovGap", "all classes", "share", lambda c: c.class_summary[1])
+_SQUARED = replace(_AVG, title=f"{_AVG.title} squared", of=lambda c: c.class_summary[2])
 _WORST = Metric("worst_tenth_coverage", "coverage of the worst tenth", "the classes with the lowest coverage", "share",
-                lambda c: worst_tenth(c.class_coverage, c.rows.shape[-1]))
+                lambda c: c.class_summary[3])
 # fmt: on
 
 
@@ -140,9 +136,9 @@ _ALL = (
     Metric("empty_share", "empty", "sets without a label", "share", lambda c: ratio(c.empty, c.total), averages=True),
     _WORST,
     Metric("macro_coverage", "macro-coverage", "the mean over classes", "share",
-           lambda c: mean_present(c.class_coverage), averages=True),
+           lambda c: c.class_summary[4], averages=True),
     Metric("classes_below", "classes below", "classes with coverage below 1 - alpha", "share",
-           lambda c: mean_present(np.where(np.isnan(c.class_gaps), np.nan, c.class_coverage < c.promised))),
+           lambda c: c.class_summary[5]),
     Metric("left_out_share", "correct top label left out", "all rows", "share",
            lambda c: ratio(c.top_missed, c.total), needs="ranks"),
     Metric("sscv", "SSCV", "the worst size of sets", "share",

@@ -16,19 +16,21 @@ from thermoset.predictor.kept_scores import KEPT_BY_DEFAULT, MOST_KEPT, KeptScor
 from thermoset.predictor.kept_weights import KeptWeights
 from thermoset.scores import Score
 
-__all__ = ["as_saved", "classifier_of", "pooled_scores", "with_scores"]
+__all__ = ["as_saved", "calibration_scores", "classifier_of", "with_scores"]
 
 
 def with_scores(artifact: Artifact, fitted: ConformalClassifier) -> Artifact:
     """The document with the scores that set its threshold, where they alone did and are not too many."""
     found = fitted.calibration_
     if not artifact.is_plain or not _has_ranks(found.grouping) or len(found.labels) > MOST_KEPT:
-        if found.weighted is not None:
+        if found.weights is not None:
             raise InputError(_not_weighable(artifact, len(found.labels)))
         return msgspec.structs.replace(artifact, scores=None, weights=None)
-    if found.weighted is not None:
-        kept, weights = KeptScores.of(found.scores, _pool_of(found)), KeptWeights.of(found.weighted)
-        return msgspec.structs.replace(artifact, scores=kept, weights=weights)
+    if (weights := found.weights) is not None:
+        order = np.lexsort((weights.steps, found.scores.imag, found.scores.real))
+        kept = KeptScores.of(found.scores[order], _pool_of(found))
+        in_order = KeptWeights.of(weights._replace(steps=weights.steps[order]))
+        return msgspec.structs.replace(artifact, scores=kept, weights=in_order)
     labels = found.labels if found.grouping is None else None
     kept = KeptScores.of(found.scores, _pool_of(found), labels, artifact.n_classes)
     return msgspec.structs.replace(artifact, scores=kept, weights=None)
@@ -75,7 +77,7 @@ def as_saved(made: Artifact, scores: bool | None) -> Artifact:
     return made if keep else msgspec.structs.replace(made, scores=None)
 
 
-def pooled_scores(made: Artifact, score: Score) -> CalibrationScores:
+def calibration_scores(made: Artifact, score: Score) -> CalibrationScores:
     """The scores that set the threshold of a predictor, from its document; `score` may be one that it cannot name."""
     if made.shift is not None:
         raise InputError(
@@ -89,9 +91,9 @@ def pooled_scores(made: Artifact, score: Score) -> CalibrationScores:
     groups, labels = (None, place) if names is None else (Groups(names, place), np.zeros_like(place))
     scoring = Scoring(score, made.temperature_sets, made.seed)
     grouping = resolve_grouping(made.grouping)
-    pairs, weights = kept.pairs(len(labels)), made.weights
-    weighted = None if weights is None else weights.weighted(pairs)
-    return CalibrationScores(pairs, labels, grouping, of_class, scoring, groups, made.fallback, weighted)
+    weights = None if made.weights is None else made.weights.weights(len(labels))
+    scores = kept.pairs(len(labels))
+    return CalibrationScores(scores, labels, scoring, grouping, of_class, groups, made.fallback, weights)
 
 
 def classifier_of(made: Artifact, recipe: Recipe, scores: CalibrationScores) -> ConformalClassifier:

@@ -84,7 +84,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `alpha` is the promised level and `alpha_sets` the one that the threshold is set for, which may be stricter (see
     `ConformalClassifier.tighten`). `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in
-    `conformal.PooledScores`, with thresholds for `group_names` where rows are grouped, and `fallback_threshold` for all
+    `CalibrationScores`, with thresholds for `group_names` where rows are grouped, and `fallback_threshold` for all
     other groups where there is a `fallback`; `rank_limits` are the last ranks of the labels of each class, where the
     grouping has such; `seed` is that of u, None for deterministic scores; `sizes[s]` counts the conformal rows with a
     set of size s, and is empty where the level was changed without them; `confidence` is what a monitor compares the

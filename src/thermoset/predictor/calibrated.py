@@ -7,17 +7,15 @@ source share; the likeliest label may then be another than that of the largest l
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.arrays import Block, Floats, Ints, as_float64
 from thermoset.conformal.bounds import middle_confidences
-from thermoset.core.pool import for_blocks
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
 from thermoset.kernels import confidences, softmax
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.label_shift import ratios_of
-from thermoset.rows import top_labels
+from thermoset.rows import map_rows, top_labels
 
 __all__ = ["Calibrated"]
 
@@ -48,37 +46,39 @@ class Calibrated:
     def tops(self, block: Block) -> tuple[Ints, Floats]:
         """The likeliest label of each row of a block, and its probability."""
         if self.ratio is None:
-            return block.argmax(axis=1), confidences(as_float64(block), np.array([self.temperature]))[0]
+            found = np.empty((1, len(block)))
+            confidences(as_float64(block), np.array([self.temperature]), np.empty(block.shape[1]), found)
+            return block.argmax(axis=1), found[0]
         probs = self.of_block(block)
         labels = probs.argmax(axis=1)
         return labels, probs[np.arange(len(probs)), labels]
 
-    def probabilities(self, data: Logits) -> NDArray[np.float64]:
+    def probabilities(self, data: Logits) -> Floats:
         """Probabilities of rows, (n, C); of those that are not whole, as completed rows have them."""
         probs = np.empty((len(data), data.n_classes))
-
-        def work(block: Block, place: slice) -> None:
-            probs[place] = self.of_block(block)
-
-        for_blocks(data, work)
+        map_rows(data, _probabilities_of_block, [probs], fixed=[self], axis=-2)
         return probs
 
-    def labels(self, data: Logits) -> NDArray[np.int64]:
+    def labels(self, data: Logits) -> Ints:
         """The likeliest label of each row, as its column number."""
         if self.ratio is not None:
             return self.answers(data)[0]
         tops = tops_of(data)
         return top_labels(data) if tops is None else tops.indices[:, 0].astype(np.int64)
 
-    def answers(self, data: Logits) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def answers(self, data: Logits) -> tuple[Ints, Floats]:
         """The likeliest label of each row, and its probability."""
         tops = tops_of(data)
         if tops is not None and self.ratio is None:
             return self.labels(data), middle_confidences(tops, self.temperature)
         labels, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
-
-        def work(block: Block, place: slice) -> None:
-            labels[place], confidence[place] = self.tops(block)
-
-        for_blocks(data, work)
+        map_rows(data, _tops_of_block, [labels, confidence], fixed=[self])
         return labels, confidence
+
+
+def _probabilities_of_block(block: Block, calibrated: Calibrated) -> tuple[Floats]:
+    return (calibrated.of_block(block),)
+
+
+def _tops_of_block(block: Block, calibrated: Calibrated) -> tuple[Ints, Floats]:
+    return calibrated.tops(block)

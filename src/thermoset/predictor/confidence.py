@@ -6,21 +6,15 @@ the cuts are.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import msgspec
 import numpy as np
 
-from thermoset.arrays import Block, Floats, Ints, as_float64
+from thermoset.arrays import Floats, Ints
 from thermoset.bounds import MOST_HELD
-from thermoset.core.stages import fill_rows
-from thermoset.data import Logits
-from thermoset.data.top_rows import tops_of
-from thermoset.kernels import confidences
-from thermoset.rows import row_array
 
-__all__ = ["MOST_CUTS", "ConfidenceReference", "broken_confidence", "confidence_reference", "row_confidences"]
+__all__ = ["MOST_CUTS", "ConfidenceReference", "broken_confidence"]
 
 MOST_CUTS = 63
 """Cut points, at most: 64 bins show any change of confidence that matters, and take a kilobyte in the document."""
@@ -41,45 +35,10 @@ class ConfidenceReference(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         """The bin of each confidence."""
         return np.searchsorted(np.array(self.cuts), confidence, side="right").astype(np.int64)
 
-    def counted(self, conformal: Logits, temperature: float) -> "ConfidenceReference":
-        """The same cut points with the counts of other conformal rows."""
-        bins = self.bins(row_confidences(conformal, temperature))
+    def counted(self, confidence: Floats) -> "ConfidenceReference":
+        """The same cut points with the counts of conformal rows that have this confidence."""
+        bins = self.bins(confidence)
         return ConfidenceReference(self.cuts, tuple(np.bincount(bins, minlength=len(self.cuts) + 1).tolist()))
-
-
-def confidence_reference(calibration: Logits, conformal: Logits, temperature: float) -> ConfidenceReference | None:
-    """Cut points from calibration rows and counts of conformal rows; None where rows hold only their largest logits.
-
-    The confidence of such rows is known within bounds that depend on how many logits they hold, and whole rows would
-    differ from them for that reason alone.
-    """
-    if tops_of(calibration) is not None or tops_of(conformal) is not None:
-        return None
-    found = row_confidences(calibration, temperature)
-    shares = np.arange(1, MOST_CUTS + 1) / (MOST_CUTS + 1)
-    cuts = np.unique(np.quantile(found, shares, method="inverted_cdf"))
-    return ConfidenceReference(tuple(cuts.tolist()), ()).counted(conformal, temperature)
-
-
-def row_confidences(data: Logits, temperature: float) -> Floats:
-    """The probability of the likeliest label of each whole row, (n,)."""
-    found = row_array((1, len(data)), np.float64)
-    fill_rows(data, _Confidence(temperature), [found])
-    only: Floats = found[0]
-    return only
-
-
-@dataclass(frozen=True)
-class _Confidence:
-    """The stage."""
-
-    temperature: float
-
-    def rows(self, _: slice) -> "_Confidence":
-        return self
-
-    def __call__(self, block: Block) -> tuple[Floats]:
-        return (confidences(as_float64(block), np.array([self.temperature])),)
 
 
 def broken_confidence(reference: ConfidenceReference, n_rows: int) -> Iterator[tuple[str, bool]]:

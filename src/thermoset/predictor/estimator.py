@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
-from thermoset.arrays import Block
+from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.conformal.groupings import GroupingLike
 from thermoset.conformal.named import labels_in, user_labels
 from thermoset.conformal.recipe import Recipe
-from thermoset.core.pool import for_blocks
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
 from thermoset.data.top_rows import tops_of
@@ -22,11 +21,12 @@ from thermoset.levels import Alpha
 from thermoset.predictor.answers import Answers, Prediction, as_records
 from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
 from thermoset.predictor.calibrated import Calibrated
-from thermoset.predictor.rule import SetRule
-from thermoset.rows import memory_budget
+from thermoset.predictor.rule import RowSets, SetRule
+from thermoset.rows import map_rows, memory_budget
 from thermoset.scores import Score, ScoreLike
 
 if TYPE_CHECKING:
+    from thermoset.conformal.calibration_scores import CalibrationScores
     from thermoset.monitor.checking import CheckReport, Promise
     from thermoset.predictor.fitting import Progress
     from thermoset.predictor.label_shift import LabelShift
@@ -87,7 +87,7 @@ class TwoTemperaturePredictor(Estimator):
     """
 
     _recipe: Recipe
-    _scores: "PooledScores | None"
+    _scores: "CalibrationScores | None"
 
     def __init__(
         self,
@@ -200,7 +200,8 @@ class TwoTemperaturePredictor(Estimator):
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
         """The most likely label of each row, as its column number; `predict_labels` gives names."""
-        return self._calibrated.labels(predict_data(self, logits))
+        data = predict_data(self, logits)
+        return self._calibrated.labels(data)
 
     def predict_labels(self, logits: Any) -> NDArray[Any]:
         """The same by name: an array of class names, or of column numbers if `fit` was given no names.
@@ -213,18 +214,21 @@ class TwoTemperaturePredictor(Estimator):
         >>> predictor.predict([[0.0, 9.0, 0.0]]), predictor.predict_labels([[0.0, 9.0, 0.0]])
         (array([1]), array(['bee'], dtype='<U3'))
         """
-        labels: NDArray[Any] = self._user_labels()[self.predict(logits)]
+        found = self.predict(logits)
+        labels: NDArray[Any] = self._user_labels()[found]
         return labels
 
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
         """Calibrated probabilities: softmax at T*, (n, C), times target share / source share under a label shift."""
-        return self._calibrated.probabilities(predict_data(self, logits))
+        data = predict_data(self, logits)
+        return self._calibrated.probabilities(data)
 
     def predict_set(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.bool_]:
         """Sets at T-hat as booleans, (n, C); `groups`, `ids` and `weights` as in `ConformalClassifier.fit`."""
-        return self._rule.sets(predict_data(self, logits, groups), ids, weights)
+        data = predict_data(self, logits, groups)
+        return self._rule.sets(data, ids, weights)
 
     def predict_set_labels(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
@@ -234,7 +238,8 @@ class TwoTemperaturePredictor(Estimator):
 
     def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
-        return self._rule.sizes(predict_data(self, logits, groups), ids, weights)
+        data = predict_data(self, logits, groups)
+        return self._rule.sizes(data, ids, weights)
 
     def predict_p(
         self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None, weights: Any = None
@@ -246,12 +251,12 @@ class TwoTemperaturePredictor(Estimator):
         """
         data = predict_data(self, logits, groups)
         seed = self._recipe.random_state if smoothed else None
-        return self._pooled().p_values(data, seed, ids=ids, weights=weights)
+        return self._calibration_scores().p_values(data, seed, ids=ids, weights=weights)
 
     def require_p(self) -> None:
         """Raise the error that `predict_p` and `at` would raise, if any."""
         require_fitted(self)
-        self._pooled()
+        self._calibration_scores()
 
     def at(self, alpha: Alpha) -> "TwoTemperaturePredictor":
         """The predictor with a different promise, 1 - alpha, from the scores of the same conformal rows.
@@ -275,9 +280,10 @@ class TwoTemperaturePredictor(Estimator):
             plain = copy(self)
             plain._adopt(rooms.shifting.unshifted(self.artifact_), self._recipe.score)
             return plain.at(alpha)._under(shift)
-        sets, other = rooms.any_level.classifier_of(self.artifact_, self._recipe, self._pooled()), copy(self)
+        sets = rooms.any_level.classifier_of(self.artifact_, self._recipe, self._calibration_scores()).at(alpha)
+        other = copy(self)
         other.alpha = alpha
-        other._adopt(rooms.fitting.moved(self.artifact_, sets.at(alpha), alpha), self._recipe.score)
+        other._adopt(rooms.fitting.moved(self.artifact_, sets, alpha), self._recipe.score)
         return other
 
     def estimate_priors(
@@ -331,23 +337,19 @@ class TwoTemperaturePredictor(Estimator):
 
         Where rows hold only their largest logits, bounds decide, and a label that they cannot exclude is included.
         """
-        return self._rule.undecided(predict_data(self, logits, groups), ids, weights)
+        data = predict_data(self, logits, groups)
+        return self._rule.undecided(data, ids, weights)
 
     def answers(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> Answers:
         """Label, confidence and set of each row, as arrays."""
         data = predict_data(self, logits, groups)
         if tops_of(data) is not None:
             return Answers(*self._calibrated.answers(data), self._rule.sets(data, ids, weights))
-        context = self._rule.context(data, ids, weights)
-        labels, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
-        sets = np.empty((len(data), data.n_classes), dtype=np.bool_)
-
-        def work(block: Block, place: slice) -> None:
-            labels[place], confidence[place] = self._calibrated.tops(block)
-            self._rule.fill(block, context.rows(place), sets[place])
-
-        for_blocks(data, work)
-        return Answers(labels, confidence, sets)
+        labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))
+        sets, rule = np.empty((len(data), data.n_classes), dtype=np.bool_), self._rule.rows(data, ids, weights)
+        out = [labels, confidence, sets]
+        map_rows(data, _answers_of_block, out, per_row=[rule], fixed=[self._calibrated], axis=-2)
+        return Answers(labels[:, 0], confidence[:, 0], sets)
 
     def predict_records(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
@@ -388,8 +390,7 @@ class TwoTemperaturePredictor(Estimator):
         `scores` says whether to write the label scores of the conformal rows too, about 17 bytes per row; `predict_p`
         and `at` need them. None writes them for up to a million rows.
         """
-        if not hasattr(self, "artifact_"):
-            raise InputError("this predictor is not fitted, so it cannot be saved. Call fit first.")
+        require_fitted(self)
         write_artifact(path, rooms.any_level.as_saved(self.artifact_, scores))
 
     @classmethod
@@ -423,10 +424,10 @@ class TwoTemperaturePredictor(Estimator):
     def _user_labels(self) -> NDArray[Any]:
         return user_labels(self.artifact_.classes, self.artifact_.n_classes)
 
-    def _pooled(self) -> "PooledScores":
+    def _calibration_scores(self) -> "CalibrationScores":
         """The scores that set the threshold, read from the document when they are first needed."""
         if self._scores is None:
-            self._scores = rooms.any_level.pooled_scores(self.artifact_, self._recipe.set_score)
+            self._scores = rooms.any_level.calibration_scores(self.artifact_, self._recipe.set_score)
         return self._scores
 
     def _adopt(self, artifact: Artifact, score: Score) -> None:
@@ -438,8 +439,13 @@ class TwoTemperaturePredictor(Estimator):
         self.choice_ = artifact.choice
         self._calibrated = Calibrated.of(artifact)
         self._recipe = artifact.recipe_with(score)
-        self._rule = SetRule(artifact, self._recipe.set_score)
-        value = artifact.thresholds.pairs().value
+        self._rule = SetRule.of(artifact, self._recipe.set_score)
+        value = artifact.thresholds.pairs().real
         self.threshold_ = float(value[0]) if artifact.grouping is None and artifact.shift is None else value
         self.group_names_ = artifact.group_names
         remember_classes(self, artifact.n_classes, artifact.classes, artifact.input_kind)
+
+
+def _answers_of_block(block: Block, sets: RowSets, calibrated: Calibrated) -> tuple[Ints, Floats, Bools]:
+    labels, confidence = calibrated.tops(block)
+    return labels[:, None], confidence[:, None], sets.of_block(block)

@@ -4,12 +4,10 @@ import hashlib
 import json
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.arrays import Block
-from thermoset.core.stages import fill_rows
+from thermoset.arrays import Block, Keys
 from thermoset.data import Logits
-from thermoset.rows import row_array
+from thermoset.rows import map_rows, row_array
 
 __all__ = ["fingerprint"]
 
@@ -21,7 +19,7 @@ def fingerprint(data: Logits) -> str:
     True
     """
     digests = row_array((4, len(data)), np.uint64)
-    fill_rows(data, _Digests(), [digests])
+    map_rows(data, _digests_of_block, [digests])
     parts = hashlib.sha256(json.dumps([data.dtype.str, data.n_rows, data.n_classes, data.classes]).encode())
     for of_rows in digests:
         parts.update(of_rows.astype("<u8").data)
@@ -29,13 +27,8 @@ def fingerprint(data: Logits) -> str:
     return parts.hexdigest()
 
 
-class _Digests:
-    """The stage: SHA-256 of each row, as four numbers, (4, n): rows may be anywhere."""
-
-    def rows(self, _: slice) -> "_Digests":
-        return self
-
-    def __call__(self, block: Block) -> tuple[NDArray[np.uint64]]:
-        rows = np.ascontiguousarray(block).astype(block.dtype.newbyteorder("<"), copy=False)
-        digests = b"".join(hashlib.sha256(row.data).digest() for row in rows)
-        return (np.frombuffer(digests, dtype="<u8").reshape(-1, 4).T.astype(np.uint64),)
+def _digests_of_block(block: Block) -> tuple[Keys]:
+    """SHA-256 of each row, as four numbers, (4, n)."""
+    rows = np.ascontiguousarray(block).astype(block.dtype.newbyteorder("<"), copy=False)
+    digests = b"".join(hashlib.sha256(row.data).digest() for row in rows)
+    return (np.frombuffer(digests, dtype="<u8").reshape(-1, 4).T.astype(np.uint64),)

@@ -9,7 +9,7 @@ import numpy as np
 
 from thermoset._version import __version__
 from thermoset.arrays import Ints, Keys
-from thermoset.calibration import TemperatureScaler, warn_of_zero_labels, zero_labels
+from thermoset.calibration import TemperatureScaler, confidence_at, warn_of_zero_labels, zero_labels
 from thermoset.conformal.checks import check_weightable, fitted_groups
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.groupings import text_of
@@ -17,6 +17,7 @@ from thermoset.conformal.methods import Method
 from thermoset.conformal.recipe import Recipe, learn_from
 from thermoset.data import Logits, split_indices
 from thermoset.data.input_kinds import input_kind_of
+from thermoset.data.row_keys import row_keys
 from thermoset.data.row_numbers import rows_of_user
 from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights, conformal_weights
@@ -24,10 +25,8 @@ from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.predictor.any_level import with_scores
 from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance
-from thermoset.predictor.confidence import confidence_reference
 from thermoset.predictor.fingerprints import fingerprint
-from thermoset.predictor.measures import OF_CONFIDENCE, coverage_measures, measure
-from thermoset.predictor.row_keys import row_keys
+from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
 from thermoset.scores import RankLimited, Score
@@ -179,7 +178,7 @@ def _document(
     behind = artifact.pool_sizes if artifact.is_plain else (len(calibration) + len(conformal),)
     _warn(scaler, artifact.provenance)
     measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
-    if sets.calibration_.weighted is None:
+    if sets.calibration_.weights is None:
         seen = confidence_reference(calibration, conformal, artifact.temperature)
         artifact = msgspec.structs.replace(artifact, confidence=seen)
     else:  # the rest was measured where rows of small weight come from
@@ -224,7 +223,7 @@ def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
     """The fields of an artifact that the conformal rows decide; with weights, their sizes say nothing of later rows."""
     calibration = fitted.calibration_
-    sizes = None if calibration.weighted is not None else fitted.set_sizes(conformal, ids=beside.ids)
+    sizes = None if calibration.weights is not None else fitted.set_sizes(conformal, ids=beside.ids)
     groups, other, score = calibration.group_of_class, fitted.fallback_threshold_, fitted.recipe.score
     return {
         "thresholds": Thresholds.of(fitted.thresholds_),
@@ -254,11 +253,12 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) ->
         conformal_zero_labels=zero_labels(conformal),
     )
     warn_of_zero_labels(provenance.conformal_zero_labels, len(conformal))
-    fields, weighted = _of_sets(sets, conformal, beside), sets.calibration_.weighted is not None
+    fields, weighted = _of_sets(sets, conformal, beside), sets.calibration_.weights is not None
     kept = _still_true(old, coverage_measures(fields["pool_sizes"], old.alpha_sets), weighted)
     measures = (*kept, *_undecided(sets, conformal, beside))
-    unseen = old.confidence is None or provenance.top_rows or weighted
-    seen = None if unseen or old.confidence is None else old.confidence.counted(conformal, old.temperature)
+    seen = None if provenance.top_rows or weighted else old.confidence
+    if seen is not None:
+        seen = seen.counted(confidence_at(conformal, old.temperature))
     known = UsedKeys(calibration=old.used.calibration, conformal=PartKeys.of(keys))
     fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "used": known}
     new = msgspec.structs.replace(old, shift=None, **fields)

@@ -1,25 +1,24 @@
 """Whether fresh labelled rows keep what a fitted predictor promised."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from thermoset.arrays import Block, Floats, Ints
 from thermoset.conformal.recipe import Recipe
-from thermoset.core.row_context import RowContext
-from thermoset.core.stages import fill_rows, total
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights
 from thermoset.metrics.probabilities import N_BINS, BinCounts, add_bins, calibration_of_bins, no_bins
 from thermoset.monitor.checking import CheckReport, Promise, RowFacts, check_facts, row_facts
+from thermoset.predictor.any_level import calibration_scores
 from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.calibrated import Calibrated
-from thermoset.predictor.kept_weights import weighted_scores
-from thermoset.predictor.rule import SetRule
-from thermoset.rows import block_rows
+from thermoset.predictor.rule import RowSets, SetRule
+from thermoset.rows import block_rows, map_rows, sum_rows
 
 __all__ = ["judged", "promise_of"]
 
@@ -37,52 +36,23 @@ def promise_of(made: Artifact, recipe: Recipe) -> Promise:
         exact=recipe.exact and made.is_plain and not made.is_weighted and not made.provenance.top_rows,
         group_of_class=None if made.group_of_class is None else np.array(made.group_of_class),
         group_names=made.group_names,
-        effective_rows=_effective_rows(made),
+        effective_rows=_effective_rows(made, recipe),
     )
 
 
-def _effective_rows(made: Artifact) -> float | None:
+def _effective_rows(made: Artifact, recipe: Recipe) -> float | None:
     """How many rows of equal weight coverage scatters as with; None where all have the same."""
-    weighted = weighted_scores(made)
-    if weighted is not None:
-        return weighted.scatter_rows(made.alpha)
+    if made.weights is not None:
+        return calibration_scores(made, recipe.set_score).scatter_rows(made.alpha)
     return None if made.shift is None else made.shift.effective_rows
 
 
-@dataclass(frozen=True, eq=False)
-class _Bins:
-    """The stage: rows by class and bin of the probability of the class."""
-
-    calibrated: Calibrated
-    labels: Ints
-    n_classes: int
-
-    def rows(self, place: slice) -> "_Bins":
-        return replace(self, labels=self.labels[place])
-
-    def zero(self) -> BinCounts:
-        return no_bins(self.n_classes, N_BINS)
-
-    def add(self, block: Block, sums: BinCounts) -> None:
-        add_bins(self.calibrated.of_block(block), self.labels, sums)
+def _facts_of_block(block: Block, labels: Ints, sets: RowSets, calibrated: Calibrated) -> RowFacts:
+    return row_facts(sets.of_block(block), calibrated.of_block(block), labels)
 
 
-@dataclass(frozen=True, eq=False)
-class _Judge:
-    """The stage: what each row shows of a predictor."""
-
-    rule: SetRule
-    calibrated: Calibrated
-    labels: Ints
-    context: RowContext
-
-    def rows(self, place: slice) -> "_Judge":
-        return replace(self, labels=self.labels[place], context=self.context.rows(place))
-
-    def __call__(self, block: Block) -> RowFacts:
-        sets = np.empty(block.shape, dtype=np.bool_)
-        self.rule.fill(block, self.context, sets)
-        return row_facts(sets, self.calibrated.of_block(block), self.labels)
+def _add_bins(block: Block, bins: BinCounts, labels: Ints, calibrated: Calibrated) -> None:
+    add_bins(calibrated.of_block(block), labels, bins)
 
 
 def judged(
@@ -94,11 +64,13 @@ def judged(
     weights: Any = None,
 ) -> CheckReport:
     """The sets and the confidence that a predictor gives these rows, against their labels."""
-    rule, facts, whole = SetRule(made, recipe.set_score), RowFacts.empty(len(data)), tops_of(data) is None
+    rule, facts, whole = SetRule.of(made, recipe.set_score), RowFacts.empty(len(data)), tops_of(data) is None
     calibrated = Calibrated.of(made)
     if whole:
-        fill_rows(data, _Judge(rule, calibrated, labels, rule.context(data, None, weights)), facts)
-        bins = total(data, _Bins(calibrated, labels, data.n_classes))
+        per_row = [labels, rule.rows(data, None, weights)]
+        map_rows(data, _facts_of_block, facts, per_row=per_row, fixed=[calibrated])
+        zero = partial(no_bins, data.n_classes, N_BINS)
+        bins = BinCounts(*sum_rows(data, _add_bins, zero, per_row=[labels], fixed=[calibrated]))
     else:
         bins = no_bins(data.n_classes, N_BINS)
         own = None if weights is None else checked_weights(weights, len(data))

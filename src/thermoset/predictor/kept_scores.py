@@ -7,20 +7,28 @@ thresholds for other class shares weigh scores by their labels.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.arrays import Floats, Ints
+from thermoset.arrays import Floats, Ints, Keys, Pairs
+from thermoset.arrays import pairs as as_pairs
 from thermoset.conformal.groupings import NULL_GROUP
-from thermoset.core.thresholds import ScorePairs
 from thermoset.errors import FileFormatError
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.predictor.packing import packed, unpacked
 
-__all__ = ["KEPT_BY_DEFAULT", "MOST_KEPT", "GroupRows", "KeptScores", "broken_scores", "group_rows"]
+__all__ = [
+    "KEPT_BY_DEFAULT",
+    "MOST_KEPT",
+    "GroupRows",
+    "KeptScores",
+    "broken_scores",
+    "group_rows",
+    "plain_threshold",
+]
 
 KEPT_BY_DEFAULT = 1_000_000
 """Conformal rows up to which `save` writes scores unless it is told."""
@@ -39,30 +47,27 @@ class KeptScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     labels: bytes | None = None
 
     @classmethod
-    def of(
-        cls, scores: ScorePairs, group: Ints, labels: Ints | None = None, n_classes: int | None = None
-    ) -> "KeptScores":
+    def of(cls, scores: Pairs, group: Ints, labels: Ints | None = None, n_classes: int | None = None) -> "KeptScores":
         """Scores of rows of these groups, in any order, with or without their labels among so many classes.
 
-        >>> kept = KeptScores.of(ScorePairs(np.array([0.5, 0.25]), np.array([-1.0, np.inf])), np.array([0, 0]))
-        >>> kept.pairs(2)
-        ScorePairs(value=array([0.25, 0.5 ]), refine=array([inf, -1.]))
+        >>> kept = KeptScores.of(as_pairs([0.5, 0.25], [-1.0, np.inf]), np.array([0, 0]))
+        >>> kept.pairs(2).real, kept.pairs(2).imag
+        (array([0.25, 0.5 ]), array([inf, -1.]))
         """
         own = np.zeros(len(group), dtype=np.int64) if labels is None else labels
-        order = np.lexsort((own, scores.refine, scores.value, group))
+        order = np.lexsort((own, scores.imag, scores.real, group))
         kept = None if labels is None or n_classes is None else labels[order].astype(_label_type(n_classes)).tobytes()
-        value, refine = (packed(_ordered(part[order])) for part in (scores.value, scores.refine))
+        value, refine = (packed(_ordered(part[order])) for part in (scores.real, scores.imag))
         return cls(value=value, refine=refine, labels=kept)
 
-    def pairs(self, n_rows: int) -> ScorePairs:
-        """The scores of so many rows."""
-        value, refine = (_floats(unpacked(part, n_rows, MOST_KEPT, "scores")) for part in (self.value, self.refine))
-        return ScorePairs(value, refine)
+    def pairs(self, n_rows: int) -> Pairs:
+        """The scores of so many rows, (n,)."""
+        return as_pairs(*(_floats(unpacked(part, n_rows, MOST_KEPT, "scores")) for part in (self.value, self.refine)))
 
     def own_labels(self, n_rows: int, n_classes: int) -> Ints | None:
         """The label of each score, (n,); None where they are not kept.
 
-        >>> scores = ScorePairs(np.array([0.5, 0.25]), np.zeros(2))
+        >>> scores = as_pairs([0.5, 0.25], 0.0)
         >>> KeptScores.of(scores, np.zeros(2, np.int64), np.array([7, 3]), 10).own_labels(2, 10)
         array([3, 7])
         """
@@ -82,13 +87,13 @@ def _label_type(n_classes: int) -> np.dtype[Any]:
     return np.min_scalar_type(n_classes - 1).newbyteorder("<")
 
 
-def _ordered(values: Floats) -> NDArray[np.uint64]:
+def _ordered(values: Floats) -> Keys:
     """Floats as whole numbers in the same order."""
     bits = np.ascontiguousarray(values).view(np.uint64)
     return np.where(bits >= _SIGN, ~bits, bits | _SIGN)
 
 
-def _floats(numbers: NDArray[np.uint64]) -> Floats:
+def _floats(numbers: Keys) -> Floats:
     return np.where(numbers >= _SIGN, numbers ^ _SIGN, ~numbers).view(np.float64)
 
 
@@ -114,31 +119,30 @@ def group_rows(pool_sizes: Sequence[int], group_of_class: Sequence[int] | None) 
     return GroupRows(group, count, place)
 
 
-def broken_scores(
-    kept: KeptScores, rows: GroupRows, thresholds: ScorePairs, alpha: Alpha
-) -> Iterator[tuple[str, bool]]:
+def plain_threshold(scores: Pairs, alpha: Alpha) -> Pairs:
+    """The threshold of scores that count alike, (1,).
+
+    >>> plain_threshold(as_pairs([0.3, 0.1, 0.2], 0.0), 0.5).real.tolist(), plain_threshold(as_pairs([0.3], 0.0), 0.1)
+    ([0.2], array([inf+infj]))
+    """
+    k = conformal_rank(len(scores), alpha)
+    return np.partition(scores, k - 1)[k - 1 : k] if k <= len(scores) else as_pairs([np.inf], [np.inf])
+
+
+def broken_scores(kept: KeptScores, rows: GroupRows, thresholds: Pairs, alpha: Alpha) -> Iterator[tuple[str, bool]]:
     """What scores must be, and whether they are not; thresholds are those of the groups' classes."""
     yield "pool_sizes must add up", bool((rows.rows < 0).any())
     n_rows = int(rows.rows.sum())
-    pairs = kept.pairs(n_rows)
-    yield "scores must be numbers", bool(np.isnan(pairs.value).any() or np.isnan(pairs.refine).any())
+    scores = kept.pairs(n_rows)
+    yield "scores must be numbers", bool(np.isnan(scores).any())
     edges = np.concatenate([[0], np.cumsum(rows.rows)])
     later = np.ones(max(n_rows - 1, 0), dtype=np.bool_)
     later[edges[(edges > 0) & (edges < n_rows)] - 1] = False  # a group may begin anywhere
-    falls = pairs.value[1:] < pairs.value[:-1]
-    falls |= (pairs.value[1:] == pairs.value[:-1]) & (pairs.refine[1:] < pairs.refine[:-1])
-    yield "scores must be sorted", bool((falls & later).any())
-    found = [_smallest(pairs, rows, edges, place, alpha) for place in range(len(rows.group))]
-    given = list(zip(thresholds.value.tolist(), thresholds.refine.tolist(), strict=True))
-    yield "thresholds must be those of the scores", found != given
-
-
-def _smallest(pairs: ScorePairs, rows: GroupRows, edges: Ints, place: int, alpha: Alpha) -> tuple[float, float]:
-    """The threshold of a group: an order statistic of scores that are sorted; for the null group, of all scores."""
-    if rows.group[place] == NULL_GROUP:
-        return pairs.smallest(conformal_rank(len(pairs.value), alpha))
-    k = conformal_rank(int(rows.rows[place]), alpha)
-    if k > rows.rows[place]:
-        return np.inf, np.inf
-    at = edges[place] + k - 1
-    return float(pairs.value[at]), float(pairs.refine[at])
+    yield "scores must be sorted", bool(((scores[1:] < scores[:-1]) & later).any())
+    # The null group pools the scores of all.
+    pools = [
+        scores if group == NULL_GROUP else scores[first:last]
+        for group, (first, last) in zip(rows.group, pairwise(edges), strict=True)
+    ]
+    found = np.concatenate([plain_threshold(pool, alpha) for pool in pools])
+    yield "thresholds must be those of the scores", not np.array_equal(found, thresholds)

@@ -1,27 +1,20 @@
 """The weights of conformal rows in a predictor's file: with the scores, they give each row its threshold.
 
-They are kept as the whole numbers that they count as (see `core.weighted`), in the order of the scores and packed as
-these are: some 6 bytes a row.
+They are kept as the whole numbers that they count as (see `conformal.calibration_scores`), in the order of the scores
+and packed as these are: some 6 bytes a row.
 """
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.weighted import WeightedScores, WeightGrid
-from thermoset.levels import Alpha
-from thermoset.predictor.kept_scores import MOST_KEPT, KeptScores
+from thermoset.conformal.calibration_scores import Weights
+from thermoset.predictor.kept_scores import MOST_KEPT
 from thermoset.predictor.packing import packed, unpacked
-from thermoset.predictor.thresholds import Thresholds
 
-if TYPE_CHECKING:
-    from thermoset.predictor.artifact import Artifact
-
-__all__ = ["KeptWeights", "broken_weights", "weighted_scores"]
+__all__ = ["KeptWeights", "broken_weights"]
 
 
 class KeptWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -35,40 +28,25 @@ class KeptWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     steps: bytes
 
     @classmethod
-    def of(cls, scores: WeightedScores) -> "KeptWeights":
-        """The weights of scores.
+    def of(cls, weights: Weights) -> "KeptWeights":
+        """Weights in the order of the scores.
 
-        >>> found = WeightedScores.of(ScorePairs(np.array([0.5, 0.25]), np.zeros(2)), np.array([1.0, 4.0]))
-        >>> kept = KeptWeights.of(found)
-        >>> (kept.weighted(found.scores).weights / 2**40).tolist(), kept.largest
+        >>> kept = KeptWeights.of(Weights.of(np.array([4.0, 1.0])))
+        >>> (kept.weights(2).steps / 2**40).tolist(), kept.largest
         ([1.0, 0.25], 4.0)
         """
-        steps = packed(scores.weights.astype(np.uint64))
-        return cls(largest=scores.grid.largest, effective_rows=scores.effective_rows, steps=steps)
+        steps = packed(weights.steps.astype(np.uint64))
+        return cls(largest=weights.largest, effective_rows=weights.effective_rows, steps=steps)
 
-    def weighted(self, scores: ScorePairs) -> WeightedScores:
-        """The scores that the weights are for, with these."""
-        steps = unpacked(self.steps, len(scores.value), MOST_KEPT, "weights").astype(np.int64)
-        return WeightedScores(scores, steps, WeightGrid(self.largest, len(steps)))
-
-
-def weighted_scores(made: "Artifact") -> WeightedScores | None:
-    """The conformal scores of a document with their weights; None where rows have none."""
-    if made.weights is None or made.scores is None:
-        return None
-    return made.weights.weighted(made.scores.pairs(sum(made.pool_sizes)))
+    def weights(self, n_rows: int) -> Weights:
+        """Those of so many rows."""
+        return Weights(unpacked(self.steps, n_rows, MOST_KEPT, "weights").astype(np.int64), self.largest)
 
 
-def broken_weights(
-    kept: KeptWeights, scores: KeptScores | None, n_rows: int, thresholds: Thresholds, alpha: Alpha
-) -> Iterator[tuple[str, bool]]:
+def broken_weights(kept: KeptWeights, n_rows: int) -> Iterator[tuple[str, bool]]:
     """What weights must be, and whether they are not."""
-    yield "weights must have scores", scores is None
     yield "largest of weights must be finite and > 0", not 0 < kept.largest < math.inf
-    grid = WeightGrid(kept.largest, n_rows)
     steps = unpacked(kept.steps, n_rows, MOST_KEPT, "weights")
-    yield "steps of weights must reach the largest", not steps.size or int(steps.max()) != 2**grid.bits
-    if scores is not None:
-        found = kept.weighted(scores.pairs(n_rows))
-        yield "effective_rows must be those of the weights", found.effective_rows != kept.effective_rows
-        yield "thresholds must be those of the scores", Thresholds.of(found.average(alpha)) != thresholds
+    found = kept.weights(n_rows)
+    yield "steps of weights must reach the largest", not steps.size or int(steps.max()) != 2**found.bits
+    yield "effective_rows must be those of the weights", found.effective_rows != kept.effective_rows

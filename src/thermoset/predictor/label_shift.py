@@ -11,16 +11,14 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from thermoset.arrays import Floats, Ints
+from thermoset.arrays import Floats, Ints, Pairs
 from thermoset.bounds import MOST_HELD
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.weighted import WeightedScores
-from thermoset.levels import Alpha, conformal_rank
+from thermoset.conformal.calibration_scores import Pools, Weights
+from thermoset.levels import Alpha
 
 __all__ = [
     "LabelShift",
     "broken_shift",
-    "plain_thresholds",
     "ratios_of",
     "share_ends",
     "shares_of",
@@ -98,24 +96,18 @@ def ratios_of(shift: LabelShift) -> Floats:
     return np.ones_like(ratio) if np.all(ratio == ratio[0]) else ratio
 
 
-def shifted_thresholds(scores: ScorePairs, labels: Ints, shift: LabelShift, alpha: Alpha) -> ScorePairs:
+def shifted_thresholds(scores: Pairs, labels: Ints, shift: LabelShift, alpha: Alpha) -> Pairs:
     """The threshold of each class, (C,), from scores of rows with these labels.
 
     A class without conformal rows has the threshold +inf, unless the shares are those of the conformal rows: nobody
     knows by how much its share has changed.
     """
     ratio = ratios_of(shift)
-    found = WeightedScores.of(scores, ratio[labels]).thresholds(ratio, alpha)
+    weights = Weights.of(ratio[labels])
+    found = Pools.of(scores, np.zeros_like(labels), 1, weights.steps).thresholds(0, weights.rounded(ratio), alpha)
     if np.any(ratio != 1.0):
-        absent = np.bincount(labels, minlength=len(ratio)) == 0
-        return ScorePairs(np.where(absent, np.inf, found.value), np.where(absent, np.inf, found.refine))
+        found[np.bincount(labels, minlength=len(ratio)) == 0] = complex(np.inf, np.inf)
     return found
-
-
-def plain_thresholds(scores: ScorePairs, alpha: Alpha) -> ScorePairs:
-    """The threshold of scores that count alike, (1,)."""
-    value, refine = scores.smallest(conformal_rank(len(scores.value), alpha))
-    return ScorePairs(np.array([value]), np.array([refine]))
 
 
 def broken_shift(shift: LabelShift, n_classes: int, n_rows: int) -> Iterator[tuple[str, bool]]:

@@ -5,18 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.calibration import TemperatureScaler, confidence_and_loss
+from thermoset.calibration import TemperatureScaler, confidence_and_loss, confidence_at
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
+from thermoset.data.top_rows import tops_of
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics.laws import conformal_coverage_distribution
 from thermoset.metrics.probabilities import reliability_from_confidence
 from thermoset.predictor.artifact import Measure
+from thermoset.predictor.confidence import MOST_CUTS, ConfidenceReference
 from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook
 from thermoset.tuning.parts import Words
+from thermoset.uniforms import stream
 
-__all__ = ["OF_CONFIDENCE", "coverage_measures", "measure"]
+__all__ = ["OF_CONFIDENCE", "confidence_reference", "coverage_measures", "measure"]
 
 OF_CONFIDENCE = ("nll_before", "nll_after", "ece_before", "ece_after")
 """Measures that no level has a part in."""
@@ -65,7 +68,7 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 def _cross_fitted(data: Logits, scaler: TemperatureScaler, random_state: int) -> Pair:
     """Confidence and loss of each row with a temperature from the other half of the rows: no row judges itself."""
-    rows = np.random.default_rng((random_state, 2)).permutation(len(data))
+    rows = stream(random_state, "halves of the rows").permutation(len(data))
     halves = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
     confidence, loss = np.empty(len(data)), np.empty(len(data))
     for fitted_on, judged in (halves, halves[::-1]):
@@ -87,7 +90,7 @@ def _nlls(losses: dict[str, NDArray[np.float64]]) -> list[Measure]:
 def _ece(
     name: str, confidence: NDArray[np.float64], correct: NDArray[np.bool_], n_bins: int, random_state: int
 ) -> Measure:
-    rng = np.random.default_rng((random_state, 3))
+    rng = stream(random_state, "bootstrap")
     resampled = np.empty(_RESAMPLES)
     for i in range(_RESAMPLES):
         rows = rng.integers(len(confidence), size=len(confidence))
@@ -116,3 +119,16 @@ def coverage_measures(pool_sizes: Sequence[int], alpha: Alpha) -> list[Measure]:
 
 def _within(name: str, value: float, error: float) -> Measure:
     return Measure(name=name, value=value, low=value - _NORMAL * error, high=value + _NORMAL * error)
+
+
+def confidence_reference(calibration: Logits, conformal: Logits, temperature: float) -> ConfidenceReference | None:
+    """Cut points from calibration rows and counts of conformal rows; None where rows hold only their largest logits.
+
+    The confidence of such rows is known within bounds that depend on how many logits they hold, and whole rows would
+    differ from them for that reason alone.
+    """
+    if tops_of(calibration) is not None or tops_of(conformal) is not None:
+        return None
+    shares = np.arange(1, MOST_CUTS + 1) / (MOST_CUTS + 1)
+    cuts = np.unique(np.quantile(confidence_at(calibration, temperature), shares, method="inverted_cdf"))
+    return ConfidenceReference(tuple(cuts.tolist()), ()).counted(confidence_at(conformal, temperature))

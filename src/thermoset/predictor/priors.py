@@ -4,26 +4,27 @@ Under label shift the shares of classes change, and what rows of a class look li
 target rows most likely maximise sum_i log sum_y (b_y / a_y) p_y(x_i), with p the probabilities at T* and a the class
 shares of the rows that the predictor was made with. That is concave in b, and each step of EM increases it:
 b_y becomes the mean over rows of (b_y / a_y) p_y / sum_j (b_j / a_j) p_j. Steps are extrapolated (SQUAREM, Varadhan
-and Roland 2008), and an extrapolation that did not bring the next step closer is taken back.
+and Roland 2008), and an extrapolation that did not bring the next step closer is taken back. Many guesses b are taken
+at once, each with its own counts of the rows: those of the bootstrap.
 """
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.arrays import Floats, Keys
+from thermoset import kernels
+from thermoset.arrays import Block, Bools, Floats, Ints, Keys, as_float64
 from thermoset.bounds import checked_seed, whole_number
 from thermoset.conformal.recipe import name_some
-from thermoset.core.responsibilities import Responsibilities
-from thermoset.core.stages import total
 from thermoset.data import Logits
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor.label_shift import share_ends, shares_of
-from thermoset.uniforms import trial_keys
+from thermoset.rows import sum_rows
+from thermoset.uniforms import stream, trial_keys
 
 __all__ = ["BOOTSTRAP", "FEWEST_ROWS", "PriorEstimate", "Resampling", "estimate_priors"]
 
@@ -40,8 +41,15 @@ _MOST_STEPS = 2_000
 _RULE_OF_THREE = 3.0  # a class that none of n rows has is rarer than 3/n, with 95%
 _LEAST = 0.01  # of a share, that an extrapolation leaves
 
+UNIT = 2.0**-36
+"""What sums are counted in: a hundred million rows fit 64 bits, each to eleven digits."""
+
+_ROUNDER = 2.0**52 * UNIT  # a number that is added to it and taken from it again is a multiple of the unit
+_ROWS = 4_096  # as many rows add up in float64 without rounding, at up to 31 each
+_POISSON = np.array([np.exp(-1.0) / f for f in np.cumprod([1.0, *range(1, 16)])]).cumsum()[:-1]
+
 Progress = Callable[[int, int], None]
-_Step = Callable[[Floats, NDArray[np.int64]], Floats]
+_Step = Callable[[Floats, Ints], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +102,7 @@ class Resampling(NamedTuple):
         return Resampling(n_resamples, checked_seed(self.random_state), self.progress)
 
 
-def estimate_priors(
-    data: Logits, temperature: float, counts: NDArray[np.int64], resampling: Resampling
-) -> PriorEstimate:
+def estimate_priors(data: Logits, temperature: float, counts: Ints, resampling: Resampling) -> PriorEstimate:
     """Class shares of rows by EM on their probabilities at a temperature.
 
     Parameters
@@ -147,7 +153,7 @@ def estimate_priors(
     return PriorEstimate(source, found[:, 0], error, len(data), asked.bootstrap, bool(calm[0]))
 
 
-def _errors(data: Logits, temperature: float, counts: NDArray[np.int64], found: Floats, asked: Resampling) -> Floats:
+def _errors(data: Logits, temperature: float, counts: Ints, found: Floats, asked: Resampling) -> Floats:
     """Standard deviations of shares over resampled rows, from what was found on all of them.
 
     A share that no resample moves from zero has been seen on no row: that says that it is small, as a row more or less
@@ -155,7 +161,7 @@ def _errors(data: Logits, temperature: float, counts: NDArray[np.int64], found: 
     """
     n_resamples, seed, progress = asked
     n_source = int(counts.sum())
-    drawn = np.random.default_rng(seed).multinomial(n_source, counts / n_source, size=n_resamples)
+    drawn = stream(seed, "class counts").multinomial(n_source, counts / n_source, size=n_resamples)
     sources = np.array([shares_of(one) for one in drawn]).T
     step = _steps(data, temperature, sources, trial_keys(seed, range(n_resamples)))
     start = np.repeat(np.maximum(found, _LEAST / len(data)), n_resamples, axis=1)
@@ -167,19 +173,42 @@ def _errors(data: Logits, temperature: float, counts: NDArray[np.int64], found: 
 def _steps(data: Logits, temperature: float, sources: Floats, keys: Keys | None) -> _Step:
     """What makes one step of EM for the guesses of some columns, (C, n)."""
 
-    def step(shares: Floats, columns: NDArray[np.int64]) -> Floats:
+    def step(shares: Floats, columns: Ints) -> Floats:
         own = None if keys is None else keys[columns]
-        stage = Responsibilities(temperature, np.ascontiguousarray(shares / sources[:, columns]), own)
-        rows = total(data, stage).rows
+        ratio = np.ascontiguousarray(shares / sources[:, columns])
+        zero = partial(_no_rows, ratio.shape)
+        (rows,) = sum_rows(data, _add_rows, zero, per_row=[range(len(data))], fixed=[temperature, ratio, own])
         new: Floats = rows / np.maximum(rows.sum(axis=0), 1)
         return new
 
     return step
 
 
-def _solved(
-    step: _Step, start: Floats, tolerance: float, progress: Progress | None
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _no_rows(shape: tuple[int, int]) -> tuple[Ints]:
+    return (np.zeros(shape, dtype=np.int64),)
+
+
+def _add_rows(
+    block: Block, sums: tuple[Ints], numbers: range, temperature: float, ratio: Floats, keys: Keys | None
+) -> None:
+    """Add the rows of a block by the class that they come from, (C, guesses), in units; `ratio` (C, guesses) is b / a.
+
+    With `keys`, one for each guess, a row counts as often as a Poisson number of mean 1 says, a hash of the key and the
+    row's number: a bootstrap whose rows need not know each other.
+    """
+    work = np.empty((2, ratio.shape[1]))
+    for start in range(0, len(block), _ROWS):
+        some = as_float64(block[start : start + _ROWS])
+        probs, found, counts = np.empty(some.shape), np.zeros(ratio.shape), np.ones((len(some), ratio.shape[1]))
+        kernels.softmax(some, temperature, probs)
+        if keys is not None:
+            kernels.trial_uniforms(keys, numbers.start + start, counts)
+            counts = np.searchsorted(_POISSON, counts.ravel(), side="right").reshape(counts.shape).astype(np.float64)
+        kernels.add_responsibilities(probs, ratio, counts, _ROUNDER, work, found)
+        np.add(sums[0], np.rint(found / UNIT).astype(np.int64), out=sums[0])
+
+
+def _solved(step: _Step, start: Floats, tolerance: float, progress: Progress | None) -> tuple[Floats, Bools]:
     """Fixed points of EM, one for each column (C, n), and which columns came to rest."""
     found, calm, active = start.copy(), np.zeros(start.shape[1], dtype=np.bool_), np.arange(start.shape[1])
     at, safe, before = start, start, np.full(start.shape[1], np.inf)

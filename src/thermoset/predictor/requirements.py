@@ -5,23 +5,23 @@ A forged checksum gets no further than here.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
+from thermoset.conformal.calibration_scores import CalibrationScores
 from thermoset.conformal.groupings import GROUPINGS, RC3P, Grouping, resolve_grouping
 from thermoset.conformal.recipe import FALLBACKS
-from thermoset.conformal.row_groups import largest
+from thermoset.conformal.scoring import Scoring
 from thermoset.data.input_kinds import INPUT_KINDS
 from thermoset.errors import InputError
-from thermoset.levels import conformal_rank, exact_level
+from thermoset.levels import exact_level
 from thermoset.predictor.confidence import broken_confidence
-from thermoset.predictor.kept_scores import broken_scores
+from thermoset.predictor.kept_scores import broken_scores, plain_threshold
 from thermoset.predictor.kept_weights import broken_weights
-from thermoset.predictor.label_shift import broken_shift, plain_thresholds, shares_of, shifted_thresholds
+from thermoset.predictor.label_shift import broken_shift, shares_of, shifted_thresholds
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import broken_keys
 from thermoset.tuning.choice import Choice
@@ -52,8 +52,7 @@ def broken_requirements(artifact: "Artifact") -> Broken:
 
 
 def _of_sets(artifact: "Artifact") -> Broken:
-    thresholds = artifact.thresholds.pairs()
-    n_classes, n_thresholds = artifact.n_classes, len(thresholds.value)
+    n_classes, n_thresholds = artifact.n_classes, len(artifact.thresholds.value)
     grouping = _grouping_of(artifact)
     by_row = grouping is not None and grouping.of_rows
     by_class = grouping is not None and not by_row
@@ -64,8 +63,8 @@ def _of_sets(artifact: "Artifact") -> Broken:
     yield f"n_classes must be from 2 to {_MOST_CLASSES:,}", not 2 <= n_classes <= _MOST_CLASSES
     temperatures = artifact.temperature, artifact.temperature_sets
     yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
-    yield "thresholds must be pairs", len(thresholds.refine) != n_thresholds
-    yield "thresholds must be numbers", _any_nan(thresholds.value) or _any_nan(thresholds.refine)
+    yield "thresholds must be pairs", len(artifact.thresholds.refine) != n_thresholds
+    yield "thresholds must be numbers", bool(np.isnan(artifact.thresholds.pairs()).any())
     yield "group_names must be used only with thresholds by group", (artifact.group_names is not None) != by_row
     expected = n_classes if by_class else len(artifact.group_names) if artifact.group_names is not None else 1
     n_pools = 1 if artifact.shift is not None else n_thresholds
@@ -101,11 +100,10 @@ def _of_groups(artifact: "Artifact") -> Broken:
         rows = artifact.provenance.conformal_rows
         yield "pool_sizes must count the conformal rows", sum(artifact.pool_sizes) != rows
     if other is not None:
-        pair = other.pairs()
-        yield "fallback_threshold must be one pair", not len(pair.value) == len(pair.refine) == 1
-        yield "fallback_threshold must be a number", _any_nan(pair.value) or _any_nan(pair.refine)
-        thresholds = artifact.thresholds.pairs()
-        wrong = fallback == "strictest" and Thresholds.of(largest(thresholds)) != other
+        yield "fallback_threshold must be one pair", not len(other.value) == len(other.refine) == 1
+        yield "fallback_threshold must be a number", bool(np.isnan(other.pairs()).any())
+        largest = np.sort(artifact.thresholds.pairs())[-1:]
+        wrong = fallback == "strictest" and Thresholds.of(largest) != other
         yield "fallback_threshold must be the largest threshold", wrong
 
 
@@ -160,7 +158,8 @@ def _of_shift(artifact: "Artifact") -> Broken:
     if artifact.shift is not None:
         unfit = not artifact.is_plain or artifact.grouping is not None
         yield "shift must be that of one threshold for all classes", unfit
-        yield "thresholds must be one per class under a label shift", _n_thresholds(artifact) != artifact.n_classes
+        n_thresholds = len(artifact.thresholds.value)
+        yield "thresholds must be one per class under a label shift", n_thresholds != artifact.n_classes
         yield from broken_shift(artifact.shift, artifact.n_classes, artifact.provenance.conformal_rows)
 
 
@@ -168,12 +167,14 @@ def _of_weights(artifact: "Artifact") -> Broken:
     if artifact.weights is not None:
         unfit = not artifact.is_plain or artifact.grouping is not None or artifact.shift is not None
         yield "weights must be those of one threshold for all classes", unfit
-        rows, thresholds = sum(artifact.pool_sizes), artifact.thresholds
-        yield from broken_weights(artifact.weights, artifact.scores, rows, thresholds, artifact.alpha)
-
-
-def _n_thresholds(artifact: "Artifact") -> int:
-    return len(artifact.thresholds.value)
+        kept, n_rows = artifact.scores, sum(artifact.pool_sizes)
+        yield "weights must have scores", kept is None
+        yield from broken_weights(artifact.weights, n_rows)
+        if kept is not None:
+            scoring = Scoring(artifact.score, artifact.temperature_sets, artifact.seed)
+            labels, weights = np.zeros(n_rows, dtype=np.int64), artifact.weights.weights(n_rows)
+            found = CalibrationScores(kept.pairs(n_rows), labels, scoring, weights=weights).thresholds(artifact.alpha)
+            yield "thresholds must be those of the scores", Thresholds.of(found) != artifact.thresholds
 
 
 def _of_scores(artifact: "Artifact") -> Broken:
@@ -182,7 +183,7 @@ def _of_scores(artifact: "Artifact") -> Broken:
         yield "scores must be those that set the threshold", not artifact.is_plain
         rows, thresholds, n_rows = artifact.rows_behind, artifact.thresholds.pairs(), sum(artifact.pool_sizes)
         if artifact.shift is not None or artifact.weights is not None:  # those of weighted scores are looked at below
-            thresholds = plain_thresholds(kept.pairs(n_rows), artifact.alpha)
+            thresholds = plain_threshold(kept.pairs(n_rows), artifact.alpha)
         yield from broken_scores(kept, rows, thresholds[rows.place], artifact.alpha)
         if kept.labels is not None:
             yield "labels of scores must be used only with one threshold", artifact.grouping is not None
@@ -190,9 +191,8 @@ def _of_scores(artifact: "Artifact") -> Broken:
         if artifact.shift is not None:
             yield from _of_weighted_scores(artifact)
         if artifact.fallback == "pooled" and artifact.fallback_threshold is not None:
-            whole = kept.pairs(n_rows).smallest(conformal_rank(n_rows, artifact.alpha))
-            (value,), (refine,) = (part.tolist() for part in artifact.fallback_threshold.pairs().cuts)
-            yield "fallback_threshold must be that of all scores", (value, refine) != whole
+            whole = plain_threshold(kept.pairs(n_rows), artifact.alpha)
+            yield "fallback_threshold must be that of all scores", Thresholds.of(whole) != artifact.fallback_threshold
 
 
 def _of_confidence(artifact: "Artifact") -> Broken:
@@ -255,10 +255,6 @@ def _is_not(holds: Callable[[], bool]) -> bool:
         return not holds()
     except InputError:
         return True
-
-
-def _any_nan(values: NDArray[Any]) -> bool:
-    return bool(np.isnan(values).any())
 
 
 def _bad_names(classes: tuple[str, ...] | None, n_classes: int) -> bool:

@@ -1,83 +1,94 @@
 """What decides the sets of a fitted predictor, made once from its document: every set comes from here."""
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.arrays import Block
-from thermoset.conformal.calibration_scores import own_weights
-from thermoset.conformal.row_groups import RowThresholds
-from thermoset.conformal.scoring import Scoring, sets_under, sizes_under, undecided_under
-from thermoset.core.pool import for_blocks
-from thermoset.core.row_context import RowContext
-from thermoset.core.row_sets import any_filler
+from thermoset.arrays import Block, Bools, Ints, Pairs
+from thermoset.conformal.calibration_scores import CalibrationScores, group_codes, own_weights
+from thermoset.conformal.scoring import Scoring, block_sets, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
-from thermoset.data.top_rows import tops_of
+from thermoset.predictor.any_level import calibration_scores
 from thermoset.predictor.artifact import Artifact
-from thermoset.predictor.kept_weights import weighted_scores
 from thermoset.scores import Score
+from thermoset.uniforms import Randomness
 
-__all__ = ["SetRule"]
+__all__ = ["RowSets", "SetRule"]
 
 
-class SetRule:
-    """A temperature and its thresholds: one, or one for each class, group of rows or weight."""
+@dataclass(frozen=True, eq=False)
+class RowSets:
+    """How the sets of some rows are made: thresholds (1, G, K), and which of them each row has; the first if None."""
 
-    def __init__(self, artifact: Artifact, score: Score) -> None:
-        """Prepare what a document says, for the score that it names: that of a user cannot be found by its name."""
-        self._made_of, self._alpha = (artifact, score), artifact.alpha_sets
-        self._by_row, self._weighted = _row_thresholds(artifact), weighted_scores(artifact)
-        self._scoring = Scoring(score, artifact.temperature_sets, artifact.seed)
-        if self._weighted is not None:
-            self._thresholds = self._weighted.table
-        else:
-            self._thresholds = artifact.thresholds.pairs() if self._by_row is None else self._by_row.table[0]
-        by_row = self._by_row is not None or self._weighted is not None
-        self._fill = any_filler(score, artifact.temperature_sets, self._thresholds[None], by_row=by_row)
+    scoring: Scoring
+    randomness: Randomness
+    thresholds: Pairs
+    groups: Ints | None
 
-    def __reduce__(self) -> tuple[type, tuple[Artifact, Score]]:
-        return SetRule, self._made_of
+    def __getitem__(self, place: slice) -> "RowSets":
+        """That of some of the rows."""
+        groups = None if self.groups is None else self.groups[place]
+        return replace(self, randomness=self.randomness[place], groups=groups)
 
-    def context(self, data: Logits, ids: Any = None, weights: Any = None) -> RowContext:
-        """What sets depend on beside logits: u, and the row's group or weight."""
-        return RowContext(self._scoring.randomness(None, len(data), ids), self._codes(data, weights))
-
-    def _codes(self, data: Logits, weights: Any) -> NDArray[np.int64] | None:
-        """Which threshold each row has, where that depends on its group or its weight."""
-        own = own_weights(self._weighted, weights, len(data))
-        if self._weighted is not None and own is not None:
-            return self._weighted.places(own, self._alpha)
-        return None if self._by_row is None else self._by_row.codes(data, "a predictor with grouping='group'")
-
-    def fill(self, block: Block, context: RowContext, out: NDArray[np.bool_]) -> None:
-        """Fill the sets (n, C) of a block of rows."""
-        self._fill(block, context, out[None])
-
-    def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> NDArray[np.bool_]:
-        """Sets of all rows, (n, C)."""
-        if tops_of(data) is not None:  # a block of logits does not tell what is known of the others
-            codes = self._codes(data, weights)
-            wide: NDArray[np.bool_] = sets_under(data, self._scoring, self._thresholds[None], ids=ids, codes=codes)[0]
-            return wide
-        sets, context = np.empty((len(data), data.n_classes), dtype=np.bool_), self.context(data, ids, weights)
-        for_blocks(data, lambda block, place: self.fill(block, context.rows(place), sets[place]))
+    def of_block(self, block: Block) -> Bools:
+        """Sets of a block of rows, which must be these, (n, C)."""
+        groups = np.zeros(len(block), dtype=np.int64) if self.groups is None else self.groups
+        how = self.scoring.score, self.scoring.temperature, self.randomness, self.thresholds
+        sets: Bools = block_sets(block, *how, groups)[0]
         return sets
 
-    def undecided(self, data: Logits, ids: Any = None, weights: Any = None) -> NDArray[np.bool_]:
+
+@dataclass(frozen=True, eq=False)
+class SetRule:
+    """A temperature and its thresholds (1, G, K): one, or one for each class or group of rows.
+
+    `weighted` are the calibration scores, where a row's threshold depends on its own weight. Rows of groups without a
+    threshold have the last one, if there is a fallback.
+    """
+
+    scoring: Scoring
+    alpha: str
+    thresholds: Pairs
+    group_names: tuple[str, ...] | None
+    falls_back: bool
+    weighted: CalibrationScores | None
+
+    @classmethod
+    def of(cls, made: Artifact, score: Score) -> "SetRule":
+        """What a document says, for the score that it names: that of a user cannot be found by its name."""
+        scoring, thresholds = Scoring(score, made.temperature_sets, made.seed), made.thresholds.pairs()
+        if (other := made.fallback_threshold) is not None:
+            thresholds = np.concatenate([thresholds, other.pairs()])
+        table = thresholds[None, None, :] if made.group_names is None else thresholds[None, :, None]
+        weighted = None if made.weights is None else calibration_scores(made, score)
+        return cls(scoring, made.alpha_sets, table, made.group_names, other is not None, weighted)
+
+    def rows(self, data: Logits, ids: Any = None, weights: Any = None) -> RowSets:
+        """How the sets of these rows are made, by their ids, groups and weights."""
+        table, groups, scores = self.thresholds, None, self.weighted
+        own = own_weights(None if scores is None else scores.weights, weights, len(data))
+        if scores is not None and own is not None:
+            table, groups = scores.weighted_thresholds(own, [self.alpha])
+        if self.group_names is not None:
+            groups = group_codes(data, self.group_names, self.falls_back, "a predictor with grouping='group'")
+        return RowSets(self.scoring, self.scoring.randomness(None, len(data), ids), table, groups)
+
+    def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
+        """Sets of all rows, (n, C)."""
+        sets: Bools = self._predict(predict_sets, data, ids, weights)
+        return sets
+
+    def undecided(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Rows (n,) with labels that are in because rows which are not whole do not tell."""
-        codes = self._codes(data, weights)
-        return undecided_under(data, self._scoring, self._thresholds, ids=ids, codes=codes)
+        undecided: Bools = self._predict(undecided_rows, data, ids, weights)
+        return undecided
 
-    def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> NDArray[np.int64]:
+    def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
         """Set sizes (n,); the sets are not formed where a threshold serves all classes."""
-        return sizes_under(data, self._scoring, self._thresholds, ids=ids, codes=self._codes(data, weights))
+        sizes: Ints = self._predict(predict_sizes, data, ids, weights)
+        return sizes
 
-
-def _row_thresholds(artifact: Artifact) -> RowThresholds | None:
-    """The thresholds by group of rows, where there are such."""
-    if artifact.group_names is None:
-        return None
-    other = artifact.fallback_threshold
-    table = artifact.thresholds.pairs()[None]
-    return RowThresholds.of(artifact.group_names, table, None if other is None else other.pairs()[None])
+    def _predict(self, predict: Any, data: Logits, ids: Any, weights: Any) -> Any:
+        at = self.rows(data, ids, weights)
+        return predict(data, at.scoring.score, at.scoring.temperature, at.randomness, at.thresholds, at.groups)[0]

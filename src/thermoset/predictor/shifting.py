@@ -7,21 +7,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from thermoset.arrays import Floats
+from thermoset.arrays import Floats, Ints, Pairs
+from thermoset.conformal.calibration_scores import Weights
 from thermoset.conformal.groupings import resolve_grouping
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.weighted import WeightedScores
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor.artifact import Artifact
-from thermoset.predictor.label_shift import (
-    LabelShift,
-    plain_thresholds,
-    ratios_of,
-    shares_of,
-    shifted_thresholds,
-)
+from thermoset.predictor.kept_scores import plain_threshold
+from thermoset.predictor.label_shift import LabelShift, ratios_of, shares_of, shifted_thresholds
 from thermoset.predictor.priors import PriorEstimate
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.quoting import quoted
@@ -37,7 +30,7 @@ def shifted(made: Artifact, shift: LabelShift) -> Artifact:
     """The document with thresholds for these shares; what was measured under the old ones is left out."""
     scores, labels = _scores_and_labels(made)
     found = shifted_thresholds(scores, labels, shift, made.alpha)
-    endless = np.flatnonzero(np.isposinf(found.value))
+    endless = np.flatnonzero(np.isposinf(found.real))
     if len(endless):
         _warn_of_endless(made, endless, np.bincount(labels, minlength=made.n_classes))
     return msgspec.structs.replace(
@@ -48,12 +41,12 @@ def shifted(made: Artifact, shift: LabelShift) -> Artifact:
 def unshifted(made: Artifact) -> Artifact:
     """The document with the one threshold that it had before."""
     scores, _ = _scores_and_labels(made)
-    return msgspec.structs.replace(made, thresholds=Thresholds.of(plain_thresholds(scores, made.alpha)), shift=None)
+    return msgspec.structs.replace(made, thresholds=Thresholds.of(plain_threshold(scores, made.alpha)), shift=None)
 
 
 def shift_of(made: Artifact, given: Any) -> LabelShift:
     """The shift to given or estimated class shares."""
-    scores, labels = _scores_and_labels(made)
+    _, labels = _scores_and_labels(made)
     source, estimate = shares_of(source_counts(made)), given if isinstance(given, PriorEstimate) else None
     if estimate is not None and not np.array_equal(estimate.source, source):
         raise InputError("these shares were estimated with a different predictor. Estimate them with this one.")
@@ -71,10 +64,10 @@ def shift_of(made: Artifact, given: Any) -> LabelShift:
             "the class shares give all the weight to classes without conformal rows, so nothing is known about their "
             "scores. Recalibrate on rows of these classes."
         )
-    return msgspec.structs.replace(shift, effective_rows=WeightedScores.of(scores, weights).effective_rows)
+    return msgspec.structs.replace(shift, effective_rows=Weights.of(weights).effective_rows)
 
 
-def source_counts(made: Artifact) -> NDArray[np.int64]:
+def source_counts(made: Artifact) -> Ints:
     """Conformal rows of each class, (C,)."""
     require_shiftable(made)
     return np.bincount(_scores_and_labels(made)[1], minlength=made.n_classes)
@@ -115,7 +108,7 @@ def require_shiftable(made: Artifact) -> None:
         )
 
 
-def _scores_and_labels(made: Artifact) -> tuple[ScorePairs, NDArray[np.int64]]:
+def _scores_and_labels(made: Artifact) -> tuple[Pairs, Ints]:
     require_shiftable(made)
     kept, n_rows = made.scores, sum(made.pool_sizes)
     labels = None if kept is None else kept.own_labels(n_rows, made.n_classes)
@@ -178,7 +171,7 @@ def _in_order(given: Mapping[Any, Any], classes: tuple[str, ...] | None, n_class
     return [found[column] for column in range(n_classes)]
 
 
-def _warn_of_endless(made: Artifact, endless: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+def _warn_of_endless(made: Artifact, endless: Ints, counts: Ints) -> None:
     told = [f"{_name_of(made.classes, int(c))} ({counts[c]:,} rows)" for c in endless[:_NAMED]]
     more = f" and {len(endless) - _NAMED:,} more" if len(endless) > _NAMED else ""
     warnings.warn(

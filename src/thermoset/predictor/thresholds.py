@@ -4,9 +4,9 @@ import math
 from typing import Literal
 
 import msgspec
-import numpy as np
 
-from thermoset.core.thresholds import ScorePairs
+from thermoset.arrays import Floats, Pairs
+from thermoset.arrays import pairs as as_pairs
 
 __all__ = ["Number", "Thresholds"]
 
@@ -15,22 +15,24 @@ Number = float | Literal["inf", "-inf"]
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Pairs (value, refine): one for all classes, or one for each."""
+    """Values and tie-breaks (`refine`): one pair for all classes, or one for each class or group of rows."""
 
     value: tuple[Number, ...]
     refine: tuple[Number, ...]
 
     @classmethod
-    def of(cls, pairs: ScorePairs) -> "Thresholds":
-        """Write down thresholds."""
-        return cls(value=tuple(map(_word, pairs.value.tolist())), refine=tuple(map(_word, pairs.refine.tolist())))
+    def of(cls, thresholds: Pairs) -> "Thresholds":
+        """Write down thresholds of any shape, one after the other."""
+        return cls(value=_words(thresholds.real), refine=_words(thresholds.imag))
 
-    def pairs(self) -> ScorePairs:
-        """The thresholds as arrays."""
-        return ScorePairs(np.array(self.value, dtype=np.float64), np.array(self.refine, dtype=np.float64))
+    def pairs(self) -> Pairs:
+        """The thresholds, (1,), (C,) or (G,).
+
+        >>> Thresholds.of(as_pairs([[0.5, math.inf]], 0.0)).pairs().real.tolist()
+        [0.5, inf]
+        """
+        return as_pairs([float(one) for one in self.value], [float(one) for one in self.refine])
 
 
-def _word(value: float) -> Number:
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
+def _words(numbers: Floats) -> tuple[Number, ...]:
+    return tuple(("inf" if one > 0 else "-inf") if math.isinf(one) else one for one in numbers.ravel().tolist())

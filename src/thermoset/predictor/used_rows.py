@@ -1,6 +1,6 @@
 """Recognising the rows that a predictor was made from: results on them say nothing about fresh rows.
 
-The document holds keys of the rows (`core.row_keys`), whatever file, order or type they come back in, and however many
+The document holds keys of the rows (`row_keys`), whatever file, order or type they come back in, and however many
 of them. Of long parts the smallest keys are kept, a random sample of the rows, from which the share that comes back is
 estimated without bias.
 
@@ -20,11 +20,11 @@ import numpy as np
 
 from thermoset.arrays import Ints, Keys
 from thermoset.data import Logits
+from thermoset.data.row_keys import KEY_BITS, row_keys
 from thermoset.data.splits import split_indices
 from thermoset.errors import InputError, ReusedRowsWarning
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.packing import packed, unpacked
-from thermoset.predictor.row_keys import KEY_BITS, row_keys
 
 if TYPE_CHECKING:
     from thermoset.predictor.artifact import Artifact, Provenance

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,11 +12,10 @@ import numpy as np
 from thermoset._version import __version__
 from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.bounds import MOST_ROWS, real_number, whole_number
-from thermoset.core.row_context import RowContext
-from thermoset.core.stages import fill_rows
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data, require_fitted
 from thermoset.data.labels import partial_indices
+from thermoset.data.row_keys import row_keys
 from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.io.files import as_path
@@ -40,10 +38,10 @@ from thermoset.monitor.watching import (
 from thermoset.predictor.artifact import Artifact, checksum_of
 from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.judging import promise_of
-from thermoset.predictor.row_keys import row_keys
-from thermoset.predictor.rule import SetRule
+from thermoset.predictor.rule import RowSets
 from thermoset.predictor.used_rows import used_rows
 from thermoset.quoting import quoted
+from thermoset.rows import map_rows
 from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
@@ -225,8 +223,8 @@ class Monitor:
             raise InputError(f"{used.sentence}, but a monitor watches later rows. Remove them.")
         truth = np.full(len(data), -1, dtype=np.int64) if labels is None else labels
         if tops_of(data) is None:
-            facts, rule = _Facts.empty(len(data)), self.predictor._rule
-            fill_rows(data, _Look(rule, self.predictor._calibrated, truth, rule.context(data, ids)), facts)
+            facts, sets = _Facts.empty(len(data)), self.predictor._rule.rows(data, ids)
+            map_rows(data, _facts_of_block, facts, per_row=[truth, sets], fixed=[self.predictor._calibrated])
         else:
             facts = self._facts_of_tops(data, truth, ids)
         key = identified(keys, None if ids is None else checked_ids(ids, len(data)))
@@ -284,22 +282,8 @@ def _facts(sets: Bools, likeliest: tuple[Ints, Floats], labels: Ints) -> _Facts:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Look:
-    """The stage: what each row shows of a predictor, with a label or without one."""
-
-    rule: SetRule
-    calibrated: Calibrated
-    labels: Ints
-    context: RowContext
-
-    def rows(self, place: slice) -> "_Look":
-        return replace(self, labels=self.labels[place], context=self.context.rows(place))
-
-    def __call__(self, block: Block) -> _Facts:
-        sets = np.empty(block.shape, dtype=np.bool_)
-        self.rule.fill(block, self.context, sets)
-        return _facts(sets, self.calibrated.tops(block), self.labels)
+def _facts_of_block(block: Block, labels: Ints, sets: RowSets, calibrated: Calibrated) -> _Facts:
+    return _facts(sets.of_block(block), calibrated.tops(block), labels)
 
 
 def _watched(predictor: "TwoTemperaturePredictor") -> Watched:

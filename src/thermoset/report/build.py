@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from thermoset.calibration import confidence_and_loss, probabilities
 from thermoset.conformal import ConformalClassifier, fitted_at
 from thermoset.data import Logits
-from thermoset.data.fitted import predict_data
+from thermoset.data.fitted import predict_data, require_fitted
 from thermoset.errors import InputError
 from thermoset.levels import exact_level, rows_needed
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
@@ -85,8 +85,7 @@ def build_report(
     >>> report.origin, report.rows, build_report(predictor, known, trials=5).rows
     ('fresh', 500, 500)
     """
-    if not hasattr(predictor, "artifact_"):
-        raise InputError("a report needs a fitted predictor. Call fit first.")
+    require_fitted(predictor)
     made, steps = predictor.artifact_, _Steps(progress)
     if made.shift is not None:
         raise InputError(

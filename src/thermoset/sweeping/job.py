@@ -96,7 +96,7 @@ class SweptValues:
 def set_counts(counted: Counted, rows: Ints, alpha: Alpha, threshold: Floats) -> SetCounts:
     """What metrics of classes read: `counted` holds one score, temperature and level, `rows` is (trials, C)."""
     level = float(1 - exact_level(alpha))
-    return SetCounts(rows, rows - counted.missed.T, counted.size, counted.empty, level, threshold)
+    return SetCounts(rows, rows - np.ascontiguousarray(counted.missed.T), counted.size, counted.empty, level, threshold)
 
 
 @dataclass(frozen=True, eq=False)

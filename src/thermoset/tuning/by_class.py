@@ -18,6 +18,7 @@ from thermoset.tuning.held_out import by_halves
 from thermoset.tuning.preference import Preference
 from thermoset.tuning.search import Found, Search
 from thermoset.tuning.worst_classes import DRAWS, Tenths, tenth_of
+from thermoset.uniforms import stream
 
 __all__ = ["by_class_instead", "class_tenths"]
 
@@ -54,7 +55,7 @@ def class_tenths(counts: Floats, ranks: Floats, seed: int) -> Tenths:
     >>> bool(0.85 < found.worst.mean() < 0.88), bool(0.92 < found.best.mean() < 0.95)
     (True, True)
     """
-    rng = np.random.default_rng((seed, 6))
+    rng = stream(seed, "coverage by class")
     drawn = np.sort(rng.beta(ranks, counts + 1 - ranks, size=(DRAWS, len(counts))), axis=1)
     tenth = tenth_of(len(counts))
     return Tenths(drawn[:, :tenth].mean(axis=1), drawn[:, -tenth:].mean(axis=1))

@@ -30,6 +30,7 @@ from thermoset.tuning.preferences import read_preference
 from thermoset.tuning.protection import STRICTER, Protection, protect
 from thermoset.tuning.search import FINER, Found, Progress, Search, Steps, find
 from thermoset.tuning.signals import borne_out
+from thermoset.uniforms import stream
 
 __all__ = ["choose", "default_grid", "enough_of", "settle"]
 
@@ -158,7 +159,7 @@ def enough_of(rows: Logits, seed: int, even: EvenOver = "class") -> Logits:
     count = max(_ENOUGH, _ENOUGH_OF_CLASS * parts_of(rows, even).count)
     if len(rows) <= count:
         return rows
-    return rows.take(np.sort(np.random.default_rng((seed, 7)).permutation(len(rows))[:count]))
+    return rows.take(np.sort(stream(seed, "rows to choose on").permutation(len(rows))[:count]))
 
 
 def _kinds(recipe: object) -> tuple[Recipe, ...]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from thermoset.arrays import Floats, Ints
 from thermoset.tuning.parts import Parts
+from thermoset.uniforms import stream
 
 __all__ = ["ClassGaps", "ClassHits", "ClassSample"]
 
@@ -61,7 +62,7 @@ class ClassSample:
         place = np.full(parts.count, len(seen))
         place[seen] = np.arange(len(seen))
         self._class = place[parts.codes]
-        mixed = np.random.default_rng((seed, n_rows, 1)).permutation(n_rows)
+        mixed = stream(seed, "sample of classes", n_rows).permutation(n_rows)
         by_class = mixed[np.argsort(self._class[mixed], kind="stable")]
         first = np.concatenate([[0], np.cumsum(np.bincount(self._class, minlength=len(seen) + 1))])
         within = np.empty(n_rows, dtype=np.int64)
@@ -170,7 +171,7 @@ class ClassHits:
         step = max(1, _ENTRIES // (n_temperatures * _SIMULATIONS))
         for start in range(0, n_classes, step):
             some = slice(start, min(start + step, n_classes))
-            rng = np.random.default_rng((self.sample.n_rows, start))
+            rng = stream(self.sample.n_rows, "class gaps", start)
             drawn = rng.standard_normal((some.stop - start, _BATCHES, _SIMULATIONS))
             yield some, np.einsum("tck,cks->cts", self.residual[:, some], drawn)
 

@@ -28,6 +28,7 @@ from thermoset.rows import Progress, SortedRows, Spills, part_of, row_array, run
 from thermoset.sweeping.engine import expected_hits, expected_sizes, label_parts, solve_thresholds
 from thermoset.tuning.class_gap import ClassHits, ClassSample
 from thermoset.tuning.parts import EvenOver, Parts, parts_of
+from thermoset.uniforms import stream
 
 __all__ = ["LEVELS", "Curves", "Rows", "in_closed_form", "joined", "levels_around"]
 
@@ -78,7 +79,7 @@ class Curves:
         size, error, noise = self.size[some], self.size_error[some], self.size_noise[some]
         if not noise.size:
             return size + _ONE_SIDED * error
-        drawn = np.random.default_rng(0).standard_normal((noise.shape[1], _SIMULATIONS))
+        drawn = stream(0, "errors of sizes").standard_normal((noise.shape[1], _SIMULATIONS))
         reach = float(np.quantile(np.einsum("tg,gs->ts", noise, drawn).max(axis=0), confidence))
         largest: Floats = size * np.exp(reach * error / np.maximum(size, 1e-300))
         return largest
@@ -126,7 +127,7 @@ class Rows:
         set, which moves the threshold of conformal rows.
         """
         level, n = float(exact_level(alpha)), self.size.shape[1]
-        rng = np.random.default_rng((seed, n, 2))
+        rng = stream(seed, "groups of rows", n)
         group = rng.permutation(n) % _SIZE_GROUPS
         drawn = rng.random(n)  # the same u at every temperature
         found = np.empty((len(self.size), 2 * _SIZE_GROUPS))
@@ -247,7 +248,7 @@ class _Halves:
     """Class losses of all rows and of random halves: unions of half of the groups that rows were dealt to."""
 
     def __init__(self, parts: Parts, seed: int) -> None:
-        rng = np.random.default_rng((seed, len(parts)))
+        rng = stream(seed, "halves", len(parts))
         groups = rng.permutation(len(parts)) % _GROUPS
         # A few rows hold few of very many classes: only those are summed. Two at least, as NumPy would sum the groups
         # of a single one in another order.

@@ -21,6 +21,7 @@ from thermoset.scores import RAPS
 from thermoset.tuning.choice import Outlook, Payers, Setting
 from thermoset.tuning.points import FIFTHS, Points, Sample, laxer
 from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenths
+from thermoset.uniforms import stream
 
 __all__ = ["by_group", "ends_of", "front", "outlook_of", "paper_choice"]
 
@@ -120,7 +121,7 @@ def by_group(sample: Sample, recipe: Recipe, temperature: float) -> list[Outlook
     data = sample.data
     if len(data) // 2 < rows_needed(recipe.alpha) * data.n_classes or not recipe.score.prefixes:
         return []  # most thresholds would be infinite
-    rows = np.random.default_rng((recipe.random_state, 5)).permutation(len(data))[:_BY_CLASS_ROWS]
+    rows = stream(recipe.random_state, "rows tried by class").permutation(len(data))[:_BY_CLASS_ROWS]
     if len(rows) // 2 < rows_needed(recipe.alpha) * data.n_classes:
         rows = np.arange(len(data))
     halves = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])

@@ -21,7 +21,7 @@ from thermoset.sweeping.engine import LabelParts, Misses, Part, count_sets, labe
 from thermoset.sweeping.protocol import Split, pack_trials
 from thermoset.tuning.closed_form import Curves
 from thermoset.tuning.parts import EvenOver, parts_of
-from thermoset.uniforms import trial_keys
+from thermoset.uniforms import stream, trial_keys
 
 __all__ = ["by_halves", "some_rows", "top_gaps"]
 
@@ -56,7 +56,7 @@ class _Halvings:
 
         def split(t: int) -> Split:
             # Both trials of a halving have the same rows and u. Of an odd number of rows, one is only evaluated.
-            mixed = np.random.default_rng((recipe.random_state, 0, t // 2)).permutation(len(groups))
+            mixed = stream(recipe.random_state, "halvings", t // 2).permutation(len(groups))
             if t % 2:
                 return Split(mixed[:0], mixed[:half], mixed[half:])
             return Split(mixed[:0], mixed[half : 2 * half], mixed[:half])
@@ -102,7 +102,7 @@ def some_rows(data: Logits, recipe: Recipe) -> Logits:
     """The rows that sets without a closed form are tried on: all, or some thousand of them."""
     if len(data) <= _SLOW_ROWS:
         return data
-    rows = np.random.default_rng(recipe.random_state).permutation(len(data))[:_SLOW_ROWS]
+    rows = stream(recipe.random_state, "rows tried slowly").permutation(len(data))[:_SLOW_ROWS]
     return data.take(np.sort(rows))
 
 

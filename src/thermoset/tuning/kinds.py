@@ -16,6 +16,7 @@ from thermoset.scores import APS, LAC, RAPS, SAPS, Score, TopK
 from thermoset.tuning.points import Points
 from thermoset.tuning.preference import Preference
 from thermoset.tuning.search import Found
+from thermoset.uniforms import stream
 
 __all__ = ["FINALISTS", "best_of", "finalists", "menu", "some_of"]
 
@@ -59,7 +60,7 @@ def some_of(data: Logits, seed: int) -> Logits:
     count = max(min(_SOME_ROWS, _SOME_ENTRIES // data.n_classes), _FEWEST_ROWS)
     if len(data) <= count:
         return data
-    return data.take(np.sort(np.random.default_rng((seed, 4)).permutation(len(data))[:count]))
+    return data.take(np.sort(stream(seed, "rows of the menu").permutation(len(data))[:count]))
 
 
 def finalists(points: Sequence[Points], preference: Preference) -> list[Recipe]:

@@ -24,6 +24,7 @@ from scipy.special import gammaln
 
 from thermoset.arrays import Floats, Ints
 from thermoset.levels import Alpha, conformal_rank
+from thermoset.uniforms import stream
 
 __all__ = ["ClassMisses", "Tenths", "assured", "tenth_of", "tenths", "with_more_rows"]
 
@@ -102,7 +103,7 @@ def tenths(misses: ClassMisses, alpha: Alpha, n_conformal: int, seed: int, draws
     >>> bool(0.92 < found.worst.mean() < 0.95 < found.best.mean() < 0.97)
     True
     """
-    rng = np.random.default_rng((seed, draws))
+    rng = stream(seed, "worst classes", draws)
     classes = misses.whole
     missed = _rates(misses, classes, rng, draws).near
     k = conformal_rank(n_conformal, alpha)
@@ -120,7 +121,7 @@ def assured(misses: ClassMisses, alpha: Alpha, target: float, n_conformal: int, 
 def with_more_rows(misses: ClassMisses, factor: float, seed: int) -> ClassMisses:
     """What so many times as many rows would show if the truth were the middle of what these make likely."""
     classes = misses.whole
-    drawn = _rates(misses, classes, np.random.default_rng((seed, DRAWS)), DRAWS)
+    drawn = _rates(misses, classes, stream(seed, "rates of classes", DRAWS), DRAWS)
     worst, _ = _ends(drawn.near, classes.times)
     middle = int(np.argsort(worst, kind="stable")[DRAWS // 2])
     counts = factor * classes.counts

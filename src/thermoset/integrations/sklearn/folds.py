@@ -16,12 +16,11 @@ from thermoset.data.row_numbers import rows_of_user
 from thermoset.errors import InputError
 from thermoset.integrations.sklearn.responses import Reader, respond
 from thermoset.quoting import quoted
+from thermoset.uniforms import stream
 
 __all__ = ["Fold", "TrainingRows", "fold_models", "folds_of", "out_of_fold"]
 
 Rows = NDArray[np.int64]
-
-_SHUFFLE = 4  # the stream of the seed that shuffles folds
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def folds_of(cv: Any, rows: TrainingRows, seed: int, *, stratified: bool) -> lis
 def _splitter(cv: Any, rows: TrainingRows, seed: int, stratified: bool) -> Any:
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds = whole_number(cv, "cv", 2, MOST_HELD, "Try cv=5.")
-        shuffle = {"shuffle": True, "random_state": int(np.random.default_rng((seed, _SHUFFLE)).integers(2**31))}
+        shuffle = {"shuffle": True, "random_state": int(stream(seed, "folds").integers(2**31))}
         if rows.groups is not None:
             return GroupKFold(n_folds, **shuffle)
         return (StratifiedKFold if stratified else KFold)(n_folds, **shuffle)

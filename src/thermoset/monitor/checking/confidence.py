@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thermoset.metrics import reliability_from_confidence
 from thermoset.monitor.checking.facts import RowFacts
+from thermoset.uniforms import stream
 
 __all__ = ["CalibrationCheck", "calibration_check"]
 
@@ -95,6 +96,6 @@ def _simulated(confidence: _Floats, count: _Counts, right: _Floats) -> tuple[flo
     means = np.minimum(np.add.reduceat(confidence, starts) / sizes, 1.0)
     first = np.searchsorted(starts, ends - count)  # stratum at which a bin begins
     expected = np.add.reduceat(sizes * means, first)
-    drawn = np.random.default_rng(0).binomial(sizes[:, None], means[:, None], (len(sizes), _SIMULATIONS))
+    drawn = stream(0, "confidence").binomial(sizes[:, None], means[:, None], (len(sizes), _SIMULATIONS))
     chance: _Floats = np.abs(np.add.reduceat(drawn, first) - expected[:, None]).sum(axis=0) / n
     return float(np.abs(right - expected).sum() / n), chance

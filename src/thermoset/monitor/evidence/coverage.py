@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from thermoset.arrays import Bools, Floats
 from thermoset.bounds import MOST_ROWS
-from thermoset.core.betting import CoverageBets, Purse, Track, bet_on_hits
 from thermoset.errors import InputError
+from thermoset.kernels import CoverageBets, Purse, Track, bet_on_hits
 from thermoset.monitor.evidence.sequential import Count, Sequential, checked_delta
 
 __all__ = ["SHARE_FRESH", "SHARE_OVER", "SHARE_UNDER", "SIZES", "CoverageTest", "HitLaw", "lower_odds"]

@@ -5,8 +5,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.arrays import Floats, Ints
-from thermoset.core.betting import Purse, RankBets, Track, bet_on_ranks
 from thermoset.errors import InputError
+from thermoset.kernels import Purse, RankBets, Track, bet_on_ranks
 from thermoset.monitor.evidence.sequential import Count, Sequential, checked_delta
 
 __all__ = ["RankTest"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from thermoset.arrays import Floats
 from thermoset.bounds import MOST_ROWS, real_number, whole_number
-from thermoset.core.betting import LEAST, Purse, Track
+from thermoset.kernels import LEAST, Purse, Track
 
 __all__ = ["MOST_CHANGES", "Count", "Sequential", "checked_delta"]
 
@@ -49,7 +49,7 @@ class Sequential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     changes : tuple of int
         Rows, counted from 1, at which the detector gave an alarm; the latest `MOST_CHANGES`.
     stake, steady, deep, fresh, rising
-        What the bets hold; see `thermoset.core.betting.Purse`.
+        What the bets hold; see `kernels.Purse`.
     """
 
     log_bar: float

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from thermoset.arrays import Bools, Floats, Ints, Keys
+from thermoset.data.row_keys import KEY_BITS
 from thermoset.kernels import GOLDEN
-from thermoset.predictor.row_keys import KEY_BITS
 
 __all__ = ["SKETCH", "Marks", "RowsSeen", "first_repeat", "identified", "marks_of", "tie_breakers"]
 

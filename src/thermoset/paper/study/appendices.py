@@ -12,6 +12,7 @@ from thermoset.sweeping import Protocol, Sweep
 from thermoset.sweeping.engine import label_parts
 from thermoset.sweeping.job import SweepJob, run
 from thermoset.sweeping.protocol import Split
+from thermoset.uniforms import stream
 
 __all__ = ["blend", "calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
 
@@ -76,7 +77,7 @@ def conf_ts(scores: Floats, rows: Ints, temperatures: Floats, alpha: float, seed
     >>> conf_ts(scores, np.arange(20), np.array([1.0, 2.0]), 0.2, seed=0)
     2.0
     """
-    rng = np.random.default_rng(seed)
+    rng = stream(seed, "ConfTS")
     half = len(rows) // 2
     k = min(conformal_rank(half, alpha), half)
     loss = np.zeros(len(temperatures))

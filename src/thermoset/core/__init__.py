@@ -1,1 +1,0 @@
-"""What is left of the old core until its users are rebuilt."""

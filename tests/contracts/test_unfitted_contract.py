@@ -1,0 +1,45 @@
+"""What an estimator does after `fit` raises scikit-learn's own error before it; methods are collected from classes."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.naive_bayes import GaussianNB
+
+import thermoset as ts
+from thermoset.integrations.sklearn import SetClassifier
+
+ROWS = ts.Logits(np.eye(3), [0, 1, 2])
+GIVEN = {"logits": ROWS, "X": np.eye(3), "target": ROWS, "more": ROWS, "y": [0, 1, 2], "alpha": 0.1, "alphas": [0.1]}
+GIVEN |= {"path": "never.json"}
+WHILE_FITTING = {"fit", "fit_split", "learn", "adopt", "warn_at_bound"}
+ESTIMATORS = {
+    "predictor": ts.TwoTemperaturePredictor(),
+    "conformal": ts.ConformalClassifier(),
+    "scaler": ts.TemperatureScaler(),
+    "sklearn": SetClassifier(GaussianNB()),
+}
+
+
+def methods(estimator):
+    """The public methods of an estimator's own class, but for those that fit it."""
+    own = {name: one for name, one in vars(type(estimator)).items() if inspect.isfunction(one)}
+    return [name for name in own if not name.startswith("_") and name not in WHILE_FITTING]
+
+
+CASES = [(kind, name) for kind, estimator in ESTIMATORS.items() for name in methods(estimator)]
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_not_fitted(kind, name):
+    method = getattr(ESTIMATORS[kind], name)
+    needed = [one for one in inspect.signature(method).parameters.values() if one.default is one.empty]
+    with pytest.raises(NotFittedError):
+        method(*(GIVEN[one.name] for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD))
+
+
+def test_predictions_are_among_them():
+    for kind, estimator in ESTIMATORS.items():
+        asked = {"predict_proba"} if kind == "scaler" else {"predict_set", "set_sizes", "predict_set_labels"}
+        assert asked <= {name for which, name in CASES if which == kind}, estimator
