@@ -238,7 +238,7 @@ def test_threads_and_blocks_do_not_change_a_bit(monkeypatch):
     seen = []
     for threads, block in (("1", 2**19), ("2", 2**12), ("3", 2**9)):
         monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-        monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", block)
+        monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", block)
         scaler = TemperatureScaler().fit(logits, labels)
         seen.append((scaler.temperature_, scaler.predict_proba(logits).tobytes()))
     assert seen[0] == seen[1] == seen[2]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).parents[1] / "src"
 FOLDER = "reference"
 COMMANDS_PAGE, COMMANDS_PLACE = "command-line.md", "<!-- the commands -->"
-INTERNAL = ("thermoset.core", "thermoset.integrations.program")
+INTERNAL = ("thermoset.kernels", "thermoset.rows", "thermoset.arrays", "thermoset.integrations.program")
 """Packages that are importable and not for users."""
 
 

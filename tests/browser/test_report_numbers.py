@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from scipy.stats import binom
-from thermoset.core.levels import exact_level
+from thermoset.levels import exact_level
 
 import thermoset as ts
 from pages import LABELS_SHOWN, METRICS, assert_glossary_opens, is_rounded

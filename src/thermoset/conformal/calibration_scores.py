@@ -242,6 +242,11 @@ class CalibrationScores:
             rows, pool = np.concatenate([rows, others]), np.concatenate([zero, pool[others]])
         return Pools.of(self.scores[rows], pool, len(groups))
 
+    @cached_property
+    def sorted_scores(self) -> Pairs:
+        """All scores in ascending order."""
+        return np.sort(self.scores)
+
     def p_values(
         self, data: Logits, smoothing_seed: int | None, *, u: Any = None, ids: Any = None, weights: Any = None
     ) -> Floats:
@@ -302,7 +307,7 @@ def _p_values_of_block(
     block: Block, randomness: Randomness, smoothing: Randomness, groups: Ints, own: Ints, known: CalibrationScores
 ) -> tuple[Floats]:
     how = known.scoring.score, known.scoring.temperature, randomness
-    scores = block_scores(block, *how, ties_with=np.unique(known.scores.real))
+    scores = block_scores(block, *how, among=known.sorted_scores)
     return (known.look_up(scores, smoothing.block(gaps_of(sort_ascending(block))), groups, own),)
 
 

@@ -174,12 +174,12 @@ def _matrix_of_block(block: Block, randomness: Randomness, score: Score, tempera
 
 
 def block_scores(
-    block: Block, score: Score, temperature: float, randomness: Randomness, ties_with: Floats | None = None
+    block: Block, score: Score, temperature: float, randomness: Randomness, among: Pairs | None = None
 ) -> Pairs:
     """Score of every label of a block of rows, (n, C), in the order of labels; the randomness must be that of the rows.
 
-    Tie-breaks cost a sum each. With `ties_with`, sorted values, they are computed only where a value is one of these,
-    and are 0 elsewhere.
+    Tie-breaks cost a sum each. If the scores are only to be looked up among sorted ones, those are given as `among`:
+    tie-breaks are then computed as far as that needs.
     """
     gaps, order = sorted_order(block)
     if isinstance(score, RankLimited):
@@ -189,27 +189,61 @@ def block_scores(
     if not score.compiled:
         by_rank = plain_pairs(score, sorted_rows(gaps, temperature, u))
     else:
-        code, unit, k_reg, drawn, keep_top = score.terms
-        value, work = np.empty(gaps.shape), np.empty((3, gaps.shape[1] + 1))
-        kernels.value_matrix(code, unit, k_reg, drawn, keep_top, temperature, gaps, u, work, value)
-        if not score.by_rank:
-            value += score.offsets(gaps.shape[1])[order]
-        tie = np.zeros(gaps.shape)
-        wanted = np.ones(gaps.shape, dtype=np.bool_) if ties_with is None else _among(value, ties_with)
-        rows, ranks = map(as_int64, np.nonzero(wanted))
-        found = np.empty(len(rows))
-        kernels.rank_ties(code, keep_top, temperature, gaps, u, rows, ranks, work, found)
-        tie[rows, ranks] = found
-        by_rank = pairs(value, tie)
+        by_rank = _compiled_scores(gaps, order, score, temperature, u, among)
     out = np.empty(by_rank.shape, dtype=np.complex128)
     np.put_along_axis(out, order, by_rank, axis=1)
     return out
 
 
-def _among(value: Floats, known: Floats) -> Bools:
+def _compiled_scores(
+    gaps: Floats, order: Ints, score: Score, temperature: float, u: Floats, among: Pairs | None
+) -> Pairs:
+    """Scores by rank of sorted rows."""
+    code, unit, k_reg, drawn, keep_top = score.terms
+    value, work = np.empty(gaps.shape), np.empty((3, gaps.shape[1] + 1))
+    kernels.value_matrix(code, unit, k_reg, drawn, keep_top, temperature, gaps, u, work, value)
+    if not score.by_rank:
+        value += score.offsets(gaps.shape[1])[order]
+    found, exact = pairs(value, 0.0), np.ones(gaps.shape, dtype=np.bool_)
+    if among is not None:
+        exact = _has_equal(value, among.real)
+        if code in (kernels.APS, kernels.RAPS) and drawn == 0.0 and not keep_top:
+            excess = np.maximum(np.arange(1.0, gaps.shape[1] + 1) - k_reg, 0.0) if code == kernels.RAPS else 0.0
+            saturated = exact & (value == 1.0 + unit * excess)
+            found.imag[saturated] = _about(gaps, temperature, u)[saturated]
+            exact &= ~saturated | _has_near(found, among)
+    rows, ranks = map(np.ascontiguousarray, np.nonzero(exact))
+    ties = np.empty(len(rows))
+    kernels.rank_ties(code, keep_top, temperature, gaps, u, rows, ranks, work, ties)
+    found.imag[rows, ranks] = ties
+    return found
+
+
+def _has_equal(value: Floats, known: Floats) -> Bools:
     """Which values are among sorted ones."""
     place = np.minimum(np.searchsorted(known, value), len(known) - 1)
     return np.asarray(known[place] == value)
+
+
+_NEAR = 1e-9  # how far from the tie-break a number may be that is right but for rounding, and much more
+
+
+def _about(gaps: Floats, temperature: float, u: Floats) -> Floats:
+    """Tie-breaks of saturated masses, right but for rounding, (n, C)."""
+    own, tail = np.empty(gaps.shape), np.empty(gaps.shape)
+    kernels.tail_logs(gaps, temperature, np.empty(gaps.shape[1]), own, tail)
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.logaddexp(tail, own + np.log1p(-u)[:, None]))
+
+
+def _has_near(scores: Pairs, known: Pairs) -> Bools:
+    """Which scores are so near to one of sorted ones that rounding may decide."""
+    place = np.searchsorted(known, scores)
+    near = np.zeros(scores.shape, dtype=np.bool_)
+    for one in (known[np.maximum(place - 1, 0)], known[np.minimum(place, len(known) - 1)]):
+        apart = np.abs(one.imag - scores.imag)
+        near |= (one.real == scores.real) & ~(apart > _NEAR * (1.0 + np.abs(scores.imag)))
+    return near
 
 
 # ---- sets ------------------------------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from thermoset.core.general import block_scores
-from thermoset.core.scores import APS, LAC, RAPS, TopK
-from thermoset.core.uniforms import Randomness
+from thermoset.conformal.scoring import block_scores
+from thermoset.scores import APS, LAC, RAPS, TopK
+from thermoset.uniforms import Randomness
 
 import thermoset as ts
 from law import generated
@@ -128,4 +128,4 @@ def test_published_raps_by_hand():
 
 def raps_values(score, probabilities, u):
     """Values of the scores of all labels of a row with these probabilities."""
-    return block_scores(np.log([probabilities]), score, 1.0, Randomness(given=np.array([u]))).value[0]
+    return block_scores(np.log([probabilities]), score, 1.0, Randomness(given=np.array([u]))).real[0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from thermoset.core.scores import resolve
+from thermoset.scores import resolve
 
 import thermoset as ts
 from thermoset.metrics import swept_metrics
