@@ -70,9 +70,8 @@ def compared(predictor, logits, sets):
     made, score = predictor.artifact_, predictor.recipe.set_score
     band = band_of(score, made.n_classes)
     pairs = score_matrix(logits, score, made.temperature_sets, Randomness(made.seed))
-    thresholds = made.thresholds.pairs()
-    which = labels if made.grouping is not None else np.zeros_like(labels)
-    value, refine = thresholds.value[which], thresholds.refine[which]
-    near = np.abs(pairs.value[rows, labels] - value) <= band
-    near &= np.abs(pairs.refine[rows, labels] - refine) <= 2 * band * np.maximum(1, np.abs(refine))
+    q = made.thresholds.pairs()[labels if made.grouping is not None else np.zeros_like(labels)]
+    found = pairs[rows, labels]
+    near = np.abs(found.real - q.real) <= band
+    near &= np.abs(found.imag - q.imag) <= 2 * band * np.maximum(1, np.abs(q.imag))
     return Parity(len(np.unique(rows)), len(np.unique(rows[~near])))

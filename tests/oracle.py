@@ -5,8 +5,9 @@ as mpmath numbers with enough digits for the smallest of them, or as fractions w
 Loops are plain, one row at a time.
 
 A score is kept as two summands, ``offset + mass``. The mass is a probability (its distance to 0 and to 1 is what
-log-odds measure), the offset is what penalties add. Two scores are compared by their sum, and where a formula says so
-by a second mass where sums are equal: without u, ranks alone would tie by the hundred.
+log-odds measure), the offset is what penalties add. Masses that are running sums (APS, RAPS) count as 1 from
+1 - 2^-32 on. Two scores are compared by their sum, and where sums are equal by a second mass: what the sum would have
+been where it counts as 1, or what a formula names: without u, ranks alone would tie by the hundred.
 """
 
 from __future__ import annotations
@@ -20,23 +21,34 @@ from mpmath import mp
 
 PENALTY, K_REG, WEIGHT = 0.01, 5, 0.2
 INFINITY = math.inf
+SATURATED = 1.0 - 2.0**-32  # a number that float64 holds exactly
 
 
 @dataclass(frozen=True)
 class Score:
-    """``offset + mass``; a masked class has an infinite offset. `tie` is a mass that decides between equal sums."""
+    """``offset + mass``; a masked class has an infinite offset. `tie` is a mass that decides between equal sums.
+
+    `running`: the mass is a running sum, which saturates.
+    """
 
     mass: object
     offset: object = 0
     tie: object = 0
+    running: bool = False
+
+    @property
+    def saturated(self):
+        return self.running and self.mass >= SATURATED
 
     @property
     def value(self):
-        return INFINITY if self.offset == INFINITY else self.offset + self.mass
+        if self.offset == INFINITY:
+            return INFINITY
+        return self.offset + (1 if self.saturated else self.mass)
 
     @property
     def order(self):
-        return self.value, self.tie
+        return self.value, self.mass if self.saturated else self.tie
 
 
 def digits(rows, temperature):
@@ -70,11 +82,11 @@ def _lac(rank, own, above, others, total, u, **_):
 
 
 def _aps(rank, own, above, others, total, u, **_):
-    return Score((above + u * own) / total)
+    return Score((above + u * own) / total, running=True)
 
 
 def _raps(rank, own, above, others, total, u, *, penalty, k_reg, **_):
-    return Score((above + u * own) / total, penalty * max(rank - k_reg, 0))
+    return Score((above + u * own) / total, penalty * max(rank - k_reg, 0), running=True)
 
 
 def _saps(rank, own, above, others, total, u, *, top, saps_weight, **_):
@@ -186,9 +198,18 @@ def within_rounding(score, q, bound):
     same offset are compared by the log-odds of their mass; d mass <= d log-odds / 4, and an offset is wrong by
     2^-52 of itself, so with different offsets the values are compared, to bound * max(1, |value|). Equal sums are
     compared by what decides between them.
+
+    Running sums are compared as values: adding C shares rounds by at most (C + 64) 2^-52, which `bound` is no less
+    than. Next to where they saturate a mass may count as 1 or as what it is.
     """
     if INFINITY in (score.offset, q.offset):
         return False
+    if score.running:
+        if score.saturated and q.saturated and score.offset == q.offset:
+            a, b = log_odds(score.mass), log_odds(q.mass)
+            return a == b or abs(a - b) <= 2 * bound
+        edge = any(abs(one.mass - SATURATED) <= bound for one in (score, q))
+        return abs(score.value - q.value) <= 2 * bound * max(1, abs(q.value)) + edge * (1 - SATURATED)
     if score.value == q.value and (score.tie or q.tie):
         a, b = log_odds(score.tie), log_odds(q.tie)
         return a == b or abs(a - b) <= 2 * bound

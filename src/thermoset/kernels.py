@@ -622,8 +622,8 @@ def trial_values(terms_of: Floats, unit: float, bound: float, rows: Counts, u: F
     for t in range(rows.shape[0]):
         for j in range(rows.shape[1]):
             i = rows[t, j]
-            s = low[i] + u[t, j] * own[i]
-            out[t, j] = (1.0 if s >= bound else s) + unit * (steps[i] + u[t, j] * part[i])
+            s = low[i] + u[t, j] * own[i]  # infinite for a masked class
+            out[t, j] = (1.0 if bound <= s < np.inf else s) + unit * (steps[i] + u[t, j] * part[i])
 
 
 # ---- sets under thresholds -------------------------------------------------------------------------------------------
@@ -837,8 +837,9 @@ def rank_ties(
             last, filled = i, int(np.int64(0))
         while filled <= r:
             filled = extend(gaps, inverse, scale, share, own, low, filled)
-        log_total = math.log1p(rest)
-        left = log_left(code, gaps, inverse, r, others, weights) - log_total
+        log_total, left = math.log1p(rest), 0.0
+        if (code != APS and code != RAPS) or low[r] + all_u[i] * own[r] >= SATURATED:  # else nothing looks at it
+            left = log_left(code, gaps, inverse, r, others, weights) - log_total
         mine = scaled(gaps[r], inverse) - log_total
         found = tie_break(code, keep_top, r, low[r], own[r], mine, left, all_u[i])
         out[k] = np.inf if gaps[r] == -np.inf else found

@@ -15,6 +15,7 @@ A plain score is NumPy on sorted rows and promises none of this: every label of 
 Derive from `PlainScore`, or give `method=` a function.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -393,6 +394,7 @@ class OwnScore(PlainScore):
     def __init__(self, function: Any, name: str | None = None, *, uses_u: bool = True) -> None:
         if not callable(function) or isinstance(function, type):
             raise InputError(f"a custom score must be a function (probs, rank, u); got {function!r}.")
+        _require_three_arguments(function)
         given = getattr(function, "__name__", type(function).__name__) if name is None else name
         if given in SCORES:
             raise InputError(f"{given!r} is already a built-in score. Try OwnScore(function, 'my_{given}').")
@@ -415,6 +417,21 @@ class OwnScore(PlainScore):
     def pairs(self, rows: SortedRows) -> object:
         """What the function says."""
         return self.function(rows.probs, rows.rank, rows.u)
+
+
+def _require_three_arguments(function: Callable[..., Any]) -> None:
+    """Refuse a function that cannot be called with (probs, rank, u), where its signature is known."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # that of some built-in functions is not
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError as error:
+        raise InputError(
+            f"a custom score is called with three arguments, (probs, rank, u); got a function {signature}: {error}. "
+            "Give it these three, also where it ignores one."
+        ) from None
 
 
 @dataclass(frozen=True)

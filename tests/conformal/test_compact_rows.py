@@ -5,12 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-from thermoset.core.scores import SCORES
 
 import thermoset as ts
 from law import generated, law
-from thermoset.conformal.scoring import sizes_under
 from thermoset.errors import CoverageWarning, InputError
+from thermoset.scores import SCORES
 
 ALL = pytest.mark.parametrize("method", [name for name, score in SCORES.items() if score.by_rank])
 LOGITS, LABELS = generated(700, 60, signal=1.0)
@@ -27,8 +26,7 @@ def test_sets_hold_those_of_whole_rows(method, allow_empty, randomized):
         whole, cut = (
             ts.ConformalClassifier(method, alpha=0.2, **options).fit(rows.take(slice(0, 400))) for rows in (ROWS, CUT)
         )
-        q, wide = ((model.thresholds_.value[0], model.thresholds_.refine[0]) for model in (whole, cut))
-        assert q <= wide
+        assert (whole.thresholds_ <= cut.thresholds_).all()
         fresh, same = ROWS.take(slice(400, None)), CUT.take(slice(400, None))
         sets, wider = whole.predict_set(fresh), cut.predict_set(same)
         assert not (sets & ~wider).any()
@@ -49,16 +47,14 @@ def test_nested_levels_by_class_and_by_id(method):
             sets, wider = (m.predict_sets(r, [0.2, 0.4], ids=range(700)) for m, r in ((whole, ROWS), (cut, CUT)))
         assert not (sets & ~wider).any()
         assert not (wider[1] & ~wider[0]).any()
-        sizes = sizes_under(CUT, cut.calibration_.scoring, cut.thresholds_, ids=range(700))
-        assert (sizes == wider[1].sum(axis=1)).all()
+        assert (cut.set_sizes(CUT, ids=range(700)) == wider[1].sum(axis=1)).all()
 
 
 @ALL
 def test_rows_that_keep_everything_are_whole_rows(method):
     cut = ts.compact(ROWS, 60)
     whole, kept = (ts.ConformalClassifier(method, temperature=1.7).fit(rows) for rows in (ROWS, cut))
-    assert whole.thresholds_.value == kept.thresholds_.value
-    assert whole.thresholds_.refine == kept.thresholds_.refine
+    assert whole.thresholds_.tobytes() == kept.thresholds_.tobytes()
     assert (whole.predict_set(ROWS) == kept.predict_set(cut)).all()
     assert not kept.undecided(cut).any()
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from mpmath import mp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from thermoset.core.levels import conformal_rank, rows_needed
-from thermoset.core.uniforms import Randomness
 
 import oracle
 import thermoset
 from on_arrays import label_scores
 from thermoset import CoverageWarning, InputError
 from thermoset.conformal import ConformalClassifier, fitted_at, scores
+from thermoset.levels import conformal_rank, rows_needed
+from thermoset.uniforms import Randomness
 from tiers import examples
 
 READY = [name for name, score in thermoset.SCORES.items() if not score.learns]  # PAS has its own: test_pas.py
@@ -248,8 +248,7 @@ def test_a_shift_moves_the_threshold_by_no_bit(method):
     logits, labels = labelled(100, 5, seed=11)
     one = ConformalClassifier(method, temperature=0.05).fit(logits, labels).thresholds_
     two = ConformalClassifier(method, temperature=0.05).fit(logits + 3.5, labels).thresholds_
-    assert one.value.tobytes() == two.value.tobytes()
-    assert one.refine.tobytes() == two.refine.tobytes()
+    assert one.tobytes() == two.tobytes()
 
 
 @METHODS
@@ -272,8 +271,7 @@ def test_threads_and_blocks_do_not_change_the_answer(method, monkeypatch):
     def answer(grouping):
         model = ConformalClassifier(method, temperature=0.1, grouping=grouping).fit(logits, labels)
         return (
-            model.thresholds_.value.tobytes(),
-            model.thresholds_.refine.tobytes(),
+            model.thresholds_.tobytes(),
             model.predict_set(logits).tobytes(),
         )
 
@@ -282,22 +280,22 @@ def test_threads_and_blocks_do_not_change_the_answer(method, monkeypatch):
         expected = answer(kind)
         for threads, block in (("1", 48), ("2", 48 * 7), ("5", 48 * 101), ("2", 2**30)):
             monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-            monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", block)
+            monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", block)
             assert answer(kind) == expected
 
 
 @pytest.mark.parametrize("method", ["aps", "raps"])
 @pytest.mark.parametrize("randomized", [True, False])
 def test_thresholds_do_not_grow_with_temperature(method, randomized):
-    """Corollary 4.2, in the exact form of the threshold: where values round to 1, the refinement still falls."""
+    """Corollary 4.2, in the exact form of the threshold: where values round to 1, the tie-break still falls."""
     logits, labels = labelled(150, 20, seed=14)
     found = []
     for temperature in (0.01, 0.03, 0.1, 0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 20.0, 100.0):
         model = ConformalClassifier(method, alpha=0.3, temperature=temperature, randomized=randomized).fit(
             logits, labels
         )
-        found.append((model.thresholds_.value[0], model.thresholds_.refine[0]))
-        assert model.threshold_ == model.thresholds_.value[0]
+        found.append(model.thresholds_[0, 0])
+        assert model.threshold_ == model.thresholds_[0, 0].real
     assert all(later < earlier for earlier, later in pairwise(found))
 
 
@@ -337,8 +335,7 @@ def test_fitted_at_several_temperatures_is_fit_at_each(grouping, randomized):
     for t, one in zip(temperatures, fitted_at(model, temperatures, logits, labels), strict=True):
         alone = clone(model).set_params(temperature=t).fit(logits, labels)
         assert one.get_params() == alone.get_params()
-        assert np.array_equal(one.thresholds_.value, alone.thresholds_.value)
-        assert np.array_equal(one.thresholds_.refine, alone.thresholds_.refine)
+        assert one.thresholds_.tobytes() == alone.thresholds_.tobytes()
         assert np.array_equal(one.predict_set(new), alone.predict_set(new))
 
 
@@ -359,8 +356,8 @@ def test_randomness_of_the_seed_is_a_u_like_any_other():
     """Sets with a seed are the sets with that seed's u given; the u is recovered from the score of a top label, u p."""
     logits, labels = labelled(60, 2, seed=19)
     top = logits.argmax(axis=1)
-    u = label_scores(logits, top, thermoset.APS(), 1.0, Randomness(seed=5)).value / (
-        label_scores(logits, top, thermoset.APS(), 1.0, Randomness()).value
+    u = label_scores(logits, top, thermoset.APS(), 1.0, Randomness(seed=5)).real / (
+        label_scores(logits, top, thermoset.APS(), 1.0, Randomness()).real
     )
     seeded = ConformalClassifier("aps", alpha=0.3, random_state=5).fit(logits, labels)
     given_u = ConformalClassifier("aps", alpha=0.3).fit(logits, labels, u=u)
@@ -523,7 +520,7 @@ def test_mondrian_thresholds_and_sets_are_the_oracles(method, temperature):
             q = oracle.threshold(own, Fraction(1, 5))
             assert abs(model.threshold_[label] - q.value) <= bound * max(1, q.value)
             for i, row in enumerate(exact):
-                wanted = row[label].value <= q.value
+                wanted = row[label].order <= q.order
                 assert sets[i, label] == wanted or oracle.within_rounding(row[label], q, bound)
 
 
@@ -538,7 +535,7 @@ def test_mondrian_hits_are_k_in_each_class(method, temperature):
         assert hits[rows].sum() == conformal_rank(int(rows.sum()), 0.1)
         alone = ConformalClassifier(method, temperature=temperature).fit(logits[rows], labels[rows])
         assert alone.threshold_ == model.threshold_[label]
-        assert alone.thresholds_.refine[0] == model.thresholds_.refine[label]
+        assert alone.thresholds_[0, 0] == model.thresholds_[0, label]
 
 
 def test_mondrian_names_the_classes_with_too_few_rows():
@@ -589,18 +586,16 @@ def clustered(method="aps", alpha=ALPHA_CLUSTERS, **options):
 def _threshold_rows(model, logits, labels, method, u):
     """Which rows set thresholds, recognised by their scores (no two rows score alike, given u that all differ)."""
     own = label_scores(logits, labels, thermoset.SCORES[method], 1.0, Randomness(given=u))
-    position = {pair: i for i, pair in enumerate(zip(own.value, own.refine, strict=True))}
+    position = {pair: i for i, pair in enumerate(own.tolist())}
     assert len(position) == len(labels)
-    kept = model.calibration_.scores
-    return np.array([position[pair] for pair in zip(kept.value, kept.refine, strict=True)])
+    return np.array([position[pair] for pair in model.calibration_.scores.tolist()])
 
 
 @METHODS
 def test_clusters_depend_on_the_seed_alone(method):
     logits, labels = many_classes()
     one, two = clustered(method).fit(logits, labels), clustered(method).fit(logits, labels)
-    assert one.thresholds_.value.tobytes() == two.thresholds_.value.tobytes()
-    assert one.thresholds_.refine.tobytes() == two.thresholds_.refine.tobytes()
+    assert one.thresholds_.tobytes() == two.thresholds_.tobytes()
     np.testing.assert_array_equal(one.calibration_.group_of_class, two.calibration_.group_of_class)
     other = clustered(method, random_state=1).fit(logits, labels)
     assert not np.array_equal(other.calibration_.labels, one.calibration_.labels)
@@ -625,9 +620,8 @@ def test_cluster_thresholds_are_order_statistics_of_the_rows_left(method):
         assert hits[pool].sum() == conformal_rank(len(pool), ALPHA_CLUSTERS)
         assert len(np.unique(model.threshold_[groups == group])) == 1
     # the null cluster pools every row left
-    everyone = model.calibration_.scores
-    null = model.thresholds_.value[N_COMMON], model.thresholds_.refine[N_COMMON]
-    assert null == everyone.smallest(conformal_rank(len(rows), ALPHA_CLUSTERS))
+    everyone = np.sort(model.calibration_.scores)
+    assert model.thresholds_[0, N_COMMON] == everyone[conformal_rank(len(rows), ALPHA_CLUSTERS) - 1]
 
 
 def test_rows_that_make_clusters_set_no_threshold():
@@ -639,14 +633,13 @@ def test_rows_that_make_clusters_set_no_threshold():
     # Replace each of those rows by one that scores far worse, in the same order: clusters are made of ranks.
     own = label_scores(logits[making], labels[making], thermoset.LAC(), 1.0, Randomness())
     worse = np.zeros((len(making), N_COMMON + 1))
-    worse[np.arange(len(making)), labels[making]] = -10.0 - np.argsort(np.argsort(own.refine)) * 0.125
+    worse[np.arange(len(making)), labels[making]] = -10.0 - np.argsort(np.argsort(own.imag)) * 0.125
     changed = logits.copy()
     changed[making] = worse
-    assert label_scores(worse, labels[making], thermoset.LAC(), 1.0, Randomness()).value.min() > 0.999
+    assert label_scores(worse, labels[making], thermoset.LAC(), 1.0, Randomness()).real.min() > 0.999
     again = clustered("lac").fit(changed, labels)
     np.testing.assert_array_equal(again.calibration_.group_of_class, model.calibration_.group_of_class)
-    assert again.thresholds_.value.tobytes() == model.thresholds_.value.tobytes()
-    assert again.thresholds_.refine.tobytes() == model.thresholds_.refine.tobytes()
+    assert again.thresholds_.tobytes() == model.thresholds_.tobytes()
 
 
 def test_clusters_bring_alike_classes_together():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from thermoset.core.thresholds import NULL_GROUP, ScorePairs
 
 from thermoset import ConformalClassifier
-from thermoset.conformal.groupings import ClusterPlan, cluster_classes, cluster_plan
+from thermoset.arrays import pairs
+from thermoset.conformal.groupings import NULL_GROUP, ClusterPlan, cluster_classes, cluster_plan
 
 
 def test_the_plan_by_hand():
@@ -20,12 +20,12 @@ def scored(centres, n=40, seed=0):
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(len(centres)), n)
     value = np.asarray(centres, dtype=float)[labels] + 0.01 * rng.random(len(labels))
-    return ScorePairs(value, np.zeros(len(labels))), labels
+    return pairs(value, 0.0), labels
 
 
 def test_classes_with_like_scores_share_a_cluster():
-    pairs, labels = scored([0.1, 0.9, 0.1, 0.9, 0.5, 0.5])
-    found = cluster_classes(pairs, labels, 7, 3, 0.1, random_state=0)
+    scores, labels = scored([0.1, 0.9, 0.1, 0.9, 0.5, 0.5])
+    found = cluster_classes(scores, labels, 7, 3, 0.1, random_state=0)
     assert found[0] == found[2]
     assert found[1] == found[3]
     assert found[4] == found[5]
@@ -33,21 +33,21 @@ def test_classes_with_like_scores_share_a_cluster():
     assert found[6] == NULL_GROUP  # no rows
 
 
-def test_saturated_values_are_told_apart_by_their_refinement():
+def test_saturated_values_are_told_apart_by_their_tie_breaks():
     labels = np.repeat([0, 1, 2, 3], 40)
-    refine = np.where(labels % 2 == 0, 1.0, 100.0) + np.random.default_rng(0).random(160)
-    found = cluster_classes(ScorePairs(np.ones(160), refine), labels, 4, 2, 0.1, random_state=0)
+    ties = np.where(labels % 2 == 0, 1.0, 100.0) + np.random.default_rng(0).random(160)
+    found = cluster_classes(pairs(np.ones(160), ties), labels, 4, 2, 0.1, random_state=0)
     assert found[0] == found[2] != found[1] == found[3]
 
 
 def test_with_rows_enough_every_class_stands_alone():
-    pairs, labels = scored([0.1, 0.2, 0.3])
-    assert sorted(cluster_classes(pairs, labels, 3, 9, 0.1, random_state=0)) == [0, 1, 2]
+    scores, labels = scored([0.1, 0.2, 0.3])
+    assert sorted(cluster_classes(scores, labels, 3, 9, 0.1, random_state=0)) == [0, 1, 2]
 
 
 def test_one_cluster_is_no_cluster():
-    pairs, labels = scored([0.1, 0.2, 0.3])
-    assert set(cluster_classes(pairs, labels, 3, 1, 0.1, random_state=0)) == {NULL_GROUP}
+    scores, labels = scored([0.1, 0.2, 0.3])
+    assert set(cluster_classes(scores, labels, 3, 1, 0.1, random_state=0)) == {NULL_GROUP}
 
 
 @pytest.mark.parametrize(("name", "value"), [("temperature", 5.0), ("method", "lac"), ("random_state", 9)])

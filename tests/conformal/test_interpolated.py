@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from thermoset.core.mixing import mixed_thresholds
-from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated
-from thermoset.conformal.groupings import GROUPINGS, resolve_grouping
+from thermoset.arrays import pairs
+from thermoset.conformal.groupings import GROUPINGS, mix_thresholds, resolve_grouping
 from thermoset.errors import CoverageWarning, InputError
 
 LOGITS, LABELS = generated(900, 6, signal=-0.5)
@@ -27,8 +26,7 @@ def test_the_ends_are_one_threshold_and_one_for_each_class(method, temperature):
     one, each = (fitted(method, grouping, temperature=temperature) for grouping in (None, "class"))
     low, high = (fitted(method, ts.Interpolated(tau), temperature=temperature) for tau in (0, 1))
     for found, want in ((low, one), (high, each)):
-        assert found.thresholds_.value.tolist() == np.broadcast_to(want.thresholds_.value, 6).tolist()
-        assert found.thresholds_.refine.tolist() == np.broadcast_to(want.thresholds_.refine, 6).tolist()
+        assert found.thresholds_.tolist() == np.broadcast_to(want.thresholds_, (1, 6)).tolist()
         np.testing.assert_array_equal(found.predict_set(LOGITS), want.predict_set(LOGITS))
 
 
@@ -68,15 +66,14 @@ numbers = st.floats(-1e3, 1e3) | st.sampled_from([0.0, 1.0, np.inf, -np.inf])
 
 
 @given(st.lists(st.tuples(*[numbers] * 4), min_size=1, max_size=8), st.floats(0, 1), st.sampled_from(["lac", "pas"]))
-def test_a_mixture_is_never_outside_its_ends(pairs, tau, method):
+def test_a_mixture_is_never_outside_its_ends(ends, tau, method):
     """So that a set misses its label only if one of the two does, to the last bit."""
-    own_value, own_refine, value, refine = np.array(pairs).T
+    own_value, own_tie, value, tie = np.array(ends).T
     own_value = np.where(np.isposinf(own_value), 1.0, np.minimum(own_value, 1.0)) if method == "lac" else own_value
-    own, whole = ScorePairs(own_value, own_refine), ScorePairs(value, refine)
-    found = mixed_thresholds(own, whole, tau, ts.SCORES[method], 10)
-    for k in range(len(pairs)):
-        ends = sorted([(own_value[k], own_refine[k]), (value[k], refine[k])])
-        assert ends[0] <= (found.value[k], found.refine[k]) <= ends[1]
+    both = np.sort([pairs(own_value, own_tie), pairs(value, tie)], axis=0)
+    found = mix_thresholds(pairs(own_value, own_tie), pairs(value, tie), tau, ts.SCORES[method], 10)
+    assert np.all(both[0] <= found)
+    assert np.all(found <= both[1])
 
 
 def test_misses_are_those_of_either_kind():

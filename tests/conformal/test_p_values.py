@@ -9,13 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, kstest
 from sklearn.exceptions import NotFittedError
-from thermoset.core.levels import rows_needed
-from thermoset.core.scores import SCORES
 
 import thermoset as ts
 from law import generated
 from thermoset.conformal.groupings import GROUPINGS
 from thermoset.errors import CoverageWarning, InputError
+from thermoset.levels import rows_needed
+from thermoset.scores import SCORES
 
 RANKED = [None, *(name for name, one in GROUPINGS.items() if one.has_p_values)]
 LEVELS = [f"0.{i:02d}" for i in range(1, 100, 2)]
@@ -123,8 +123,7 @@ def test_another_level_is_a_fresh_fit_to_the_last_bit(method, grouping):
         assert len(lax) == (Fraction(str(alpha)) > Fraction(1, 2))
         assert (len(told) > len(lax)) == (fewest(fresh) < rows_needed(alpha))
         assert other.get_params() == fresh.get_params()
-        for name in ("value", "refine"):
-            np.testing.assert_array_equal(getattr(other.thresholds_, name), getattr(fresh.thresholds_, name))
+        assert other.thresholds_.tobytes() == fresh.thresholds_.tobytes()
         np.testing.assert_array_equal(other.threshold_, fresh.threshold_)
         rows = with_groups(odd_rows(1, float))
         np.testing.assert_array_equal(other.predict_set(rows), fresh.predict_set(rows))
@@ -140,7 +139,7 @@ def test_clusters_stay_those_of_the_fitted_level():
     model = ts.ConformalClassifier("aps", 0.1, grouping="cluster").fit(LOGITS, LABELS)
     other = model.at(0.3)
     np.testing.assert_array_equal(other.calibration_.group_of_class, model.calibration_.group_of_class)
-    np.testing.assert_array_equal(other.thresholds_.value, model.calibration_.thresholds(0.3).value)
+    assert other.thresholds_.tobytes() == model.calibration_.thresholds(0.3).tobytes()
 
 
 def ranks_over_splits(model, logits, labels, n_each, splits=600, seed=0, **options):
@@ -233,3 +232,30 @@ def test_what_has_no_p_values_says_so():
             call()
     model.fit(LOGITS, LABELS)
     assert model.predict_p(LOGITS).shape == LOGITS.shape
+
+
+@pytest.mark.parametrize("bad", [[0.1, 0.2], [[0.1]], [[0.1, 1.1]], [[np.nan, 0.1]], "p", [[0.1], [0.1, 0.2]]])
+def test_a_summary_of_something_else_is_refused(bad):
+    with pytest.raises(InputError, match="p must be"):
+        ts.conformal.p_summary(bad)
+
+
+def test_a_summary_says_when_sets_are_empty_and_when_they_hold_more_than_one():
+    p = np.random.default_rng(0).random((50, 4))
+    told = ts.conformal.p_summary(p)
+    np.testing.assert_array_equal(told.label, p.argmax(axis=1))
+    for alpha in (0.1, 0.5, 0.9):
+        sizes = (p > alpha).sum(axis=1)
+        np.testing.assert_array_equal(sizes == 0, alpha >= told.credibility)
+        np.testing.assert_array_equal(sizes > 1, np.sort(p, axis=1)[:, -2] > alpha)
+    np.testing.assert_allclose(told.confidence, 1 - np.sort(p, axis=1)[:, -2], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["raps", "margin"])
+def test_threads_and_blocks_change_no_bit_of_p_values(name, monkeypatch):
+    model, found = ts.ConformalClassifier(name, 0.2, 0.7).fit(LOGITS, LABELS), []
+    for threads, block_bytes in (("1", 2**19), ("3", 2**19), ("2", 8 * 6 * 5)):
+        monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
+        monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", block_bytes)
+        found.append((model.predict_p(LOGITS).tobytes(), model.predict_p(LOGITS, smoothed=True).tobytes()))
+    assert found[0] == found[1] == found[2]

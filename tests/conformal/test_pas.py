@@ -3,15 +3,15 @@
 import msgspec
 import numpy as np
 import pytest
-from thermoset.core.levels import conformal_rank
-from thermoset.core.scores import NeverEmpty
 
 import thermoset as ts
 from law import generated, law
 from thermoset.conformal import scores
 from thermoset.conformal.methods import Method
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
+from thermoset.levels import conformal_rank
 from thermoset.predictor.artifact import write_artifact
+from thermoset.scores import NeverEmpty
 
 CLASSES = 6
 

@@ -6,17 +6,17 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
-from thermoset.conformal.learning import rank_limits
-from thermoset.core.label_logits import label_ranks
-from thermoset.core.rank_limits import BEYOND, RankLimited
-from thermoset.core.sources import ArrayRows
 
 import thermoset as ts
 from law import generated, law
 from thermoset.conformal.groupings import set_aside
+from thermoset.conformal.recipe import rank_limits
+from thermoset.conformal.scoring import label_ranks
 from thermoset.errors import FileFormatError, InputError
 from thermoset.integrations.program import Program
 from thermoset.predictor.artifact import write_artifact
+from thermoset.rows import ArrayRows
+from thermoset.scores import BEYOND, RankLimited
 
 ALPHA = "0.2"
 
@@ -63,7 +63,7 @@ def test_a_threshold_beyond_the_limit_lets_in_all_labels_within():
     logits, labels = generated(3000, 5, signal=-1.5, seed=4)
     score = RankLimited(ts.LAC(), (1, 1, 1, 1, 1))
     model = ts.ConformalClassifier(score, ALPHA, grouping="rc3p").fit(logits[:1000], labels[:1000])
-    assert (model.thresholds_.value == BEYOND).all()
+    assert (model.thresholds_.real == BEYOND).all()
     sets = model.predict_set(logits[1000:])
     assert sets[np.arange(2000), logits[1000:].argmax(axis=1)].all()
     assert not sets.all(axis=0).any()

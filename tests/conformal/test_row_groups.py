@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thermoset.conformal.row_groups import RowThresholds, largest
-from thermoset.core import pool, sources
-from thermoset.core.scores import SCORES
-from thermoset.core.thresholds import ScorePairs
 
 import thermoset as ts
 from law import generated, with_prior
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.io import save
+from thermoset.rows import block_rows
+from thermoset.scores import SCORES
+from thermoset.sweeping import Protocol, draw_trial
 
 SITES = ("east", "north", "west")
 ALPHA = 0.2
@@ -97,10 +96,11 @@ def test_blocks_threads_files_and_order_do_not_matter(monkeypatch, tmp_path):
     for threads in ("1", "3"):
         monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
         for block in (1, 7, 300):
-            monkeypatch.setattr(pool, "block_rows", lambda _, block=block: block)
+            monkeypatch.setattr("thermoset.rows.block_rows", lambda _, block=block: block)
             np.testing.assert_array_equal(model.predict_set(FRESH), sets)
             np.testing.assert_array_equal(model.set_sizes(FRESH), sets.sum(axis=1))
-    assert sources.block_rows(6) > 300, "all rows were one block before"
+    monkeypatch.undo()
+    assert block_rows(6) > 300, "all rows were one block before"
 
 
 @pytest.mark.parametrize("method", ["lac", "aps", "margin"])
@@ -174,13 +174,6 @@ def test_a_fallback_is_for_unknown_groups_alone(method, fallback):
     np.testing.assert_array_equal(model.predict_set(FRESH.logits, groups=["mars"] * len(FRESH)), expected)
 
 
-def test_the_largest_threshold_is_that_of_pairs():
-    found = largest(ScorePairs(np.array([0.9, 0.9, 0.1]), np.array([1.0, 3.0, 8.0])))
-    assert (found.value[0], found.refine[0]) == (0.9, 3.0)
-    table = RowThresholds.of(("a",), ScorePairs(np.zeros((2, 1)), np.zeros((2, 1))), None)
-    assert not table.falls_back
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -250,20 +243,14 @@ def test_groups_are_welcome_where_thresholds_do_not_depend_on_them():
 
 def test_a_sweep_by_group_measures_what_classifiers_show():
     """One trial again by hand: the split and u of the protocol, one classifier, counted."""
-    from thermoset.core.trials import drawn_rows
-
-    from thermoset.sweeping.protocol import Protocol, draw_trials
-
     swept = ts.sweep(
         FITTED, temperatures=[0.5, 2.0], methods=["aps"], alphas=[ALPHA], trials=2, cp_fraction=0.5, grouping="group"
     )
-    trials = draw_trials(FITTED.labels, 6, range(2), Protocol(0.1, 0.5, 0, True))
     for t in range(2):
-        u = drawn_rows(trials.draws, t, np.arange(len(FITTED)))
-        fresh = np.flatnonzero(trials.evaluation[:, t])
+        trial = draw_trial(len(FITTED), t, Protocol(0.1, 0.5, 0, True))
+        u, fresh, conformal = trial.u, trial.evaluation, trial.conformal
         for j, temperature in enumerate([0.5, 2.0]):
             model = ts.ConformalClassifier("aps", ALPHA, temperature, grouping="group")
-            conformal = trials.conformal[t]
             sets = model.fit(FITTED.take(conformal), u=u[conformal]).predict_set(FITTED.take(fresh), u=u[fresh])
             hits = sets[np.arange(len(fresh)), FITTED.labels[fresh]].mean()
             assert swept.of_trials("avg_size", "aps")[j, t] == pytest.approx(sets.sum(axis=1).mean(), abs=1e-12)

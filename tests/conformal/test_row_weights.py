@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from thermoset.core.scores import SCORES
 
 from law import generated
 from thermoset.conformal import ConformalClassifier
 from thermoset.errors import CoverageWarning, InputError
+from thermoset.scores import SCORES
 
 LOGITS, LABELS = generated(500, 6, signal=0.8)
 FRESH, _ = generated(120, 6, signal=0.8, seed=5)
@@ -21,7 +21,7 @@ def test_equal_weights_are_as_good_as_none(method, options):
         model.fit(LOGITS[:n], LABELS[:n], weights=np.full(n, weight))
         own = np.full(len(FRESH), weight)
         assert model.threshold_ == plain.threshold_
-        assert model.thresholds_.refine[0] == plain.thresholds_.refine[0]
+        assert model.thresholds_.tobytes() == plain.thresholds_.tobytes()
         np.testing.assert_array_equal(model.predict_set(FRESH, weights=own), plain.predict_set(FRESH))
         np.testing.assert_array_equal(model.set_sizes(FRESH, weights=own), plain.set_sizes(FRESH))
         np.testing.assert_array_equal(model.predict_p(FRESH, weights=own), plain.predict_p(FRESH))
@@ -73,7 +73,7 @@ def test_too_small_an_effective_sample_is_said():
         CoverageWarning, match=r"needs at least 9 rows of equal weight .* 500 rows with these .* worth 4\.0"
     ):
         model = ConformalClassifier("lac").fit(LOGITS, LABELS, weights=weights)
-    heaviest = model.calibration_.weighted.heaviest(0.1)  # 4.000496 / 9
+    heaviest = model.calibration_.weights.heaviest(0.1)  # 4.000496 / 9
     assert heaviest == pytest.approx((4 + 496e-6) / 9, rel=1e-5)
     sizes = model.set_sizes(FRESH, weights=np.repeat([0.99, 1.01], 60) * heaviest)
     assert (sizes[60:] == 6).all()

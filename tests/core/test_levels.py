@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from thermoset.core.levels import conformal_rank, exact_level, rows_needed
 
 from thermoset.errors import InputError
+from thermoset.levels import conformal_rank, exact_level, rows_needed
 from tiers import examples
 
 EXACT = settings(max_examples=examples(300))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thermoset.core import pool
 
 import thermoset as ts
 from kinds import of_probabilities
 from law import generated
 from parts import require
+from thermoset import rows as row_work
 from thermoset.errors import InputError, MissingExtraError
 from thermoset.integrations.batches import Predictor, work
 from thermoset.io import open_predictions
@@ -576,7 +576,7 @@ def test_one_thread_unless_more_are_asked_for(model, monkeypatch):
     def no_threads(*_, **__):
         raise RuntimeError("threads")
 
-    monkeypatch.setattr(pool, "ThreadPoolExecutor", no_threads)
+    monkeypatch.setattr(row_work, "ThreadPoolExecutor", no_threads)
     monkeypatch.setenv("THERMOSET_NUM_THREADS", "4")
     many = np.tile(Z, (100, 1))  # 40,000 rows: several blocks of the core
     for in_threads in (model.predict_set, lambda rows: Predictor(model, n_jobs=2)({"logits": rows})):

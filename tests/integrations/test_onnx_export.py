@@ -19,9 +19,9 @@ onnx = require("onnx", "onnx")
 require("onnxruntime", "test")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from thermoset.conformal import Scoring, sets_under  # noqa: E402
-from thermoset.data import Logits  # noqa: E402
+from on_arrays import predict_sets  # noqa: E402
 from thermoset.integrations.onnx import OPSETS, id_keys, to_onnx  # noqa: E402
+from thermoset.uniforms import Randomness  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -107,8 +107,8 @@ def test_half_precision_is_widened_exactly(predictor):
 def test_u_as_an_input(predictor):
     run, u = session(to_onnx(predictor, u="input", dtype="float64")), np.random.default_rng(0).random(len(ROWS))
     made = predictor.artifact_
-    scoring = Scoring(predictor.recipe.set_score, made.temperature_sets, made.seed)
-    (expected,) = sets_under(Logits(ROWS), scoring, made.thresholds.pairs()[None], u=u)
+    score, q = predictor.recipe.set_score, made.thresholds.pairs()[None, None]
+    (expected,) = predict_sets(ROWS, score, made.temperature_sets, Randomness(given=u), q)
     np.testing.assert_array_equal(run.run(["sets"], {"logits": ROWS, "u": u})[0], expected)
 
 

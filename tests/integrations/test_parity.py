@@ -97,11 +97,11 @@ def test_masked_and_tied_rows(method, grouping, engine):
 @pytest.mark.parametrize("temperature", [1e-3, 0.01, 0.05])
 @pytest.mark.parametrize("method", SCORES)
 def test_masses_far_below_the_smallest_float(method, temperature, engine):
-    """Refinements of thousands, which differ by class: the program needs several scales at once."""
+    """Tie-breaks of thousands, which differ by class: the program needs several scales at once."""
     logits, labels = generated(3000, 8, signal=0.0, seed=9)
     predictor = predictor_at(temperature, logits[:500], labels[:500], method=method, grouping="class")
     if method in ("lac", "aps", "margin"):
-        finite = np.array(predictor.artifact_.thresholds.pairs().refine)
+        finite = predictor.artifact_.thresholds.pairs().imag
         assert np.ptp(np.abs(finite[np.isfinite(finite)])) > 50, "the case does not test what it says"
     assert assert_same(engine, predictor, logits) == 0
 

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from thermoset.core.scores import PlainScore
-from thermoset.core.sources import ranked
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
 
 from engines import session
 from exports import predictor_at
 from law import generated
 from parts import require
 from thermoset import RAPS, SCORES, TwoTemperaturePredictor
+from thermoset.arrays import pairs
 from thermoset.errors import InputError
 from thermoset.integrations.program import Program
 from thermoset.integrations.program.draws import u_of_rows
 from thermoset.integrations.program.formulas import FORMS, band_of, cut_of, form_of
+from thermoset.rows import gaps_of, sort_ascending
+from thermoset.scores import PlainScore
+from thermoset.uniforms import Randomness
 
 LOGITS = generated(800, 5)
 
@@ -40,15 +40,15 @@ def test_a_score_of_ones_own_has_none():
 
 
 def test_the_room_for_rounding_is_that_of_a_sum_of_shares_and_steps():
-    # 4e-16 (C + 64)(1 + step C): RAPS adds a penalty of .01 at each of 10 ranks
+    # 4e-16 (C + 64)(1 + unit C): RAPS adds a penalty of .01 at each of 10 ranks
     assert band_of(SCORES["aps"], 10) == pytest.approx(4e-16 * 74)
     assert band_of(SCORES["raps"], 10) == pytest.approx(4e-16 * 74 * 1.1)
 
 
-def test_scales_follow_the_refinements_of_thresholds():
+def test_scales_follow_the_tie_breaks_of_thresholds():
     value = np.array([0.9, 1.0, 1.0, np.inf])
-    refine = np.array([2.0, 700.0, 1300.0, np.inf])
-    cut = cut_of(ScorePairs(value, refine), SCORES["aps"], 4)
+    ties = np.array([2.0, 700.0, 1300.0, np.inf])
+    cut = cut_of(pairs(value, ties), SCORES["aps"], 4)
     assert [scale.exponent for scale in cut.scales] == [0.0, 500.0, 1000.0]
     assert np.array([scale.here for scale in cut.scales]).sum(axis=0).tolist() == [1, 1, 1, 1]
     assert cut.infinite.tolist() == [False, False, False, True]
@@ -75,7 +75,7 @@ def whole(rows):
 
 
 def library_u(rows, seed):
-    return Randomness(seed).block(ranked(rows))
+    return Randomness(seed).block(gaps_of(sort_ascending(rows)))
 
 
 @given(ROWS.map(whole), st.sampled_from([0, 1, 2**63, 2**64 - 1]))

@@ -6,11 +6,12 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
-from thermoset.core.uniforms import Randomness
 
 from set_classifiers import FIT, NAMES, NEW, X, Y, quick
 from thermoset import InputError
 from thermoset.integrations.sklearn.promises import cross_bound
+from thermoset.rows import gaps_of
+from thermoset.uniforms import Randomness
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ def no_u(logits, rows):
 
 
 def seeded(logits, rows):
-    return Randomness(0).block(np.sort(logits, axis=1))
+    return Randomness(0).block(gaps_of(np.sort(logits, axis=1)))
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,15 @@ class _Push(NamedTuple):
 
     def log_up(self, log_mass: Floats) -> Floats:
         """The log of a mass that the score rises with."""
-        return log_mass + self.side * self.slack * (1.0 + np.abs(log_mass))
+        return log_mass + self._room(log_mass)
 
     def log_down(self, log_mass: Floats) -> Floats:
         """The log of a mass that the score falls with."""
-        return log_mass - self.side * self.slack * (1.0 + np.abs(log_mass))
+        return log_mass - self._room(log_mass)
+
+    def _room(self, log_mass: Floats) -> Floats:
+        """What a log is pushed by; nothing is pushed by nothing, and stays nothing."""
+        return np.where(np.isfinite(log_mass), self.side * self.slack * (1.0 + np.abs(log_mass)), 0.0)
 
 
 def require_bounds(score: Score) -> None:

@@ -259,9 +259,9 @@ class ConformalClassifier(Estimator):
         self, calibration: CalibrationScores, n_classes: int, classes: tuple[str, ...] | None, input_kind: str
     ) -> "ConformalClassifier":
         """Take the threshold from scores that conformal rows gave earlier, as these parameters say."""
-        self.calibration_, self._tightened = calibration, False
-        self.fallback_threshold_: Pairs | None = calibration.fallback_threshold(self.recipe.alpha)
-        self._set_thresholds(calibration.thresholds(self.recipe.alpha))
+        self.calibration_, self._fitted_alpha, self._tightened = calibration, self.recipe.alpha, False
+        self.fallback_threshold_: Pairs | None = calibration.fallback_threshold(self._fitted_alpha)
+        self._set_thresholds(calibration.thresholds(self._fitted_alpha))
         remember_classes(self, n_classes, classes, input_kind)
         return self
 
@@ -332,7 +332,7 @@ class ConformalClassifier(Estimator):
     ) -> Any:
         """Sets, sizes or undecided rows at some levels, or at the one that was fitted, under each row's threshold."""
         scores, scoring, groups = self.calibration_, self.calibration_.scoring, None
-        levels = [self.alpha] if alphas is None else alphas
+        levels = [self._fitted_alpha] if alphas is None else alphas
         if (own := own_weights(scores.weights, weights, len(data))) is not None:
             table, groups = scores.weighted_thresholds(own, levels)
         else:

@@ -26,7 +26,7 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
         Rank limits are no part of it: they belong to the thresholds.
 
-        >>> from thermoset.core.scores import SAPS
+        >>> from thermoset.scores import SAPS
         >>> Method.of(SAPS(weight=0.1))
         Method(name='saps', parameters={'weight': 0.1})
         """
@@ -59,7 +59,7 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def title(self) -> str:
         """What tables call it: its name, and the numbers among its parameters that are not the usual ones.
 
-        >>> from thermoset.core.scores import RAPS
+        >>> from thermoset.scores import RAPS
         >>> Method.of(RAPS()).title, Method.of(RAPS(penalty=0.1, k_reg=2)).title
         ('RAPS', 'RAPS(penalty=0.1, k_reg=2)')
         """

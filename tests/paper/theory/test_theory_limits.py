@@ -47,7 +47,7 @@ def test_limits_of_the_scores_themselves_in_long_arithmetic(score, u):
         t = mp.mpf(1) / 100
         weights = [mp.exp((x - 4) / t) for x in z]
         exact = oracle.row_scores(score, z, weights, mp.mpf(u))
-        for one, value, refine in zip(exact, cold.value[0].tolist(), cold.refine[0].tolist(), strict=True):
+        for one, value, refine in zip(exact, cold.real[0].tolist(), cold.imag[0].tolist(), strict=True):
             assert abs(one.value - value) < 1e-15
             left = 1 - one.mass
             if refine > 0 and left > 0:  # -T log of what is left, up to T times the log of a number of classes
@@ -56,7 +56,7 @@ def test_limits_of_the_scores_themselves_in_long_arithmetic(score, u):
     with mp.workdps(60):
         t = mp.mpf(10) ** 12
         exact = oracle.row_scores(score, z, [mp.exp(x / t) for x in z], mp.mpf(u))
-        for one, value, refine in zip(exact, hot.value[0].tolist(), hot.refine[0].tolist(), strict=True):
+        for one, value, refine in zip(exact, hot.real[0].tolist(), hot.imag[0].tolist(), strict=True):
             assert abs(one.value - value) < 1e-11
             # the score is value + refine / T + O(1 / T^2); value itself is a rounded number
             place = exact.index(one) + 1
@@ -109,11 +109,11 @@ def test_cold_randomised_aps_has_the_sets_of_lac_if_accuracy_is_below_1_minus_al
 
 def test_ties_at_the_top_share_the_mass():
     cold = limit_scores([[3.0, 3.0, 1.0]], "cold", u=[0.5])
-    assert cold.value.tolist() == [[0.25, 0.75, 1.0]]
-    assert cold.refine.tolist() == [[0.0, 0.0, 2.0]]
+    assert cold.real.tolist() == [[0.25, 0.75, 1.0]]
+    assert cold.imag.tolist() == [[0.0, 0.0, 2.0]]
     fixed = limit_scores([[3.0, 3.0, 1.0]], "cold")
-    assert fixed.value.tolist() == [[0.5, 1.0, 1.0]]
-    assert fixed.refine.tolist() == [[0.0, 2.0, np.inf]]
+    assert fixed.real.tolist() == [[0.5, 1.0, 1.0]]
+    assert fixed.imag.tolist() == [[0.0, 2.0, np.inf]]
 
 
 def test_what_cannot_be_asked_is_refused():

@@ -229,3 +229,15 @@ def test_what_cannot_be_asked_is_refused():
         theory.paper_sizes(z, 1.0, 0.5, u=[0.5])
     with pytest.raises(InputError, match="temperatures must increase"):
         theory.corollary_4_2(z, labels, [2.0, 1.0])
+
+
+@pytest.mark.parametrize("t", [0.5, 2.0])
+def test_thresholds_that_rounding_puts_in_the_wrong_order_count_as_equal(t):
+    z = np.random.default_rng(3).normal(size=(40, 6))
+    for q in (0.3, 0.9, 1 - 2.0**-30):
+        other = float(np.nextafter(q, 1.0 if t > 1 else 0.0))  # the threshold at T should not be above that at 1
+        found, equal = theory.proposition_4_3(z, t, q, other), theory.proposition_4_3(z, t, q, q)
+        np.testing.assert_array_equal(found.premise, equal.premise)
+        assert not len(found.violations)
+        with pytest.raises(InputError, match="fall"):
+            theory.proposition_4_3(z, t, q, q + (1e-10 if t > 1 else -1e-10))

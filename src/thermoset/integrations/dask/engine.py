@@ -1,29 +1,26 @@
-"""Stages on the workers of a dask cluster: what rows show comes back, and sums are added up where they are.
+"""Work on the workers of a dask cluster: what belongs to rows comes back, and sums are added up where they are.
 
-A task reads some rows of one shard and runs the stage on them in a single thread; dask decides where, and does it again
-elsewhere when a worker is lost. Only what belongs to rows, or adds up, moves.
+A task of dask reads some rows of one shard and works on their blocks in a single thread; dask decides where, and does
+it again elsewhere when a worker is lost. Only what belongs to rows, or adds up, moves.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.arrays import Block
-from thermoset.core.stages import Keep, RowStage, SumStage, Told, added
 from thermoset.data.shards import Shard
 from thermoset.data.stored import Piece, StoredLogits
 from thermoset.errors import InputError
 from thermoset.integrations.dask.shards import ArrayShard, RemoteShard
-from thermoset.rows import Source, block_rows
+from thermoset.rows import Arrays, Progress, Source, Task, add_up, block_rows
 
 __all__ = ["DaskEngine", "threads_of"]
-
-Sums = TypeVar("Sums", bound=tuple[Any, ...])
 
 _PIECE_BYTES = 2**25  # of rows that a task works on
 _AHEAD = 4  # tasks for each thread of a worker that are sent before one comes back
@@ -32,38 +29,52 @@ _MOST_PIECES = 16  # in one such task: what it needs of its rows is sent with it
 
 
 class DaskEngine:
-    """Runs stages on the workers of a client's cluster."""
+    """Runs tasks of `thermoset.rows` on the workers of a client's cluster."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
-    def each(self, source: Source, stage: RowStage, keep: Keep, told: Told) -> None:
-        """Hand the results of all rows to `keep`, in any order, with their places."""
+    def map(
+        self, source: Source, task: Task, keep: Callable[[Arrays, slice], None], n_jobs: int | None,  # noqa: ARG002
+        progress: Progress | None,
+    ) -> None:  # fmt: skip
+        """Hand what the task returns for every block to `keep`, in any order, with the place of its rows."""
         places: dict[str, slice] = {}
+        done = 0
 
         def send(piece: Piece) -> Any:
             with _large_arguments():
-                future = self._submit(_each, piece.shard, piece.rows, stage.rows(piece.place))
+                future = self.client.submit(_map, _sent(piece.shard), piece.rows, task.at(piece.place), pure=False)
             places[future.key] = piece.place
             return future
 
         for future in self.finished(map(send, _stored(source).pieces(_PIECE_BYTES))):
             place = places.pop(future.key)
-            keep(future.result(), place)
-            _tell(told, place)
+            for some, found in future.result():
+                keep(found, slice(place.start + some.start, place.start + some.stop))
+            done += place.stop - place.start
+            if progress is not None:
+                progress(done, source.n_rows)
 
-    def total(self, source: Source, stage: SumStage[Sums], told: Told) -> Sums:
-        """The sum over all rows."""
+    def sum(
+        self, source: Source, task: Task, zero: Callable[[], Arrays], n_jobs: int | None,  # noqa: ARG002
+        progress: Progress | None,
+    ) -> Arrays:  # fmt: skip
+        """The sums to which the task adds every block."""
         pieces = list(_stored(source).pieces(_PIECE_BYTES))
+        if not pieces:
+            return zero()
         n_tasks = min(len(pieces), max(_SUMS * threads_of(self.client), -(-len(pieces) // _MOST_PIECES)))
         parts: list[Any] = []
-        rows: dict[str, list[Piece]] = {}
+        n_rows: dict[str, int] = {}
+        done = 0
 
         def send(some: Sequence[Piece]) -> Any:
-            of_rows = [stage.rows(piece.place) for piece in some]
+            shards, rows = [_sent(piece.shard) for piece in some], [piece.rows for piece in some]
+            tasks = [task.at(piece.place) for piece in some]
             with _large_arguments():
-                future = self._submit_all(_total, [piece.shard for piece in some], [p.rows for p in some], of_rows)
-            rows[future.key] = list(some)
+                future = self.client.submit(_sum, shards, rows, tasks, zero, pure=False)
+            n_rows[future.key] = sum(piece.place.stop - piece.place.start for piece in some)
             return future
 
         ends = [len(pieces) * i // n_tasks for i in range(n_tasks + 1)]
@@ -71,19 +82,14 @@ class DaskEngine:
         for future in self.finished(map(send, shares)):
             if future.status == "error":
                 future.result()
-            for piece in rows.pop(future.key):
-                _tell(told, piece.place)
+            done += n_rows.pop(future.key)
+            if progress is not None:
+                progress(done, source.n_rows)
             parts.append(future)
             if len(parts) > 1:  # two at a time, on the workers
-                parts.append(self.client.submit(_added, parts.pop(), parts.pop(), pure=False))
-        found: Sums = parts[0].result()
+                parts.append(self.client.submit(_add, parts.pop(), parts.pop(), pure=False))
+        found: Arrays = parts[0].result()
         return found
-
-    def _submit(self, work: Any, shard: Shard, *arguments: Any) -> Any:
-        return self.client.submit(work, _sent(shard), *arguments, pure=False)
-
-    def _submit_all(self, work: Any, shards: Sequence[Shard], *arguments: Any) -> Any:
-        return self.client.submit(work, [_sent(shard) for shard in shards], *arguments, pure=False)
 
     def finished(self, futures: Iterator[Any]) -> Iterator[Any]:
         """Futures as they finish, in any order; more are sent as others come back."""
@@ -122,11 +128,6 @@ def _sent(shard: Shard) -> Any:
     return shard.future if isinstance(shard, RemoteShard) else shard
 
 
-def _tell(told: Told, place: slice) -> None:
-    if told.progress is not None:
-        told.progress(place.stop - place.start)
-
-
 @contextmanager
 def _large_arguments() -> Iterator[None]:
     """Do not warn of large arguments: they are what the rows of a task need, and each goes to one worker."""
@@ -145,21 +146,20 @@ def _blocks(given: Any, rows: slice | NDArray[np.int64]) -> Iterator[tuple[slice
         yield slice(first, first + len(some)), some
 
 
-def _each(given: Any, rows: slice | NDArray[np.int64], stage: RowStage) -> tuple[NDArray[Any], ...]:
-    """A task: what rows show."""
-    found = [stage.rows(place)(block) for place, block in _blocks(given, rows)]
-    return tuple(np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
+def _map(given: Any, rows: slice | NDArray[np.int64], task: Task) -> list[tuple[slice, Arrays]]:
+    """A task of dask: what the blocks of some rows give, with their places among them."""
+    return [(place, task.at(place)(block)) for place, block in _blocks(given, rows)]
 
 
-def _total(given: Sequence[Any], rows: Sequence[Any], stages: Sequence[SumStage[Any]]) -> Any:
-    """A task: the sum over rows of several shards."""
-    sums = stages[0].zero()
-    for shard, some, stage in zip(given, rows, stages, strict=True):
+def _sum(given: Sequence[Any], rows: Sequence[Any], tasks: Sequence[Task], zero: Callable[[], Arrays]) -> Arrays:
+    """A task of dask: the sum over rows of several shards."""
+    sums = zero()
+    for shard, some, task in zip(given, rows, tasks, strict=True):
         for place, block in _blocks(shard, some):
-            stage.rows(place).add(block, sums)
+            task.at(place)(block, sums)
     return sums
 
 
-def _added(one: Any, other: Any) -> Any:
-    """A task: the sum of two sums, which stay as they are: dask may use them again."""
-    return added([type(one)(*map(np.copy, one)) if hasattr(one, "_fields") else tuple(map(np.copy, one)), other])
+def _add(one: Arrays, other: Arrays) -> Arrays:
+    """A task of dask: the sum of two sums, which stay as they are: dask may use them again."""
+    return add_up([tuple(map(np.copy, one)), other])

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thermoset.arrays import Floats
-from thermoset.core.thresholds import ScorePairs
-from thermoset.scores import LAC, PAS, NeverEmpty, Score
+from thermoset.arrays import Floats, Pairs, pairs
+from thermoset.scores import APS, LAC, PAS, RAPS, NeverEmpty, Score
 
 __all__ = ["Compared", "compared_by", "plain_score"]
 
@@ -17,7 +16,7 @@ class Compared(NamedTuple):
     offset : (C,), what is added to values.
     """
 
-    thresholds: ScorePairs
+    thresholds: Pairs
     offset: Floats | None = None
 
 
@@ -26,16 +25,16 @@ def plain_score(score: Score) -> Score:
     return score.of if isinstance(score, NeverEmpty) else score
 
 
-def compared_by(thresholds: ScorePairs, score: Score, n_classes: int) -> Compared:
+def compared_by(thresholds: Pairs, score: Score, n_classes: int) -> Compared:
     """Thresholds, (1,) or (C,), and what is different about classes."""
-    value, refine = thresholds.value, thresholds.refine
+    value, tie = thresholds.real, thresholds.imag
     offset, plain = score.offsets(n_classes), plain_score(score)
-    if isinstance(plain, LAC | PAS) and np.isposinf(refine).any():  # log-odds decide, where values are close or anyway
+    if isinstance(plain, LAC | PAS) and np.isposinf(tie).any():  # log-odds decide, where values are close or anyway
         found = _log_odds(-np.expm1(offset - value) if isinstance(plain, PAS) else value)
-        refine = np.where(np.isposinf(refine), found, refine)
-    if score.by_rank:
-        return Compared(ScorePairs(value, refine))
-    return Compared(ScorePairs(value, refine), offset if offset.any() else None)
+        tie = np.where(np.isposinf(tie), found, tie)
+    if isinstance(plain, APS | RAPS):  # below saturation values alone decide: whoever is close is in
+        tie = np.where(tie == 0.0, np.inf, tie)
+    return Compared(pairs(value, tie), None if score.by_rank or not offset.any() else offset)
 
 
 def _log_odds(others: Floats) -> Floats:

@@ -1,21 +1,21 @@
-"""u of each row as array operations, with the bits that `core.uniforms` gives.
+"""u of each row as array operations, with the bits that `uniforms` gives.
 
 Every step is exact: a floor of a float64, and 64-bit arithmetic that wraps around.
 """
 
-from thermoset.core import uniforms
+from thermoset import kernels, uniforms
 from thermoset.integrations.program.operations import Array, Operations
 
 __all__ = ["N_LOGITS", "u_of_ids", "u_of_rows"]
 
-N_LOGITS = uniforms.N_KEYS + 1
+N_LOGITS = kernels.N_KEYS + 1
 """How many of a row's largest logits decide its u."""
 
 # As plain numbers: those of NumPy are data to what traces a program.
-_OF_ROWS, _OF_IDS, _GOLDEN = int(uniforms.OF_ROWS), int(uniforms.OF_IDS), int(uniforms.GOLDEN)
-_FIRST_SHIFT, _FIRST_FACTOR = int(uniforms.FIRST_SHIFT), int(uniforms.FIRST_FACTOR)
-_SECOND_SHIFT, _SECOND_FACTOR = int(uniforms.SECOND_SHIFT), int(uniforms.SECOND_FACTOR)
-_LAST_SHIFT, _UNIT_SHIFT = int(uniforms.LAST_SHIFT), int(uniforms.UNIT_SHIFT)
+_OF_ROWS, _OF_IDS, _GOLDEN = int(uniforms.OF_ROWS), int(uniforms.OF_IDS), int(kernels.GOLDEN)
+_FIRST_SHIFT, _FIRST_FACTOR = int(kernels.FIRST_SHIFT), int(kernels.FIRST_FACTOR)
+_SECOND_SHIFT, _SECOND_FACTOR = int(kernels.SECOND_SHIFT), int(kernels.SECOND_FACTOR)
+_LAST_SHIFT, _UNIT_SHIFT = int(kernels.LAST_SHIFT), int(kernels.UNIT_SHIFT)
 
 
 def u_of_rows(ops: Operations, largest: Array, n_logits: int, seed: Array) -> Array:
@@ -36,8 +36,8 @@ def u_of_ids(ops: Operations, id_keys: Array, seed: Array) -> Array:
 
 def _gap_key(ops: Operations, top: Array, other: Array) -> Array:
     """One more than floor(157 gap + 0.309); 0 for a masked class."""
-    gap = ops.at_most(top - other, uniforms.WIDEST)
-    steps = ops.floor(gap * uniforms.STEPS + uniforms.OFFSET) + 1.0
+    gap = ops.at_most(top - other, kernels.WIDEST)
+    steps = ops.floor(gap * kernels.STEPS + kernels.OFFSET) + 1.0
     return ops.key(ops.where(other == float("-inf"), 0.0, steps))
 
 
@@ -52,4 +52,4 @@ def _chained(ops: Operations, state: Array, key: Array) -> Array:
 
 
 def _unit(ops: Operations, state: Array) -> Array:
-    return (ops.number(ops.shift(state, _UNIT_SHIFT)) + 0.5) * uniforms.UNIT
+    return (ops.number(ops.shift(state, _UNIT_SHIFT)) + 0.5) * kernels.UNIT

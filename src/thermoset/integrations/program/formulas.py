@@ -1,9 +1,9 @@
 """Every score of the registry as array operations, and how such a score is compared with a threshold.
 
-A score is a pair (value, refine), as in `core.formulas`. Engines round differently, so values are compared with room
-for the rounding error (`band_of`): below that a label is in, above it out, and in between `refine` decides, with room
-of its own. At low temperatures values saturate and refinements decide nearly everything; they are logarithms of masses
-that underflow. But the threshold's own refinement r is known beforehand: weights scaled by e**r (in steps, see `Scale`)
+A score is a pair (value, tie-break), as in `kernels`. Engines round differently, so values are compared with room for
+the rounding error (`band_of`): below that a label is in, above it out, and in between the tie-break decides, with room
+of its own. At low temperatures values saturate and tie-breaks decide nearly everything; they are logarithms of masses
+that underflow. But the threshold's own tie-break r is known beforehand: weights scaled by e**r (in steps, see `Scale`)
 add up to something near 1 exactly where it matters. What then overflows or underflows is far from the threshold, and on
 the right side of it.
 
@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.formulas import Formula, rounding
-from thermoset.core.thresholds import ScorePairs
+from thermoset.arrays import Pairs
 from thermoset.errors import InputError
 from thermoset.integrations.program.by_class import plain_score
 from thermoset.integrations.program.operations import Array, Operations
+from thermoset.kernels import SATURATED
 from thermoset.quoting import quoted
 from thermoset.scores import RAPS, SAPS, SCORES, Score
 
@@ -35,8 +35,8 @@ _SCALE_STEP = 500.0  # e**500 is far from where float64 ends, and so is what 10,
 class Scale:
     """What masses are compared with when they are scaled by e**exponent: shares of the total.
 
-    floor, ceiling : e**(exponent - r) and e**(exponent + r), with r the threshold's refinement and its room; here :
-    which thresholds have their refinement at this scale.
+    floor, ceiling : e**(exponent - r) and e**(exponent + r), with r the threshold's tie-break and its room; here :
+    which thresholds have their tie-break at this scale.
     """
 
     exponent: float
@@ -49,7 +49,7 @@ class Scale:
 class Cut:
     """Thresholds as engines compare with them: arrays (1,), or (C,) by class.
 
-    low, high : values below are in, values above are out, and in between the refinement decides; infinite : whether
+    low, high : values below are in, values above are out, and in between the tie-break decides; infinite : whether
     every label is in, masked ones too; scales : mostly one.
     """
 
@@ -60,28 +60,28 @@ class Cut:
 
 
 def band_of(score: Score, n_classes: int) -> float:
-    """The bound of the rounding error of a value, in any engine: the one that a sweep takes.
+    """A bound of the rounding error of a value, in any engine: of a sum of C shares, and of what is added by rank.
 
-    >>> from thermoset.core.scores import APS
+    >>> from thermoset.scores import APS
     >>> band_of(APS(), 1000) < 1e-12
     True
     """
-    formula = Formula(0, (0.0, 0.0, 0.0), score.step, False)
-    return float(rounding.py_func(formula, n_classes))  # type: ignore[attr-defined]
+    unit = score.terms.unit if score.compiled else 0.0
+    return 4e-16 * (n_classes + 64) * (1.0 + unit * n_classes)
 
 
-def cut_of(thresholds: ScorePairs, score: Score, n_classes: int) -> Cut:
+def cut_of(thresholds: Pairs, score: Score, n_classes: int) -> Cut:
     """The thresholds of a predictor, (1,) or (C,), with the room that rounding needs.
 
-    >>> from thermoset.core.scores import APS
-    >>> cut = cut_of(ScorePairs(np.array([0.9]), np.array([2.0])), APS(), 10)
-    >>> bool(cut.low[0] < 0.9 < cut.high[0]), [round(float(scale.floor[0]), 6) for scale in cut.scales]  # e**-2
+    >>> from thermoset.scores import TopK
+    >>> cut = cut_of(np.array([1.9 + 2.0j]), TopK(), 10)
+    >>> bool(cut.low[0] < 1.9 < cut.high[0]), [round(float(scale.floor[0]), 6) for scale in cut.scales]  # e**-2
     (True, [0.135335])
     """
-    value, refine, band = thresholds.value, thresholds.refine, band_of(score, n_classes)
-    infinite, finite = np.isposinf(value), np.isfinite(refine)
-    size = np.abs(np.where(finite, refine, 0.0))
-    limit = refine + band * np.maximum(1.0, size)
+    value, tie, band = thresholds.real, thresholds.imag, band_of(score, n_classes)
+    infinite, finite = np.isposinf(value), np.isfinite(tie)
+    size = np.abs(np.where(finite, tie, 0.0))
+    limit = tie + band * np.maximum(1.0, size)
     steps = np.where(infinite, 0.0, size // _SCALE_STEP)
     scales = []
     for step in np.unique(steps):
@@ -125,8 +125,8 @@ class Form(NamedTuple):
 
     ranked : whether rows must come in the order of ranks; without that no sort is needed.
     needs : names of the arrays (1, C), by rank, that the value takes; constants : makes them for (score, C).
-    value : the score's value, for (ops, rows, constants); None if the refinement decides alone.
-    within : whether the refinement is at most the threshold's, for (ops, rows, weights at a scale, bounds).
+    value : the score's value, for (ops, rows, constants); None if the tie-break decides alone.
+    within : whether the tie-break is at most the threshold's, for (ops, rows, weights at a scale, bounds).
     """
 
     ranked: bool
@@ -167,18 +167,19 @@ def _second(ops: Operations, rows: Rows, weights: Weights) -> Array:
 
 
 def _lac_within(ops: Operations, rows: Rows, weights: Weights, bounds: Named) -> Array:
-    """The refinement is the log-odds of the others' mass, which orders labels as values do: it decides alone."""
+    """The tie-break is the log-odds of the others' mass, which orders labels as values do: it decides alone."""
     others = rows.total - rows.weights.own  # of the top class this may be rounding noise, and is not looked at
     top_within = _rest(ops, rows, weights) <= bounds["ceiling"]
     return ops.where(rows.first, top_within, weights.own >= others * bounds["floor"])
 
 
 def _aps_value(ops: Operations, rows: Rows, _constants: Named) -> Array:
-    return (ops.sums_before(rows.weights.own) + rows.u * rows.weights.own) / rows.total
+    mass = (ops.sums_before(rows.weights.own) + rows.u * rows.weights.own) / rows.total
+    return ops.where(mass >= SATURATED, 1.0, mass)
 
 
 def _aps_within(ops: Operations, rows: Rows, weights: Weights, bounds: Named) -> Array:
-    """The refinement is minus the log of the mass outside."""
+    """The tie-break is minus the log of the mass outside."""
     outside = ops.sums_after(weights.own) + (1.0 - rows.u) * weights.own
     if weights.beyond is not None:
         outside = outside + weights.beyond
@@ -215,7 +216,7 @@ def _topk_value(_ops: Operations, rows: Rows, constants: Named) -> Array:
 
 
 def _rest_within(ops: Operations, rows: Rows, weights: Weights, bounds: Named) -> Array:
-    """The refinement is minus the log of the mass of all but the top class, for every label of a row."""
+    """The tie-break is minus the log of the mass of all but the top class, for every label of a row."""
     return _rest(ops, rows, weights) >= rows.total * bounds["floor"]
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.thresholds import ScorePairs
+from thermoset.arrays import Pairs, pairs
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
 from thermoset.integrations.program.by_class import plain_score
@@ -159,14 +159,13 @@ def _reweighted(ops: Operations, ratio: Array, probabilities: Array) -> Array:
     return ops.where(total > 0.0, weighted / ops.where(total > 0.0, total, 1.0), probabilities)
 
 
-def _thresholds(made: Artifact) -> ScorePairs:
+def _thresholds(made: Artifact) -> Pairs:
     """The thresholds; those by group with one more, of groups that have none: an engine cannot refuse a row."""
     found = made.thresholds.pairs()
     if made.group_names is None:
         return found
-    everything = ScorePairs(np.array([np.inf]), np.array([np.inf]))
-    other = everything if made.fallback_threshold is None else made.fallback_threshold.pairs()
-    return ScorePairs(np.append(found.value, other.value), np.append(found.refine, other.refine))
+    other = pairs([np.inf], np.inf) if made.fallback_threshold is None else made.fallback_threshold.pairs()
+    return np.concatenate([found, other])
 
 
 def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.int64]:

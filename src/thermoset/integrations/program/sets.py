@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.core.thresholds import ScorePairs
+from thermoset.arrays import Pairs
 from thermoset.integrations.program.by_class import Compared, compared_by
 from thermoset.integrations.program.formulas import Cut, Named, Rows, Weights, cut_of, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
@@ -38,11 +38,11 @@ class SetProgram:
     What the program branches on is plain numbers and booleans, which can be traced; arrays are in the constants.
     """
 
-    def __init__(self, temperature: float, thresholds: ScorePairs, score: Score, n_classes: int) -> None:
+    def __init__(self, temperature: float, thresholds: Pairs, score: Score, n_classes: int) -> None:
         found = compared_by(thresholds, score, n_classes)
         cut = cut_of(found.thresholds, score, n_classes)
         self._form, self._n_classes = form_of(score), n_classes
-        self._keep_top, self._by_class = score.keep_top, len(found.thresholds.value) > 1
+        self._keep_top, self._by_class = score.keep_top, len(found.thresholds) > 1
         self._offsets = found.offset is not None
         self._some_infinite = bool(cut.infinite.any())
         self._exponents = tuple(scale.exponent for scale in cut.scales)
@@ -111,7 +111,7 @@ class SetProgram:
         return Weights(own, ops.total_beyond(everyone, batch.ranking))
 
     def _within(self, ops: Operations, constants: Named, rows: Rows, batch: Batch) -> Array:
-        """Whether each label's refinement is at most the threshold's, each at the scale that resolves it."""
+        """Whether each label's tie-break is at most the threshold's, each at the scale that resolves it."""
         found: Array = None
         for k, exponent in enumerate(self._exponents):
             weights = rows.weights if exponent == 0.0 else self._weights(ops, constants, rows.gaps, exponent, batch)

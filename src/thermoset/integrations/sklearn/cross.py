@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thermoset.arrays import Pairs
 from thermoset.calibration import TemperatureScaler
 from thermoset.conformal import Scoring
 from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import label_scores, score_matrix
-from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
 from thermoset.integrations.sklearn.folds import Fold
 from thermoset.levels import conformal_rank
@@ -33,7 +33,7 @@ class CrossSets:
     `rank` is k = ceil((n + 1)(1 - alpha)): a label enters while fewer than k of the n scores lie below its own.
     """
 
-    scores: tuple[NDArray[np.complex128], ...]
+    scores: tuple[Pairs, ...]
     scoring: Scoring
     rank: int
     temperature_: float
@@ -55,7 +55,7 @@ class CrossSets:
         for scores, data in zip(self.scores, by_model, strict=True):
             own = self.scoring
             found = score_matrix(data, own.score, own.temperature, own.randomness(None, len(data), ids))
-            below += np.searchsorted(scores, _ordered(found), side="left")
+            below += np.searchsorted(scores, found, side="left")
         return below < self.rank
 
 
@@ -73,7 +73,7 @@ def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = N
     best = float(TemperatureScaler(wanted.objective).fit(data).temperature_)
     choice = choose(data, recipe, prefer=wanted.prefer, calibrated=best, n_conformal=len(data))
     scoring = Scoring.of(recipe, choice.temperature)
-    (pairs,) = label_scores(
+    (scores,) = label_scores(
         data,
         data.require_labels("cross-conformal sets"),
         scoring.score,
@@ -81,12 +81,4 @@ def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = N
         scoring.randomness(None, len(data), ids),
     )
     rank = conformal_rank(len(data), choice.setting.alpha)
-    numbers = _ordered(pairs)
-    return CrossSets(tuple(np.sort(numbers[fold.test]) for fold in folds), scoring, rank, best, choice)
-
-
-def _ordered(pairs: ScorePairs) -> NDArray[np.complex128]:
-    """Pairs (value, refine) as complex numbers, which NumPy sorts and searches in the order of pairs."""
-    numbers = np.empty(pairs.value.shape, dtype=np.complex128)
-    numbers.real, numbers.imag = pairs.value, pairs.refine
-    return numbers
+    return CrossSets(tuple(np.sort(scores[fold.test]) for fold in folds), scoring, rank, best, choice)

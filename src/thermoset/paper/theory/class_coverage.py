@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from thermoset.bounds import checked_temperature
+from thermoset.conformal.scoring import label_ranks
 from thermoset.levels import Alpha, exact_level
 from thermoset.paper.theory.slopes import label_moves, population
-from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits, label_ranks
+from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits
 from thermoset.quoting import Brief
 from thermoset.scores import Score
 

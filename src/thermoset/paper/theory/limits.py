@@ -1,8 +1,8 @@
 """Sets of APS and RAPS at the ends of the temperature axis, T -> 0 and T -> infinity, without any softmax.
 
-A limit is again a pair (value, refine): scores that agree in the limit differ by how they get there. The page "Theory"
-derives both. Cold: value is the limit of the score; where that is 1 (plus the penalty), the mass that is left is
-e**(-refine / T) to leading order. Hot: the score is value + refine / T, and smaller terms.
+A limit is again a pair (value, tie-break): scores that agree in the limit differ by how they get there. The page
+"Theory" derives both. Cold: value is the limit of the score; where that is 1 (plus the penalty), the mass that is left
+is e**(-tie / T) to leading order. Hot: the score is value + tie / T, and smaller terms.
 """
 
 from typing import Any, Literal
@@ -10,15 +10,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Pairs, pairs
 from thermoset.bounds import checked_seed
-from thermoset.core.formulas import score_value
-from thermoset.core.masses import Shares
-from thermoset.core.thresholds import ScorePairs
+from thermoset.conformal.scoring import label_ranks
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.paper.theory.sizes import checked_u, row_u
-from thermoset.paper.theory.sorted_rows import Floats, Ints, each_row, finite_logits, label_ranks
+from thermoset.paper.theory.sorted_rows import Floats, Ints, each_row, finite_logits
 from thermoset.scores import APS, RAPS, Score, resolve
 
 __all__ = ["Limit", "limit_scores", "limit_sizes", "penalties"]
@@ -26,13 +25,13 @@ __all__ = ["Limit", "limit_scores", "limit_sizes", "penalties"]
 Limit = Literal["cold", "hot"]
 
 
-def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: ArrayLike = 1.0) -> ScorePairs:
+def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: ArrayLike = 1.0) -> Pairs:
     """Score of every rank as T -> 0 ("cold") or T -> infinity ("hot"): pairs (n, C), best class first.
 
     >>> cold = limit_scores([[5.0, 3.0, 0.0]], "cold", u=0.25)
-    >>> cold.value, cold.refine  # the top class by u, the others by their distance to it
+    >>> cold.real, cold.imag  # the top class by u, the others by their distance to it
     (array([[0.25, 1.  , 1.  ]]), array([[0., 2., 5.]]))
-    >>> limit_scores([[5.0, 3.0, 0.0, 0.0]], "hot", u=0.5).value  # (L - 1 + u) / C
+    >>> limit_scores([[5.0, 3.0, 0.0, 0.0]], "hot", u=0.5).real  # (L - 1 + u) / C
     array([[0.125, 0.375, 0.625, 0.875]])
     """
     data, score = finite_logits(logits), resolve(method)
@@ -42,10 +41,10 @@ def limit_scores(logits: Any, limit: Limit, *, method: str | Score = "aps", u: A
     if not isinstance(score, APS | RAPS):
         raise InputError(f"limits are available only for APS and RAPS; got {score!r}.")
     one = _cold if limit == "cold" else _hot
-    pairs = np.empty((len(data), 2, data.n_classes))
-    each_row(data, pairs, lambda ranked, rows: one(ranked, given[rows, None]))
+    found = np.empty((len(data), 2, data.n_classes))
+    each_row(data, found, lambda ranked, rows: one(ranked, given[rows, None]))
     at = penalties(score, data.n_classes)
-    return ScorePairs(pairs[:, 0] + at[0] + given[:, None] * (at[1] - at[0]), pairs[:, 1])
+    return pairs(found[:, 0] + at[0] + given[:, None] * (at[1] - at[0]), found[:, 1])
 
 
 def limit_sizes(
@@ -70,12 +69,10 @@ def limit_sizes(
     labels = rows.require_labels("limit_sizes")
     new, seed = finite_logits(fresh), checked_seed(random_state)
     u, u_new = ((row_u(part, seed) if randomized else np.ones(len(part))) for part in (rows, new))
-    place = np.arange(len(rows)), label_ranks(rows, labels) - 1
-    own = limit_scores(rows, limit, method=method, u=u)
-    q = ScorePairs(own.value[place], own.refine[place]).smallest(conformal_rank(len(rows), alpha))
-    scores = limit_scores(new, limit, method=method, u=u_new)
-    inside = (scores.value < q[0]) | ((scores.value == q[0]) & (scores.refine <= q[1]))
-    sizes: Ints = inside.sum(axis=1)
+    own = limit_scores(rows, limit, method=method, u=u)[np.arange(len(rows)), label_ranks(rows, labels) - 1]
+    k = conformal_rank(len(rows), alpha)
+    q = np.sort(own)[k - 1] if k <= len(own) else np.inf
+    sizes: Ints = (limit_scores(new, limit, method=method, u=u_new) <= q).sum(axis=1)
     return sizes
 
 
@@ -103,8 +100,6 @@ def _hot(ranked: Floats, u: Floats) -> Floats:
 
 def penalties(score: Score, n_classes: int) -> Floats:
     """What RAPS adds at each rank whatever the temperature, at u = 0 and at u = 1, (2, C); affine in u between."""
-    at, nothing_above = np.empty((2, n_classes)), Shares(0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
-    for end, row in enumerate(at):
-        for rank in range(1, n_classes + 1):
-            row[rank - 1] = score_value(score.formula, rank, nothing_above, float(end))
-    return at
+    _, unit, k_reg, drawn, _ = score.terms
+    excess = np.maximum(np.arange(1.0, n_classes + 1) - k_reg, 0.0)
+    return unit * np.stack([excess - drawn * (excess > 0), excess])

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Pairs
 from thermoset.bounds import checked_temperature
 from thermoset.conformal import ConformalClassifier
-from thermoset.core.thresholds import ScorePairs
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
@@ -48,6 +48,8 @@ __all__ = [
     "theorem_4_1",
     "theorem_4_4",
 ]
+
+_NEARLY_SATURATED = np.log(2.0**-33)  # of the mass left: values saturate at twice this
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +123,13 @@ def corollary_4_2(
     q = []
     for t in found:
         model = ConformalClassifier(method, alpha, t, randomized=randomized).fit(data)
-        q.append((float(model.thresholds_.value[0]), float(model.thresholds_.refine[0])))
+        q.append(model.thresholds_[0, 0])
     falls = np.array([after <= before for before, after in pairwise(q)], dtype=np.bool_)
     return Check(np.ones_like(falls), falls)
 
 
 def proposition_4_3(
-    logits: Any, temperature: float, q: float | ScorePairs, q_t: float | ScorePairs, *, u: ArrayLike = 1.0
+    logits: Any, temperature: float, q: float | Pairs, q_t: float | Pairs, *, u: ArrayLike = 1.0
 ) -> Check:
     """Proposition 4.3: where a row's own gap reaches that of the thresholds, its APS set does not shrink.
 
@@ -145,7 +147,7 @@ def proposition_4_3(
         raise InputError("proposition 4.3 compares T with 1; got T = 1. Pass another temperature.")
     given = checked_u(u, len(data))
     before, after = paper_sizes(data, 1.0, q, u=given), paper_sizes(data, t, q_t, u=given)
-    wanted = _log_threshold_gap(t, q, q_t)
+    wanted = _log_threshold_gap(t, q, q_t, data.n_classes)
     first, second = (before, after) if t > 1 else (after, before)
     needed = np.logaddexp(wanted, _log_roundings(data, t, first - 1, given))
     reached = _log_score_gaps(data, t, first - 1, given) >= needed
@@ -259,20 +261,32 @@ def _log_subtract(larger: Floats, smaller: Floats) -> Floats:
     return np.where(same, -np.inf, larger + rest)
 
 
-def _log_threshold_gap(t: float, q: float | ScorePairs, q_t: float | ScorePairs) -> Floats:
-    """Logarithm of |q - q_T|, from what is left to 1: thresholds close to 1 differ there."""
+def _log_threshold_gap(t: float, q: float | Pairs, q_t: float | Pairs, n_classes: int) -> Floats:
+    """Logarithm of |q - q_T|, from what is left to 1: thresholds close to 1 differ there.
+
+    Equal thresholds may come in the wrong order by what values are rounded by.
+    """
     one, other = as_threshold(q, "q"), as_threshold(q_t, "q_t")
     cool, hot = (one, other) if t > 1 else (other, one)
-    if hot.log_left < cool.log_left:
+    reversed_by = np.exp(cool.log_left) - np.exp(hot.log_left)
+    if reversed_by > _rounding(n_classes) or (hot.value == cool.value == 1.0 and hot.log_left < cool.log_left):
         raise InputError(
             f"thresholds fall as T grows (corollary 4.2); got q = {one.value} and q_t = {other.value} for T = {t}. "
             "Compute both from the same rows."
         )
-    return _log_subtract(np.asarray(hot.log_left), np.asarray(cool.log_left))
+    return _log_subtract(np.asarray(max(hot.log_left, cool.log_left)), np.asarray(cool.log_left))
+
+
+def _rounding(n_classes: int) -> float:
+    """What rounding may move a value by, with room: below saturation, values are sums of C shares."""
+    return (n_classes + 64) * 2.0**-48
 
 
 def _log_roundings(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
-    """Logarithm of what rounding may move the score at a rank by: (C + W + 45) 2^-48 of the mass it leaves."""
+    """Logarithm of what rounding may move the score at a rank by.
+
+    That of a sum; where that is 1, and what is left decides, (C + W + 45) 2^-48 of the mass it leaves.
+    """
     out = np.empty(len(data))
     cool, hot = min(t, 1.0), max(t, 1.0)
 
@@ -282,7 +296,9 @@ def _log_roundings(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             part = np.where(rank > m, 0.0, np.where(rank == m, np.log1p(-u[rows, None]), -np.inf))
         widest = distances(ranked[:, -1], ranked[:, 0], 1 / cool)
-        return np.asarray(np.log((ranked.shape[1] + widest + 45) * 2.0**-48) + log_sum(log_softmax(ranked, hot) + part))
+        log_left = log_sum(log_softmax(ranked, hot) + part)
+        relative = np.log((ranked.shape[1] + widest + 45) * 2.0**-48) + log_left
+        return np.asarray(np.where(log_left > _NEARLY_SATURATED, np.log(_rounding(ranked.shape[1])), relative))
 
     each_row(data, out, work)
     return out

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Pairs
 from thermoset.bounds import checked_temperature
-from thermoset.core.label_shares import label_scores
-from thermoset.core.thresholds import ScorePairs
+from thermoset.conformal.scoring import label_ranks, label_scores
 from thermoset.data import Logits
 from thermoset.levels import Alpha
 from thermoset.paper.theory.gaps import last_index, margins
-from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, finite_logits, label_ranks, log_softmax
+from thermoset.paper.theory.sorted_rows import Floats, Ints, checked_rank, finite_logits, log_softmax
 from thermoset.quoting import Brief
 from thermoset.scores import APS
 from thermoset.uniforms import Randomness
@@ -72,11 +72,11 @@ def quantile_samples(
     rows, tied, thresholds = [], [], []
     for t in grid:
         scores = _aps_scores(data, t)
-        value, refine = scores.smallest(k)
-        same = np.flatnonzero((scores.value == value) & (scores.refine == refine))
+        threshold = np.partition(scores, k - 1)[k - 1]
+        same = np.flatnonzero(scores == threshold)
         rows.append(int(same[0]))
         tied.append(len(same))
-        thresholds.append(value)
+        thresholds.append(threshold.real)
     picked = data.take(rows)
     ranked = -np.sort(-picked.logits.astype(np.float64), axis=1)
     top = np.full((len(rows), _TOP), np.nan)
@@ -100,9 +100,10 @@ def score_order(logits: Any, labels: Any = None, temperature: float = 1.0) -> In
     array([0, 2, 1])
     """
     scores = _aps_scores(finite_logits(logits, labels), checked_temperature(temperature))
-    return np.lexsort((scores.refine, scores.value)).astype(np.int64)
+    return np.argsort(scores, kind="stable")
 
 
-def _aps_scores(data: Logits, temperature: float) -> ScorePairs:
+def _aps_scores(data: Logits, temperature: float) -> Pairs:
     labels = data.require_labels("the score of a row")
-    return label_scores(data, labels, APS(), [temperature], Randomness())[0]
+    (found,) = label_scores(data, labels, APS(), [temperature], Randomness())
+    return np.asarray(found)

@@ -139,7 +139,7 @@ def routes(
     return Routes(
         temperature=t,
         randomized=randomized,
-        thresholds=np.array([float(one.value[0]) for one in q]),
+        thresholds=np.array([float(one[0, 0].real) for one in q]),
         margin=margins(new),
         bound=bound(t, new.n_classes),
         sharp=sharp_bound(t, new.n_classes),

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.arrays import Block
+from thermoset.arrays import Block, Pairs, pairs
 from thermoset.bounds import checked_seed, checked_temperature, real_number
-from thermoset.core.pool import for_blocks
-from thermoset.core.prefixes import prefix_sizes
-from thermoset.core.sources import ranked
-from thermoset.core.thresholds import ScorePairs
+from thermoset.conformal.scoring import predict_sizes
 from thermoset.errors import InputError
+from thermoset.kernels import SATURATED
 from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits
 from thermoset.quoting import quoted
+from thermoset.rows import gaps_of, map_rows, sort_ascending
 from thermoset.scores import APS
 from thermoset.uniforms import Randomness
 
@@ -28,27 +27,29 @@ __all__ = ["Threshold", "as_threshold", "checked_u", "paper_sizes", "row_u"]
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold q of APS: below which pair a score is below it, and the logarithm of 1 - q."""
+    """A threshold q of APS: the largest pair that is below it, and the logarithm of 1 - q."""
 
     value: float
-    below: tuple[float, float]
+    below: Pairs
     log_left: float
 
 
 def as_threshold(q: Any, name: str = "q") -> Threshold:
     """Read a threshold: a number in (0, 1], or the pair a fitted classifier keeps in `thresholds_`."""
-    if isinstance(q, ScorePairs):
-        value, refine = float(q.value[0]), float(q.refine[0])
+    if isinstance(q, np.ndarray):
+        value, tie = float(q[0, 0].real), float(q[0, 0].imag)
         if value == np.inf:
             raise InputError(f"{name} is infinite: too few rows for alpha. Add rows or raise alpha.")
     else:
         value = real_number(q, name, 5e-324, 1, "a threshold of APS, in (0, 1]", "Pass thresholds_ of a classifier.")
         with np.errstate(divide="ignore"):
-            refine = -float(np.log1p(-value))
-    return Threshold(value, (value, float(np.nextafter(refine, -np.inf))), -refine)
+            tie = -float(np.log1p(-value)) if value >= SATURATED else 0.0
+    log_left = -tie if value >= SATURATED else float(np.log1p(-value))
+    below = pairs(1.0 if value >= SATURATED else value, np.nextafter(tie, -np.inf))
+    return Threshold(value, below.reshape(1, 1, 1), log_left)
 
 
-def paper_sizes(logits: Any, temperature: float, q: float | ScorePairs, *, u: ArrayLike = 1.0) -> Ints:
+def paper_sizes(logits: Any, temperature: float, q: float | Pairs, *, u: ArrayLike = 1.0) -> Ints:
     """Size L of each row's APS set in the paper's sense: the first rank whose score reaches the threshold q.
 
     Without ties it is one more than the number of labels in the set {score <= q}. With u < 1 the last score is below
@@ -62,8 +63,7 @@ def paper_sizes(logits: Any, temperature: float, q: float | ScorePairs, *, u: Ar
     """
     data, t = finite_logits(logits), checked_temperature(temperature)
     threshold, given = as_threshold(q), checked_u(u, len(data))
-    below = ScorePairs(*(np.array([part]) for part in threshold.below))
-    sizes: Ints = 1 + prefix_sizes(data, APS(), t, Randomness(given=given), below)[0]
+    sizes: Ints = 1 + predict_sizes(data, APS(), t, Randomness(given=given), threshold.below, None)[0]
     return sizes
 
 
@@ -75,13 +75,13 @@ def row_u(logits: Any, random_state: int = 0) -> Floats:
     (True, False)
     """
     data = finite_logits(logits)
-    out, source = np.empty(len(data)), Randomness(seed=checked_seed(random_state))
-
-    def fill(block: Block, rows: slice) -> None:
-        out[rows] = source.block(ranked(block))
-
-    for_blocks(data, fill)
+    out = np.empty(len(data))
+    map_rows(data, _block_u, [out], per_row=[Randomness(seed=checked_seed(random_state))])
     return out
+
+
+def _block_u(block: Block, randomness: Randomness) -> tuple[Floats]:
+    return (randomness.block(gaps_of(sort_ascending(block))),)
 
 
 def checked_u(u: ArrayLike, n_rows: int) -> Floats:

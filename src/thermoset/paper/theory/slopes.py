@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thermoset.bounds import checked_temperature
+from thermoset.conformal.scoring import label_ranks
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.paper.theory.bound import last_where
 from thermoset.paper.theory.limits import penalties
-from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, distances, each_ranked, finite_logits, label_ranks
+from thermoset.paper.theory.sorted_rows import Bools, Floats, Ints, distances, each_ranked, finite_logits
 from thermoset.quoting import Brief
 from thermoset.rows import SortedRows
 from thermoset.scores import APS, RAPS, Score, resolve

@@ -5,18 +5,18 @@ kept as a logarithm until a number is handed out: nothing overflows, and what un
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thermoset.arrays import Block
-from thermoset.core.pool import for_blocks
+from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.data import Logits, as_logits
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, conformal_rank, rows_needed
 from thermoset.quoting import quoted
-from thermoset.rows import SortedRows
+from thermoset.rows import SortedRows, Source, block_rows, run_tasks
 
 __all__ = [
     "Bools",
@@ -28,14 +28,9 @@ __all__ = [
     "each_ranked",
     "each_row",
     "finite_logits",
-    "label_ranks",
     "log_softmax",
     "log_sum",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _FURTHEST = 1e300  # differences beyond it would overflow when added; exp(-1e300) is 0 as well
 
@@ -61,16 +56,20 @@ def each_row(data: Logits, out: NDArray[Any], work: Callable[[Floats, slice], ND
         ranked: Floats = -np.sort(-block.astype(np.float64), axis=1)
         out[rows] = work(ranked, rows)
 
-    for_blocks(data, fill)
+    _for_blocks(data, fill)
 
 
 def each_ranked(ranked: SortedRows, out: NDArray[Any], work: Callable[[Floats, slice], NDArray[Any]]) -> None:
-    """The same for whoever comes back at other temperatures: rows are sorted once where they fit."""
+    """The same with z - max z, for whoever comes back at other temperatures: rows are sorted once where they fit."""
 
     def fill(block: Block, rows: slice) -> None:
-        out[rows] = work(np.ascontiguousarray(ranked.ranking.of(rows.start, block)[:, ::-1]), rows)
+        out[rows] = work(ranked.sorter.gaps(rows.start, block), rows)
 
-    for_blocks(ranked.source, fill)
+    _for_blocks(ranked.source, fill)
+
+
+def _for_blocks(source: Source, fill: Callable[[Block, slice], None]) -> None:
+    run_tasks(partial(fill, block, rows) for rows, block in source.blocks(block_rows(source.n_classes)))
 
 
 def checked_places(m: ArrayLike, n_rows: int, n_classes: int, name: str = "m") -> Ints:
@@ -89,20 +88,6 @@ def checked_rank(n_rows: int, alpha: Alpha) -> int:
     if k > n_rows:
         raise InputError(f"alpha={alpha} needs at least {rows_needed(alpha)} conformal rows; got {n_rows}. Add rows.")
     return k
-
-
-def label_ranks(data: Logits, labels: Ints) -> Ints:
-    """Rank of each row's label, 1 for the top class; equal logits rank by label index."""
-    ranks = np.empty(len(data), dtype=np.int64)
-
-    def fill(block: Block, rows: slice) -> None:
-        own = labels[rows, None]
-        z = np.take_along_axis(block, own, axis=1)
-        before = (block > z) | ((block == z) & (np.arange(block.shape[1]) < own))
-        ranks[rows] = 1 + before.sum(axis=1)
-
-    for_blocks(data, fill)
-    return ranks
 
 
 def distances(ranked: Floats, pivot: Floats, rate: float) -> Floats:

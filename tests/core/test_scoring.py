@@ -1,17 +1,16 @@
-"""Blocks, threads, ranks and prefixes: what the engine promises about bits."""
+"""Scores of rows and sets under thresholds: blocks, threads, ranks, prefixes, and what is promised about bits."""
 
 import numpy as np
 import pytest
 from mpmath import mp
-from thermoset.core import general as stage
-from thermoset.core.scores import RAPS, SCORES, NeverEmpty
-from thermoset.core.sources import ArrayRows
-from thermoset.core.thresholds import ScorePairs
-from thermoset.core.uniforms import Randomness
 
 import oracle
-from on_arrays import class_sets, label_scores, prefix_sets, prefix_sizes, score_matrix
-from thermoset.errors import InputError
+from on_arrays import label_scores, predict_sets, predict_sizes, score_matrix
+from thermoset.arrays import pairs
+from thermoset.conformal import scoring
+from thermoset.rows import ArrayRows
+from thermoset.scores import RAPS, SCORES, NeverEmpty
+from thermoset.uniforms import Randomness
 
 EVERY = [*SCORES.values(), *map(NeverEmpty, SCORES.values())]
 ALL = pytest.mark.parametrize("score", EVERY, ids=repr)
@@ -32,29 +31,26 @@ def rows(kind, n=120, n_classes=9, seed=0):
     return logits
 
 
+def prefix_sizes(logits, score, temperature, randomness, thresholds):
+    """Sizes (levels, n) under thresholds (levels,)."""
+    return predict_sizes(logits, score, temperature, randomness, thresholds[:, None, None])
+
+
+def prefix_sets(logits, score, temperature, randomness, thresholds):
+    """Sets (levels, n, C) under thresholds (levels,)."""
+    return predict_sets(logits, score, temperature, randomness, thresholds[:, None, None])
+
+
+def class_sets(logits, score, temperature, randomness, thresholds):
+    """Sets (levels, n, C) under thresholds by class (levels, C)."""
+    return predict_sets(logits, score, temperature, randomness, thresholds[:, None])
+
+
 KINDS = pytest.mark.parametrize("kind", ["distinct", "tied", "masked"])
 
 
-def quantiles(pairs, levels=(0.05, 0.3, 0.5, 0.8, 0.95)):
-    n = pairs.value.size
-    found = [pairs.smallest(max(1, round(level * n))) for level in levels]
-    return ScorePairs(*(np.array(part) for part in zip(*found, strict=True)))
-
-
-def test_smallest_is_an_order_statistic_of_pairs():
-    rng = np.random.default_rng(0)
-    value, refine = rng.integers(0, 4, size=50).astype(float), rng.normal(size=50)
-    ordered = sorted(zip(value.tolist(), refine.tolist(), strict=True))
-    pairs = ScorePairs(value, refine)
-    for k in range(1, 51):
-        assert pairs.smallest(k) == ordered[k - 1]
-    assert pairs.smallest(51) == (np.inf, np.inf)
-
-
-def test_smallest_with_infinite_refinements():
-    # the deterministic APS score of the last rank is 1 with log-odds of +inf
-    pairs = ScorePairs(np.array([1.0, 0.5, 1.0]), np.array([np.inf, 0.0, 3.0]))
-    assert [pairs.smallest(k) for k in (1, 2, 3, 4)] == [(0.5, 0.0), (1.0, 3.0), (1.0, np.inf), (np.inf, np.inf)]
+def quantiles(scores, levels=(0.05, 0.3, 0.5, 0.8, 0.95)):
+    return np.sort(scores)[[max(1, round(level * scores.size)) - 1 for level in levels]]
 
 
 @ALL
@@ -67,8 +63,7 @@ def test_a_label_score_is_the_entry_of_the_matrix(score, kind, temperature):
         matrix = score_matrix(logits, score, temperature, randomness)
         own = label_scores(logits, labels, score, temperature, randomness)
         pick = np.arange(len(logits)), labels
-        assert matrix.value[pick].tobytes() == own.value.tobytes()
-        assert matrix.refine[pick].tobytes() == own.refine.tobytes()
+        assert matrix[pick].tobytes() == own.tobytes()
 
 
 @COMPILED
@@ -83,14 +78,13 @@ def test_sets_are_prefixes_and_are_what_the_scores_say(score, kind, temperature)
     sizes = prefix_sizes(logits, score, temperature, randomness, q)
     np.testing.assert_array_equal(sets.sum(axis=2), sizes)
     matrix = score_matrix(logits, score, temperature, randomness)
-    for t, one in enumerate(zip(q.value.tolist(), q.refine.tolist(), strict=True)):
+    for t, one in enumerate(q):
+        np.testing.assert_array_equal(sets[t], matrix <= one)
         for i, row in enumerate(logits.tolist()):
-            pairs = list(zip(matrix.value[i].tolist(), matrix.refine[i].tolist(), strict=True))
-            assert sets[t, i].tolist() == [pair <= one for pair in pairs]
             members = set(np.flatnonzero(sets[t, i]).tolist())
             assert members == set(oracle.ranking(row)[: len(members)])
     # one threshold for each class, all of them equal, is the same set
-    wide = ScorePairs(np.repeat(q.value[:, None], 9, axis=1), np.repeat(q.refine[:, None], 9, axis=1))
+    wide = np.repeat(q[:, None], 9, axis=1)
     np.testing.assert_array_equal(class_sets(logits, score, temperature, randomness, wide), sets)
 
 
@@ -101,15 +95,13 @@ def test_thresholds_by_class_let_in_what_the_scores_say(score, kind, temperature
     logits = rows(kind, seed=6)
     randomness = Randomness(seed=2)
     matrix = score_matrix(logits, score, temperature, randomness)
-    # Each class has the score of one of its own rows for a threshold, so that equal values and refinements occur.
+    # Each class has the score of one of its own rows for a threshold, so that equal values and tie-breaks occur.
     picked = np.random.default_rng(6).integers(0, len(logits), size=(3, 9))
-    q = ScorePairs(matrix.value[picked, np.arange(9)], matrix.refine[picked, np.arange(9)])
-    q.value[2, 4] = q.refine[2, 4] = np.inf
+    q = matrix[picked, np.arange(9)]
+    q[2, 4] = complex(np.inf, np.inf)
     sets = class_sets(logits, score, temperature, randomness, q)
-    scores = list(zip(matrix.value.ravel().tolist(), matrix.refine.ravel().tolist(), strict=True))
     for t in range(3):
-        limits = list(zip(q.value[t].tolist(), q.refine[t].tolist(), strict=True)) * len(logits)
-        assert sets[t].ravel().tolist() == [score <= limit for score, limit in zip(scores, limits, strict=True)]
+        np.testing.assert_array_equal(sets[t], matrix <= q[t])
         assert np.all(sets[t][picked[t], np.arange(9)])
 
 
@@ -119,12 +111,9 @@ def test_scores_at_several_temperatures_are_those_at_each(score, kind):
     logits = rows(kind, seed=7)
     labels = np.arange(len(logits)) % 9
     randomness = Randomness(seed=4)
-    for temperature, pairs in zip(
-        TEMPERATURES, stage.label_scores(ArrayRows(logits), labels, score, TEMPERATURES, randomness), strict=True
-    ):
-        alone = label_scores(logits, labels, score, temperature, randomness)
-        assert alone.value.tobytes() == pairs.value.tobytes()
-        assert alone.refine.tobytes() == pairs.refine.tobytes()
+    together = scoring.label_scores(ArrayRows(logits), labels, score, TEMPERATURES, randomness)
+    for temperature, found in zip(TEMPERATURES, together, strict=True):
+        assert label_scores(logits, labels, score, temperature, randomness).tobytes() == found.tobytes()
 
 
 @REGISTERED
@@ -138,7 +127,7 @@ def test_tied_rows_rank_by_label_index(score):
         for i, row in enumerate(logits.tolist()):
             exact = oracle.row_scores(name, row, oracle.weights(row, 0.7), float(u[i]))
             for label in range(9):
-                assert abs(matrix.value[i, label] - exact[label].value) <= bound
+                assert abs(matrix[i, label].real - exact[label].value) <= bound
 
 
 @COMPILED
@@ -150,13 +139,11 @@ def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
     def everything():
         randomness = Randomness(seed=7)
         own = label_scores(logits, labels, score, 0.05, randomness)
-        q = quantiles(own[np.isfinite(own.value)])
+        q = quantiles(own[np.isfinite(own.real)])
         matrix = score_matrix(logits, score, 0.05, randomness)
         arrays = (
-            own.value,
-            own.refine,
-            matrix.value,
-            matrix.refine,
+            own,
+            matrix,
             prefix_sizes(logits, score, 0.05, randomness, q),
             prefix_sets(logits, score, 0.05, randomness, q),
         )
@@ -167,15 +154,8 @@ def test_threads_and_blocks_do_not_change_a_bit(score, kind, monkeypatch):
     for threads in ("1", "2", "7"):
         for block in (8, 72 * 10, 72 * 33, 2**30):  # one row, ten rows, thirty-three, all
             monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-            monkeypatch.setattr("thermoset.core.sources._BLOCK_BYTES", block)
+            monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", block)
             assert everything() == expected
-
-
-@pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5", "²", "१", "1025", "9" * 5000, "+1", "1_0"])
-def test_a_bad_number_of_threads_is_named(threads, monkeypatch):
-    monkeypatch.setenv("THERMOSET_NUM_THREADS", threads)
-    with pytest.raises(InputError, match="THERMOSET_NUM_THREADS must be a whole number from 1 to 1,024"):
-        label_scores(rows("distinct"), np.zeros(120, dtype=np.int64), SCORES["aps"], 1.0, Randomness())
 
 
 @COMPILED
@@ -187,8 +167,7 @@ def test_narrow_floats_score_as_the_numbers_they_are(score, dtype):
         for randomness in (Randomness(), Randomness(seed=2)):
             one = label_scores(narrow, labels, score, temperature, randomness)
             two = label_scores(narrow.astype(np.float64), labels, score, temperature, randomness)
-            assert one.value.tobytes() == two.value.tobytes()
-            assert one.refine.tobytes() == two.refine.tobytes()
+            assert one.tobytes() == two.tobytes()
             q = quantiles(one)
             np.testing.assert_array_equal(
                 prefix_sets(narrow, score, temperature, randomness, q),
@@ -201,8 +180,8 @@ def test_nothing_is_written_into_the_input():
     logits.flags.writeable = False
     before = logits.tobytes()
     labels = logits.argmax(axis=1)
-    pairs = label_scores(logits, labels, RAPS(), 1.0, Randomness(seed=0))
-    prefix_sets(logits, RAPS(), 1.0, Randomness(seed=0), quantiles(pairs))
+    own = label_scores(logits, labels, RAPS(), 1.0, Randomness(seed=0))
+    prefix_sets(logits, RAPS(), 1.0, Randomness(seed=0), quantiles(own))
     score_matrix(logits, RAPS(), 1.0, Randomness(seed=0))
     assert logits.tobytes() == before
 
@@ -210,8 +189,8 @@ def test_nothing_is_written_into_the_input():
 @REGISTERED
 def test_a_score_that_is_never_empty_keeps_the_top_label_under_every_threshold(score):
     logits = rows("tied", seed=8)
-    low = ScorePairs(np.array([-np.inf, -1.0]), np.array([-np.inf, -np.inf]))
-    wide = ScorePairs(np.tile(low.value[:, None], 9), np.tile(low.refine[:, None], 9))
+    low = pairs([-np.inf, -1.0], -np.inf)
+    wide = np.tile(low[:, None], 9)
     assert not class_sets(logits, score, 1.0, Randomness(), wide).any()
     made = [class_sets(logits, NeverEmpty(score), 1.0, Randomness(), wide)]
     if score.compiled:
@@ -230,17 +209,17 @@ def test_a_score_that_is_never_empty_differs_in_the_top_label_alone(score, kind)
     top = np.array([oracle.ranking(row)[0] for row in logits.tolist()])
     plain, kept = (score_matrix(logits, one, 0.7, Randomness(seed=2)) for one in (score, NeverEmpty(score)))
     is_top = np.arange(logits.shape[1]) == top[:, None]
-    for whole, other in ((plain.value, kept.value), (plain.refine, kept.refine)):
+    for whole, other in ((plain.real, kept.real), (plain.imag, kept.imag)):
         np.testing.assert_array_equal(other, np.where(is_top, -np.inf, whole))
     own = label_scores(logits, top, NeverEmpty(score), 0.7, Randomness(seed=2))
-    assert np.isneginf(own.value).all()
-    assert np.isneginf(own.refine).all()
+    assert np.isneginf(own.real).all()
+    assert np.isneginf(own.imag).all()
 
 
 @COMPILED
 def test_an_infinite_threshold_lets_everything_in_and_a_large_one_no_mask(score):
     logits = rows("masked", seed=9)
-    q = ScorePairs(np.array([1e300, np.inf]), np.array([np.inf, np.inf]))
+    q = pairs([1e300, np.inf], np.inf)
     sets = prefix_sets(logits, score, 0.5, Randomness(seed=0), q)
     np.testing.assert_array_equal(sets[0], ~np.isneginf(logits))
     assert sets[1].all()

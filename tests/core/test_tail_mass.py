@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from mpmath import mp
-from thermoset.core.rest import Stated, rest_bounds, stated_ends, too_heavy, too_light
 
+from thermoset.data.tail_mass import Stated, rest_bounds, stated_ends, too_heavy, too_light
 from tops import KINDS, TEMPERATURES, cut_down, rows
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
