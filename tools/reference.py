@@ -74,7 +74,11 @@ def _origin(full: str) -> str:
 
 def _submodules(module: str) -> list[str]:
     """Modules that a package loads when they are first used (`attach`)."""
-    lists = [node.value for node in ast.walk(_tree(module) or ast.Module()) if isinstance(node, ast.keyword)]
+    lists = [
+        node.value
+        for node in ast.walk(_tree(module) or ast.Module())
+        if isinstance(node, ast.keyword) and node.arg == "submodules"
+    ]
     return [f"{module}.{name}" for some in lists if isinstance(some, ast.List) for name in ast.literal_eval(some)]
 
 

@@ -13,8 +13,8 @@ Then
 
 for scores that are masses (APS, RAPS); other scores are never squashed. `terms` knows the scores; whatever compares
 values with thresholds does not. A rank at u = 1 and the next one at u = 0 have the same bits and values never fall
-along a row, so there is one place where a row crosses its threshold. Where values are equal, tie-breaks decide: minus the log
-of the mass left out for scores that are masses, the log-odds of the others for LAC.
+along a row, so there is one place where a row crosses its threshold. Where values are equal, tie-breaks decide: minus
+the log of the mass left out for scores that are masses, the log-odds of the others for LAC.
 
 Rules that keep this fast and quick to compile: entry points (`entry`) take arrays and scalars of one type each; inner
 functions (`inner`) are handed arrays and scalars, not records, and no literal numbers; nothing sorts in here.
