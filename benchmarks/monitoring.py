@@ -150,7 +150,7 @@ def _single_tests(hits: Hits, rank: int, n: int) -> Iterator[NDArray[np.float64]
 
 
 def _single_detectors(hits: Hits, rank: int, n: int) -> Iterator[list[float]]:
-    from thermoset.core.betting import CoverageBets, Purse, Track, bet_on_hits
+    from thermoset.kernels import CoverageBets, Purse, Track, bet_on_hits
 
     none, track = np.zeros(0), Track(np.empty(hits.shape[1]), np.empty(hits.shape[1], dtype=bool))
     for r in _ODDS:

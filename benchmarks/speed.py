@@ -73,9 +73,9 @@ _ROWS = (
     Row(
         "a sweep with a threshold for each class, 10,000 × 100",
         "with one threshold",
-        "grouped",
-        "one threshold per class",
-        "one threshold",
+        "small",
+        "thresholds by class",
+        "the sweep",
         "{times}",
     ),
     Row("memory of a sweep of 1,000,000 × 10, beyond the input", "–", "memory", "the same", None, "{value}"),

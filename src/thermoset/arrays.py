@@ -42,7 +42,7 @@ def as_floats(scores: Pairs) -> Floats:
 
 
 def as_float64(block: Block) -> Floats:
-    """The rows as contiguous float64 that may be written to, the type compiled loops take; narrower floats widen exactly."""
+    """The rows as contiguous float64 that may be written to, which compiled loops take; narrower floats widen exactly."""
     wide = block.astype(np.float64, order="C", copy=False)
     return wide if wide.flags.writeable else wide.copy()
 

@@ -12,8 +12,8 @@ Then
     value(u) = squash(low + u * own) + unit * (steps + u * part),    squash(s) = 1 if s >= SATURATED, else s
 
 for scores that are masses (APS, RAPS); other scores are never squashed. `terms` knows the scores; whatever compares
-values with thresholds does not. A rank at u = 1 and the next one at u = 0 have the same bits and values never fall along
-a row, so there is one place where a row crosses its threshold. Where values are equal, tie-breaks decide: minus the log
+values with thresholds does not. A rank at u = 1 and the next one at u = 0 have the same bits and values never fall
+along a row, so there is one place where a row crosses its threshold. Where values are equal, tie-breaks decide: minus the log
 of the mass left out for scores that are masses, the log-odds of the others for LAC.
 
 Rules that keep this fast and quick to compile: entry points (`entry`) take arrays and scalars of one type each; inner
@@ -68,6 +68,7 @@ class Entry:
         self._works = False
 
     def __call__(self, *arguments: Any) -> Any:
+        """Call it."""
         if self._works:
             return self.compiled(*arguments)
         try:
@@ -411,8 +412,8 @@ def count_unmasked(gaps: Floats) -> int:
 @inlined
 def extend_to(
     code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    gaps: Floats, inverse: float, scale: float, rest: float, share: float, own: Floats, low: Floats, filled: int, n: int,
-    u: float,
+    gaps: Floats, inverse: float, scale: float, rest: float, share: float, own: Floats, low: Floats, filled: int,
+    n: int, u: float,
     most: float,
 ) -> int:  # fmt: skip
     """Fill shares of the first n ranks until a value at u is above `most`; returns how many are known."""
@@ -432,7 +433,7 @@ def extend_to(
 
 @inner
 def top_two(row: Floats) -> tuple[int, float]:
-    """The column of the largest logit, the first of equal ones, and the second largest logit (-inf if there is none)."""
+    """The column of the largest logit, the first of equal ones, and the second largest logit, or -inf."""
     top, second = 0, -np.inf
     for j in range(1, row.shape[0]):
         if row[j] > row[top]:
@@ -534,7 +535,7 @@ def lane_sum(values: Floats) -> float:
     return total
 
 
-# ---- labels: the score of each row's own label ------------------------------------------------------------------------
+# ---- labels: the score of each row's own label -----------------------------------------------------------------------
 
 
 @entry
@@ -634,7 +635,7 @@ def prefix_sizes(
     code: int, unit: float, k_reg: float, drawn: float, keep_top: bool, temperature: float,
     all_gaps: Floats, all_u: Floats, groups: Ints, thresholds: Floats, work: Floats, out: Ints,
 ) -> None:  # fmt: skip
-    """Set sizes under thresholds (2, levels, G) of which each row's group names one: out (levels, n); work (3, C + 1)."""
+    """Set sizes under thresholds (2, levels, G), of which a row's group names one: out (levels, n); work (3, C + 1)."""
     n_classes = all_gaps.shape[1]
     own, low, weights, inverse = work[0, :n_classes], work[1], work[2, :n_classes], 1.0 / temperature
     low[0] = 0.0
@@ -869,7 +870,8 @@ def tail_logs(all_gaps: Floats, temperature: float, work: Floats, own: Floats, t
 @inlined
 def few_sizes(
     code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, u: Floats, seen: Floats, q: Floats, size: Floats,
+    own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, u: Floats, seen: Floats,
+    q: Floats, size: Floats,
 ) -> bool:  # fmt: skip
     """Sizes in all trials at once where ranks first .. stop are undecided; whether a value ties with its threshold.
 
@@ -1280,7 +1282,7 @@ def expected_sizes(
 
 @entry
 def add_expected_misses(hits: Floats, labels: Ints, seen: Bools, out: Ints) -> None:
-    """Add 1 - hit of the rows that a trial evaluates, by class, in units of 2**-28: hits (trials, n), out (C, trials)."""
+    """Add 1 - hit of evaluated rows by class, in units of 2**-28: hits (trials, n), out (C, trials)."""
     for i in range(labels.shape[0]):
         for t in range(hits.shape[0]):
             if seen[i, t]:
@@ -1362,7 +1364,7 @@ def some_trial_uniforms(keys: Keys, rows: Counts, out: Floats) -> None:
 
 @entry
 def fill_largest(rows: Floats, values: Floats, places: Ints) -> None:
-    """The largest entries of each row, descending, and where they are: values and places (n, K); of equal ones the first.
+    """The largest entries of each row, descending, and their places: (n, K) each; of equal ones the first.
 
     One pass: an entry is compared with the last that is kept, and seldom with more.
     """
@@ -1525,8 +1527,8 @@ def class_summaries(
 ) -> None:
     """What coverage by class (n, C) shows, of classes with rows: out (6, n); work (3, C), counts (N_COUNTS,).
 
-    Mean of the n_top largest gaps, of all gaps, and of squared gaps; mean of the n_worst smallest coverages, and of all;
-    share of classes below what was promised. NaN where no class has rows.
+    Mean of the n_top largest gaps, of all gaps, and of squared gaps; mean of the n_worst smallest coverages, and of
+    all; share of classes below what was promised. NaN where no class has rows.
     """
     coverage, gap, square, n_classes = work[0], work[1], work[2], hits.shape[1]
     for i in range(hits.shape[0]):

@@ -302,6 +302,7 @@ class Task(NamedTuple):
         return Task(self.f, tuple(one[place] for one in self.per_row), self.fixed)
 
     def __call__(self, block: Block, *before: Any) -> Any:
+        """Call the function for a block; `before` are sums to add to."""
         return self.f(block, *before, *self.per_row, *self.fixed)
 
 

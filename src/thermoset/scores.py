@@ -5,8 +5,8 @@ that they take; its class says in addition whether u matters, which values it ca
 with probability mass that a row does not show (`rises_with_rest`), which the bounds for rows of largest logits rest on.
 Within a row the pair (value, tie-break) must not fall as the rank grows: sets are prefixes of the ranking. Over u a
 rank's values must be affine, and must not reach into those of the next rank: at most one label of a row depends on u.
-To add one: its class and a line in `SCORES` here, its branch in the kernels and in the oracle of the tests, a row of the
-docs. The contract tests collect it.
+To add one: its class and a line in `SCORES` here, its branch in the kernels and in the oracle of the tests, a row of
+the docs. The contract tests collect it.
 
 A score may also treat classes differently, whatever the row (`Score.offsets`): PAS adds a number for each class. Its
 sets are no prefixes (`by_rank` is False).
@@ -33,7 +33,7 @@ from thermoset.quoting import quoted
 
 
 class Terms(NamedTuple):
-    """A compiled score as kernels take it: code, unit, k_reg and drawn (see `kernels.terms`), whether the top is kept."""
+    """A compiled score as kernels take it: see `kernels.terms`; whether the top label is kept."""
 
     code: int
     unit: float = 0.0

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 from scipy.stats import binom
-from thermoset.levels import exact_level
 
 import thermoset as ts
 from pages import LABELS_SHOWN, METRICS, assert_glossary_opens, is_rounded
 from thermoset.calibration import probabilities
+from thermoset.levels import exact_level
 from thermoset.metrics import (
     brier_score,
     class_coverage,

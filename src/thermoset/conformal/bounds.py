@@ -232,7 +232,7 @@ def upper_label_scores(
 
 
 class KeptSets(NamedTuple):
-    """Which of the kept labels are inside, (levels, n, K), and the others: (levels, n, 1), or (levels, n, C) by class."""
+    """Which kept labels are inside, (levels, n, K), and others: (levels, n, 1), or (levels, n, C) by class."""
 
     kept: Bools
     others: Bools

@@ -1,7 +1,7 @@
-"""The label scores of the conformal rows, which the field calls calibration scores: thresholds and p-values at any level.
+"""Label scores of the conformal rows, which the field calls calibration scores: thresholds and p-values at any level.
 
-Scores are pooled by what shares a threshold: all of them, those of a group of classes, or those of a group of rows. With
-weights w_i of the scores s_i of a pool, and w of the point to be predicted, the threshold is the smallest q with
+Scores are pooled by what shares a threshold: all of them, those of a group of classes, or those of a group of rows.
+With weights w_i of the scores s_i of a pool, and w of the point to be predicted, the threshold is the smallest q with
 
     sum_{s_i <= q} w_i >= (1 - alpha)(sum w_i + w),
 
@@ -226,7 +226,7 @@ class CalibrationScores:
 
     @cached_property
     def pools(self) -> Pools:
-        """The scores, sorted: one pool, one for each group of classes, or one for each group of rows and all of them."""
+        """The scores, sorted: one pool, one for each group of classes, or each group of rows and all of them."""
         n = len(self.scores)
         zero = np.zeros(n, dtype=np.int64)
         if self.groups is not None:

@@ -142,6 +142,6 @@ def too_few_effective(weights: Weights, alpha: Alpha) -> str | None:
         return None
     return (
         f"alpha={alpha} needs at least {needed:,} rows of equal weight for a finite threshold; {len(weights.steps):,} "
-        f"rows with these weights are worth {effective:.1f}. Rows with a weight above {weights.heaviest(alpha):.3g} get "
-        "sets with all classes: add rows where the weights are large, or raise alpha."
+        f"rows with these weights are worth {effective:.1f}. Rows with a weight above {weights.heaviest(alpha):.3g} "
+        "get sets with all classes: add rows where the weights are large, or raise alpha."
     )

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from thermoset.scores import resolve
 
 import thermoset as ts
 from thermoset.metrics import swept_metrics
@@ -13,6 +12,7 @@ from thermoset.paper.study.comparison import _by_class
 from thermoset.paper.study.measure import METHODS, measure
 from thermoset.paper.study.own_temperatures import Way, measure_trials, measure_ways
 from thermoset.paper.study.row_by_row import low_temperatures, size_differences
+from thermoset.scores import resolve
 from thermoset.sweeping import Protocol
 
 pytestmark = pytest.mark.long
