@@ -241,7 +241,8 @@ def _has_near(scores: Pairs, known: Pairs) -> Bools:
     place = np.searchsorted(known, scores)
     near = np.zeros(scores.shape, dtype=np.bool_)
     for one in (known[np.maximum(place - 1, 0)], known[np.minimum(place, len(known) - 1)]):
-        apart = np.abs(one.imag - scores.imag)
+        with np.errstate(invalid="ignore"):  # two that are infinite are near
+            apart = np.abs(one.imag - scores.imag)
         near |= (one.real == scores.real) & ~(apart > _NEAR * (1.0 + np.abs(scores.imag)))
     return near
 
