@@ -98,8 +98,8 @@ def _losses(data: Logits, labels: Ints, inverse: float) -> Floats:
 
 
 def _losses_of_block(block: Block, labels: Ints, inverse: float) -> tuple[Floats]:
-    found, work = np.empty((3, len(block))), np.empty((3, block.shape[1]))
-    likelihoods(as_float64(block), as_int64(labels), inverse, work, found)
+    found = np.empty((3, len(block)))
+    likelihoods(as_float64(block), as_int64(labels), inverse, found)
     return (found,)
 
 

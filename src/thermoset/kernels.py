@@ -212,16 +212,26 @@ _HIGH, _LOW = 1.5 * 2.0**22, 1.5 * 2.0**-10
 _HIGH_BITS, _LOW_BITS = (int(np.float64(x).view(np.int64)) for x in (_HIGH, _LOW))
 
 
+@inlined
+def coarse_part(weight: float) -> int:
+    """The multiple of 2**-30 nearest to a weight from 0 to 1."""
+    return _as_bits(weight + _HIGH) - _HIGH_BITS  # type: ignore[no-any-return]
+
+
+@inlined
+def fine_part(weight: float) -> int:
+    """What is left of the weight, as a multiple of 2**-62."""
+    return _as_bits((weight - ((weight + _HIGH) - _HIGH)) + _LOW) - _LOW_BITS  # type: ignore[no-any-return]
+
+
 @inner
 def fixed_sum(weights: Floats) -> float:
     """Sum of weights from 0 to 1, to a multiple of 2**-62 each: the same bits in any order."""
-    high, low = np.int64(0), np.int64(0)
+    coarse, fine = np.int64(0), np.int64(0)
     for k in range(weights.shape[0]):
-        w = weights[k]
-        coarse = w + _HIGH
-        high += _as_bits(coarse) - _HIGH_BITS
-        low += _as_bits((w - (coarse - _HIGH)) + _LOW) - _LOW_BITS
-    return high * 2.0**-30 + low * 2.0**-62
+        coarse += coarse_part(weights[k])
+        fine += fine_part(weights[k])
+    return coarse * 2.0**-30 + fine * 2.0**-62
 
 
 @inner
@@ -432,14 +442,34 @@ def extend_to(
 
 
 @inner
+def largest_of(row: Floats) -> float:
+    """The largest, in eight lanes: one would wait for each comparison before it begins the next."""
+    a, b, c, d, e, f, g, h = row[0], row[0], row[0], row[0], row[0], row[0], row[0], row[0]
+    whole = row.shape[0] // 8 * 8
+    for p in range(0, whole, 8):
+        a = row[p] if row[p] > a else a
+        b = row[p + 1] if row[p + 1] > b else b
+        c = row[p + 2] if row[p + 2] > c else c
+        d = row[p + 3] if row[p + 3] > d else d
+        e = row[p + 4] if row[p + 4] > e else e
+        f = row[p + 5] if row[p + 5] > f else f
+        g = row[p + 6] if row[p + 6] > g else g
+        h = row[p + 7] if row[p + 7] > h else h
+    for p in range(whole, row.shape[0]):
+        a = row[p] if row[p] > a else a
+    return float(max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h))))
+
+
+@inner
 def top_two(row: Floats) -> tuple[int, float]:
     """The column of the largest logit, the first of equal ones, and the second largest logit, or -inf."""
-    top, second = 0, -np.inf
-    for j in range(1, row.shape[0]):
-        if row[j] > row[top]:
-            second, top = row[top], j
-        elif row[j] > second:
-            second = row[j]
+    largest, top, second = largest_of(row), 0, -np.inf
+    while row[top] != largest:
+        top += 1
+    if top > 0:
+        second = largest_of(row[:top])
+    if top + 1 < row.shape[0]:
+        second = max(second, largest_of(row[top + 1 :]))
     return top, second
 
 
@@ -488,31 +518,32 @@ def confidences(rows: Floats, temperatures: Floats, weights: Floats, out: Floats
 
 
 @entry
-def likelihoods(rows: Floats, labels: Ints, inverse: float, work: Floats, out: Floats) -> None:
+def likelihoods(rows: Floats, labels: Ints, inverse: float, out: Floats) -> None:
     """NLL of each unsorted row at 1/T = `inverse`, with its first and second derivative in 1/T: out (3, n).
 
     With d = z - max z and p the softmax of d / T: NLL = log sum e**(d/T) - d_y/T, slope = E_p[d] - d_y,
-    curvature = Var_p[d]. work (3, C) is room to work in.
+    curvature = Var_p[d]. Weights w = e**-x, w x and w x**2 with x = -d / T are from 0 to 1, and are summed in fixed
+    point.
     """
-    n_classes = rows.shape[1]
-    weight, first, second = work[0], work[1], work[2]
     for i in range(rows.shape[0]):
         row = rows[i]
-        largest = row[0]
-        for j in range(1, n_classes):
-            largest = max(largest, row[j])
-        for j in range(n_classes):
-            d = max(row[j] - largest, FURTHEST)
-            w = exp(max(d * inverse, FURTHEST))
-            weight[j] = w
-            first[j] = w * d
-            second[j] = w * d * d
-        total, mean, square = lane_sum(weight), lane_sum(first), lane_sum(second)
+        largest = largest_of(row)
+        a, b, c, d, e, f = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        for j in range(row.shape[0]):
+            x = min((largest - row[j]) * inverse, 1000.0)  # where the weight is 0 already
+            w = exp(-x)
+            a += coarse_part(w)
+            b += fine_part(w)
+            c += coarse_part(w * x)
+            d += fine_part(w * x)
+            e += coarse_part(w * x * x)
+            f += fine_part(w * x * x)
+        total = a * 2.0**-30 + b * 2.0**-62
+        mean, square = (c * 2.0**-30 + d * 2.0**-62) / total, (e * 2.0**-30 + f * 2.0**-62) / total
         own = row[labels[i]] - largest
-        mean /= total
         out[0, i] = math.log(total) - own * inverse
-        out[1, i] = mean - own
-        out[2, i] = square / total - mean * mean
+        out[1, i] = -mean / inverse - own
+        out[2, i] = (square - mean * mean) / (inverse * inverse)
 
 
 @inner
@@ -870,31 +901,31 @@ def tail_logs(all_gaps: Floats, temperature: float, work: Floats, own: Floats, t
 @inlined
 def few_sizes(
     code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, u: Floats, seen: Floats,
-    q: Floats, size: Floats,
+    own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, i: int, all_u: Floats,
+    all_seen: Floats, m: int, j: int, level: int, thresholds: Floats, size: Floats,
 ) -> bool:  # fmt: skip
-    """Sizes in all trials at once where ranks first .. stop are undecided; whether a value ties with its threshold.
+    """Sizes of row i in all trials at once where ranks first .. stop are undecided; whether a value ties with a threshold.
 
     A threshold ties with the row that set it, which is not evaluated in that trial: that does not count.
     """
     tied, bound = False, bound_of(code)
-    for t in range(u.shape[0]):
+    for t in range(size.shape[0]):
         size[t] = first
     for r in range(first, stop):
         a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
         if d == 0.0:
             added = unit * c
-            for t in range(u.shape[0]):
-                s = a + u[t] * b
+            for t in range(size.shape[0]):
+                q, s = thresholds[0, m, j, level, t], a + all_u[i, t] * b
                 v = (1.0 if s >= bound else s) + added
-                size[t] += 1.0 if v < q[t] else 0.0
-                tied |= (v == q[t]) & (seen[t] > 0.0)
+                size[t] += 1.0 if v < q else 0.0
+                tied |= (v == q) & (all_seen[i, t] > 0.0)
         else:
-            for t in range(u.shape[0]):
-                s = a + u[t] * b
-                v = (1.0 if s >= bound else s) + unit * (c + u[t] * d)
-                size[t] += 1.0 if v < q[t] else 0.0
-                tied |= (v == q[t]) & (seen[t] > 0.0)
+            for t in range(size.shape[0]):
+                q, s = thresholds[0, m, j, level, t], a + all_u[i, t] * b
+                v = (1.0 if s >= bound else s) + unit * (c + all_u[i, t] * d)
+                size[t] += 1.0 if v < q else 0.0
+                tied |= (v == q) & (all_seen[i, t] > 0.0)
     return tied
 
 
@@ -948,36 +979,41 @@ def many_sizes(
 
 @inlined
 def add_same_size(
-    size: int, seen: Floats, wanted: Ints, cells: Ints, sizes: Floats, empty: Floats, misses: Counts
-) -> None:
-    """Count a row whose set has the same size in all trials."""
-    for t in range(seen.shape[0]):
-        sizes[t] += size * seen[t]
-    if size == 0:
-        for t in range(seen.shape[0]):
-            empty[t] += seen[t]
-    for k in range(wanted.shape[0]):
-        if wanted[k] > size:
-            missed = misses[cells[k]]
-            for t in range(seen.shape[0]):
-                missed[t] += np.int32(seen[t])
+    size: int, i: int, all_seen: Floats, wanted: Ints, cells: Ints, m: int, j: int, level: int, sizes: Floats,
+    empty: Floats, misses: Counts,
+) -> None:  # fmt: skip
+    """Count row i, whose set has the same size in all trials."""
+    trials = all_seen.shape[1]
+    if size > 0:
+        for t in range(trials):
+            sizes[m, j, level, t] += size * all_seen[i, t]
+    else:
+        for t in range(trials):
+            empty[m, j, level, t] += all_seen[i, t]
+    for k in range(wanted.shape[1]):
+        if wanted[i, k] > size:
+            cell = cells[i, k]
+            for t in range(trials):
+                misses[m, j, level, cell, t] += np.int32(all_seen[i, t])
 
 
 @inlined
 def add_sizes(
-    size: Floats, least: int, seen: Floats, wanted: Ints, cells: Ints, sizes: Floats, empty: Floats, misses: Counts
-) -> None:
-    """Count a row by the size of its set in each trial, of which `least` is the smallest."""
-    for t in range(seen.shape[0]):
-        sizes[t] += seen[t] * size[t]
+    size: Floats, least: int, i: int, all_seen: Floats, wanted: Ints, cells: Ints, m: int, j: int, level: int,
+    sizes: Floats, empty: Floats, misses: Counts,
+) -> None:  # fmt: skip
+    """Count row i by the size of its set in each trial, of which `least` is the smallest."""
+    trials = all_seen.shape[1]
+    for t in range(trials):
+        sizes[m, j, level, t] += all_seen[i, t] * size[t]
     if least == 0:
-        for t in range(seen.shape[0]):
-            empty[t] += seen[t] if size[t] == 0.0 else 0.0
-    for k in range(wanted.shape[0]):
-        if wanted[k] > least:
-            missed, needed = misses[cells[k]], float(wanted[k])
-            for t in range(seen.shape[0]):
-                missed[t] += np.int32(seen[t] if size[t] < needed else 0.0)
+        for t in range(trials):
+            empty[m, j, level, t] += all_seen[i, t] if size[t] == 0.0 else 0.0
+    for k in range(wanted.shape[1]):
+        if wanted[i, k] > least:
+            cell, needed = cells[i, k], float(wanted[i, k])
+            for t in range(trials):
+                misses[m, j, level, cell, t] += np.int32(all_seen[i, t] if size[t] < needed else 0.0)
 
 
 @entry
@@ -1001,7 +1037,7 @@ def count_sets(
     for j in range(temperatures.shape[0]):
         inverse = 1.0 / temperatures[j]
         for i in range(n_rows):
-            gaps, u, seen, others = all_gaps[i], all_u[i], all_seen[i], all_others[j, i]
+            gaps, others = all_gaps[i], all_others[j, i]
             scale, rest, share = label_scale(second_of(gaps), inverse, others)
             n, filled = count_unmasked(gaps), int(np.int64(0))
             for m in range(codes.shape[0]):
@@ -1010,26 +1046,12 @@ def count_sets(
                 )  # fmt: skip
                 bound = bound_of(code)
                 for level in range(thresholds.shape[3]):
-                    q, order = thresholds[0, m, j, level], ascending[m, j, level]
-                    least, most = q[order[0]], q[order[trials - 1]]
+                    least = thresholds[0, m, j, level, ascending[m, j, level, 0]]
+                    most = thresholds[0, m, j, level, ascending[m, j, level, trials - 1]]
                     filled = extend_to(
-                        code,
-                        unit,
-                        k_reg,
-                        drawn,
-                        keep_top,
-                        gaps,
-                        inverse,
-                        scale,
-                        rest,
-                        share,
-                        own,
-                        low,
-                        filled,
-                        n,
-                        zero,
+                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n, zero,
                         most,
-                    )
+                    )  # fmt: skip
                     known = min(filled, n)
                     first = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, one, least)
                     stop = first
@@ -1039,50 +1061,59 @@ def count_sets(
                             break
                         stop += 1
                     if stop == first and most < np.inf:
-                        add_same_size(
-                            first,
-                            seen,
-                            wanted[i],
-                            cells[i],
-                            sizes[m, j, level],
-                            empty[m, j, level],
-                            misses[m, j, level],
-                        )
+                        add_same_size(first, i, all_seen, wanted, cells, m, j, level, sizes, empty, misses)
                         continue
                     if stop - first > _FEW or most == np.inf or few_sizes(
-                        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, stop, u, seen, q, size
+                        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, stop, i, all_u, all_seen,
+                        m, j, level, thresholds, size,
                     ):  # fmt: skip
                         many_sizes(
-                            code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, known, n_classes, u, q,
-                            thresholds[1, m, j, level], order, gaps, inverse, others, weights, size,
+                            code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, known, n_classes,
+                            all_u[i], thresholds[0, m, j, level], thresholds[1, m, j, level], ascending[m, j, level],
+                            gaps, inverse, others, weights, size,
                         )  # fmt: skip
-                    add_sizes(
-                        size, first, seen, wanted[i], cells[i], sizes[m, j, level], empty[m, j, level],
-                        misses[m, j, level],
-                    )  # fmt: skip
+                    add_sizes(size, first, i, all_seen, wanted, cells, m, j, level, sizes, empty, misses)
+
+
+@inlined
+def add_label(
+    code: int, unit: float, a: float, b: float, c: float, d: float, label: int, i: int, all_u: Floats,
+    all_seen: Floats, q: Floats, out: Floats,
+) -> bool:  # fmt: skip
+    """Add 1 to `out` in each trial in which a label with these terms is below its threshold q[label], (C, trials).
+
+    Returns whether it ties with a threshold of a trial that evaluates row i: the row that set it never does.
+    """
+    bound, tied = bound_of(code), False
+    if d == 0.0:
+        added = unit * c
+        for t in range(out.shape[0]):
+            s = a + all_u[i, t] * b
+            v = (1.0 if s >= bound else s) + added
+            out[t] += 1.0 if v < q[label, t] else 0.0
+            tied |= (v == q[label, t]) & (all_seen[i, t] > 0.0)
+    else:
+        for t in range(out.shape[0]):
+            s = a + all_u[i, t] * b
+            v = (1.0 if s >= bound else s) + unit * (c + all_u[i, t] * d)
+            out[t] += 1.0 if v < q[label, t] else 0.0
+            tied |= (v == q[label, t]) & (all_seen[i, t] > 0.0)
+    return tied
 
 
 @inner
-def add_label(
-    code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
-    own: Floats, low: Floats, scale: float, rest: float, r: int, u: Floats, seen: Floats, q: Floats, tie: Floats,
-    gaps: Floats, inverse: float, others: float, weights: Floats, out: Floats,
+def add_tied(
+    code: int, unit: float, keep_top: bool, a: float, b: float, c: float, d: float, r: int, label: int,
+    low: float, own: float, u: Floats, q: Floats, tie: Floats, gaps: Floats, inverse: float, rest: float,
+    others: float, weights: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Add 1 to `out` in each trial in which the label at rank r is inside under a finite threshold of its own."""
-    bound, matters = bound_of(code), False
-    a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+    """Add 1 where the label at rank r ties with its threshold, and its tie-break lets it in."""
+    log_total = math.log1p(rest)
+    left = log_left(code, gaps, inverse, r, others, weights) - log_total
+    mine = scaled(gaps[r], inverse) - log_total
     for t in range(u.shape[0]):
-        s = a + u[t] * b
-        v = (1.0 if s >= bound else s) + unit * (c + u[t] * d)
-        out[t] += 1.0 if v < q[t] else 0.0
-        matters |= (v == q[t]) & (seen[t] > 0.0)  # a threshold ties with the row that set it, which is not evaluated
-    if matters:
-        log_total = math.log1p(rest)
-        left = log_left(code, gaps, inverse, r, others, weights) - log_total
-        mine = scaled(gaps[r], inverse) - log_total
-        for t in range(u.shape[0]):
-            if value_at(unit, bound, a, b, c, d, u[t]) == q[t]:
-                out[t] += 1.0 if tie_break(code, keep_top, r, low[r], own[r], mine, left, u[t]) <= tie[t] else 0.0
+        if value_at(unit, bound_of(code), a, b, c, d, u[t]) == q[label, t]:
+            out[t] += 1.0 if tie_break(code, keep_top, r, low, own, mine, left, u[t]) <= tie[label, t] else 0.0
 
 
 @entry
@@ -1152,22 +1183,24 @@ def count_class_sets(
                             continue
                         if value_at(unit, bound, a, b, c, d, one) < lowest[m, j, level, label]:
                             everywhere += 1.0
-                        else:
-                            add_label(
-                                code, unit, k_reg, drawn, keep_top, own, low, scale, rest, r, u, seen, q[label],
-                                tie[label], gaps, inverse, others, weights, size,
+                        elif add_label(code, unit, a, b, c, d, label, i, all_u, all_seen, q, size):
+                            add_tied(
+                                code, unit, keep_top, a, b, c, d, r, label, low[r], own[r], u, q, tie, gaps, inverse,
+                                rest, others, weights, size,
                             )  # fmt: skip
-                    mine = q[labels[i]]
+                    label = labels[i]
                     for t in range(trials):
                         size[t] += everywhere
-                        hit[t] = 1.0 if np.isnan(mine[t]) else 0.0
+                        hit[t] = 1.0 if np.isnan(q[label, t]) else 0.0
                     if place < n:
                         while filled <= place:
                             filled = extend(gaps, inverse, scale, share, own, low, filled)
-                        add_label(
-                            code, unit, k_reg, drawn, keep_top, own, low, scale, rest, place, u, seen, mine,
-                            tie[labels[i]], gaps, inverse, others, weights, hit,
-                        )  # fmt: skip
+                        a, b, c, d = terms(code, k_reg, drawn, keep_top, place, low[place], own[place], scale, rest)
+                        if add_label(code, unit, a, b, c, d, label, i, all_u, all_seen, q, hit):
+                            add_tied(
+                                code, unit, keep_top, a, b, c, d, place, label, low[place], own[place], u, q, tie,
+                                gaps, inverse, rest, others, weights, hit,
+                            )  # fmt: skip
                     for t in range(trials):
                         sizes[m, j, level, t] += seen[t] * size[t]
                         empty[m, j, level, t] += seen[t] if size[t] == 0.0 else 0.0

@@ -186,7 +186,7 @@ def test_likelihoods_of_a_label_on_a_masked_class():
 def moments(rows, labels, inverse):
     """NLL and its first two derivatives in 1/T, each (n,)."""
     out = np.empty((3, len(rows)))
-    kernels.likelihoods(rows, labels, inverse, np.empty((3, rows.shape[1])), out)
+    kernels.likelihoods(rows, labels, inverse, out)
     return out
 
 
@@ -305,3 +305,60 @@ def test_two_hundred_thousand_classes(score):
         np.testing.assert_array_equal(sets[:, np.arange(12), labels], own <= q[:, None])
         if score.name != "margin":  # whose top label may be above others
             np.testing.assert_array_equal(sets.sum(axis=2) > ranks, own <= q[:, None])
+
+
+# ---- small loops
+
+
+def test_responsibilities_by_hand():
+    # shares move from (1/2, 1/2) to (1/4, 3/4): ratios 1/2 and 3/2; the last row is explained by no class
+    probs = np.array([[0.5, 0.5], [0.8, 0.2], [0.1, 0.9], [0.0, 0.0]])
+    rounder, found = 2.0**52 * 2.0**-36, np.zeros((2, 1))
+    kernels.add_responsibilities(probs, np.array([[0.5], [1.5]]), np.ones((4, 1)), rounder, np.empty((2, 1)), found)
+    first = 0.25 / 1.0 + 0.4 / 0.7 + 0.05 / 1.4
+    assert found[:, 0] == pytest.approx([first, 3 - first], abs=1e-9)
+    assert np.all(found * 2.0**36 == np.rint(found * 2.0**36))  # multiples of the unit: sums of blocks are exact
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_class_summaries_are_what_sorting_gives(seed):
+    rng = np.random.default_rng(seed)
+    n, n_classes = 20, int(rng.integers(1, 120))
+    rows = rng.integers(0, 6, size=(n, n_classes)).astype(np.float64)
+    rows[0] = 0
+    hits, top, worst = rng.binomial(rows.astype(int), 0.8).astype(np.float64), *rng.integers(1, n_classes + 1, size=2)
+    out, counts = np.empty((6, n)), np.empty(kernels.N_COUNTS, dtype=np.int64)
+    kernels.class_summaries(hits, rows, 0.9, int(top), int(worst), np.empty((3, n_classes)), counts, out)
+    assert np.isnan(out[:, 0]).all()
+    order = rng.permutation(n_classes)
+    again = np.empty((6, n))
+    mixed = np.ascontiguousarray(hits[:, order]), np.ascontiguousarray(rows[:, order])
+    kernels.class_summaries(*mixed, 0.9, int(top), int(worst), np.empty((3, n_classes)), counts, again)
+    assert np.array_equal(out, again, equal_nan=True)  # to the last bit, whatever the order of the classes
+    for i in range(1, n):
+        present = rows[i] > 0
+        if not present.any():
+            continue
+        coverage = np.sort(hits[i][present] / rows[i][present])
+        gaps = np.sort(np.abs(coverage - 0.9))[::-1]
+        want = [gaps[:top].mean(), gaps.mean(), (gaps**2).mean(), coverage[:worst].mean(), coverage.mean()]
+        np.testing.assert_allclose(out[:, i], [*want, (coverage < 0.9).mean()], rtol=1e-14)
+
+
+def test_logs_of_tails_are_those_of_the_sums():
+    rng = np.random.default_rng(5)
+    gaps = gaps_of(np.sort(rng.normal(scale=20, size=(5, 12)), axis=1))
+    gaps[4, -2:] = -np.inf
+    for temperature in (0.05, 1.0, 30.0):
+        own, tail = np.empty(gaps.shape), np.empty(gaps.shape)
+        kernels.tail_logs(gaps, temperature, np.empty(12), own, tail)
+        with mp.workdps(60):
+            for i, row in enumerate(gaps):
+                weights = [mp.exp(mp.mpf(float(g)) / temperature) if g > -np.inf else mp.mpf(0) for g in row]
+                total = mp.fsum(weights)
+                for r in range(12):
+                    beyond = mp.fsum(weights[r + 1 :]) / total
+                    assert tail[i, r] == pytest.approx(float(mp.log(beyond)) if beyond else -math.inf, rel=1e-13)
+                    assert own[i, r] == pytest.approx(
+                        float(mp.log(weights[r] / total)) if weights[r] else -math.inf, rel=1e-13, abs=1e-13
+                    )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thermoset import kernels
 from thermoset.arrays import Block, Bools, Counts, Floats, Ints, Keys, Pairs, as_float64, as_floats, as_int64, pairs
-from thermoset.conformal.groupings import Grouping, group_thresholds
+from thermoset.conformal.groupings import Grouping, rank_table
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.rows import (
     Progress,
@@ -236,26 +236,68 @@ def class_thresholds(
     """Thresholds of every class, for each score, temperature, level and trial: (2, M, T, alphas, C, trials)."""
     n_classes = trials.counts.shape[1]
     out = np.empty((2, len(scores), len(labels.temperatures), len(alphas), n_classes, trials.count))
-    drawn = [
-        (t, as_int64(rows), trials.uniforms(slice(t, t + 1), rows[None].astype(np.int32))[0])
-        for t, rows in enumerate(trials.conformal)
-    ]
+    alike = [(which, rows, trials.uniforms(which, rows)) for which, rows in trials.alike()]
+    ranks = rank_table(max(rows.shape[1] for _, rows, _ in alike), alphas)
 
     def work(j: int) -> None:
         for m, score in enumerate(scores):
-            for t, rows, u in drawn:
-                found = labels.scores(score, j, rows, u)
-                if grouping.each_class and grouping.exact:  # nothing to find out at each level
-                    out[:, m, j, :, :, t] = as_floats(group_thresholds(found, own[rows], n_classes, alphas))
-                    continue
-                for a, alpha in enumerate(alphas):
-                    made = grouping.divide(found, own[rows], n_classes, alpha, seed)
-                    kept = slice(None) if made.rows is None else made.rows
-                    q = grouping.thresholds(found[kept], own[rows][kept], made.group_of_class, [alpha], score)
-                    out[:, m, j, a, :, t] = as_floats(q[0])
+            terms_of = labels.terms(score, j)
+            for which, rows, u in alike:
+                values = np.empty(rows.shape)
+                kernels.trial_values(terms_of, score.terms.unit, saturation_of(score), rows, u, values)
+                if grouping.each_class and grouping.exact:  # nothing to find out trial by trial
+                    found = _class_statistics(labels, score, j, values, rows, u, own, ranks, n_classes)
+                else:
+                    found = _divided_statistics(
+                        labels, score, j, values, rows, u, own, alphas, n_classes, grouping, seed
+                    )  # fmt: skip
+                out[:, m, j][..., which] = found
 
     run_tasks([partial(work, j) for j in range(len(labels.temperatures))], n_jobs=n_jobs)
     return out
+
+
+def _class_statistics(
+    labels: LabelParts, score: Score, j: int, values: Floats, rows: Counts, u: Floats, own: Ints, ranks: Ints,
+    n_classes: int,
+) -> Floats:  # fmt: skip
+    """The order statistic of each class in every trial, (2, alphas, C, trials); `ranks` is a `rank_table`."""
+    classes = own[rows]
+    order = np.argsort(values, axis=1)
+    order = np.take_along_axis(
+        order, np.argsort(np.take_along_axis(classes, order, axis=1), axis=1, kind="stable"), axis=1
+    )
+    ordered = np.take_along_axis(values, order, axis=1)
+    for t in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):  # tie-breaks only where values tie
+        ties = labels.ties(score, j, as_int64(rows[t]), u[t])
+        order[t] = np.lexsort((ties, values[t], classes[t]))
+    counts = np.array([np.bincount(of_trial, minlength=n_classes) for of_trial in classes])
+    wanted = ranks[:, counts]  # (alphas, trials, C)
+    trial, column = np.nonzero(np.ones(counts.shape, dtype=np.bool_))
+    found = np.full((2, *wanted.shape), np.inf)
+    for a in range(len(ranks)):
+        some = (wanted[a] <= counts).ravel()
+        t, c = trial[some], column[some]
+        place = order[t, (np.cumsum(counts, axis=1) - counts)[t, c] + wanted[a, t, c] - 1]
+        found[0, a, t, c] = values[t, place]
+        found[1, a, t, c] = labels.ties(score, j, as_int64(rows[t, place]), u[t, place])
+    return found.transpose(0, 1, 3, 2)
+
+
+def _divided_statistics(
+    labels: LabelParts, score: Score, j: int, values: Floats, rows: Counts, u: Floats, own: Ints,
+    alphas: Sequence[Alpha], n_classes: int, grouping: Grouping, seed: int,
+) -> Floats:  # fmt: skip
+    """The same where a grouping divides the classes trial by trial, and at each level."""
+    found = np.empty((2, len(alphas), n_classes, len(rows)))
+    for t, numbers in enumerate(map(as_int64, rows)):
+        scores = pairs(values[t], labels.ties(score, j, numbers, u[t]))
+        for a, alpha in enumerate(alphas):
+            made = grouping.divide(scores, own[numbers], n_classes, alpha, seed)
+            kept = slice(None) if made.rows is None else made.rows
+            q = grouping.thresholds(scores[kept], own[numbers][kept], made.group_of_class, [alpha], score)
+            found[:, a, :, t] = as_floats(q[0])
+    return found
 
 
 # ---- what sets hold --------------------------------------------------------------------------------------------------
