@@ -904,7 +904,7 @@ def few_sizes(
     own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, i: int, all_u: Floats,
     all_seen: Floats, m: int, j: int, level: int, thresholds: Floats, size: Floats,
 ) -> bool:  # fmt: skip
-    """Sizes of row i in all trials at once where ranks first .. stop are undecided; whether a value ties with a threshold.
+    """Sizes of row i in all trials at once where ranks first .. stop are undecided; whether a value ties.
 
     A threshold ties with the row that set it, which is not evaluated in that trial: that does not count.
     """
@@ -1049,8 +1049,8 @@ def count_sets(
                     least = thresholds[0, m, j, level, ascending[m, j, level, 0]]
                     most = thresholds[0, m, j, level, ascending[m, j, level, trials - 1]]
                     filled = extend_to(
-                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n, zero,
-                        most,
+                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n,
+                        zero, most,
                     )  # fmt: skip
                     known = min(filled, n)
                     first = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, known, one, least)
