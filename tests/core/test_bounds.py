@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import oracle
+import thermoset as ts
 from thermoset.conformal import bounds, scoring
 from thermoset.conformal.bounds import LOWER, UPPER, score_bounds, uniforms_of, upper_label_scores
+from thermoset.data.compacting import compact
 from thermoset.data.top_rows import LEAST_KEPT
 from thermoset.errors import InputError
 from thermoset.kernels import N_KEYS
@@ -162,3 +164,16 @@ def test_blocks_and_threads_do_not_change_a_bit(monkeypatch):
     once = wide(scoring.predict_sets, tops, *how)
     monkeypatch.setattr("thermoset.conformal.bounds.block_rows", lambda _: 7)
     assert (wide(scoring.predict_sets, tops, *how) == once).all()
+
+
+@pytest.mark.parametrize("method", ["lac", "aps", "raps", "saps", "topk", "margin"])
+def test_p_values_are_upper_bounds_of_those_of_whole_rows_and_give_the_sets(method):
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 60, 400)
+    logits = 3 * rng.normal(size=(400, 60)) + 8 * np.eye(60)[labels]
+    cut = compact(ts.Logits(logits, labels), top=12, temperatures=[0.5, 1.0, 2.0])
+    model = ts.ConformalClassifier(method, alpha=0.2, temperature=1.3).fit(cut.take(slice(0, 200)))
+    upper, whole = model.predict_p(cut.take(slice(200, 400))), model.predict_p(logits[200:])
+    assert np.all(upper >= whole)
+    for alpha in (0.05, 0.2, 0.5):
+        assert np.array_equal(upper > alpha, model.predict_sets(cut.take(slice(200, 400)), [alpha])[0])
