@@ -53,7 +53,7 @@ def test_names_load_when_used_and_bring_no_extra(name):
     assert not (brought - modules_after("import sklearn.base, sklearn.cluster")) & extras
 
 
-UNNEEDED = {"sklearn", "scipy", "pandas", "pyarrow", "typer", "rich", "matplotlib"}
+UNNEEDED = {"sklearn", "pandas", "pyarrow", "typer", "rich", "matplotlib"}
 
 PREDICT = """
 import numpy as np
@@ -68,7 +68,7 @@ for name in {names!r}:
 
 @pytest.mark.slow
 def test_loading_and_predicting_need_numpy_and_numba_alone(tmp_path):
-    """What `import numba` brings by itself, such as the top of SciPy, is its affair."""
+    """What Numba brings by itself is its affair: with compiled code it loads the linear algebra of SciPy."""
     import numpy as np
 
     from thermoset import Logits, TwoTemperaturePredictor

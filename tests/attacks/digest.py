@@ -43,7 +43,7 @@ def sets(rows: ts.Logits) -> Bits:
         for method in ts.SCORES:
             for kind, temperature in ((None, 0.01), (None, 30.0), ("class", 1.0)):
                 fitted = ts.ConformalClassifier(method, 0.05, temperature, grouping=kind).fit(typed)
-                yield fitted.thresholds_.value.tobytes() + fitted.thresholds_.refine.tobytes()
+                yield fitted.thresholds_.tobytes()
                 yield np.packbits(fitted.predict_set(typed)).tobytes()
 
 

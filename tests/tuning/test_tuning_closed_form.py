@@ -17,7 +17,7 @@ from thermoset.sweeping.engine import expected_hits, expected_sizes, label_parts
 from thermoset.tuning import closed_form as module
 from thermoset.tuning.closed_form import LEVELS, Curves, joined
 from thermoset.tuning.parts import parts_of
-from thermoset.uniforms import Randomness
+from thermoset.uniforms import Randomness, stream
 from tiers import examples
 
 pytestmark = pytest.mark.slow
@@ -185,7 +185,7 @@ def test_halves_are_halves_of_the_rows():
 
 def dense_losses(data, hits, levels):
     """The losses of `_Halves` with a column for every class, there or not."""
-    rng = np.random.default_rng((0, len(data)))
+    rng = stream(0, "halves", len(data))
     cell = (rng.permutation(len(data)) % module._GROUPS) * data.n_classes + data.labels
     halves = [rng.permutation(module._GROUPS)[: module._GROUPS // 2] for _ in range(module._HALVES)]
 
