@@ -39,9 +39,9 @@ def measured_peak(curves: Sweep, method: str = "aps", alpha: float | None = None
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 20, size=2000)
     >>> logits = 3 * (rng.normal(size=(2000, 20)) + 3 * np.eye(20)[labels])
-    >>> peak = measured_peak(sweep(logits, labels, [0.5, 1, 2, 3, 4, 8], ["aps"], trials=20))
+    >>> peak = measured_peak(sweep(logits, labels, [0.5, 1, 2.5, 5, 8], ["aps"], trials=20))
     >>> peak.temperature, peak.at_edge
-    (3.0, False)
+    (2.5, False)
     """
     size = curves.curve("avg_size", method, alpha)
     place = int(size.argmax())
