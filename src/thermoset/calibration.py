@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes confidence match accuracy (Guo et al. 2017; paper, section 2.1)."""
+"""Temperature scaling: one number that brings confidence closer to accuracy (Guo et al. 2017; paper, section 2.1)."""
 
 import math
 import warnings

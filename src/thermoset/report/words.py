@@ -27,7 +27,7 @@ _SHARED = {
     "set": "the labels that a row may have, as far as the predictor can tell. It holds the true label with the "
     "promised probability",
     "coverage": "the share of rows whose set holds the true label. The target is 1 \u2212 \u03b1",
-    "T*": "the temperature that makes confidence match accuracy",
+    "T*": "the temperature whose probabilities fit the labels best",
     "T-hat": "the temperature chosen for the prediction sets",
     "T_c": "the temperature at which sets are largest on average",
     "temperature": "the number that logits are divided by before the softmax. High temperatures spread probability "

@@ -244,7 +244,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def legend(self) -> tuple[tuple[str, str], ...]:
         """The terms used in the table and the sentences, explained."""
         terms = [
-            ("T*", "the temperature that makes confidence match accuracy"),
+            ("T*", "the temperature whose probabilities fit the labels best"),
             ("T-hat", "the temperature chosen for the prediction sets"),
         ]
         if self.peak is not None:
