@@ -68,8 +68,8 @@ class SweepJob:
         return len(self.scores), len(self.temperatures), len(self.alphas)
 
     def turns(self, bytes_of_one: int) -> list[slice]:
-        """Temperatures whose arrays, of so many bytes each, fit a quarter of the budget."""
-        step = max(1, room(4) // max(bytes_of_one, 1))
+        """Temperatures whose arrays, of so many bytes each, fit an eighth of the budget."""
+        step = max(1, room(8) // max(bytes_of_one, 1))
         return [slice(start, start + step) for start in range(0, len(self.temperatures), step)]
 
 
