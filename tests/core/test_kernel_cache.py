@@ -61,7 +61,7 @@ def test_an_edit_of_a_function_that_an_entry_point_calls_is_seen(tmp_path):
     source = package / "kernels.py"
     text = source.read_text()
     edited = text.replace(
-        "    return high * 2.0**-30 + low * 2.0**-62\n", "    return 2.0 * (high * 2.0**-30 + low * 2.0**-62)\n"
+        "    return coarse * 2.0**-30 + fine * 2.0**-62\n", "    return 2.0 * (coarse * 2.0**-30 + fine * 2.0**-62)\n"
     )
     assert edited != text
     source.write_text(edited)

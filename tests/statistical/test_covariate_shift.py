@@ -89,7 +89,7 @@ def test_the_law_of_checks_is_on_the_safe_side():
         fresh = fresh[rng.random(len(fresh)) < weights[fresh] / weights.max()]
         model = ts.ConformalClassifier("lac", ALPHA).fit(data.take(conformal), weights=weights[conformal])
         sets = model.predict_set(data.take(fresh), weights=weights[fresh])
-        rows = model.calibration_.weighted.scatter_rows(ALPHA)
+        rows = model.calibration_.scatter_rows(ALPHA)
         hits = sets[np.arange(len(fresh)), data.labels[fresh]].sum()
         found[s] = weighted_law(rows, len(fresh), ALPHA)[: hits + 1].sum()
     for level in (0.05, 0.2):

@@ -36,7 +36,7 @@ class Threshold:
 
 def as_threshold(q: Any, name: str = "q") -> Threshold:
     """Read a threshold: a number in (0, 1], or the pair a fitted classifier keeps in `thresholds_`."""
-    if isinstance(q, np.ndarray):
+    if isinstance(q, np.ndarray) and q.shape == (1, 1) and np.iscomplexobj(q):
         value, tie = float(q[0, 0].real), float(q[0, 0].imag)
         if value == np.inf:
             raise InputError(f"{name} is infinite: too few rows for alpha. Add rows or raise alpha.")
