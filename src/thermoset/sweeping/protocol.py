@@ -19,7 +19,7 @@ from thermoset.levels import Alpha
 from thermoset.quoting import quoted
 from thermoset.rows import row_array, run_tasks
 from thermoset.sweeping.engine import Trials, block_uniforms
-from thermoset.uniforms import stream, trial_keys
+from thermoset.uniforms import trial_keys
 
 DEFAULT_GRID = "0.3:5:0.1"
 """The default temperatures of a sweep: those of the paper's appendix and published code."""
@@ -99,13 +99,13 @@ class Protocol:
 
     def split(self, n_rows: int, trial: int) -> "Split":
         """The parts of one trial; the same whatever other trials are drawn."""
-        drawn, groups = stream(self.random_state, "trial", trial), self.split_by
+        seed, groups = (self.random_state, trial), self.split_by  # what no named stream begins with
         if exact_number(self.calibration_fraction) == 0:
             calibration = np.empty(0, dtype=np.int64)
-            conformal, evaluation = split_indices(n_rows, self.cp_fraction, random_state=drawn, groups=groups)
+            conformal, evaluation = split_indices(n_rows, self.cp_fraction, random_state=seed, groups=groups)
         else:
             parts = self.calibration_fraction, self.cp_fraction
-            calibration, conformal, evaluation = split_indices(n_rows, *parts, random_state=drawn, groups=groups)
+            calibration, conformal, evaluation = split_indices(n_rows, *parts, random_state=seed, groups=groups)
         return Split(calibration, conformal, evaluation)
 
 

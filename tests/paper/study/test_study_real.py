@@ -93,9 +93,7 @@ def test_cells_of_the_papers_tables_agree_where_they_can(real, studied):
     assert len(sizes) == 24
     lost = [c for c in sizes if c.note.startswith("not reproducible")]
     assert len(lost) == 3
-    # One is a quarter off; the two others 5 and 6%, which few trials may bridge by chance.
-    assert not max(lost, key=lambda c: abs(c.value / c.printed - 1)).agrees
-    assert sum(c.agrees for c in lost) <= 1
+    assert not any(c.agrees for c in lost)
     # docs/definitions.md, section 13: 67 of 96 cells of four pairs within 2%, 86 within 5%
     near = [abs(c.value / c.printed - 1) <= 0.05 for c in sizes if c not in lost]
     assert np.mean(near) >= 86 / 96 - 0.1
