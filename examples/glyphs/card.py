@@ -13,8 +13,8 @@ import thermoset as ts
 from examples.glyphs.render import Pictures
 from thermoset.calibration import probabilities
 from thermoset.conformal import scores
-from thermoset.levels import conformal_rank
 from thermoset.datasets import Glyphs, load_glyphs
+from thermoset.levels import conformal_rank
 from thermoset.metrics import coverage_law, expected_calibration_error, negative_log_likelihood, top_k_accuracy
 from thermoset.sweeping import Protocol, draw_trial
 
