@@ -57,6 +57,7 @@ def some_rows(dtype=np.float64, n=60, n_classes=30, seed=0):
 @pytest.mark.parametrize("kind", KINDS)
 @given(rows(), st.floats(0.0, 1.0))
 @example((np.array([[0.0, *[-np.inf] * 4]]), 4, 1.0), 0.0)  # the second is masked, and the top label compared with it
+@example((np.array([[0, 0, 0, 36, -np.inf]], dtype=np.float16), 4, 0.05078125), 0.0)  # weights underflow
 def test_ends_hold_the_score_of_every_label(kind, drawn, u):
     logits, top, temperature = drawn
     tops, given_u = cut_down(logits, top, kind), np.array([u])

@@ -33,6 +33,7 @@ from thermoset.uniforms import Randomness
 LOWER, UPPER = -1.0, 1.0
 """Which bound: the sign that pushes outwards."""
 
+_UNDERFLOW = 1e-300  # where weights of whole rows may have underflowed to 0
 _WORK = 8  # arrays of K numbers that a row needs while it is worked on
 
 
@@ -166,6 +167,8 @@ def _lac(
 ) -> tuple[Floats, Floats]:
     share, rest, log_total = push.down(own / total), push.up(others / total), np.log(total)
     value = np.where(share > 0.5, rest, 1.0 - share)
+    if push.side < 0:
+        value = np.where(value < _UNDERFLOW, 0.0, value)
     log_rest = np.where(share > 0.5, push.log_up(log_others - log_total), np.log1p(-share))
     return value, log_rest - push.log_down(log_own - log_total)
 
