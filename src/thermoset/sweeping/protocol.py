@@ -1,4 +1,4 @@
-"""The paper's protocol: temperatures, random splits into calibration, conformal and evaluation rows, and one u a row.
+"""The paper's protocol: temperatures, and random splits into calibration, conformal and evaluation rows.
 
 Grids of temperatures are inclusive, and built in fractions so that T = 1 is exactly 1.0.
 """
