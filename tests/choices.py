@@ -89,6 +89,6 @@ def with_choice(predictor, choice):
     made = copy.copy(predictor)
     if predictor.temperature_sets_ != choice.temperature:
         raise ValueError("its sets are made at another temperature")
-    made.artifact_ = msgspec.structs.replace(predictor.artifact_, choice=choice, alpha=choice.alpha)
+    made.document_ = msgspec.structs.replace(predictor.document_, choice=choice, alpha=choice.alpha)
     made.choice_ = choice
     return made

@@ -34,8 +34,8 @@ def predictor_at(temperature, logits, labels, *, calibrated=1.5, names=None, **r
     found, made = fitted.calibration_, fitted.recipe
     groups, score = found.group_of_class, found.scoring.score
     score = score.of if score.keep_top and isinstance(score, NeverEmpty) else score
-    artifact = msgspec.structs.replace(
-        _any_predictor().artifact_,
+    document = msgspec.structs.replace(
+        _any_predictor().document_,
         method=Method.of(score),
         alpha=str(made.alpha),
         alpha_sets=str(made.alpha),
@@ -51,7 +51,7 @@ def predictor_at(temperature, logits, labels, *, calibrated=1.5, names=None, **r
         classes=names,
     )
     predictor = TwoTemperaturePredictor(**recipe)
-    predictor._adopt(artifact, score)
+    predictor._adopt(document, score)
     return predictor
 
 
@@ -67,7 +67,7 @@ def compared(predictor, logits, sets):
     rows, labels = np.nonzero(predictor.predict_set(logits) != sets)
     if not len(rows):
         return Parity(0, 0)
-    made, score = predictor.artifact_, predictor.recipe.set_score
+    made, score = predictor.document_, predictor.recipe.set_score
     band = band_of(score, made.n_classes)
     pairs = score_matrix(logits, score, made.temperature_sets, Randomness(made.seed))
     q = made.thresholds.pairs()[labels if made.grouping is not None else np.zeros_like(labels)]

@@ -10,5 +10,5 @@ import thermoset as ts
 def of_probabilities(predictor: ts.TwoTemperaturePredictor) -> ts.TwoTemperaturePredictor:
     """The same predictor as if it had been tuned on probabilities, whose logarithms are logits."""
     other = copy(predictor)
-    other._adopt(msgspec.structs.replace(predictor.artifact_, input_kind="probabilities"), predictor.recipe.score)
+    other._adopt(msgspec.structs.replace(predictor.document_, input_kind="probabilities"), predictor.recipe.score)
     return other

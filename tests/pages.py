@@ -89,7 +89,7 @@ class Page(NamedTuple):
         """The rows that the predictor is measured on."""
         if self.report.origin == "fresh":
             return self.rows
-        came = self.predictor.artifact_.provenance
+        came = self.predictor.document_.provenance
         return self.rows.split(came.calibration_fraction, random_state=came.random_state)[0]
 
 

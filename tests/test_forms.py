@@ -7,7 +7,7 @@ import thermoset as ts
 from forms import FORMS, stored
 from law import generated
 from parts import require
-from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.document import checksum_of
 from thermoset.predictor.used_rows import used_rows
 
 LOGITS, LABELS = generated(3000, 7, seed=21)
@@ -42,11 +42,11 @@ def test_one_answer(rows, predictor, other):
     there, here = ts.sweep(rows, **SWEEP, memory="1MiB"), ts.sweep(ROWS, **SWEEP)
     assert there.trial_values.tobytes() == here.trial_values.tobytes()
     fitted = ts.TwoTemperaturePredictor().fit(rows, memory="1MiB")
-    assert checksum_of(fitted.artifact_) == checksum_of(predictor.artifact_)
+    assert checksum_of(fitted.document_) == checksum_of(predictor.document_)
     assert fitted.predict_set(rows).tobytes() == predictor.predict_set(ROWS).tobytes()
     assert other.check(rows).to_json_dict() == other.check(ROWS).to_json_dict()
-    assert used_rows(predictor.artifact_, rows) == used_rows(predictor.artifact_, ROWS)
-    assert used_rows(predictor.artifact_, rows.take(slice(5, 905))).total == 900
+    assert used_rows(predictor.document_, rows) == used_rows(predictor.document_, ROWS)
+    assert used_rows(predictor.document_, rows.take(slice(5, 905))).total == 900
 
 
 def test_the_order_of_shards_is_that_of_the_rows(tmp_path, predictor):
@@ -55,7 +55,7 @@ def test_the_order_of_shards_is_that_of_the_rows(tmp_path, predictor):
     files = sorted(
         path for path in tmp_path.glob("part-*.npy") if "labels" not in path.name and "groups" not in path.name
     )
-    assert checksum_of(ts.TwoTemperaturePredictor().fit(ts.open(files)).artifact_) == checksum_of(predictor.artifact_)
+    assert checksum_of(ts.TwoTemperaturePredictor().fit(ts.open(files)).document_) == checksum_of(predictor.document_)
     turned = ts.open(files[::-1])
     assert turned.take(np.arange(2999, 2609, -1)[::-1]).n_rows == 390
     assert np.array_equal(np.sort(turned.labels), np.sort(LABELS))
@@ -72,4 +72,4 @@ def test_a_cluster_reads_the_files_itself(form, tmp_path, predictor, monkeypatch
         there = on_dask.sweep(rows, client=client, **SWEEP)
         fitted = on_dask.fit(ts.TwoTemperaturePredictor(), rows, client=client)
     assert there.trial_values.tobytes() == ts.sweep(ROWS, **SWEEP).trial_values.tobytes()
-    assert checksum_of(fitted.artifact_) == checksum_of(predictor.artifact_)
+    assert checksum_of(fitted.document_) == checksum_of(predictor.document_)

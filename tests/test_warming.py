@@ -43,7 +43,7 @@ for path in sys.argv[1:]:
         rows = np.arange(7 * predictor.n_features_in_).reshape(7, -1).astype(dtype) % 5
         predictor.answers(rows), predictor.predict_set(rows), predictor.predict_set(rows, ids=range(7))
         predictor.predict_proba(rows), predictor.predict_records(rows), predictor.set_sizes(rows)
-        if predictor.artifact_.scores is not None:
+        if predictor.document_.scores is not None:
             predictor.predict_p(rows), predictor.predict_p(rows, smoothed=True, ids=range(7))
 """
 

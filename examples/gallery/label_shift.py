@@ -33,7 +33,7 @@ for name, model in (("as tuned", predictor), ("shifted", shifted)):
     print(f"{name}: coverage {coverage:.3f}, accuracy {accuracy:.3f}")
 
 made, (ax,) = figure(1, panel=(7.5, 3.8))
-shown = {"when tuned": before, "now": now, "estimated": shifted.artifact_.shift.target}
+shown = {"when tuned": before, "now": now, "estimated": shifted.document_.shift.target}
 for place, (name, shares) in enumerate(shown.items()):
     ax.bar(np.arange(10) + 0.28 * place, shares, 0.26, color=COLOURS[place], label=name)
 ax.set(xlabel="class", ylabel="share of the rows", xticks=np.arange(10) + 0.28, xticklabels=range(10))

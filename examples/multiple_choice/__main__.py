@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> ts.TwoTemperaturePredictor:
 
     predictor = ts.TwoTemperaturePredictor("aps", alpha=ALPHA, prefer="small").fit(ts.load(out / "samples_fit.jsonl"))
     predictor.save(out / "predictor.json")
-    new = ts.load(out / "samples_fresh.jsonl", n_options=predictor.artifact_.n_classes)
+    new = ts.load(out / "samples_fresh.jsonl", n_options=predictor.document_.n_classes)
     report = predictor.check(new)
     print(f"{len(fit)} questions to fit on, {report.rows} fresh ones; 2 to {MOST_OPTIONS} options each")
     print(f"accuracy {report.calibration.accuracy:.3f}, T* {predictor.temperature_:.2f}")

@@ -50,7 +50,7 @@ async def loaded(service: FastAPI) -> AsyncIterator[None]:
     if VARIABLE not in os.environ:
         raise RuntimeError(f"{VARIABLE} is not set. Set it to the predictor.json that `thermoset tune` wrote.")
     predictor = TwoTemperaturePredictor.load(os.environ[VARIABLE])
-    predictor.predict_records(np.zeros((1, predictor.artifact_.n_classes)))
+    predictor.predict_records(np.zeros((1, predictor.document_.n_classes)))
     service.state.predictor = predictor
     yield
 
@@ -67,7 +67,7 @@ async def refused(_: Request, error: InputError) -> JSONResponse:
 @app.get("/health")
 def health(request: Request) -> Health:
     """Whether this process can answer."""
-    made = request.app.state.predictor.artifact_
+    made = request.app.state.predictor.document_
     return Health(
         status="ok", process=os.getpid(), n_classes=made.n_classes, alpha=float(made.alpha), method=made.method.name
     )

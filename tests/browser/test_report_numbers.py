@@ -43,7 +43,7 @@ def expected(page):
     """The numbers of the page, from the library's functions; not from the record behind the page."""
     predictor, judged = page.predictor, page.judged
     labels, sets = judged.labels, predictor.predict_set(judged)
-    check = promise_kept(judged, labels, predictor.artifact_, predictor.recipe, ())
+    check = promise_kept(judged, labels, predictor.document_, predictor.recipe, ())
     return {
         **of_head(page, sets, check),
         **of_choice(predictor.choice_),
@@ -61,7 +61,7 @@ def expected(page):
 
 def of_head(page, sets, check):
     predictor, judged, report = page.predictor, page.judged, page.report
-    made, labels = predictor.artifact_, judged.labels
+    made, labels = predictor.document_, judged.labels
     kept = predictor.choice_.signal.tried is not None  # the spread of a guess that was given up says nothing
     spread, peak = None if kept else predictor.choice_.spread, predictor.choice_.peak
     temperatures = {
@@ -186,14 +186,14 @@ def of_setting(key, at):
 
 def of_law(predictor):
     """What is promised: an exact law, at least, or by class."""
-    law = next((m for m in predictor.artifact_.measures if m.name == "coverage"), None)
+    law = next((m for m in predictor.document_.measures if m.name == "coverage"), None)
     if law is None:
         return {"coverage.promised": 1 - float(predictor.alpha)}
     shown = {"coverage.law": law.value}
     if predictor.promise.exact:
         shown |= {"coverage.low": law.low, "coverage.high": law.high}
     again = {f"{key}.again": value for key, value in shown.items()}
-    return shown | again | {"conformal_rows.again": predictor.artifact_.provenance.conformal_rows}
+    return shown | again | {"conformal_rows.again": predictor.document_.provenance.conformal_rows}
 
 
 def of_calibration(predictor, judged):
@@ -281,7 +281,7 @@ def of_pairs(page, sets):
 
 def halves(page):
     """Rows that set thresholds at other temperatures, and rows that are shown at these."""
-    came = page.predictor.artifact_.provenance
+    came = page.predictor.document_.provenance
     known = page.report.origin == "calibration"
     parts = page.rows.split(came.calibration_fraction if known else 0.5, random_state=came.random_state)
     return parts[::-1] if known else parts
@@ -299,7 +299,7 @@ def sets_at(page, temperature, rows):
         predictor.randomized,
         predictor.allow_empty,
         predictor.grouping,
-        predictor.artifact_.provenance.random_state,
+        predictor.document_.provenance.random_state,
     )
     return model.fit(halves(page)[0]).predict_set(rows)
 
@@ -475,7 +475,7 @@ def test_two_branches_are_drawn_with_both_temperatures(opened, request, name):
     assert {"logits", f"\u00f7 {t}", f"\u00f7 {hat}", "softmax", "confidence", "threshold", "prediction set"} <= set(
         texts
     )
-    assert f"{predictor.artifact_.method.name.upper()} score" in texts
+    assert f"{predictor.document_.method.name.upper()} score" in texts
     told = seen.page.locator("svg.two-branches").get_attribute("aria-label")
     assert t in told
     assert hat in told
@@ -488,7 +488,7 @@ def test_every_term_is_explained_one_click_away(opened, request, name):
     terms = [text.replace("T\u0302", "T-hat").replace("Tc", "T_c") for text in seen.texts("#words dt")]
     assert len(terms) == len(set(terms)) == seen.page.locator("#words dd").count()
     assert terms[: len(choice.legend)] == [term for term, _ in choice.legend]
-    assert {"\u03b1", page.predictor.artifact_.method.name.upper(), "TopCovGap", "ECE", "NLL"} <= set(terms)
+    assert {"\u03b1", page.predictor.document_.method.name.upper(), "TopCovGap", "ECE", "NLL"} <= set(terms)
     assert_glossary_opens(seen)
     used = seen.page.locator("main .term, header .term").evaluate_all(
         "all => all.map(e => e.getAttribute('popovertarget'))"
@@ -527,7 +527,7 @@ def test_numbers_that_differ_and_empty_sets_are_explained_where_they_stand(opene
 @every_page
 def test_it_says_how_it_was_made(opened, request, name):
     page = request.getfixturevalue(name)
-    seen, came = opened(page.path), page.predictor.artifact_.provenance
+    seen, came = opened(page.path), page.predictor.document_.provenance
     made = seen.page.locator("#made").text_content()
     assert seen.texts("#made .kv code") == [came.calibration_sha256, came.conformal_sha256, page.report.data_sha256]
     assert f"thermoset {came.version}, seed {came.random_state}" in made

@@ -10,7 +10,7 @@ import thermoset as ts
 from law import generated
 from parts import require
 from thermoset.cli.options import Columns, kept_together, opened_logits
-from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.document import checksum_of
 
 pytestmark = pytest.mark.slow
 
@@ -54,9 +54,9 @@ def test_tune_splits_by_whole_values(call, request, tmp_path, source):
     done = call("tune", where, "--groups", "site", "--split-by", "patient", "--out", tmp_path, "--no-report")
     assert done.returncode == 0, done
     made = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
-    assert checksum_of(made.artifact_) == checksum_of(fitted(split_by=PATIENTS).artifact_)
-    other = fitted().artifact_
-    assert made.artifact_.provenance.conformal_sha256 != other.provenance.conformal_sha256
+    assert checksum_of(made.document_) == checksum_of(fitted(split_by=PATIENTS).document_)
+    other = fitted().document_
+    assert made.document_.provenance.conformal_sha256 != other.provenance.conformal_sha256
 
 
 def test_report_recomputes_the_split(call, val, tmp_path):
@@ -67,7 +67,7 @@ def test_report_recomputes_the_split(call, val, tmp_path):
     page = tmp_path / "page.html"
     done = call("report", tmp_path / "made" / "predictor.json", val, *by, "--out", page, "--trials", 3)
     assert done.returncode == 0, done
-    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").artifact_
+    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").document_
     assert f"{made.provenance.calibration_rows:,}" in page.read_text(encoding="utf-8")
     from thermoset.report.roles import roles_of
 

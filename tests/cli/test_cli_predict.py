@@ -15,7 +15,7 @@ from commands import started
 from kinds import of_probabilities
 from parts import require
 from thermoset.monitor.drift import size_drift
-from thermoset.predictor.artifact import SCHEMA
+from thermoset.predictor.document import SCHEMA
 
 pytestmark = pytest.mark.slow
 
@@ -182,7 +182,7 @@ def test_drift_is_a_warning_with_its_test_and_p_value(command, tuned, tmp_path):
     done = command("predict", tuned.path, tmp_path / "noisy.npz", "--out", out)
     assert done.returncode == 0, "a warning is no error"
     sizes = np.bincount([row["size"] for row in read_jsonl(out)])
-    drift = size_drift(np.array(tuned.predictor.artifact_.sizes), sizes)
+    drift = size_drift(np.array(tuned.predictor.document_.sizes), sizes)
     assert drift.drifted
     assert done.stderr == f"thermoset: warning: {drift.message}\n"
     assert "set sizes differ from those of the 1,000 conformal rows" in done.stderr
@@ -370,7 +370,7 @@ def test_the_files_it_reads_are_not_replaced(call, tuned, which):
 @pytest.mark.parametrize("suffix", READ)
 def test_a_file_without_rows_gives_predictions_without_rows(call, tuned, tmp_path, suffix):
     pyarrow = require("pyarrow", "io")
-    names, none = tuned.predictor.artifact_.classes, np.empty((0, 6))
+    names, none = tuned.predictor.document_.classes, np.empty((0, 6))
     np.savez(tmp_path / "npz.npz", logits=none, classes=names)
     np.save(tmp_path / "npy.npy", none)
     with (tmp_path / "csv.csv").open("w", newline="", encoding="utf-8") as stream:

@@ -85,7 +85,7 @@ def test_tune_warns_and_counts_labels_of_probability_zero(call, files, tmp_path)
     done = call("tune", tmp_path / "votes.npz", *asked)
     assert done.returncode == 0, done
     assert f"the labels of {n_zero} of 300 rows have probability zero" in done.stderr
-    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").artifact_
+    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").document_
     came = made.provenance
     assert (made.input_kind, came.calibration_zero_labels + came.conformal_zero_labels) == ("probabilities", n_zero)
     assert f"NLL leaves out {came.calibration_zero_labels} of 150 rows, whose label has probability zero" in done.words

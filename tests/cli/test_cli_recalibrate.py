@@ -64,7 +64,7 @@ def test_a_predictor_can_be_replaced_by_its_renewed_self(tuned, call, new, tmp_p
     own.write_bytes(tuned.path.read_bytes())
     done = call("recalibrate", own, new, "--out", own)
     assert done.returncode == 0, done
-    assert ts.TwoTemperaturePredictor.load(own).artifact_.provenance.recalibrated
+    assert ts.TwoTemperaturePredictor.load(own).document_.provenance.recalibrated
     assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
 
 
@@ -93,8 +93,8 @@ def test_scores_are_kept_unless_they_are_not_wanted(tuned, call, new, tmp_path):
     call("recalibrate", tuned.path, new, "--out", tmp_path / "with.json")
     call("recalibrate", tuned.path, new, "--out", tmp_path / "without.json", "--no-scores")
     with_scores, without = (ts.TwoTemperaturePredictor.load(tmp_path / f"{name}.json") for name in ("with", "without"))
-    assert with_scores.artifact_.scores is not None
-    assert without.artifact_.scores is None
+    assert with_scores.document_.scores is not None
+    assert without.document_.scores is None
     assert with_scores.threshold_ == without.threshold_
 
 

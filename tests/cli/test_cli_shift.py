@@ -7,7 +7,7 @@ import pytest
 
 import thermoset as ts
 from law import generated
-from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.document import checksum_of
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def test_estimated_from_the_target(call, files, tmp_path):
     done = call("shift", files / "predictor.json", files / "target.npz", "--out", out, "--bootstrap", 20, "--quiet")
     assert (done.returncode, done.stderr) == (0, ""), done
     found = ts.TwoTemperaturePredictor.load(out)
-    shift = found.artifact_.shift
+    shift = found.document_.shift
     target = ts.load(files / "target.npz")
     assert f"class shares that were estimated from {len(target):,} rows" in done.words
     assert f"600 rows are worth {shift.effective_rows:,.0f} equally weighted rows" in done.words
@@ -49,7 +49,7 @@ def test_estimated_from_the_target(call, files, tmp_path):
     assert f"{shift.target[0]:.4f} {shift.ends[0][0]:.4f} to {shift.ends[1][0]:.4f}" in done.words
     assert np.abs(np.array(shift.target) - [0.6, 0.3, 0.1]).max() < 0.1
     again = before.shifted(priors=before.estimate_priors(target, bootstrap=20))
-    assert checksum_of(again.artifact_) == found.artifact_.checksum
+    assert checksum_of(again.document_) == found.document_.checksum
     assert not list(tmp_path.glob(".*"))
 
 
@@ -70,7 +70,7 @@ def test_given_shares(call, files, tmp_path, kind):
     assert (done.returncode, done.stderr) == (0, ""), done
     assert "class shares that were given" in done.words
     assert "Labels in a set" not in done.words
-    shift = ts.TwoTemperaturePredictor.load(out).artifact_.shift
+    shift = ts.TwoTemperaturePredictor.load(out).document_.shift
     assert shift.target == (0.6, 0.3, 0.1)
     assert not shift.estimated
 
@@ -86,7 +86,7 @@ def test_given_shares_with_rows_to_look_at(call, files, tmp_path):
 def test_as_json(call, files, tmp_path):
     out = tmp_path / "s.json"
     done = call("shift", files / "predictor.json", files / "target.npz", "--out", out, "--json", "--bootstrap", 10)
-    said, shift = json.loads(done.stdout), ts.TwoTemperaturePredictor.load(out).artifact_.shift
+    said, shift = json.loads(done.stdout), ts.TwoTemperaturePredictor.load(out).document_.shift
     assert said["classes"] == list(NAMES)
     assert said["target"] == list(shift.target)
     assert said["error"] == list(shift.error)
@@ -113,7 +113,7 @@ def test_the_seed_draws_the_resamples(call, files, tmp_path):
         out = tmp_path / f"{seed}.json"
         asked = ("--out", out, "--bootstrap", 10, "--seed", seed)
         assert call("shift", files / "predictor.json", files / "target.npz", *asked).returncode == 0
-        return ts.TwoTemperaturePredictor.load(out).artifact_.shift.error
+        return ts.TwoTemperaturePredictor.load(out).document_.shift.error
 
     assert error(1) == error(1)
     assert error(1) != error(2)

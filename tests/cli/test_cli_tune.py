@@ -42,9 +42,9 @@ def fitted(tuned):
 
 def test_the_predictor_is_the_librarys(tuned, fitted, tmp_path):
     made = tuned.predictor
-    checksum = made.artifact_.checksum
-    assert made.artifact_ == msgspec.structs.replace(fitted.artifact_, checksum=checksum)
-    assert made.artifact_.provenance.random_state == tuned.seed
+    checksum = made.document_.checksum
+    assert made.document_ == msgspec.structs.replace(fitted.document_, checksum=checksum)
+    assert made.document_.provenance.random_state == tuned.seed
     assert (made.temperature_, made.temperature_sets_, made.threshold_) == (
         fitted.temperature_,
         fitted.temperature_sets_,
@@ -81,8 +81,8 @@ def test_the_seed_decides_every_byte_and_threads_none(command, tmp_path):
 
 def test_another_seed_draws_another_split(call, tuned, tmp_path):
     assert call("tune", tuned.val, "--out", tmp_path, "--seed", 4, "--no-report").returncode == 0
-    other = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").artifact_
-    assert other.provenance.calibration_sha256 != tuned.predictor.artifact_.provenance.calibration_sha256
+    other = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").document_
+    assert other.provenance.calibration_sha256 != tuned.predictor.document_.provenance.calibration_sha256
 
 
 # --- the screen -----------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
     assert done.returncode == 0, done
     assert done.stderr.startswith("thermoset: warning: no temperature meets size<=0.5 with 95% confidence")
     assert done.stderr.count("\n") == 1
-    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").artifact_
+    made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").document_
     assert (made.alpha, made.method.name, made.provenance.prefer) == ("0.2", "aps", "size<=0.5")
     assert (made.grouping, len(made.thresholds.value), made.seed) == ("class", 6, None)
     assert (made.allow_empty, made.provenance.objective, made.provenance.random_state) == (False, "ece", 11)
@@ -423,7 +423,7 @@ def test_help_lists_everything_and_loads_nothing_heavy(command, asked):
 
 
 def test_scores_are_kept_unless_they_are_not_wanted(call, tuned, tmp_path):
-    assert tuned.predictor.artifact_.scores is not None
+    assert tuned.predictor.document_.scores is not None
     done = call("tune", tuned.val, "--out", tmp_path, "--no-scores", "--no-report", "--prefer", "small")
     assert done.returncode == 0, done
-    assert ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").artifact_.scores is None
+    assert ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").document_.scores is None

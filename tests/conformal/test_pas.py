@@ -10,7 +10,7 @@ from thermoset.conformal import scores
 from thermoset.conformal.methods import Method
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.levels import conformal_rank
-from thermoset.predictor.artifact import write_artifact
+from thermoset.predictor.document import write_document
 from thermoset.scores import NeverEmpty
 
 CLASSES = 6
@@ -74,7 +74,7 @@ def test_the_prior_comes_from_the_calibration_rows():
     predictor = ts.TwoTemperaturePredictor("pas", prefer="small").fit_split(calibration, conformal)
     counts = np.bincount(calibration.labels, minlength=CLASSES) + 0.5
     assert predictor.recipe.score == ts.PAS(counts)
-    assert predictor.artifact_.pool_sizes == (1500,), "every conformal row sets the threshold"
+    assert predictor.document_.pool_sizes == (1500,), "every conformal row sets the threshold"
     model = ts.ConformalClassifier(ts.PAS(counts), 0.1, predictor.temperature_sets_).fit(conformal)
     assert predictor.threshold_ == model.threshold_
     again = predictor.recalibrate(ts.Logits(*long_tailed(1500, seed=2)))
@@ -87,7 +87,7 @@ def test_a_file_holds_the_prior_and_predicts_the_same(tmp_path, grouping):
     predictor = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small", grouping=grouping).fit(rows)
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    assert read.artifact_.method == predictor.artifact_.method
+    assert read.document_.method == predictor.document_.method
     assert read.recipe.score == predictor.recipe.score
     np.testing.assert_array_equal(read.predict_set(fresh), predictor.predict_set(fresh))
     assert read.choice_.setting.title.startswith("PAS, ")
@@ -103,9 +103,9 @@ def test_a_file_holds_the_prior_and_predicts_the_same(tmp_path, grouping):
     ],
 )
 def test_a_prior_that_does_not_fit_is_refused_in_a_file(tmp_path, prior, complaint):
-    made = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small").fit(*long_tailed()).artifact_
+    made = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small").fit(*long_tailed()).document_
     other = msgspec.structs.replace(made, method=Method(name="pas", parameters={"prior": prior}))
-    write_artifact(tmp_path / "p.json", other)
+    write_document(tmp_path / "p.json", other)
     with pytest.raises(FileFormatError, match=complaint):
         ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
 

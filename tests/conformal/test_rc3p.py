@@ -14,7 +14,7 @@ from thermoset.conformal.recipe import rank_limits
 from thermoset.conformal.scoring import label_ranks
 from thermoset.errors import FileFormatError, InputError
 from thermoset.integrations.program import Program
-from thermoset.predictor.artifact import write_artifact
+from thermoset.predictor.document import write_document
 from thermoset.rows import ArrayRows
 from thermoset.scores import BEYOND, RankLimited
 
@@ -109,14 +109,14 @@ def test_limits_come_from_the_calibration_rows_and_live_in_the_file(tmp_path):
     predictor = ts.TwoTemperaturePredictor("aps", ALPHA, prefer="small", grouping="rc3p")
     predictor.fit_split(calibration, conformal)
     ranks = ranks_of(calibration.logits)[np.arange(1500), calibration.labels]
-    assert predictor.artifact_.rank_limits == tuple(rank_limits(ranks, calibration.labels, 6, ALPHA))
-    assert sum(predictor.artifact_.pool_sizes) == 1500, "every conformal row sets a threshold"
+    assert predictor.document_.rank_limits == tuple(rank_limits(ranks, calibration.labels, 6, ALPHA))
+    assert sum(predictor.document_.pool_sizes) == 1500, "every conformal row sets a threshold"
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     np.testing.assert_array_equal(read.predict_set(fresh), predictor.predict_set(fresh))
-    assert read.recalibrate(fresh).artifact_.rank_limits == predictor.artifact_.rank_limits
+    assert read.recalibrate(fresh).document_.rank_limits == predictor.document_.rank_limits
     for limits in (None, (1, 2), (0, 1, 1, 1, 1, 1), (7, 1, 1, 1, 1, 1)):
-        write_artifact(tmp_path / "q.json", msgspec.structs.replace(predictor.artifact_, rank_limits=limits))
+        write_document(tmp_path / "q.json", msgspec.structs.replace(predictor.document_, rank_limits=limits))
         with pytest.raises(FileFormatError, match="rank_limits must be"):
             ts.TwoTemperaturePredictor.load(tmp_path / "q.json")
 

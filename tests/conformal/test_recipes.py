@@ -96,20 +96,20 @@ def test_a_file_keeps_the_recipe(recipe, tmp_path):
     """LAC has no seed in the file, randomised or not: the recipe that is read back makes the same sets."""
     made = ts.TwoTemperaturePredictor(**recipe.parameters, prefer="small").fit(*generated(300, 3))
     assert made.recipe == recipe
-    assert made.artifact_.recipe == replace(recipe, alpha=str(recipe.alpha))
+    assert made.document_.recipe == replace(recipe, alpha=str(recipe.alpha))
     made.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    assert read.recipe == made.artifact_.recipe
+    assert read.recipe == made.document_.recipe
     assert read.promise.exact == recipe.exact
     data = ts.Logits(*generated(300, 3, seed=1))
     np.testing.assert_array_equal(read.recalibrate(data).threshold_, made.recalibrate(data).threshold_)
-    assert read.artifact_.recipe == made.artifact_.recipe, "and renewing the threshold does not change it"
+    assert read.document_.recipe == made.document_.recipe, "and renewing the threshold does not change it"
 
 
 def test_a_score_without_u_stays_randomised_through_renewal():
     """It had no seed before, and whoever fits it again with another score draws u."""
     made = ts.TwoTemperaturePredictor("lac").fit(*generated(300, 3))
     made.recalibrate(ts.Logits(*generated(300, 3, seed=1)))
-    assert made.artifact_.seed is None
-    assert made.artifact_.recipe.randomized
+    assert made.document_.seed is None
+    assert made.document_.recipe.randomized
     assert made.promise.exact

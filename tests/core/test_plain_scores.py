@@ -305,7 +305,7 @@ def test_a_predictor_with_a_score_of_ones_own(prefer, tmp_path):
         fitted.save(path)
     assert not path.exists()
     with pytest.raises(InputError, match=r"a custom score \('raps_again'\) cannot be found by name"):
-        _ = fitted.artifact_.recipe
+        _ = fitted.document_.recipe
 
 
 def test_margin_is_saved_and_loaded(tmp_path):
@@ -314,7 +314,7 @@ def test_margin_is_saved_and_loaded(tmp_path):
     fitted.save(tmp_path / "predictor.json")
     again = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
     assert again.method == Margin()
-    assert again.artifact_.thresholds == fitted.artifact_.thresholds
+    assert again.document_.thresholds == fitted.document_.thresholds
     np.testing.assert_array_equal(again.predict_set(logits), fitted.predict_set(logits))
 
 

@@ -129,7 +129,7 @@ def test_estimators_take_an_output_as_it_is(output):
     (logits, fresh), (labels, fresh_labels) = np.split(logits, [400]), np.split(labels, [400])
     given = ts.TwoTemperaturePredictor("aps").fit(output(logits, labels))
     plain = ts.TwoTemperaturePredictor("aps").fit(logits, labels)
-    assert given.artifact_ == plain.artifact_
+    assert given.document_ == plain.document_
     unlabelled = output(logits, np.full(400, -100))
     assert np.array_equal(given.predict_set(unlabelled), plain.predict_set(logits))
     checked = given.check(output(fresh, fresh_labels)), plain.check(fresh, fresh_labels)

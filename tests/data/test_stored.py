@@ -14,7 +14,7 @@ import thermoset as ts
 from law import generated
 from thermoset.data.groups import read_groups
 from thermoset.data.stored import StoredLogits
-from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.document import checksum_of
 from thermoset.rows import memory_budget, row_array
 from tiers import examples
 
@@ -146,8 +146,8 @@ def test_rows_are_kept_together_in_a_split():
     together = np.arange(1500) // 10
     data = StoredLogits.of([Held(LOGITS, LABELS)])
     there = ts.TwoTemperaturePredictor().fit(data, split_by=together)
-    assert checksum_of(there.artifact_) == checksum_of(
-        ts.TwoTemperaturePredictor().fit(LOGITS, LABELS, split_by=together).artifact_
+    assert checksum_of(there.document_) == checksum_of(
+        ts.TwoTemperaturePredictor().fit(LOGITS, LABELS, split_by=together).document_
     )
 
 
@@ -155,7 +155,7 @@ def test_labels_beside():
     bare = stored(labelled=False)
     assert bare.labels is None
     made = ts.TwoTemperaturePredictor().fit(bare, LABELS)
-    assert checksum_of(made.artifact_) == checksum_of(ts.TwoTemperaturePredictor().fit(LOGITS, LABELS).artifact_)
+    assert checksum_of(made.document_) == checksum_of(ts.TwoTemperaturePredictor().fit(LOGITS, LABELS).document_)
     with pytest.raises(ts.InputError, match="needs labels"):
         ts.sweep(bare)
     with pytest.raises(ts.InputError, match="labels"):
@@ -194,7 +194,7 @@ def test_a_predictor_and_its_check_are_the_same_to_the_bit(parameters):
     parameters = {"alpha": 0.2, **parameters}
     here = ts.TwoTemperaturePredictor(**parameters).fit(IN_MEMORY.take(slice(0, 900)))
     there = ts.TwoTemperaturePredictor(**parameters).fit(stored().take(slice(0, 900)), memory="1MiB")
-    assert checksum_of(here.artifact_) == checksum_of(there.artifact_)
+    assert checksum_of(here.document_) == checksum_of(there.document_)
     fresh = slice(900, None)
     assert here.check(IN_MEMORY.take(fresh)).to_json_dict() == there.check(stored().take(fresh)).to_json_dict()
     assert here.predict_set(IN_MEMORY).tobytes() == there.predict_set(stored()).tobytes()

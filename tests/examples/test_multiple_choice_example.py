@@ -64,7 +64,7 @@ def test_samples_are_read_as_they_were_scored(tmp_path):
 def test_from_questions_to_sets(tmp_path, capsys):
     predictor = main(["--out", str(tmp_path)])
     assert "<- correct" in capsys.readouterr().out
-    fresh = ts.load(tmp_path / "samples_fresh.jsonl", n_options=predictor.artifact_.n_classes)
+    fresh = ts.load(tmp_path / "samples_fresh.jsonl", n_options=predictor.document_.n_classes)
     assert fresh.n_masked > 0
     assert not (predictor.predict_set(fresh) & np.isneginf(fresh.logits)).any()
     assert predictor.check(fresh).ok

@@ -18,7 +18,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset.errors import InputError
-from thermoset.predictor.artifact import Artifact, checksum_of
+from thermoset.predictor.document import Document, checksum_of
 from tiers import cases
 
 pytestmark = [pytest.mark.long, pytest.mark.scaled]
@@ -52,7 +52,7 @@ def documents():
         fitted = [one.fit(ROWS) for one in made]
         fitted.append(fitted[0].shifted(FRESH.logits.repeat(2, axis=0)))
         fitted.append(ts.TwoTemperaturePredictor("aps").fit(ROWS, weights=1.0 + np.arange(len(ROWS)) % 7))
-        return [json.loads(msgspec.json.encode(one.artifact_)) for one in fitted]
+        return [json.loads(msgspec.json.encode(one.document_)) for one in fitted]
 
 
 def places(document, found=()):
@@ -95,7 +95,7 @@ def written(document):
         return "".join([first, *others]).encode()
 
     with suppress(msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
-        document["checksum"] = checksum_of(msgspec.json.decode(text(), type=Artifact))
+        document["checksum"] = checksum_of(msgspec.json.decode(text(), type=Document))
     return text()
 
 
@@ -116,19 +116,19 @@ def judged(path):
         return True
     probs = predictor.predict_proba(FRESH)
     np.testing.assert_allclose(probs.sum(axis=1), 1)
-    own = {} if predictor.artifact_.weights is None else {"weights": np.arange(len(FRESH)) / 5}
+    own = {} if predictor.document_.weights is None else {"weights": np.arange(len(FRESH)) / 5}
     sets = predictor.predict_set(FRESH, **own)
     np.testing.assert_array_equal(predictor.set_sizes(FRESH, **own), sets.sum(axis=1))
     assert [len(record.set) for record in predictor.predict_records(FRESH, **own)] == sets.sum(axis=1).tolist()
     assert predictor.choice_.why
     assert predictor._repr_html_()
     assert 0 <= predictor.check(FRESH, **own).marginal.p_value <= 1
-    if predictor.artifact_.sizes:
-        drift = ts.monitor.drift.size_drift(np.array(predictor.artifact_.sizes), np.bincount(sets.sum(axis=1)))
+    if predictor.document_.sizes:
+        drift = ts.monitor.drift.size_drift(np.array(predictor.document_.sizes), np.bincount(sets.sum(axis=1)))
         assert drift.message
-    if predictor.artifact_.scores is not None:
-        if predictor.artifact_.shift is None:
-            np.testing.assert_array_equal(predictor.predict_p(FRESH, **own) > float(predictor.artifact_.alpha), sets)
+    if predictor.document_.scores is not None:
+        if predictor.document_.shift is None:
+            np.testing.assert_array_equal(predictor.predict_p(FRESH, **own) > float(predictor.document_.alpha), sets)
         assert predictor.at(0.5).predict_set(FRESH, **own).shape == sets.shape
     predictor.save(path)
     again = ts.TwoTemperaturePredictor.load(path)

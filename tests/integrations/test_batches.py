@@ -116,7 +116,7 @@ def columns(batch):
 
 def expected(model, logits, ids=None):
     """What the predictor says of rows, as columns."""
-    found, names = model.answers(logits, ids=ids), model.artifact_.classes or range(model.artifact_.n_classes)
+    found, names = model.answers(logits, ids=ids), model.document_.classes or range(model.document_.n_classes)
     return {
         "label": [names[label] for label in found.labels],
         "confidence": found.confidence.tolist(),
@@ -242,7 +242,7 @@ def test_dicts_of_arrays_of_any_form_and_cut(model, rows, data):
 def test_columns_are_those_of_the_command(model, unnamed, tmp_path, ids):
     for one in (model, unnamed):
         kind = None if ids is None else "text" if isinstance(ids[0], str) else "number"
-        with open_predictions(tmp_path / "sets.parquet", one.artifact_.classes, ids=kind) as out:
+        with open_predictions(tmp_path / "sets.parquet", one.document_.classes, ids=kind) as out:
             out.write(*one.answers(Z, ids=ids), ids=ids)
         batch = arrow_table(IDS, Z) if ids is None else _with_ids(arrow_table(IDS, Z), ids)
         predict = Predictor(one, keep=[]) if ids is None else Predictor(one, id_column="id", u="ids", keep=["id"])

@@ -12,7 +12,7 @@ import thermoset as ts
 from clusters import local_cluster
 from law import generated
 from parts import require
-from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.document import checksum_of
 from thermoset.predictor.shards import predict_shards
 
 pytestmark = pytest.mark.long
@@ -128,7 +128,7 @@ def test_a_sweep_is_the_same_to_the_bit(client):
 
 def test_fit_and_check_are_the_same_to_the_bit(client, here):
     there = on_dask.fit(ts.TwoTemperaturePredictor(), LOGITS, LABELS, client=client)
-    assert checksum_of(there.artifact_) == checksum_of(here.artifact_)
+    assert checksum_of(there.document_) == checksum_of(here.document_)
     fresh = array.from_array(FRESH, chunks=(170, 3)), array.from_array(FRESH_LABELS, chunks=130)
     seen = on_dask.check(there, *fresh, client=client)
     assert seen.to_json_dict() == here.check(FRESH, FRESH_LABELS).to_json_dict()
@@ -169,8 +169,8 @@ def test_groups_of_rows_in_memory_go_with_them(two_workers):
 @pytest.mark.parametrize("parameters", [{"method": "auto"}, {"prefer": "protect", "alpha": 0.2}, {"objective": "ece"}])
 def test_other_predictors(two_workers, parameters):
     there = on_dask.fit(ts.TwoTemperaturePredictor(**parameters), LOGITS, LABELS, client=two_workers)
-    assert checksum_of(there.artifact_) == checksum_of(
-        ts.TwoTemperaturePredictor(**parameters).fit(LOGITS, LABELS).artifact_
+    assert checksum_of(there.document_) == checksum_of(
+        ts.TwoTemperaturePredictor(**parameters).fit(LOGITS, LABELS).document_
     )
 
 
@@ -261,7 +261,7 @@ def test_groups_go_with_their_rows(two_workers, kind, tmp_path):
     given = {"dask": array.from_array(logits, chunks=(170, 3)), "stored": str(tmp_path / "rows.npz")}
     beside = None if kind == "stored" else labels
     there = on_dask.fit(ts.TwoTemperaturePredictor(**asked), given[kind], beside, groups=sites, client=two_workers)
-    assert checksum_of(there.artifact_) == checksum_of(alone.artifact_)
+    assert checksum_of(there.document_) == checksum_of(alone.document_)
     found = on_dask.check(there, FRESH, FRESH_LABELS, groups=fresh_sites, client=two_workers)
     expected = alone.check(FRESH, FRESH_LABELS, groups=fresh_sites)
     assert found.to_json_dict() == expected.to_json_dict()

@@ -13,7 +13,7 @@ from exports import predictor_at
 from law import generated
 from parts import missing, require
 from thermoset import InputError, TwoTemperaturePredictor
-from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.document import checksum_of
 
 onnx = require("onnx", "onnx")
 require("onnxruntime", "test")
@@ -57,7 +57,7 @@ def sides(model):
 
 def test_metadata_leads_back_to_the_predictor(predictor):
     kept = session(to_onnx(predictor)).get_modelmeta().custom_metadata_map
-    made = predictor.artifact_
+    made = predictor.document_
     assert kept["thermoset.checksum"] == checksum_of(made)
     assert json.loads(kept["thermoset.classes"]) == list(NAMES)
     assert float(kept["thermoset.temperature"]) == made.temperature
@@ -106,7 +106,7 @@ def test_half_precision_is_widened_exactly(predictor):
 
 def test_u_as_an_input(predictor):
     run, u = session(to_onnx(predictor, u="input", dtype="float64")), np.random.default_rng(0).random(len(ROWS))
-    made = predictor.artifact_
+    made = predictor.document_
     score, q = predictor.recipe.set_score, made.thresholds.pairs()[None, None]
     (expected,) = predict_sets(ROWS, score, made.temperature_sets, Randomness(given=u), q)
     np.testing.assert_array_equal(run.run(["sets"], {"logits": ROWS, "u": u})[0], expected)

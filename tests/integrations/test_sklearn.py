@@ -22,7 +22,7 @@ def test_prefit_is_the_predictor_on_the_decision_function_bit_for_bit(given):
     model = SetClassifier(LINEAR, **given).fit(X[FIT], Y[FIT])
     rows = ts.Logits(LINEAR.decision_function(X[FIT]), Y[FIT], classes=["0", "1", "2", "3"])
     by_hand = ts.TwoTemperaturePredictor(**given).fit(rows)
-    assert model.predictor_.artifact_ == by_hand.artifact_
+    assert model.predictor_.document_ == by_hand.document_
     new = LINEAR.decision_function(X[NEW])
     np.testing.assert_array_equal(model.predict_set(X[NEW]), by_hand.predict_set(new))
     np.testing.assert_array_equal(model.predict_proba(X[NEW]), by_hand.predict_proba(new))
@@ -41,7 +41,7 @@ def test_folds_are_the_predictor_on_out_of_fold_scores_and_held_out_rows():
     by_hand = ts.TwoTemperaturePredictor(random_state=5).fit_split(
         ts.Logits(out_of_fold, labels, names), ts.Logits(final.decision_function(X[FIT][held]), Y[FIT][held], names)
     )
-    assert model.predictor_.artifact_ == by_hand.artifact_
+    assert model.predictor_.document_ == by_hand.document_
     np.testing.assert_array_equal(model.estimator_.coef_, final.coef_)
 
 
@@ -61,9 +61,9 @@ def test_check_is_that_of_the_predictor():
 
 def test_the_same_seed_gives_the_same_answer():
     first, again = (SetClassifier(GaussianNB(), cv=3).fit(X[FIT], Y[FIT]) for _ in range(2))
-    assert first.predictor_.artifact_ == again.predictor_.artifact_
+    assert first.predictor_.document_ == again.predictor_.document_
     other = SetClassifier(GaussianNB(), cv=3, random_state=1).fit(X[FIT], Y[FIT])
-    assert other.predictor_.artifact_ != first.predictor_.artifact_
+    assert other.predictor_.document_ != first.predictor_.document_
 
 
 OTHER = [np.array([-3, 7, 8, 1000]), np.array(["b a", "é", "日本", "日本!"]), np.array([0.0, 1.0, 2.0, 9.0])]
@@ -84,7 +84,7 @@ def test_labels_are_those_of_the_estimator(labels):
     assert [one.label for one in records] == labels[plain.predict(X[NEW])].tolist()
     assert [one.set for one in records] == [tuple(some.tolist()) for some in found]
     np.testing.assert_allclose([one.confidence for one in records], confidence, rtol=1e-14)
-    assert model.predictor_.artifact_.classes == tuple(str(label) for label in labels.tolist())
+    assert model.predictor_.document_.classes == tuple(str(label) for label in labels.tolist())
     assert model.score(X[NEW], labels[Y[NEW]]) == plain.score(X[NEW], Y[NEW])
 
 
@@ -98,7 +98,7 @@ def test_one_column_for_two_classes_is_a_logit(labels):
     np.testing.assert_allclose(model.predict_proba(X[NEW])[:, 1], expit(z / model.temperature_), rtol=1e-12)
     np.testing.assert_array_equal(model.predict(X[NEW]), binary.predict(X[NEW]))
     assert model.predict(X[NEW]).dtype == labels.dtype
-    assert {str(labels[0]), str(labels[1])} == set(model.predictor_.artifact_.classes)
+    assert {str(labels[0]), str(labels[1])} == set(model.predictor_.document_.classes)
 
 
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1)])

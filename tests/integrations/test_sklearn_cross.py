@@ -113,7 +113,7 @@ def test_what_cross_conformal_sets_cannot_do():
         with pytest.raises(InputError, match="conformal='cross'"):
             quick(GaussianNB(), cv=2, conformal="cross", **given).fit(X[FIT], Y[FIT])
     model.set_params(conformal="split").fit(X[FIT], Y[FIT])
-    assert model.predictor_.artifact_.n_classes == 4
+    assert model.predictor_.document_.n_classes == 4
     assert not hasattr(model, "fold_estimators_")
 
 

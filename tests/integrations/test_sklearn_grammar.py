@@ -27,7 +27,7 @@ def test_clone_keeps_a_fitted_estimator_and_copies_one_that_will_be_fitted():
     copy = clone(prefit)
     assert copy.estimator is LINEAR
     assert not hasattr(copy, "classes_")
-    assert copy.fit(X[FIT], Y[FIT]).predictor_.artifact_ == prefit.predictor_.artifact_
+    assert copy.fit(X[FIT], Y[FIT]).predictor_.document_ == prefit.predictor_.document_
     folds = quick(LINEAR, cv=3)
     assert clone(folds).estimator is not LINEAR
     assert not hasattr(clone(folds).estimator, "classes_")
@@ -39,7 +39,7 @@ def test_parameters_of_the_estimator_are_parameters():
     assert model.get_params()["estimator__C"] == model.estimator.C == 0.5
     assert "estimator__C" not in model.get_params(deep=False)
     assert model.fit(X[FIT], Y[FIT]).estimator_.C == 0.5
-    assert model.predictor_.artifact_.alpha == "0.2"
+    assert model.predictor_.document_.alpha == "0.2"
     predictor = ts.TwoTemperaturePredictor().get_params()
     del predictor["fallback"], predictor["even"]  # of groups of rows, which there are none of here
     assert predictor == {name: value for name, value in SetClassifier(None).get_params().items() if name in predictor}
@@ -103,7 +103,7 @@ def test_labels_in_a_series_and_a_column():
     series = pd.Series(NAMES[Y[FIT]], index=np.arange(300)[::-1])
     for labels in (series, series.astype("category"), series.tolist()):
         again = quick(GaussianNB(), cv=2).fit(X[FIT], labels)
-        assert again.predictor_.artifact_ == plain.predictor_.artifact_
+        assert again.predictor_.document_ == plain.predictor_.document_
 
 
 class Weighed(ClassifierMixin, BaseEstimator):
@@ -137,14 +137,14 @@ def test_groups_stay_together():
     assert known.reshape(60, 5).all(axis=1).sum() * 5 == known.sum() < 300
     prefit = quick(LINEAR).fit(X[FIT], Y[FIT], groups=groups)
     by_hand = ts.TwoTemperaturePredictor("lac", prefer="small").fit(prefit.logits(X[FIT], Y[FIT]), split_by=groups)
-    assert prefit.predictor_.artifact_ == by_hand.artifact_
+    assert prefit.predictor_.document_ == by_hand.document_
 
 
 def test_ids_are_given_in_fit_and_prediction_or_in_neither():
     ids = [f"row {i}" for i in range(300)]
     keyed = SetClassifier(LINEAR, "aps", prefer="small").fit(X[FIT], Y[FIT], ids=ids)
     by_hand = ts.TwoTemperaturePredictor("aps", prefer="small").fit(keyed.logits(X[FIT], Y[FIT]), ids=ids)
-    assert keyed.predictor_.artifact_ == by_hand.artifact_
+    assert keyed.predictor_.document_ == by_hand.document_
     expected = by_hand.predict_set(keyed.logits(X[NEW]), ids=ids)
     np.testing.assert_array_equal(keyed.predict_set(X[NEW], ids=ids), expected)
     np.testing.assert_array_equal(keyed.set_sizes(X[NEW], ids=ids), expected.sum(axis=1))
@@ -199,7 +199,7 @@ def test_folds_side_by_side():
     one = quick(GaussianNB(), cv=2).fit(X[FIT], Y[FIT])
     with parallel_config("threading"):  # processes take seconds to start
         two = quick(GaussianNB(), cv=2, n_jobs=2).fit(X[FIT], Y[FIT])
-    assert one.predictor_.artifact_ == two.predictor_.artifact_
+    assert one.predictor_.document_ == two.predictor_.document_
 
 
 @pytest.mark.parametrize("given", [{"alpha": 2}, {"prefer": "smallest"}, {"method": "apps"}, {"cv": "five"}], ids=str)

@@ -114,7 +114,7 @@ def test_without_a_floor_a_label_of_probability_zero_is_a_miss():
     assert n_zero > 0
     with pytest.warns(ZeroProbabilityWarning, match=rf"labels of {n_zero} of 300 rows have probability zero"):
         model = quick(FOREST, floor=None).fit(X[FIT], labels)
-    came = model.predictor_.artifact_.provenance
+    came = model.predictor_.document_.provenance
     assert came.calibration_zero_labels + came.conformal_zero_labels == model.zero_labels_ == n_zero
     with pytest.raises(InputError, match="floor must be a number strictly between 0 and 1"):
         quick(FOREST, floor=0.0).fit(X[FIT], labels)

@@ -12,7 +12,7 @@ from law import generated
 from parts import require
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.predictor import kept_scores
-from thermoset.predictor.artifact import UNDECIDED, checksum_of, read_artifact
+from thermoset.predictor.document import UNDECIDED, checksum_of, read_document
 
 CALIBRATION, CONFORMAL, FRESH = (
     ts.Logits(*generated(400, 6, signal=0.5, seed=seed), groups=np.arange(400) % 3) for seed in (1, 2, 3)
@@ -78,9 +78,9 @@ def test_another_level_is_a_fresh_fit_of_the_threshold(kind, tmp_path):
         assert other.promise.alpha == str(alpha)
         recipe = predictor.recipe.parameters | {"alpha": alpha}
         fresh = ts.ConformalClassifier(**recipe, temperature=hat).fit(CONFORMAL)
-        q = other.artifact_.thresholds.pairs()
+        q = other.document_.thresholds.pairs()
         if kind == "cluster":  # clusters stay; a fresh fit would cluster for its own level
-            assert other.artifact_.group_of_class == predictor.artifact_.group_of_class
+            assert other.document_.group_of_class == predictor.document_.group_of_class
         else:
             np.testing.assert_array_equal(q, fresh.thresholds_.ravel())
             np.testing.assert_array_equal(other.threshold_, fresh.threshold_)
@@ -99,7 +99,7 @@ def test_a_level_that_needs_more_rows_warns_as_a_fit_does(one):
 def test_what_is_said_of_another_level(one, tmp_path):
     """Nothing that was measured at the fitted level; and the choice keeps its own."""
     other = loaded(one.at(0.05), tmp_path)
-    document = other.artifact_
+    document = other.document_
     assert (document.alpha, document.alpha_sets, document.choice.alpha) == ("0.05", "0.05", "0.2")
     assert document.is_moved
     assert document.sizes == ()
@@ -114,11 +114,11 @@ def test_what_is_said_of_another_level(one, tmp_path):
     assert "for which T-hat was chosen" not in one._repr_html_()
     assert "alpha=0.05" in repr(one.at(0.05))
     back = other.at("0.20")
-    assert not back.artifact_.is_moved
-    assert back.artifact_.thresholds == one.artifact_.thresholds
-    assert loaded(back, tmp_path).artifact_.alpha == "0.2"
-    assert one.at(0.2).artifact_ == one.artifact_
-    assert (one.alpha, one.artifact_.alpha) == ("0.2", "0.2"), "the first one is as it was"
+    assert not back.document_.is_moved
+    assert back.document_.thresholds == one.document_.thresholds
+    assert loaded(back, tmp_path).document_.alpha == "0.2"
+    assert one.at(0.2).document_ == one.document_
+    assert (one.alpha, one.document_.alpha) == ("0.2", "0.2"), "the first one is as it was"
 
 
 @pytest.mark.slow
@@ -137,8 +137,8 @@ def test_another_level_can_be_recalibrated(one, tmp_path):
     other = one.at(0.05).recalibrate(FRESH)
     fresh = ts.ConformalClassifier("raps", "0.05", temperature=one.temperature_sets_).fit(FRESH)
     again = loaded(other, tmp_path)
-    assert again.artifact_.thresholds.pairs() == fresh.thresholds_
-    assert sum(again.artifact_.sizes) == len(FRESH)
+    assert again.document_.thresholds.pairs() == fresh.thresholds_
+    assert sum(again.document_.sizes) == len(FRESH)
     np.testing.assert_array_equal(again.predict_p(CALIBRATION), fresh.predict_p(CALIBRATION))
 
 
@@ -151,14 +151,14 @@ def test_another_level_can_be_exported(one, engine):
 def test_rows_that_are_not_whole(tmp_path):
     cut = [ts.compact(ts.Logits(rows.logits / 4, rows.labels), 4) for rows in (CALIBRATION, CONFORMAL, FRESH)]
     predictor = ts.TwoTemperaturePredictor(prefer="small").fit_split(*cut[:2])
-    assert predictor.artifact_.provenance.top_rows
+    assert predictor.document_.provenance.top_rows
     p = predictor.predict_p(cut[2])
     np.testing.assert_array_equal(p > 0.1, predictor.predict_set(cut[2]))
     other = loaded(predictor.at("0.3"), tmp_path)
     np.testing.assert_array_equal(p > 0.3, other.predict_set(cut[2]))
     assert not other.promise.exact
-    assert UNDECIDED not in {measure.name for measure in other.artifact_.measures}
-    assert not other.recalibrate(FRESH).artifact_.provenance.top_rows
+    assert UNDECIDED not in {measure.name for measure in other.document_.measures}
+    assert not other.recalibrate(FRESH).document_.provenance.top_rows
 
 
 def test_predictors_whose_sets_ranks_do_not_give():
@@ -166,8 +166,8 @@ def test_predictors_whose_sets_ranks_do_not_give():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         protecting = ts.TwoTemperaturePredictor(prefer="classes>=0.93").fit(data)
-    assert protecting.artifact_.alpha_sets != protecting.artifact_.alpha
-    assert protecting.artifact_.scores is None
+    assert protecting.document_.alpha_sets != protecting.document_.alpha
+    assert protecting.document_.scores is None
     for call in (lambda p: p.predict_p(FRESH), lambda p: p.at(0.2), lambda p: p.save("no.json", scores=True)):
         with pytest.raises(InputError, match=r"cannot give p-values or other levels: .*to protect classes"):
             call(protecting)
@@ -182,8 +182,8 @@ def test_files_with_scores_and_without(one, tmp_path, monkeypatch):
     again = loaded(without.recalibrate(CONFORMAL), tmp_path)
     np.testing.assert_array_equal(again.predict_p(FRESH), one.predict_p(FRESH))
     monkeypatch.setattr("thermoset.predictor.any_level.KEPT_BY_DEFAULT", 399)
-    assert loaded(one, tmp_path).artifact_.scores is None
-    assert loaded(one, tmp_path, scores=True).artifact_.scores == one.artifact_.scores
+    assert loaded(one, tmp_path).document_.scores is None
+    assert loaded(one, tmp_path, scores=True).document_.scores == one.document_.scores
     assert kept_scores.KEPT_BY_DEFAULT == 1_000_000
 
 
@@ -197,12 +197,12 @@ def test_files_with_scores_and_without(one, tmp_path, monkeypatch):
     ],
 )
 def test_a_forged_level_is_refused(one, tmp_path, changes, said):
-    forged = msgspec.structs.replace(one.artifact_, **changes)
+    forged = msgspec.structs.replace(one.document_, **changes)
     (tmp_path / "p.json").write_bytes(
         msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum_of(forged)))
     )
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(tmp_path / "p.json")
+        read_document(tmp_path / "p.json")
 
 
 def test_a_score_of_ones_own():

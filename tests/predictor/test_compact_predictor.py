@@ -17,7 +17,7 @@ def fitted():
 
 
 def undecided_share(predictor):
-    return {one.name: one.value for one in predictor.artifact_.measures}.get("undecided_share")
+    return {one.name: one.value for one in predictor.document_.measures}.get("undecided_share")
 
 
 def test_temperatures_are_near_those_of_whole_rows(fitted):

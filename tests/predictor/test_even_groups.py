@@ -14,7 +14,7 @@ from choices import made_choice
 from sites import sites
 from thermoset.cli.tune import show_predictor
 from thermoset.errors import FileFormatError, InputError
-from thermoset.predictor.artifact import checksum_of, read_artifact
+from thermoset.predictor.document import checksum_of, read_document
 from thermoset.tuning import read_preference
 from thermoset.tuning.alternatives import front_titles
 
@@ -53,8 +53,8 @@ def test_the_file_keeps_what_was_evened_out(fitted, tmp_path):
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert read.even == "group"
     assert read.choice_ == fitted.choice_
-    assert {measure.name for measure in read.artifact_.measures} >= {"group_gap", "top_group_coverage_gap"}
-    assert not {measure.name for measure in read.artifact_.measures} & {"class_gap", "top_coverage_gap"}
+    assert {measure.name for measure in read.document_.measures} >= {"group_gap", "top_group_coverage_gap"}
+    assert not {measure.name for measure in read.document_.measures} & {"class_gap", "top_coverage_gap"}
 
 
 def test_a_choice_for_classes_says_so(rows, tmp_path):
@@ -64,19 +64,19 @@ def test_a_choice_for_classes_says_so(rows, tmp_path):
 
 
 def test_a_forged_choice_is_refused(fitted, tmp_path):
-    made = fitted.artifact_
+    made = fitted.document_
     wrong = msgspec.structs.replace(made.choice, preference=read_preference("classes>=0.8"))
     came = msgspec.structs.replace(made.provenance, prefer="classes>=0.8")
     changed = msgspec.structs.replace(made, choice=wrong, provenance=came)
     sealed = msgspec.structs.replace(changed, checksum=checksum_of(changed))
     (tmp_path / "p.json").write_bytes(msgspec.json.encode(sealed))
     with pytest.raises(FileFormatError, match="choice must be for what it prefers, classes or groups"):
-        read_artifact(tmp_path / "p.json")
+        read_document(tmp_path / "p.json")
     document = msgspec.to_builtins(made)
     document["choice"]["even"] = "site"
     (tmp_path / "p.json").write_text(json.dumps(document))
     with pytest.raises(FileFormatError, match="Invalid enum value 'site'"):
-        read_artifact(tmp_path / "p.json")
+        read_document(tmp_path / "p.json")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
-from thermoset.predictor.artifact import checksum_of, read_artifact
+from thermoset.predictor.document import checksum_of, read_document
 from thermoset.predictor.thresholds import Thresholds
 
 SITES = ("east", "north", "west")
@@ -53,7 +53,7 @@ def test_a_saved_predictor_gives_the_same_sets(predictor, tmp_path):
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert read.get_params()["fallback"] == "pooled"
-    assert read.artifact_.thresholds == predictor.artifact_.thresholds
+    assert read.document_.thresholds == predictor.document_.thresholds
     np.testing.assert_array_equal(read.predict_set(FRESH), predictor.predict_set(FRESH))
     mars = ["mars"] * len(FRESH)
     np.testing.assert_array_equal(
@@ -97,7 +97,7 @@ def test_new_rows_renew_the_thresholds_of_their_groups(predictor, tmp_path):
     fresh = rows(100, seed=4, names=("north", "south"))
     np.testing.assert_array_equal(renewed.predict_set(fresh), sets.predict_set(fresh))
     renewed.save(tmp_path / "q.json")
-    assert read_artifact(tmp_path / "q.json").fallback == "pooled"
+    assert read_document(tmp_path / "q.json").fallback == "pooled"
     one = renewed.recalibrate(ts.Logits(other.logits, other.labels, other.classes), groups=["only"] * 400)
     one.save(tmp_path / "r.json")
     assert ts.TwoTemperaturePredictor.load(tmp_path / "r.json").promise.group_names == ("only",)
@@ -126,22 +126,22 @@ def test_new_rows_renew_the_thresholds_of_their_groups(predictor, tmp_path):
     ],
 )
 def test_a_forged_file_is_refused(predictor, tmp_path, changes, said):
-    forged = msgspec.structs.replace(predictor.artifact_, **changes)
+    forged = msgspec.structs.replace(predictor.document_, **changes)
     forged = msgspec.structs.replace(forged, checksum=checksum_of(forged))
     path = tmp_path / "p.json"
     path.write_bytes(msgspec.json.encode(forged))
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(path)
+        read_document(path)
 
 
 def test_a_fallback_without_groups_is_refused_in_a_file(tmp_path):
-    plain = ts.TwoTemperaturePredictor("lac", ALPHA, prefer="small").fit(DATA).artifact_
+    plain = ts.TwoTemperaturePredictor("lac", ALPHA, prefer="small").fit(DATA).document_
     for changes in ({"fallback": "pooled", "fallback_threshold": plain.thresholds}, {"group_names": ("a",)}):
         forged = msgspec.structs.replace(plain, **changes)
         path = tmp_path / "p.json"
         path.write_bytes(msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum_of(forged))))
         with pytest.raises(FileFormatError, match="only with thresholds by group"):
-            read_artifact(path)
+            read_document(path)
 
 
 @pytest.mark.parametrize("prefer", ["even", "size<=4", "small"])

@@ -11,7 +11,7 @@ import thermoset as ts
 from law import generated
 from thermoset import arrays
 from thermoset.errors import FileFormatError
-from thermoset.predictor.artifact import checksum_of, read_artifact
+from thermoset.predictor.document import checksum_of, read_document
 from thermoset.predictor.kept_scores import MOST_KEPT, KeptScores, group_rows
 from tiers import examples
 
@@ -48,22 +48,22 @@ def test_real_scores_take_fewer_bytes_than_floats():
 
 
 @pytest.fixture(scope="module")
-def artifacts():
+def documents():
     data = ts.Logits(*generated(500, 4, signal=0.5))
     asked = ({}, {"grouping": "class", "method": "aps"}, {"grouping": "cluster", "method": "lac"})
-    return [ts.TwoTemperaturePredictor(alpha=0.2, prefer="small", **one).fit(data).artifact_ for one in asked]
+    return [ts.TwoTemperaturePredictor(alpha=0.2, prefer="small", **one).fit(data).document_ for one in asked]
 
 
-def written(path, artifact, **changes):
-    changed = msgspec.structs.replace(artifact, **changes)
+def written(path, document, **changes):
+    changed = msgspec.structs.replace(document, **changes)
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(changed, checksum=checksum_of(changed))))
     return path
 
 
-def refilled(artifact, change):
+def refilled(document, change):
     """The document with scores that were changed while they were arrays."""
-    n = int(group_rows(artifact.pool_sizes, artifact.group_of_class).rows.sum())
-    pairs = artifact.scores.pairs(n)
+    n = int(group_rows(document.pool_sizes, document.group_of_class).rows.sum())
+    pairs = document.scores.pairs(n)
     change(pairs.real, pairs.imag)
     return KeptScores.of(pairs, np.arange(n))  # in the order they have
 
@@ -90,12 +90,12 @@ def all_lower(value, refine):
         (all_lower, "thresholds must be those of the scores"),
     ],
 )
-def test_forged_scores_are_refused(artifacts, tmp_path, which, change, said):
-    artifact = artifacts[which]
-    assert read_artifact(written(tmp_path / "p.json", artifact)).scores == artifact.scores
-    path = written(tmp_path / "p.json", artifact, scores=refilled(artifact, change))
+def test_forged_scores_are_refused(documents, tmp_path, which, change, said):
+    document = documents[which]
+    assert read_document(written(tmp_path / "p.json", document)).scores == document.scores
+    path = written(tmp_path / "p.json", document, scores=refilled(document, change))
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(path)
+        read_document(path)
 
 
 @pytest.mark.parametrize(
@@ -108,40 +108,40 @@ def test_forged_scores_are_refused(artifacts, tmp_path, which, change, said):
         lambda one: {"refine": b"\x99" + one.refine[1:]},
     ],
 )
-def test_forged_bytes_are_refused(artifacts, tmp_path, edit):
-    scores = msgspec.structs.replace(artifacts[0].scores, **edit(artifacts[0].scores))
+def test_forged_bytes_are_refused(documents, tmp_path, edit):
+    scores = msgspec.structs.replace(documents[0].scores, **edit(documents[0].scores))
     with pytest.raises(FileFormatError, match="scores must be those of 250 rows"):
-        read_artifact(written(tmp_path / "p.json", artifacts[0], scores=scores))
+        read_document(written(tmp_path / "p.json", documents[0], scores=scores))
 
 
 def test_an_odd_number_of_rows_has_nothing_in_its_last_half_byte(tmp_path):
-    made = ts.TwoTemperaturePredictor(alpha=0.2, prefer="small").fit(ts.Logits(*generated(501, 4))).artifact_
+    made = ts.TwoTemperaturePredictor(alpha=0.2, prefer="small").fit(ts.Logits(*generated(501, 4))).document_
     assert sum(made.pool_sizes) % 2
     heads = bytearray(made.scores.value)
     heads[(sum(made.pool_sizes) - 1) // 2] |= 0x10
     scores = msgspec.structs.replace(made.scores, value=bytes(heads))
     with pytest.raises(FileFormatError, match="scores must be those of"):
-        read_artifact(written(tmp_path / "p.json", made, scores=scores))
+        read_document(written(tmp_path / "p.json", made, scores=scores))
 
 
-def test_more_rows_than_bytes_are_refused_before_there_is_room_for_them(artifacts, tmp_path):
-    came = msgspec.structs.replace(artifacts[0].provenance, conformal_rows=2**31 - 1)
-    path = written(tmp_path / "p.json", artifacts[0], pool_sizes=(2**31 - 1,), sizes=(2**31 - 1,), provenance=came)
+def test_more_rows_than_bytes_are_refused_before_there_is_room_for_them(documents, tmp_path):
+    came = msgspec.structs.replace(documents[0].provenance, conformal_rows=2**31 - 1)
+    path = written(tmp_path / "p.json", documents[0], pool_sizes=(2**31 - 1,), sizes=(2**31 - 1,), provenance=came)
     with pytest.raises(FileFormatError, match=f"scores must be those of 2,147,483,647 rows, up to {MOST_KEPT:,}"):
-        read_artifact(path)
+        read_document(path)
 
 
-def test_pools_must_add_up(artifacts, tmp_path):
+def test_pools_must_add_up(documents, tmp_path):
     """The null group has all rows: fewer than those of the other groups is impossible."""
-    path = written(tmp_path / "p.json", artifacts[2], group_of_class=(-1, -1, 0, 0), pool_sizes=(10, 10, 240, 240))
+    path = written(tmp_path / "p.json", documents[2], group_of_class=(-1, -1, 0, 0), pool_sizes=(10, 10, 240, 240))
     with pytest.raises(FileFormatError, match="pool_sizes must add up"):
-        read_artifact(path)
+        read_document(path)
 
 
-def test_sets_that_scores_do_not_decide_have_none(artifacts, tmp_path):
-    *others, chosen = artifacts[0].choice.outlooks
+def test_sets_that_scores_do_not_decide_have_none(documents, tmp_path):
+    *others, chosen = documents[0].choice.outlooks
     stricter = msgspec.structs.replace(chosen, setting=msgspec.structs.replace(chosen.setting, alpha="0.01"))
-    choice = msgspec.structs.replace(artifacts[0].choice, outlooks=(*others, stricter))
-    path = written(tmp_path / "p.json", artifacts[0], alpha_sets="0.01", choice=choice)
+    choice = msgspec.structs.replace(documents[0].choice, outlooks=(*others, stricter))
+    path = written(tmp_path / "p.json", documents[0], alpha_sets="0.01", choice=choice)
     with pytest.raises(FileFormatError, match="scores must be those that set the threshold"):
-        read_artifact(path)
+        read_document(path)

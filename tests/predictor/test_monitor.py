@@ -44,7 +44,7 @@ def test_hits_sizes_and_confidence_are_those_of_the_predictor(predictor, fresh):
     assert batch.correct == ((probs.argmax(axis=1) == fresh.labels) & has).sum()
     assert batch.mean_confidence == pytest.approx(probs.max(axis=1).mean(), rel=1e-12)
     assert monitor.state.size.seen[:5] == tuple(np.bincount(sets.sum(axis=1), minlength=5))
-    reference = predictor.artifact_.confidence
+    reference = predictor.document_.confidence
     assert monitor.state.confidence.seen == tuple(np.bincount(reference.bins(probs.max(axis=1)), minlength=64))
 
 
@@ -265,7 +265,7 @@ def test_rows_that_hold_their_largest_logits(predictor, fresh):
     rows = rows_of(1500, n_classes=8)
     some = rows_of(800, seed=2, n_classes=8)
     top = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(ts.compact(rows, top=5))
-    assert top.artifact_.confidence is None
+    assert top.document_.confidence is None
     monitor = ts.Monitor(top)
     standing = monitor.add(ts.compact(some, top=5))
     assert [test.name for test in standing.tests] == ["under"]
@@ -281,7 +281,7 @@ def test_rows_that_hold_their_largest_logits(predictor, fresh):
 def test_the_reference_counts_the_conformal_rows():
     calibration, conformal, new = rows_of(600), rows_of(500, seed=3), rows_of(300, seed=4)
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit_split(calibration, conformal)
-    reference = predictor.artifact_.confidence
+    reference = predictor.document_.confidence
     at = predictor.temperature_
     seen = np.sort(confidence_at(calibration.logits, at))
     assert set(reference.cuts) <= set(seen)  # cut points are calibration rows, and no conformal row has chosen any
@@ -289,13 +289,13 @@ def test_the_reference_counts_the_conformal_rows():
     rank = np.digitize(confidence_at(conformal.logits, at), reference.cuts)
     assert reference.counts == tuple(np.bincount(rank, minlength=64))
     predictor.recalibrate(new)
-    renewed = predictor.artifact_.confidence
+    renewed = predictor.document_.confidence
     assert renewed.cuts == reference.cuts
     assert sum(renewed.counts) == 300
-    old = msgspec.structs.replace(predictor.artifact_, confidence=None)
+    old = msgspec.structs.replace(predictor.document_, confidence=None)
     predictor._adopt(old, predictor._recipe.score)
     predictor.recalibrate(conformal)
-    assert predictor.artifact_.confidence is None
+    assert predictor.document_.confidence is None
 
 
 @pytest.mark.parametrize(
@@ -312,10 +312,10 @@ def test_the_reference_counts_the_conformal_rows():
     ],
 )
 def test_a_reference_that_makes_no_sense_is_refused(predictor, cuts, counts, said):
-    scale = predictor.artifact_.provenance.conformal_rows - 500
+    scale = predictor.document_.provenance.conformal_rows - 500
     wrong = ConfidenceReference(cuts, (counts[0] + scale, *counts[1:]))
-    artifact = msgspec.structs.replace(predictor.artifact_, confidence=wrong)
-    assert said in next(text for text, broken in broken_requirements(artifact) if broken)
+    document = msgspec.structs.replace(predictor.document_, confidence=wrong)
+    assert said in next(text for text, broken in broken_requirements(document) if broken)
 
 
 def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):

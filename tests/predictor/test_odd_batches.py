@@ -138,7 +138,7 @@ def test_classes_called_by_whole_numbers_go_round(tmp_path):
     predictor = ts.TwoTemperaturePredictor().fit(ts.Logits(FIT.logits, labels, names))
     predictor.save(tmp_path / "predictor.json")
     loaded = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
-    assert loaded.artifact_.classes == ("10", "20", "30"), "as text"
+    assert loaded.document_.classes == ("10", "20", "30"), "as text"
     top = FRESH.logits.argmax(axis=1)
     assert loaded.predict_labels(FRESH.logits).tolist() == [str(names[label]) for label in top]
     report = loaded.check(FRESH.logits, names[FRESH.labels]).to_json_dict()
@@ -158,7 +158,7 @@ def test_classes_called_by_whole_numbers_go_round(tmp_path):
 def test_every_choice_works_above_a_half(method, prefer, alpha):
     rows = ROWS.take(slice(0, 300))
     predictor = ts.TwoTemperaturePredictor(method, alpha, prefer).fit(rows)
-    n, promised = predictor.artifact_.pool_sizes[0], 1 - float(alpha)
+    n, promised = predictor.document_.pool_sizes[0], 1 - float(alpha)
     hits = predictor.predict_set(FRESH)[np.arange(600), FRESH.labels].mean()
     spread = np.sqrt(float(alpha) * promised * (1 / 600 + 1 / n))
     assert abs(hits - promised) < 5 * spread + 1 / n

@@ -14,7 +14,7 @@ from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import InputError
 from thermoset.predictor import Answers
-from thermoset.predictor.artifact import write_artifact
+from thermoset.predictor.document import write_document
 from thermoset.tuning import choose
 
 
@@ -49,7 +49,7 @@ def test_it_is_made_of_the_estimators(predictor, data, fresh):
     np.testing.assert_array_equal(predictor.set_sizes(fresh), sets.set_sizes(fresh))
     np.testing.assert_array_equal(predictor.predict(fresh), fresh.logits.argmax(axis=1))
     sizes = np.bincount(sets.set_sizes(conformal))
-    assert predictor.artifact_.sizes == tuple(sizes.tolist())
+    assert predictor.document_.sizes == tuple(sizes.tolist())
 
 
 def test_records_have_names(predictor, fresh):
@@ -107,7 +107,7 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
     sets = np.zeros((rows, many), dtype=bool)
     sets[:, [3, 70]] = True
     predictor = ts.TwoTemperaturePredictor().fit(*generated(300, 3))
-    predictor.artifact_ = msgspec.structs.replace(predictor.artifact_, n_classes=many)
+    predictor.document_ = msgspec.structs.replace(predictor.document_, n_classes=many)
     monkeypatch.setattr(predictor, "answers", lambda _, **__: Answers(np.full(rows, 3), np.full(rows, 0.5), sets))
     tracemalloc.start()
     try:
@@ -122,7 +122,7 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
 def test_fit_is_fit_split_on_its_own_split(predictor, data):
     calibration, conformal = data.split(0.5, random_state=3)
     again = ts.TwoTemperaturePredictor(random_state=3).fit_split(calibration, conformal)
-    assert again.artifact_ == predictor.artifact_
+    assert again.document_ == predictor.document_
 
 
 def test_groups_stay_on_one_side(data):
@@ -130,8 +130,8 @@ def test_groups_stay_on_one_side(data):
     predictor = ts.TwoTemperaturePredictor().fit(data, split_by=groups)
     calibration, conformal = data.split(0.5, random_state=0, groups=groups)
     by_hand = ts.TwoTemperaturePredictor().fit_split(calibration, conformal)
-    assert predictor.artifact_ == by_hand.artifact_
-    assert predictor.artifact_.provenance.calibration_rows % 10 == 0
+    assert predictor.document_ == by_hand.document_
+    assert predictor.document_.provenance.calibration_rows % 10 == 0
 
 
 @pytest.mark.slow
@@ -187,13 +187,13 @@ def test_recalibrating_renews_the_threshold_alone(predictor, fresh, tmp_path):
     sets = ts.ConformalClassifier("raps", 0.1, predictor.temperature_sets_, random_state=3).fit(fresh)
     assert renewed.threshold_ == sets.threshold_
     assert (renewed.temperature_, renewed.temperature_sets_) == (predictor.temperature_, predictor.temperature_sets_)
-    provenance = renewed.artifact_.provenance
+    provenance = renewed.document_.provenance
     assert (provenance.conformal_rows, provenance.recalibrated) == (500, True)
-    assert provenance.calibration_sha256 == predictor.artifact_.provenance.calibration_sha256
-    assert provenance.conformal_sha256 != predictor.artifact_.provenance.conformal_sha256
-    assert sum(renewed.artifact_.sizes) == 500
-    low, high = next((m.low, m.high) for m in renewed.artifact_.measures if m.name == "coverage")
-    assert high - low > next(m.high - m.low for m in predictor.artifact_.measures if m.name == "coverage")
+    assert provenance.calibration_sha256 == predictor.document_.provenance.calibration_sha256
+    assert provenance.conformal_sha256 != predictor.document_.provenance.conformal_sha256
+    assert sum(renewed.document_.sizes) == 500
+    low, high = next((m.low, m.high) for m in renewed.document_.measures if m.name == "coverage")
+    assert high - low > next(m.high - m.low for m in predictor.document_.measures if m.name == "coverage")
 
 
 @pytest.mark.parametrize("method", ["aps", "margin", lambda probs, rank, u: rank - u * probs])
@@ -213,7 +213,7 @@ def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh
 def test_a_file_whose_threshold_does_not_know_of_the_top_label_gives_the_sets_it_gave(data, fresh, tmp_path):
     """As files were before: a threshold from plain scores, and the top label in sets that would be empty."""
     plain = ts.TwoTemperaturePredictor("aps", 0.5, prefer="small").fit(data)
-    write_artifact(tmp_path / "p.json", msgspec.structs.replace(plain.artifact_, allow_empty=False))
+    write_document(tmp_path / "p.json", msgspec.structs.replace(plain.document_, allow_empty=False))
     old, sets = ts.TwoTemperaturePredictor.load(tmp_path / "p.json"), plain.predict_set(fresh)
     empty = ~sets.any(axis=1)
     assert empty.any()
@@ -228,8 +228,8 @@ def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):
     predictor.set_params(method="lac", alpha=0.5, allow_empty=False, randomized=False, random_state=9)
     np.testing.assert_array_equal(predictor.predict_set(fresh), before)
     again = predictor.recalibrate(fresh)
-    assert again.artifact_.method.name == "raps"
-    assert again.artifact_.seed == 0
+    assert again.document_.method.name == "raps"
+    assert again.document_.seed == 0
 
 
 def test_other_classes_are_refused(predictor, fresh):
@@ -252,7 +252,7 @@ def test_check_passes_on_exchangeable_rows_and_not_on_shuffled_labels(predictor,
 
 def test_measures_are_what_they_say(predictor, data):
     calibration, conformal = data.split(0.5, random_state=3)
-    measures = {m.name: m for m in predictor.artifact_.measures}
+    measures = {m.name: m for m in predictor.document_.measures}
     probs = probabilities(calibration, 1.0)
     assert measures["nll_before"].value == pytest.approx(
         ts.metrics.negative_log_likelihood(probs, calibration.labels), rel=1e-12
@@ -293,8 +293,8 @@ def test_arrays_serve_as_logits_do(predictor, data, fresh, tmp_path):
     predictor.save(tmp_path / "p.json")
     one, other = (ts.TwoTemperaturePredictor.load(tmp_path / "p.json") for _ in range(2))
     one.recalibrate(ts.Logits(fresh.logits, fresh.labels))
-    assert one.artifact_ == other.recalibrate(fresh.logits, fresh.labels).artifact_
-    assert one.artifact_ == other.recalibrate(fresh.logits.tolist(), labels=fresh.labels.tolist()).artifact_
+    assert one.document_ == other.recalibrate(fresh.logits, fresh.labels).document_
+    assert one.document_ == other.recalibrate(fresh.logits.tolist(), labels=fresh.labels.tolist()).document_
     with pytest.raises(InputError, match="recalibrate needs labels"):
         other.recalibrate(fresh.logits)
     with pytest.raises(InputError, match="labels were passed with Logits"):
@@ -302,7 +302,7 @@ def test_arrays_serve_as_logits_do(predictor, data, fresh, tmp_path):
     calibration, conformal = ts.Logits(data.logits, data.labels).split(0.5)
     pairs = [(part.logits, part.labels) for part in (calibration, conformal)]
     made = [ts.TwoTemperaturePredictor(prefer="small").fit_split(*parts) for parts in (pairs, (calibration, conformal))]
-    assert made[0].artifact_ == made[1].artifact_
+    assert made[0].document_ == made[1].document_
 
 
 def test_bad_splits(data):
@@ -325,4 +325,4 @@ def test_too_few_conformal_rows_warn_and_keep_the_promise(data, fresh):
     with pytest.warns(ts.CoverageWarning, match="needs at least 9 rows for a finite threshold; got 5"):
         predictor = ts.TwoTemperaturePredictor().fit_split(data, fresh.take(np.arange(5)))
     assert predictor.predict_set(fresh).all()
-    assert predictor.artifact_.thresholds.value == ("inf",)
+    assert predictor.document_.thresholds.value == ("inf",)

@@ -16,7 +16,7 @@ from law import generated
 from parts import require
 from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES, open_predictions, predictions
-from thermoset.predictor.artifact import write_artifact
+from thermoset.predictor.document import write_document
 from thermoset.predictor.shards import (
     JOURNAL,
     MANIFEST,
@@ -525,8 +525,8 @@ def test_what_else_is_refused(predictor, shards, tmp_path):
 
 def test_more_classes_than_multiple_choice_has_options(predictor, tmp_path):
     """A vocabulary: predictors may have many more classes than questions have answers."""
-    wide = msgspec.structs.replace(predictor.artifact_, n_classes=110_000, classes=None, scores=None)
-    write_artifact(tmp_path / "wide.json", wide)
+    wide = msgspec.structs.replace(predictor.document_, n_classes=110_000, classes=None, scores=None)
+    write_document(tmp_path / "wide.json", wide)
     np.save(tmp_path / "x.npy", 4 * np.random.default_rng(0).normal(size=(3, 110_000)))
     wide = ts.TwoTemperaturePredictor.load(tmp_path / "wide.json")
     done = predict_shards(wide, tmp_path / "x.npy", tmp_path / "out", kind="csv")

@@ -12,7 +12,7 @@ from engines import ENGINES
 from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
-from thermoset.predictor.artifact import checksum_of, read_artifact
+from thermoset.predictor.document import checksum_of, read_document
 from thermoset.predictor.label_shift import shares_of
 from thermoset.predictor.shifting import read_priors, source_counts
 
@@ -51,19 +51,19 @@ def shifted(predictor):
 )
 def test_the_same_shares_change_no_bit(alpha, parameters, tmp_path):
     plain = fitted(alpha=alpha, **parameters)
-    same = plain.shifted(priors=shares_of(source_counts(plain.artifact_)))
+    same = plain.shifted(priors=shares_of(source_counts(plain.document_)))
     same.save(tmp_path / "p.json")
     for one in (same, ts.TwoTemperaturePredictor.load(tmp_path / "p.json")):
         assert np.array_equal(one.predict_set(FRESH), plain.predict_set(FRESH))
         assert np.array_equal(one.set_sizes(FRESH), plain.set_sizes(FRESH))
         assert np.array_equal(one.predict_proba(FRESH), plain.predict_proba(FRESH))
         assert np.array_equal(one.predict(FRESH), plain.predict(FRESH))
-        assert one.artifact_.shift.effective_rows == plain.artifact_.provenance.conformal_rows
+        assert one.document_.shift.effective_rows == plain.document_.provenance.conformal_rows
 
 
 def test_thresholds_by_hand(predictor, shifted):
     """The definition in fractions: the smallest q with sum_{s_i <= q} w_i / (sum w_i + w) >= 1 - alpha."""
-    made = shifted.artifact_
+    made = shifted.document_
     n = made.provenance.conformal_rows
     pairs, labels = made.scores.pairs(n), made.scores.own_labels(n, 4)
     source = np.bincount(labels) / n
@@ -85,7 +85,7 @@ def test_thresholds_by_hand(predictor, shifted):
 
 
 def test_probabilities_are_bayes(predictor, shifted):
-    p = predictor.predict_proba(FRESH) * (TARGET / np.array(shifted.artifact_.shift.source))
+    p = predictor.predict_proba(FRESH) * (TARGET / np.array(shifted.document_.shift.source))
     p /= p.sum(axis=1, keepdims=True)
     assert shifted.predict_proba(FRESH) == pytest.approx(p, abs=1e-12)
     assert np.array_equal(shifted.predict(FRESH), p.argmax(axis=1))
@@ -105,7 +105,7 @@ def test_rows_in_one_piece_or_alone(shifted):
 def test_confidence_is_honest_on_the_target(predictor, shifted):
     """Rows drawn with the target shares: the shifted predictor is calibrated there, and loses less."""
     logits, labels = generated(60_000, 4, signal=0.0, seed=5)
-    source = np.array(shifted.artifact_.shift.source)
+    source = np.array(shifted.document_.shift.source)
     kept = np.random.default_rng(0).random(60_000) < (TARGET / source)[labels] / (TARGET / source).max()
     rows = ts.Logits(logits[kept] / 4, labels[kept])
     loss = ts.metrics.negative_log_likelihood
@@ -117,20 +117,20 @@ def test_confidence_is_honest_on_the_target(predictor, shifted):
 def test_estimated_from_rows(predictor):
     found = predictor.shifted(FRESH)
     estimate = predictor.estimate_priors(FRESH)
-    made = found.artifact_.shift
+    made = found.document_.shift
     assert made.estimated
     assert made.target_rows == 400
     assert np.array_equal(made.target, estimate.target)
     assert np.array_equal(made.error, estimate.error)
     assert np.array_equal(made.ends[0], estimate.low)
-    assert found.artifact_ == predictor.shifted(priors=estimate).artifact_
-    assert found.artifact_ == predictor.shifted(ts.Logits(FRESH.logits)).artifact_, "labels are not looked at"
+    assert found.document_ == predictor.shifted(priors=estimate).document_
+    assert found.document_ == predictor.shifted(ts.Logits(FRESH.logits)).document_, "labels are not looked at"
 
 
 def test_no_law_is_promised_of_it(shifted):
     promise = shifted.promise
     assert not promise.exact
-    assert promise.effective_rows == shifted.artifact_.shift.effective_rows < promise.pool_sizes[0]
+    assert promise.effective_rows == shifted.document_.shift.effective_rows < promise.pool_sizes[0]
     report = shifted.check(FRESH)
     assert report.marginal.allowed.high == 1
     assert report.marginal.coverage == pytest.approx(shifted.predict_set(FRESH)[np.arange(400), FRESH.labels].mean())
@@ -140,21 +140,21 @@ def test_no_law_is_promised_of_it(shifted):
 def test_another_level(predictor, shifted):
     stricter = shifted.at(0.02)
     assert (stricter.predict_set(FRESH) >= shifted.predict_set(FRESH)).all()
-    assert stricter.artifact_.thresholds == predictor.at(0.02).shifted(priors=OTHER).artifact_.thresholds
-    assert shifted.at(0.1).artifact_ == shifted.artifact_
+    assert stricter.document_.thresholds == predictor.at(0.02).shifted(priors=OTHER).document_.thresholds
+    assert shifted.at(0.1).document_ == shifted.document_
 
 
 def test_shares_replace_earlier_ones(predictor, shifted):
     other = [0.1, 0.2, 0.3, 0.4]
-    assert shifted.shifted(priors=other).artifact_ == predictor.shifted(priors=other).artifact_
+    assert shifted.shifted(priors=other).document_ == predictor.shifted(priors=other).document_
 
 
 def test_new_rows_make_it_an_ordinary_predictor_again(shifted, tmp_path):
     shifted.save(tmp_path / "p.json")
     again = ts.TwoTemperaturePredictor.load(tmp_path / "p.json").recalibrate(ts.Logits(LOGITS[800:], LABELS[800:]))
-    assert again.artifact_.shift is None
+    assert again.document_.shift is None
     assert again.promise.exact
-    assert len(again.artifact_.thresholds.value) == 1
+    assert len(again.document_.thresholds.value) == 1
     assert again.predict_proba(FRESH) == pytest.approx(probabilities(FRESH, again.temperature_))
 
 
@@ -222,7 +222,7 @@ def test_predictors_that_cannot_be_shifted(parameters, because):
 
 
 def test_protected_classes_and_groups_cannot_be_shifted(predictor):
-    made = msgspec.structs.replace(predictor.artifact_, alpha_sets="0.05")
+    made = msgspec.structs.replace(predictor.document_, alpha_sets="0.05")
     from thermoset.predictor.shifting import require_shiftable
 
     with pytest.raises(InputError, match=r"raised to that of alpha = 0\.05"):
@@ -232,7 +232,7 @@ def test_protected_classes_and_groups_cannot_be_shifted(predictor):
         ts.TwoTemperaturePredictor("lac", prefer="small", grouping="group").fit(grouped).shifted(priors=TARGET)
     unlabelled = msgspec.structs.replace(made.scores, labels=None)
     with pytest.raises(InputError, match="did not store the labels"):
-        require_shiftable(msgspec.structs.replace(predictor.artifact_, scores=unlabelled))
+        require_shiftable(msgspec.structs.replace(predictor.document_, scores=unlabelled))
 
 
 @pytest.mark.parametrize(
@@ -285,16 +285,16 @@ def test_either_rows_or_shares(predictor):
     ],
 )
 def test_forged_shifts_are_refused(shifted, tmp_path, change, because):
-    made = shifted.artifact_
+    made = shifted.document_
     forged = msgspec.structs.replace(made, shift=msgspec.structs.replace(made.shift, **change))
     path = tmp_path / "p.json"
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum_of(forged))))
     with pytest.raises(FileFormatError, match=because):
-        read_artifact(path)
+        read_document(path)
 
 
 def test_forged_documents_with_a_shift_are_refused(shifted, tmp_path):
-    made, classes = shifted.artifact_, fitted(grouping="class").artifact_
+    made, classes = shifted.document_, fitted(grouping="class").document_
     one = msgspec.structs.replace(made.thresholds, value=made.thresholds.value[:1], refine=made.thresholds.refine[:1])
     short = msgspec.structs.replace(made.scores, labels=made.scores.labels[1:])
     wild = msgspec.structs.replace(made.scores, labels=b"\xff" * len(made.scores.labels))
@@ -310,4 +310,4 @@ def test_forged_documents_with_a_shift_are_refused(shifted, tmp_path):
         path = tmp_path / "p.json"
         path.write_bytes(msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum_of(forged))))
         with pytest.raises(FileFormatError, match=because):
-            read_artifact(path)
+            read_document(path)

@@ -10,7 +10,7 @@ import thermoset as ts
 from law import generated
 from thermoset.data.row_keys import KEY_BITS, row_keys
 from thermoset.errors import FileFormatError, InputError
-from thermoset.predictor.artifact import checksum_of, read_artifact
+from thermoset.predictor.document import checksum_of, read_document
 from thermoset.predictor.used_rows import MOST_KEYS, PartKeys, UsedKeys, used_rows
 from thermoset.rows import ArrayRows
 
@@ -30,7 +30,7 @@ def predictor():
 
 
 def found(predictor, data):
-    used = used_rows(predictor.artifact_, data)
+    used = used_rows(predictor.document_, data)
     return used.calibration, used.conformal, used.total, used.reused
 
 
@@ -110,7 +110,7 @@ def test_constant_rows_are_no_evidence():
     same = np.tile([1.0, 0.5, 0.0, -0.5], (600, 1))
     labels = np.argmax(same + np.random.default_rng(0).gumbel(size=same.shape), axis=1)
     made = fitted(method="lac").fit(same[:400], labels[:400])
-    assert (made.artifact_.used.conformal.once, made.artifact_.used.conformal.pairs) == (0, 0)
+    assert (made.document_.used.conformal.once, made.document_.used.conformal.pairs) == (0, 0)
     assert made.check(same[400:], labels[400:]).rows == 200
     with pytest.raises(InputError, match=r"^400 of 400 rows were used"):  # all of them, with their labels, are the same
         made.check(same[:400], labels[:400])
@@ -151,7 +151,7 @@ def test_rows_that_repeat_by_nature_do_not_warn():
     known, fresh = ts.datasets.load_glyphs().logits.split(0.5)
     half, other = known.split(0.5)
     made = fitted(method="lac").fit_split(half, other)
-    found = used_rows(made.artifact_, fresh)
+    found = used_rows(made.document_, fresh)
     assert found.total > 100
     assert (found.reused, found.noted) == (False, False)
 
@@ -187,7 +187,7 @@ def test_a_part_longer_than_its_record_is_estimated_and_said_to_be():
 
 
 def test_estimates_are_called_so(predictor):
-    made = predictor.artifact_
+    made = predictor.document_
     few = PartKeys.of(row_keys(CONFORMAL), 200)
     sampled = msgspec.structs.replace(made, used=msgspec.structs.replace(made.used, conformal=few))
     used = used_rows(sampled, CONFORMAL.take(np.arange(599, -1, -1)))
@@ -223,7 +223,7 @@ def test_rows_that_chose_a_temperature_set_no_threshold(predictor):
     made = fitted().fit(USED)
     with pytest.raises(InputError, match=r"cannot keep its promise. Recalibrate on other rows"):
         made.recalibrate(CALIBRATION)
-    assert made.artifact_ == predictor.artifact_
+    assert made.document_ == predictor.document_
     assert made.recalibrate(CONFORMAL).threshold_ == predictor.threshold_  # rows of the old threshold may set the new
 
 
@@ -235,7 +235,7 @@ def test_another_level_remembers_the_rows(predictor):
 def without_keys(predictor):
     """Its document, as if no row had a key of its own."""
     none = PartKeys.of(np.empty(0, np.uint64))
-    return msgspec.structs.replace(predictor.artifact_, used=UsedKeys(calibration=none, conformal=none))
+    return msgspec.structs.replace(predictor.document_, used=UsedKeys(calibration=none, conformal=none))
 
 
 def test_without_keys_a_part_is_recognised_as_a_whole(predictor):
@@ -253,7 +253,7 @@ def test_without_keys_a_part_is_recognised_as_a_whole(predictor):
 
 def test_a_row_costs_less_than_nine_bytes_of_the_file(predictor, tmp_path):
     predictor.save(tmp_path / "with.json")
-    predictor._adopt(without_keys(predictor), predictor.artifact_.score)
+    predictor._adopt(without_keys(predictor), predictor.document_.score)
     predictor.save(tmp_path / "without.json")
     size = (tmp_path / "with.json").stat().st_size - (tmp_path / "without.json").stat().st_size
     assert 6 * N_USED < size < 9 * N_USED
@@ -286,18 +286,18 @@ BROKEN = {
 @pytest.mark.parametrize("which", ["calibration", "conformal"])
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_forged_record_is_refused(tmp_path, how, which):
-    made = fitted().fit(USED).artifact_
+    made = fitted().fit(USED).document_
     change, said = BROKEN[how]
     used = msgspec.structs.replace(made.used, **{which: change(getattr(made.used, which))})
     bad = msgspec.structs.replace(made, used=used)
     (tmp_path / "p.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(bad, checksum=checksum_of(bad))))
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(tmp_path / "p.json")
+        read_document(tmp_path / "p.json")
 
 
 def test_keys_of_both_parts_are_required(tmp_path):
-    made = fitted().fit(USED).artifact_
+    made = fitted().fit(USED).document_
     bad = msgspec.structs.replace(made, used=msgspec.structs.replace(made.used, calibration=None))
     (tmp_path / "p.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(bad, checksum=checksum_of(bad))))
     with pytest.raises(FileFormatError, match=r"\$\.used\.calibration"):
-        read_artifact(tmp_path / "p.json")
+        read_document(tmp_path / "p.json")

@@ -11,7 +11,7 @@ from law import generated
 from thermoset.conformal import ConformalClassifier
 from thermoset.data import split_indices
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
-from thermoset.predictor.artifact import checksum_of, write_artifact
+from thermoset.predictor.document import checksum_of, write_document
 
 LOGITS, LABELS = generated(1500, 5, signal=0.7)
 PARTS = ts.Logits(LOGITS[:500], LABELS[:500]), ts.Logits(LOGITS[500:1000], LABELS[500:1000])
@@ -37,7 +37,7 @@ def test_equal_weights_change_no_bit(method):
     equal = ts.TwoTemperaturePredictor(method, alpha=0.18).fit_split(*PARTS, weights=np.full(500, 0.3))
     none = ts.TwoTemperaturePredictor(method, alpha=0.18).fit_split(*PARTS)
     own = np.full(len(FRESH), 0.3)
-    assert equal.artifact_.thresholds == none.artifact_.thresholds
+    assert equal.document_.thresholds == none.document_.thresholds
     assert equal.temperature_sets_ == none.temperature_sets_
     np.testing.assert_array_equal(equal.predict_set(FRESH, weights=own), none.predict_set(FRESH))
     np.testing.assert_array_equal(equal.set_sizes(FRESH, weights=own), none.set_sizes(FRESH))
@@ -45,7 +45,7 @@ def test_equal_weights_change_no_bit(method):
     assert equal.predict_records(FRESH[:5], weights=own[:5]) == none.predict_records(FRESH[:5])
     for ours, theirs in zip(equal.answers(FRESH, weights=own), none.answers(FRESH), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert equal.artifact_.weights.effective_rows == none.artifact_.pool_sizes[0]
+    assert equal.document_.weights.effective_rows == none.document_.pool_sizes[0]
 
 
 def test_sets_are_those_of_a_classifier_at_t_hat(weighted):
@@ -65,14 +65,14 @@ def test_fit_takes_the_weights_of_the_rows_that_set_the_threshold():
     some, rest = split_indices(1500, 0.5, random_state=3)
     parts = (ts.Logits(LOGITS[rows], LABELS[rows]) for rows in (some, rest))
     split = ts.TwoTemperaturePredictor("lac", random_state=3).fit_split(*parts, weights=rest + 1)
-    assert whole.artifact_.weights == split.artifact_.weights
+    assert whole.document_.weights == split.document_.weights
 
 
 def test_saved_and_loaded(weighted, tmp_path):
     for made in (weighted, weighted.at(0.2)):
         made.save(tmp_path / "w.json")
         loaded = ts.TwoTemperaturePredictor.load(tmp_path / "w.json")
-        kept = [msgspec.structs.replace(one.artifact_, checksum="") for one in (loaded, made)]
+        kept = [msgspec.structs.replace(one.document_, checksum="") for one in (loaded, made)]
         assert kept[0] == kept[1]
         np.testing.assert_array_equal(loaded.predict_set(FRESH, weights=OWN), made.predict_set(FRESH, weights=OWN))
         np.testing.assert_array_equal(loaded.predict_p(FRESH, weights=OWN), made.predict_p(FRESH, weights=OWN))
@@ -88,9 +88,9 @@ def test_saved_and_loaded(weighted, tmp_path):
 
 def test_recalibrated_without_weights_it_is_a_plain_one_again(weighted, plain):
     again = weighted.recalibrate(PARTS[1])
-    assert again.artifact_.weights is None
-    assert again.artifact_.thresholds == plain.artifact_.thresholds
-    assert {m.name for m in again.artifact_.measures} >= {"coverage", "ece_after"}
+    assert again.document_.weights is None
+    assert again.document_.thresholds == plain.document_.thresholds
+    assert {m.name for m in again.document_.measures} >= {"coverage", "ece_after"}
     np.testing.assert_array_equal(again.predict_set(FRESH), plain.predict_set(FRESH))
 
 
@@ -129,14 +129,14 @@ def test_a_small_effective_sample_warns():
     weights[0] = 1.0
     with pytest.warns(CoverageWarning, match=r"are worth 1\.0"):
         made = ts.TwoTemperaturePredictor("lac").fit_split(*PARTS, weights=weights)
-    assert made.artifact_.weights.effective_rows == pytest.approx(1.0, abs=1e-5)
+    assert made.document_.weights.effective_rows == pytest.approx(1.0, abs=1e-5)
 
 
 def test_check_says_that_its_law_is_an_approximation(weighted):
     report = weighted.check(FRESH, TRUTH, weights=np.ones(500))
     assert report.notes[0].startswith("The conformal rows have weights, so coverage varies about as much as with ")
     told = report.to_json_dict()
-    assert 0 < told["effective_rows"] <= weighted.artifact_.weights.effective_rows
+    assert 0 < told["effective_rows"] <= weighted.document_.weights.effective_rows
     assert told["exact"] is False
     wrong = weighted.check(FRESH, (TRUTH + 1) % 5, weights=np.ones(500))
     assert "the approximate expected 95% range is" in wrong.broken[0]
@@ -154,19 +154,19 @@ DAMAGE = [
 
 @pytest.mark.parametrize(("change", "message"), DAMAGE)
 def test_forged_weights_are_refused(weighted, tmp_path, change, message):
-    made = weighted.artifact_
+    made = weighted.document_
     forged = msgspec.structs.replace(made, weights=msgspec.structs.replace(made.weights, **change))
-    write_artifact(tmp_path / "forged.json", msgspec.structs.replace(forged, checksum=checksum_of(forged)))
+    write_document(tmp_path / "forged.json", msgspec.structs.replace(forged, checksum=checksum_of(forged)))
     with pytest.raises(FileFormatError, match=message):
         ts.TwoTemperaturePredictor.load(tmp_path / "forged.json")
 
 
 def test_weights_that_do_not_belong_are_refused(weighted, plain, tmp_path):
     for made in (
-        msgspec.structs.replace(weighted.artifact_, scores=None),
-        msgspec.structs.replace(weighted.artifact_, thresholds=weighted.at(0.5).artifact_.thresholds),
-        msgspec.structs.replace(weighted.artifact_, weights=None),
+        msgspec.structs.replace(weighted.document_, scores=None),
+        msgspec.structs.replace(weighted.document_, thresholds=weighted.at(0.5).document_.thresholds),
+        msgspec.structs.replace(weighted.document_, weights=None),
     ):
-        write_artifact(tmp_path / "forged.json", made)
+        write_document(tmp_path / "forged.json", made)
         with pytest.raises(FileFormatError, match="is not a usable predictor"):
             ts.TwoTemperaturePredictor.load(tmp_path / "forged.json")

@@ -128,5 +128,5 @@ def test_hits_by_score_are_those_of_sets():
     fresh = data.take(slice(2000, 4000))
     sets = shifted.predict_set(fresh)[np.arange(2000), fresh.labels]
     own = ts.ConformalClassifier("aps", ALPHA, predictor.temperature_sets_).fit(fresh).calibration_.scores
-    found = shifted.artifact_.thresholds.pairs()
+    found = shifted.document_.thresholds.pairs()
     assert np.array_equal(sets, covered(own, fresh.labels, np.arange(2000), found))

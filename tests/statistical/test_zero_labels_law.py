@@ -55,7 +55,7 @@ def test_so_do_those_of_a_predictor():
         predictor = ts.TwoTemperaturePredictor("aps", ALPHA, prefer="small")
         conformal = ts.Logits.from_probabilities(np.exp(logits), own)
         predictor.fit_split(chosen_on, conformal)
-        assert predictor.artifact_.provenance.conformal_zero_labels == np.isneginf(logits[np.arange(120), own]).sum()
+        assert predictor.document_.provenance.conformal_zero_labels == np.isneginf(logits[np.arange(120), own]).sum()
         return predictor.predict_set(ts.Logits.from_probabilities(np.exp(fresh)))
 
     assert abs(z_of(predict, 3)) < 4

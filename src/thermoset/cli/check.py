@@ -69,7 +69,7 @@ def check(
 
     model = TwoTemperaturePredictor.load(predictor)
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
-    rows = opened_logits(logits, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
+    rows = opened_logits(logits, columns, made=model.document_, memory=memory, scheduler=scheduler)
     with working(quiet, "Checking"), told_warnings(), rows as data:
         own = weights_of(logits, columns, len(data))
         report = model.check(data, weights=own, fail_on=parts(fail_on))

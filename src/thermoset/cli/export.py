@@ -59,7 +59,7 @@ def export(
     model = TwoTemperaturePredictor.load(predictor)
     said = _WRITERS[to](model, request)
     sys.stdout.write(f"Wrote {printable(str(out))} ({out.stat().st_size / 1024:,.1f} KiB): {said}\n")
-    if model.artifact_.input_kind == PROBABILITIES:
+    if model.document_.input_kind == PROBABILITIES:
         sys.stdout.write("The predictor was fitted on probabilities: give the file their logarithms as logits.\n")
 
 

@@ -125,7 +125,7 @@ def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, setting
     from thermoset.predictor.watching import Monitor
 
     columns = asked.columns
-    opened = opened_logits(asked.paths, columns, with_labels=False, memory=asked.memory, made=model.artifact_)
+    opened = opened_logits(asked.paths, columns, with_labels=False, memory=asked.memory, made=model.document_)
     with told_warnings(), opened as rows:
         labels = read_partial_labels(asked.paths, rows, **columns.how)
         with Monitor.open(state, model, **settings) as monitor:

@@ -16,7 +16,7 @@ from thermoset.quoting import reason
 
 if TYPE_CHECKING:
     from thermoset.data import Logits
-    from thermoset.predictor.artifact import Artifact
+    from thermoset.predictor.document import Document
 
 __all__ = [
     "KINDS",
@@ -216,7 +216,7 @@ def opened_logits(
     columns: Columns,
     *,
     with_labels: bool = True,
-    made: "Artifact | None" = None,
+    made: "Document | None" = None,
     memory: str | None = None,
     scheduler: str | None = None,
 ) -> Iterator["Logits"]:
@@ -282,7 +282,7 @@ def _values_of(paths: Sequence[Path], columns: Columns, named: tuple[str, str | 
     return found
 
 
-def weighed(made: "Artifact") -> str | None:
+def weighed(made: "Document") -> str | None:
     """A line about the weights of a predictor's conformal rows; None where they have none."""
     if made.weights is None:
         return None

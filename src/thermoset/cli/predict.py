@@ -194,12 +194,12 @@ def _sum_up(model: "TwoTemperaturePredictor", shards: "Sequence[ShardDone]", don
     mean = float(sizes @ np.arange(len(sizes))) / rows
     sets = f"{mean:.2f} labels in a set on average, {sizes[0] / rows:.1%} empty"
     sys.stdout.write(f"{done} {rows:,} rows, {sets}\n")
-    if (told := weighed(model.artifact_)) is not None:
+    if (told := weighed(model.document_)) is not None:
         sys.stdout.write(f"{told}\n")
     undecided = sum(one.undecided for one in shards)
     if undecided:
         sys.stdout.write(f"{undecided_line(rows, undecided)}\n")
-    known = model.artifact_.sizes
+    known = model.document_.sizes
     if not known:  # the level was changed without the conformal rows
         return
     drift = size_drift(np.array(known), sizes)

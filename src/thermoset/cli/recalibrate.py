@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.artifact import Artifact
+    from thermoset.predictor.document import Document
 
 __all__ = ["recalibrate"]
 
@@ -71,7 +71,7 @@ def recalibrate(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
     check_files(out.parent, [out.name], [*files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
-    before = model.artifact_
+    before = model.document_
     rows = opened_logits(logits, columns, made=before, memory=memory, scheduler=scheduler)
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
         model.recalibrate(data, weights=weights_of(logits, columns, len(data)))
@@ -90,11 +90,11 @@ def recalibrate(
     name_files(console, [out])
 
 
-def _show(console: "Console", before: "Artifact", model: "TwoTemperaturePredictor") -> None:
+def _show(console: "Console", before: "Document", model: "TwoTemperaturePredictor") -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    after = model.artifact_
+    after = model.document_
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for column in ("before", "after"):
@@ -116,14 +116,14 @@ def _show(console: "Console", before: "Artifact", model: "TwoTemperaturePredicto
     console.print(f"The new threshold comes from the new rows alone; {kept} are unchanged.", highlight=False)
 
 
-def _threshold(made: "Artifact") -> str:
+def _threshold(made: "Document") -> str:
     """The threshold as the score's value, or the lowest and the highest of several."""
     values = made.thresholds.pairs().real
     low, high = f"{values.min():.5g}", f"{values.max():.5g}"
     return low if len(values) == 1 else f"{low} to {high}"
 
 
-def _size(made: "Artifact") -> str:
+def _size(made: "Document") -> str:
     """The mean size of the sets of its conformal rows; nothing where the level was changed without them."""
     n_rows = sum(made.sizes)
     return f"{sum(size * count for size, count in enumerate(made.sizes)) / n_rows:.2f}" if n_rows else ""

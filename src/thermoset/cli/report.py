@@ -67,7 +67,7 @@ def report(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, split_by)
     check_files(out.parent, [out.name], [predictor, *files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
-    rows = opened_logits(logits, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
+    rows = opened_logits(logits, columns, made=model.document_, memory=memory, scheduler=scheduler)
     with told_warnings(), rows as data:
         together = kept_together(logits, columns, len(data))
         page = _page(model, data, name or title_of(logits), quiet, {"trials": trials, "split_by": together})

@@ -88,7 +88,7 @@ def shift(
             new = model.shifted(priors=given)
         else:
             columns = Columns(labels, classes, id_column, ignore=ignore, probabilities=probabilities)
-            rows = opened_logits(target, columns, made=model.artifact_, memory=memory, scheduler=scheduler)
+            rows = opened_logits(target, columns, made=model.document_, memory=memory, scheduler=scheduler)
             with rows as data, ProgressBar(quiet, "Estimating class shares") as bar:
                 if given is None:
                     given = model.estimate_priors(data, bootstrap=bootstrap, random_state=seed, progress=bar.tell)
@@ -113,7 +113,7 @@ def _sizes(before: "TwoTemperaturePredictor", after: "TwoTemperaturePredictor", 
 def _report(
     console: "Console", new: "TwoTemperaturePredictor", sizes: tuple[float, float] | None, out: Path, as_json: bool
 ) -> None:
-    made = new.artifact_
+    made = new.document_
     found = made.shift
     if found is None:  # what was just made has one
         raise InputError("the predictor was not shifted.")
@@ -151,7 +151,7 @@ def _show_classes(console: "Console", found: "LabelShift", classes: tuple[str, .
 def _sentences(new: "TwoTemperaturePredictor", found: "LabelShift", sizes: tuple[float, float] | None) -> list[str]:
     """What was done, what it does to the sets, and what it rests on."""
     whence = f"estimated from {found.target_rows:,} rows" if found.estimated else "given"
-    rows, promised = new.artifact_.provenance.conformal_rows, new.promise.promised
+    rows, promised = new.document_.provenance.conformal_rows, new.promise.promised
     worth = f"{rows:,} rows are worth {found.effective_rows:,.0f} equally weighted rows"
     said = [f"Conformal rows are weighted for class shares that were {whence}: {worth}."]
     if sizes is not None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.artifact import Artifact, Measure
+    from thermoset.predictor.document import Document, Measure
     from thermoset.tuning import Choice, Outlook
 
 __all__ = ["PREDICTOR_FILES", "promised_coverage", "show_predictor", "tune", "write_predictor"]
@@ -173,7 +173,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     from thermoset.quoting import printable
     from thermoset.tuning.alternatives import is_stricter
 
-    made, choice = predictor.artifact_, predictor.choice_
+    made, choice = predictor.document_, predictor.choice_
     came = made.provenance
     measures = {m.name: m for m in made.measures}
     rows = f"{came.calibration_rows:,} rows for the temperatures, {came.conformal_rows:,} for the threshold"
@@ -211,7 +211,7 @@ def _within(found: "Measure | None") -> str:
     return f"{found.value:.3f} ± {(found.high - found.low) / 2:.3f}"
 
 
-def _sets_line(made: "Artifact", choice: "Choice") -> str:
+def _sets_line(made: "Document", choice: "Choice") -> str:
     """What was chosen: a temperature, or a whole setting where other scores and levels were open as well."""
     from thermoset.conformal.groupings import title_of
     from thermoset.tuning.alternatives import tells_setting
@@ -293,7 +293,7 @@ def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
 
 def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
     """What is promised: by class, exactly and between which ends, at least, or about (a stricter level)."""
-    made, promise = predictor.artifact_, predictor.promise
+    made, promise = predictor.document_, predictor.promise
     law = next((measured for measured in made.measures if measured.name == "coverage"), None)
     if made.is_weighted:
         return f"at least {promise.promised:.3g} on average, if the weights are right"

@@ -11,7 +11,7 @@ from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import Scoring
 from thermoset.data.groups import Groups
 from thermoset.errors import InputError
-from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.document import Document
 from thermoset.predictor.kept_scores import KEPT_BY_DEFAULT, MOST_KEPT, KeptScores
 from thermoset.predictor.kept_weights import KeptWeights
 from thermoset.scores import Score
@@ -19,24 +19,24 @@ from thermoset.scores import Score
 __all__ = ["as_saved", "calibration_scores", "classifier_of", "with_scores"]
 
 
-def with_scores(artifact: Artifact, fitted: ConformalClassifier) -> Artifact:
+def with_scores(document: Document, fitted: ConformalClassifier) -> Document:
     """The document with the scores that set its threshold, where they alone did and are not too many."""
     found = fitted.calibration_
-    if not artifact.is_plain or not _has_ranks(found.grouping) or len(found.labels) > MOST_KEPT:
+    if not document.is_plain or not _has_ranks(found.grouping) or len(found.labels) > MOST_KEPT:
         if found.weights is not None:
-            raise InputError(_not_weighable(artifact, len(found.labels)))
-        return msgspec.structs.replace(artifact, scores=None, weights=None)
+            raise InputError(_not_weighable(document, len(found.labels)))
+        return msgspec.structs.replace(document, scores=None, weights=None)
     if (weights := found.weights) is not None:
         order = np.lexsort((weights.steps, found.scores.imag, found.scores.real))
         kept = KeptScores.of(found.scores[order], _pool_of(found))
         in_order = KeptWeights.of(weights._replace(steps=weights.steps[order]))
-        return msgspec.structs.replace(artifact, scores=kept, weights=in_order)
+        return msgspec.structs.replace(document, scores=kept, weights=in_order)
     labels = found.labels if found.grouping is None else None
-    kept = KeptScores.of(found.scores, _pool_of(found), labels, artifact.n_classes)
-    return msgspec.structs.replace(artifact, scores=kept, weights=None)
+    kept = KeptScores.of(found.scores, _pool_of(found), labels, document.n_classes)
+    return msgspec.structs.replace(document, scores=kept, weights=None)
 
 
-def _not_weighable(artifact: Artifact, n_rows: int) -> str:
+def _not_weighable(document: Document, n_rows: int) -> str:
     if n_rows > MOST_KEPT:
         return (
             f"a predictor stores the scores of weighted conformal rows, at most {MOST_KEPT:,}; got {n_rows:,}. Use "
@@ -44,7 +44,7 @@ def _not_weighable(artifact: Artifact, n_rows: int) -> str:
         )
     return (
         "weights need the threshold of the promised level, but this predictor's was raised to that of alpha = "
-        f"{artifact.alpha_sets} to protect classes. Fit with prefer='even' or 'small', or omit weights."
+        f"{document.alpha_sets} to protect classes. Fit with prefer='even' or 'small', or omit weights."
     )
 
 
@@ -61,7 +61,7 @@ def _has_ranks(grouping: Grouping | None) -> bool:
     return grouping is None or grouping.has_p_values
 
 
-def as_saved(made: Artifact, scores: bool | None) -> Artifact:
+def as_saved(made: Document, scores: bool | None) -> Document:
     """The document as it is written: with its scores, without, or with those of up to a million rows if None."""
     if made.weights is not None:
         if scores is False:
@@ -77,7 +77,7 @@ def as_saved(made: Artifact, scores: bool | None) -> Artifact:
     return made if keep else msgspec.structs.replace(made, scores=None)
 
 
-def calibration_scores(made: Artifact, score: Score) -> CalibrationScores:
+def calibration_scores(made: Document, score: Score) -> CalibrationScores:
     """The scores that set the threshold of a predictor, from its document; `score` may be one that it cannot name."""
     if made.shift is not None:
         raise InputError(
@@ -96,13 +96,13 @@ def calibration_scores(made: Artifact, score: Score) -> CalibrationScores:
     return CalibrationScores(scores, labels, scoring, grouping, of_class, groups, made.fallback, weights)
 
 
-def classifier_of(made: Artifact, recipe: Recipe, scores: CalibrationScores) -> ConformalClassifier:
+def classifier_of(made: Document, recipe: Recipe, scores: CalibrationScores) -> ConformalClassifier:
     """The classifier that set the threshold of a predictor."""
     model = ConformalClassifier.of(recipe, made.temperature_sets)
     return model.adopt(scores, made.n_classes, made.classes, made.input_kind)
 
 
-def _required_scores(made: Artifact) -> KeptScores:
+def _required_scores(made: Document) -> KeptScores:
     """The scores of a document; refuses those without, and those whose sets they do not decide alone."""
     if not made.is_plain:
         raise InputError(

@@ -13,7 +13,7 @@ from thermoset.conformal.bounds import middle_confidences
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
 from thermoset.kernels import confidences, softmax
-from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.document import Document
 from thermoset.predictor.label_shift import ratios_of
 from thermoset.rows import map_rows, top_labels
 
@@ -28,7 +28,7 @@ class Calibrated:
     ratio: Floats | None = None
 
     @classmethod
-    def of(cls, made: Artifact) -> "Calibrated":
+    def of(cls, made: Document) -> "Calibrated":
         """That of a document."""
         ratio = None if made.shift is None else ratios_of(made.shift)
         return cls(made.temperature, None if ratio is None or np.all(ratio == 1.0) else ratio)

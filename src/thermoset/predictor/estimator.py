@@ -19,8 +19,8 @@ from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
 from thermoset.predictor.answers import Answers, Prediction, as_records
-from thermoset.predictor.artifact import Artifact, read_artifact, write_artifact
 from thermoset.predictor.calibrated import Calibrated
+from thermoset.predictor.document import Document, read_document, write_document
 from thermoset.predictor.rule import RowSets, SetRule
 from thermoset.rows import map_rows, memory_budget
 from thermoset.scores import Score, ScoreLike
@@ -69,7 +69,7 @@ class TwoTemperaturePredictor(Estimator):
         The groups that have thresholds, with grouping="group".
     choice_ : Choice
         What was chosen and why, what it costs, who pays, and how certain it is.
-    artifact_ : Artifact
+    document_ : Document
         Everything that was learned: what `save` writes.
 
     Examples
@@ -124,9 +124,9 @@ class TwoTemperaturePredictor(Estimator):
     @property
     def recipe(self) -> Recipe:
         """How sets are made, but for their temperature: as the parameters say, or as was chosen and learned."""
-        if not hasattr(self, "artifact_"):
+        if not hasattr(self, "document_"):
             return Recipe.of(self)
-        chosen = self.method == "auto" or self.artifact_.alpha_sets != str(self.alpha)
+        chosen = self.method == "auto" or self.document_.alpha_sets != str(self.alpha)
         return self._recipe if chosen or (asked := Recipe.of(self)).learns else asked
 
     def fit(
@@ -195,7 +195,7 @@ class TwoTemperaturePredictor(Estimator):
         """
         data = predict_data(self, logits, groups, labels)
         beside = rooms.fitting.Beside(ids, weights)
-        self._adopt(rooms.fitting.renewed(self.artifact_, self._recipe, data, beside), self._recipe.score)
+        self._adopt(rooms.fitting.renewed(self.document_, self._recipe, data, beside), self._recipe.score)
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
@@ -276,14 +276,14 @@ class TwoTemperaturePredictor(Estimator):
         True
         """
         require_fitted(self)
-        if (shift := self.artifact_.shift) is not None:
+        if (shift := self.document_.shift) is not None:
             plain = copy(self)
-            plain._adopt(rooms.shifting.unshifted(self.artifact_), self._recipe.score)
+            plain._adopt(rooms.shifting.unshifted(self.document_), self._recipe.score)
             return plain.at(alpha)._under(shift)
-        sets = rooms.any_level.classifier_of(self.artifact_, self._recipe, self._calibration_scores()).at(alpha)
+        sets = rooms.any_level.classifier_of(self.document_, self._recipe, self._calibration_scores()).at(alpha)
         other = copy(self)
         other.alpha = alpha
-        other._adopt(rooms.fitting.moved(self.artifact_, sets, alpha), self._recipe.score)
+        other._adopt(rooms.fitting.moved(self.document_, sets, alpha), self._recipe.score)
         return other
 
     def estimate_priors(
@@ -291,8 +291,8 @@ class TwoTemperaturePredictor(Estimator):
     ) -> "PriorEstimate":
         """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`."""
         data, asked = predict_data(self, target), rooms.priors.Resampling(bootstrap, random_state, progress)
-        counts = rooms.shifting.source_counts(self.artifact_)
-        return rooms.priors.estimate_priors(data, self.artifact_.temperature, counts, asked)
+        counts = rooms.shifting.source_counts(self.document_)
+        return rooms.priors.estimate_priors(data, self.document_.temperature, counts, asked)
 
     def shifted(self, target: Any = None, *, priors: Any = None) -> "TwoTemperaturePredictor":
         """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
@@ -323,13 +323,13 @@ class TwoTemperaturePredictor(Estimator):
         require_fitted(self)
         if (target is None) == (priors is None):
             raise InputError("pass either target rows or their class shares (priors=), not both.")
-        rooms.shifting.require_shiftable(self.artifact_)  # before the work
+        rooms.shifting.require_shiftable(self.document_)  # before the work
         given = self.estimate_priors(target) if priors is None else priors
-        return self._under(rooms.shifting.shift_of(self.artifact_, given))
+        return self._under(rooms.shifting.shift_of(self.document_, given))
 
     def _under(self, shift: "LabelShift") -> "TwoTemperaturePredictor":
         other = copy(self)
-        other._adopt(rooms.shifting.shifted(self.artifact_, shift), self._recipe.score)
+        other._adopt(rooms.shifting.shifted(self.document_, shift), self._recipe.score)
         return other
 
     def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.bool_]:
@@ -356,7 +356,7 @@ class TwoTemperaturePredictor(Estimator):
     ) -> list[Prediction]:
         """Label, confidence and set of each row as records, for reading and for JSON."""
         found = self.answers(logits, groups=groups, ids=ids, weights=weights)
-        return as_records(found, self.artifact_.classes or range(self.artifact_.n_classes))
+        return as_records(found, self.document_.classes or range(self.document_.n_classes))
 
     def check(
         self,
@@ -376,13 +376,13 @@ class TwoTemperaturePredictor(Estimator):
         """
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
-        rooms.used_rows.refuse_used(self.artifact_, data)
-        return rooms.judging.judged(data, y, self.artifact_, self._recipe, fail_on, weights)
+        rooms.used_rows.refuse_used(self.document_, data)
+        return rooms.judging.judged(data, y, self.document_, self._recipe, fail_on, weights)
 
     @property
     def promise(self) -> "Promise":
         """The promised coverage, and the number of rows behind it."""
-        return rooms.judging.promise_of(self.artifact_, self._recipe)
+        return rooms.judging.promise_of(self.document_, self._recipe)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
         """Write one JSON document for `load`, completely or not at all.
@@ -391,28 +391,28 @@ class TwoTemperaturePredictor(Estimator):
         and `at` need them. None writes them for up to a million rows.
         """
         require_fitted(self)
-        write_artifact(path, rooms.any_level.as_saved(self.artifact_, scores))
+        write_document(path, rooms.any_level.as_saved(self.document_, scores))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "TwoTemperaturePredictor":
         """Read what `save` wrote; its predictions are the same to the last bit."""
-        artifact = read_artifact(path)
-        made = artifact.provenance
+        document = read_document(path)
+        made = document.provenance
         predictor = cls(
-            **artifact.recipe.parameters | {"alpha": artifact.alpha},
+            **document.recipe.parameters | {"alpha": document.alpha},
             prefer=made.prefer,
             objective=made.objective,  # type: ignore[arg-type]
-            even=artifact.choice.even,
+            even=document.choice.even,
             calibration_fraction=made.calibration_fraction,
         )
-        predictor._adopt(artifact, artifact.score)
+        predictor._adopt(document, document.score)
         return predictor
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows of a fitted predictor: the recommendation, what sets will look like, and the curves."""
-        if not hasattr(self, "artifact_"):
+        if not hasattr(self, "document_"):
             return None
-        return rooms.shown.predictor_html(self.artifact_)
+        return rooms.shown.predictor_html(self.document_)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Notebooks prefer this to `_repr_html_`; scikit-learn's shows parameters, which is right before `fit`."""
@@ -422,28 +422,28 @@ class TwoTemperaturePredictor(Estimator):
         return {"text/plain": repr(self), "text/html": shown}
 
     def _user_labels(self) -> NDArray[Any]:
-        return user_labels(self.artifact_.classes, self.artifact_.n_classes)
+        return user_labels(self.document_.classes, self.document_.n_classes)
 
     def _calibration_scores(self) -> "CalibrationScores":
         """The scores that set the threshold, read from the document when they are first needed."""
         if self._scores is None:
-            self._scores = rooms.any_level.calibration_scores(self.artifact_, self._recipe.set_score)
+            self._scores = rooms.any_level.calibration_scores(self.document_, self._recipe.set_score)
         return self._scores
 
-    def _adopt(self, artifact: Artifact, score: Score) -> None:
-        """Take over what an artifact says; every prediction comes from it, and from a score that it may not name."""
-        self.artifact_ = artifact
+    def _adopt(self, document: Document, score: Score) -> None:
+        """Take over what an document says; every prediction comes from it, and from a score that it may not name."""
+        self.document_ = document
         self._scores = None
-        self.temperature_ = artifact.temperature
-        self.temperature_sets_ = artifact.temperature_sets
-        self.choice_ = artifact.choice
-        self._calibrated = Calibrated.of(artifact)
-        self._recipe = artifact.recipe_with(score)
-        self._rule = SetRule.of(artifact, self._recipe.set_score)
-        value = artifact.thresholds.pairs().real
-        self.threshold_ = float(value[0]) if artifact.grouping is None and artifact.shift is None else value
-        self.group_names_ = artifact.group_names
-        remember_classes(self, artifact.n_classes, artifact.classes, artifact.input_kind)
+        self.temperature_ = document.temperature
+        self.temperature_sets_ = document.temperature_sets
+        self.choice_ = document.choice
+        self._calibrated = Calibrated.of(document)
+        self._recipe = document.recipe_with(score)
+        self._rule = SetRule.of(document, self._recipe.set_score)
+        value = document.thresholds.pairs().real
+        self.threshold_ = float(value[0]) if document.grouping is None and document.shift is None else value
+        self.group_names_ = document.group_names
+        remember_classes(self, document.n_classes, document.classes, document.input_kind)
 
 
 def _answers_of_block(block: Block, sets: RowSets, calibrated: Calibrated) -> tuple[Ints, Floats, Bools]:

@@ -24,7 +24,7 @@ from thermoset.data.weights import checked_weights, conformal_weights
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.predictor.any_level import with_scores
-from thermoset.predictor.artifact import UNDECIDED, Artifact, Measure, Provenance
+from thermoset.predictor.document import UNDECIDED, Document, Measure, Provenance
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
 from thermoset.predictor.thresholds import Thresholds
@@ -48,7 +48,7 @@ Progress = Callable[[int, int], None]
 class Made(NamedTuple):
     """A fitted predictor: its document, and its score, which the document may not be able to name."""
 
-    artifact: Artifact
+    document: Document
     score: Score
 
 
@@ -152,13 +152,13 @@ def _document(
     beside: Beside,
     scaler: TemperatureScaler,
     choice: Choice,
-) -> Artifact:
+) -> Document:
     """The document: sets at T-hat with their threshold, what they are measured to do, and where it came from."""
     calibration, conformal = rows
     sets = ConformalClassifier.of(recipe, choice.temperature).fit(conformal, **beside._asdict())
     if choice.setting.alpha != choice.alpha:
         sets.tighten(choice.setting.alpha, calibration)
-    artifact = Artifact(
+    document = Document(
         method=Method.of(recipe.score),
         alpha=str(recipe.alpha),
         alpha_sets=choice.setting.alpha,
@@ -175,16 +175,16 @@ def _document(
         used=_used(calibration, conformal),
         **_of_sets(sets, conformal, beside),
     )
-    behind = artifact.pool_sizes if artifact.is_plain else (len(calibration) + len(conformal),)
-    _warn(scaler, artifact.provenance)
-    measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=artifact.alpha_sets))
+    behind = document.pool_sizes if document.is_plain else (len(calibration) + len(conformal),)
+    _warn(scaler, document.provenance)
+    measures = measure(calibration, scaler, choice, behind, replace(recipe, alpha=document.alpha_sets))
     if sets.calibration_.weights is None:
-        seen = confidence_reference(calibration, conformal, artifact.temperature)
-        artifact = msgspec.structs.replace(artifact, confidence=seen)
+        seen = confidence_reference(calibration, conformal, document.temperature)
+        document = msgspec.structs.replace(document, confidence=seen)
     else:  # the rest was measured where rows of small weight come from
         measures = tuple(one for one in measures if one.name in OF_CONFIDENCE)
-    artifact = msgspec.structs.replace(artifact, measures=(*measures, *_undecided(sets, conformal, beside)))
-    return with_scores(artifact, sets)
+    document = msgspec.structs.replace(document, measures=(*measures, *_undecided(sets, conformal, beside)))
+    return with_scores(document, sets)
 
 
 def _provenance(
@@ -221,7 +221,7 @@ def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
 
 
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
-    """The fields of an artifact that the conformal rows decide; with weights, their sizes say nothing of later rows."""
+    """The fields of an document that the conformal rows decide; with weights, their sizes say nothing of later rows."""
     calibration = fitted.calibration_
     sizes = None if calibration.weights is not None else fitted.set_sizes(conformal, ids=beside.ids)
     groups, other, score = calibration.group_of_class, fitted.fallback_threshold_, fitted.recipe.score
@@ -238,7 +238,7 @@ def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> 
     }
 
 
-def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) -> Artifact:
+def renewed(old: Document, recipe: Recipe, conformal: Logits, beside: Beside) -> Document:
     """The same document with a threshold from new labelled rows; both temperatures stay."""
     conformal.require_labels("recalibrate")
     keys = row_keys(conformal)
@@ -265,7 +265,7 @@ def renewed(old: Artifact, recipe: Recipe, conformal: Logits, beside: Beside) ->
     return with_scores(new, sets)
 
 
-def _still_true(old: Artifact, law: list[Measure], weighted: bool) -> list[Measure]:
+def _still_true(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:
     """Measures that a new threshold leaves true, with the law of its coverage; rows with weights have no such law."""
     if weighted:
         return [one for one in old.measures if one.name in OF_CONFIDENCE]
@@ -274,7 +274,7 @@ def _still_true(old: Artifact, law: list[Measure], weighted: bool) -> list[Measu
     return still if told else [*still, *law]
 
 
-def _refuse_choosers(old: Artifact, conformal: Logits, keys: Keys) -> None:
+def _refuse_choosers(old: Document, conformal: Logits, keys: Keys) -> None:
     """Refuse rows that chose the temperatures: a threshold from them would promise too much."""
     used = used_rows(old, conformal, keys)
     if used.chose:
@@ -284,7 +284,7 @@ def _refuse_choosers(old: Artifact, conformal: Logits, keys: Keys) -> None:
         )
 
 
-def moved(made: Artifact, at: ConformalClassifier, alpha: Alpha) -> Artifact:
+def moved(made: Document, at: ConformalClassifier, alpha: Alpha) -> Document:
     """The document of a predictor at another level, of which the classifier there is known.
 
     What was measured of sets at the old level is not said of the new one; the choice has a level of its own.

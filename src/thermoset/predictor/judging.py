@@ -15,15 +15,15 @@ from thermoset.data.weights import checked_weights
 from thermoset.metrics.probabilities import N_BINS, BinCounts, add_bins, calibration_of_bins, no_bins
 from thermoset.monitor.checking import CheckReport, Promise, RowFacts, check_facts, row_facts
 from thermoset.predictor.any_level import calibration_scores
-from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.calibrated import Calibrated
+from thermoset.predictor.document import Document
 from thermoset.predictor.rule import RowSets, SetRule
 from thermoset.rows import block_rows, map_rows, sum_rows
 
 __all__ = ["judged", "promise_of"]
 
 
-def promise_of(made: Artifact, recipe: Recipe) -> Promise:
+def promise_of(made: Document, recipe: Recipe) -> Promise:
     """What coverage was promised, and by how many rows.
 
     Weighted rows have no exact law. Coverage then scatters about as much as with so many rows of equal weight as say
@@ -40,7 +40,7 @@ def promise_of(made: Artifact, recipe: Recipe) -> Promise:
     )
 
 
-def _effective_rows(made: Artifact, recipe: Recipe) -> float | None:
+def _effective_rows(made: Document, recipe: Recipe) -> float | None:
     """How many rows of equal weight coverage scatters as with; None where all have the same."""
     if made.weights is not None:
         return calibration_scores(made, recipe.set_score).scatter_rows(made.alpha)
@@ -58,7 +58,7 @@ def _add_bins(block: Block, bins: BinCounts, labels: Ints, calibrated: Calibrate
 def judged(
     data: Logits,
     labels: Ints,
-    made: Artifact,
+    made: Document,
     recipe: Recipe,
     fail_on: str | Iterable[str],
     weights: Any = None,

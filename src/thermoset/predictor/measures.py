@@ -1,4 +1,4 @@
-"""What a predictor is measured to do when it is made, with intervals: the numbers an artifact carries."""
+"""What a predictor is measured to do when it is made, with intervals: the numbers an document carries."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from thermoset.data.top_rows import tops_of
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics.laws import conformal_coverage_distribution
 from thermoset.metrics.probabilities import reliability_from_confidence
-from thermoset.predictor.artifact import Measure
 from thermoset.predictor.confidence import MOST_CUTS, ConfidenceReference
+from thermoset.predictor.document import Measure
 from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook
 from thermoset.tuning.parts import Words

@@ -28,7 +28,7 @@ from thermoset.tuning.choice import Choice
 from thermoset.tuning.preferences import read_preference
 
 if TYPE_CHECKING:
-    from thermoset.predictor.artifact import Artifact
+    from thermoset.predictor.document import Document
 
 __all__ = ["broken_requirements"]
 
@@ -36,39 +36,39 @@ Broken = Iterator[tuple[str, bool]]
 """What a document must be, and whether it is not; in an order in which what is looked at is there."""
 
 
-def broken_requirements(artifact: "Artifact") -> Broken:
+def broken_requirements(document: "Document") -> Broken:
     """Every requirement of a document, and whether it is broken."""
     return chain(
-        _of_sets(artifact),
-        _of_groups(artifact),
-        _of_choice(artifact),
-        _of_provenance(artifact),
-        _of_shift(artifact),
-        _of_weights(artifact),
-        _of_scores(artifact),
-        _of_confidence(artifact),
-        _of_used(artifact),
+        _of_sets(document),
+        _of_groups(document),
+        _of_choice(document),
+        _of_provenance(document),
+        _of_shift(document),
+        _of_weights(document),
+        _of_scores(document),
+        _of_confidence(document),
+        _of_used(document),
     )
 
 
-def _of_sets(artifact: "Artifact") -> Broken:
-    n_classes, n_thresholds = artifact.n_classes, len(artifact.thresholds.value)
-    grouping = _grouping_of(artifact)
+def _of_sets(document: "Document") -> Broken:
+    n_classes, n_thresholds = document.n_classes, len(document.thresholds.value)
+    grouping = _grouping_of(document)
     by_row = grouping is not None and grouping.of_rows
     by_class = grouping is not None and not by_row
-    groups, pools = artifact.group_of_class, artifact.pool_sizes
-    yield "alpha_sets must be at most alpha", exact_level(artifact.alpha_sets) > exact_level(artifact.alpha)
+    groups, pools = document.group_of_class, document.pool_sizes
+    yield "alpha_sets must be at most alpha", exact_level(document.alpha_sets) > exact_level(document.alpha)
     known = " or ".join(GROUPINGS)
-    yield f"grouping must be null, {known}", artifact.grouping is not None and grouping is None
+    yield f"grouping must be null, {known}", document.grouping is not None and grouping is None
     yield f"n_classes must be from 2 to {_MOST_CLASSES:,}", not 2 <= n_classes <= _MOST_CLASSES
-    temperatures = artifact.temperature, artifact.temperature_sets
+    temperatures = document.temperature, document.temperature_sets
     yield f"temperatures must be {_TEMPERATURES}", not all(map(_is_temperature, temperatures))
-    yield "thresholds must be pairs", len(artifact.thresholds.refine) != n_thresholds
-    yield "thresholds must be numbers", bool(np.isnan(artifact.thresholds.pairs()).any())
-    yield "group_names must be used only with thresholds by group", (artifact.group_names is not None) != by_row
-    expected = n_classes if by_class else len(artifact.group_names) if artifact.group_names is not None else 1
-    n_pools = 1 if artifact.shift is not None else n_thresholds
-    shifted = artifact.shift is not None and n_thresholds == n_classes
+    yield "thresholds must be pairs", len(document.thresholds.refine) != n_thresholds
+    yield "thresholds must be numbers", bool(np.isnan(document.thresholds.pairs()).any())
+    yield "group_names must be used only with thresholds by group", (document.group_names is not None) != by_row
+    expected = n_classes if by_class else len(document.group_names) if document.group_names is not None else 1
+    n_pools = 1 if document.shift is not None else n_thresholds
+    shifted = document.shift is not None and n_thresholds == n_classes
     yield "thresholds must be one, or one per class or group", n_thresholds != expected and not shifted
     yield "pool_sizes must have one entry per threshold", len(pools) != n_pools
     yield f"pool_sizes must be from 0 to {MOST_HELD:,}", not _are_counts(pools)
@@ -80,36 +80,36 @@ def _of_sets(artifact: "Artifact") -> Broken:
         together = dict(zip(groups, pools, strict=True))
         shared = any(together[group] != pool for group, pool in zip(groups, pools, strict=True))
         yield "pool_sizes must be equal for the classes of a group", shared
-    yield from _of_classes(artifact, grouping)
-    yield "classes must be one name per class, all different", _bad_names(artifact.classes, n_classes)
-    yield "sizes must count sets of 0 to n_classes labels", len(artifact.sizes) > n_classes + 1
-    yield f"sizes must be from 0 to {MOST_HELD:,}", not _are_counts(artifact.sizes)
-    rows = artifact.provenance.conformal_rows
-    counted = not artifact.sizes or sum(artifact.sizes) == rows
+    yield from _of_classes(document, grouping)
+    yield "classes must be one name per class, all different", _bad_names(document.classes, n_classes)
+    yield "sizes must count sets of 0 to n_classes labels", len(document.sizes) > n_classes + 1
+    yield f"sizes must be from 0 to {MOST_HELD:,}", not _are_counts(document.sizes)
+    rows = document.provenance.conformal_rows
+    counted = not document.sizes or sum(document.sizes) == rows
     yield "sizes must count the conformal rows, at least one", not rows or not counted
-    yield "seed must fit 64 bits", artifact.seed is not None and not 0 <= artifact.seed < 2**64
+    yield "seed must fit 64 bits", document.seed is not None and not 0 <= document.seed < 2**64
 
 
-def _of_groups(artifact: "Artifact") -> Broken:
-    names, fallback, other = artifact.group_names, artifact.fallback, artifact.fallback_threshold
+def _of_groups(document: "Document") -> Broken:
+    names, fallback, other = document.group_names, document.fallback, document.fallback_threshold
     yield f"fallback must be null, {' or '.join(FALLBACKS)}", fallback is not None and fallback not in FALLBACKS
     yield "fallback must be used only with thresholds by group", fallback is not None and names is None
     yield "fallback_threshold must be used only with a fallback", (other is not None) != (fallback is not None)
     if names is not None:
         yield "group_names must be at least one, all different", not names or len(set(names)) != len(names)
-        rows = artifact.provenance.conformal_rows
-        yield "pool_sizes must count the conformal rows", sum(artifact.pool_sizes) != rows
+        rows = document.provenance.conformal_rows
+        yield "pool_sizes must count the conformal rows", sum(document.pool_sizes) != rows
     if other is not None:
         yield "fallback_threshold must be one pair", not len(other.value) == len(other.refine) == 1
         yield "fallback_threshold must be a number", bool(np.isnan(other.pairs()).any())
-        largest = np.sort(artifact.thresholds.pairs())[-1:]
+        largest = np.sort(document.thresholds.pairs())[-1:]
         wrong = fallback == "strictest" and Thresholds.of(largest) != other
         yield "fallback_threshold must be the largest threshold", wrong
 
 
-def _of_classes(artifact: "Artifact", grouping: Grouping | None) -> Broken:
+def _of_classes(document: "Document", grouping: Grouping | None) -> Broken:
     """What scores and groupings hold for each class."""
-    n_classes, limits, score = artifact.n_classes, artifact.rank_limits, artifact.method.score()
+    n_classes, limits, score = document.n_classes, document.rank_limits, document.method.score()
     yield "prior must be known", score.learns
     yield "prior must have one number per class", _is_not(lambda: len(score.offsets(n_classes)) == n_classes)
     limited = grouping is not None and grouping.limits_ranks
@@ -119,19 +119,19 @@ def _of_classes(artifact: "Artifact", grouping: Grouping | None) -> Broken:
         yield "rank_limits must be from 1 to n_classes, one per class", outside
 
 
-def _grouping_of(artifact: "Artifact") -> Grouping | None:
+def _grouping_of(document: "Document") -> Grouping | None:
     try:
-        return resolve_grouping(artifact.grouping)
+        return resolve_grouping(document.grouping)
     except InputError:
         return None
 
 
-def _of_choice(artifact: "Artifact") -> Broken:
-    choice, curve = artifact.choice, artifact.choice.curve
+def _of_choice(document: "Document") -> Broken:
+    choice, curve = document.choice, document.choice.curve
     names = ["T = 1", "T*", "T-hat"]
     yield "choice must describe T = 1, T* and T-hat", [at.name for at in choice.outlooks] != names
     yield "choice must have a level", _is_not(lambda: bool(exact_level(choice.alpha)))
-    yield "choice must be that of the sets", not _is_of_sets(choice, artifact)
+    yield "choice must be that of the sets", not _is_of_sets(choice, document)
     yield "choice must have a preference", _is_not(lambda: read_preference(choice.prefer) == choice.preference)
     yield "choice must be for what it prefers, classes or groups", choice.preference.over not in (None, choice.even)
     yield "choice must compare T-hat with T = 1 and T*", [at.name for at in choice.comparisons] != names[:2]
@@ -146,93 +146,93 @@ def _of_choice(artifact: "Artifact") -> Broken:
     yield "n_rows of choice must count rows", not _are_counts([choice.n_rows])
 
 
-def _is_of_sets(choice: Choice, artifact: "Artifact") -> bool:
+def _is_of_sets(choice: Choice, document: "Document") -> bool:
     """Whether the choice is that of the sets; of plain ones, perhaps made for another level."""
-    if not artifact.is_moved:
-        return choice.setting == artifact.setting
-    at_level = msgspec.structs.replace(artifact.setting, alpha=choice.alpha)
-    return artifact.is_plain and choice.setting == at_level
+    if not document.is_moved:
+        return choice.setting == document.setting
+    at_level = msgspec.structs.replace(document.setting, alpha=choice.alpha)
+    return document.is_plain and choice.setting == at_level
 
 
-def _of_shift(artifact: "Artifact") -> Broken:
-    if artifact.shift is not None:
-        unfit = not artifact.is_plain or artifact.grouping is not None
+def _of_shift(document: "Document") -> Broken:
+    if document.shift is not None:
+        unfit = not document.is_plain or document.grouping is not None
         yield "shift must be that of one threshold for all classes", unfit
-        n_thresholds = len(artifact.thresholds.value)
-        yield "thresholds must be one per class under a label shift", n_thresholds != artifact.n_classes
-        yield from broken_shift(artifact.shift, artifact.n_classes, artifact.provenance.conformal_rows)
+        n_thresholds = len(document.thresholds.value)
+        yield "thresholds must be one per class under a label shift", n_thresholds != document.n_classes
+        yield from broken_shift(document.shift, document.n_classes, document.provenance.conformal_rows)
 
 
-def _of_weights(artifact: "Artifact") -> Broken:
-    if artifact.weights is not None:
-        unfit = not artifact.is_plain or artifact.grouping is not None or artifact.shift is not None
+def _of_weights(document: "Document") -> Broken:
+    if document.weights is not None:
+        unfit = not document.is_plain or document.grouping is not None or document.shift is not None
         yield "weights must be those of one threshold for all classes", unfit
-        kept, n_rows = artifact.scores, sum(artifact.pool_sizes)
+        kept, n_rows = document.scores, sum(document.pool_sizes)
         yield "weights must have scores", kept is None
-        yield from broken_weights(artifact.weights, n_rows)
+        yield from broken_weights(document.weights, n_rows)
         if kept is not None:
-            scoring = Scoring(artifact.score, artifact.temperature_sets, artifact.seed)
-            labels, weights = np.zeros(n_rows, dtype=np.int64), artifact.weights.weights(n_rows)
-            found = CalibrationScores(kept.pairs(n_rows), labels, scoring, weights=weights).thresholds(artifact.alpha)
-            yield "thresholds must be those of the scores", Thresholds.of(found) != artifact.thresholds
+            scoring = Scoring(document.score, document.temperature_sets, document.seed)
+            labels, weights = np.zeros(n_rows, dtype=np.int64), document.weights.weights(n_rows)
+            found = CalibrationScores(kept.pairs(n_rows), labels, scoring, weights=weights).thresholds(document.alpha)
+            yield "thresholds must be those of the scores", Thresholds.of(found) != document.thresholds
 
 
-def _of_scores(artifact: "Artifact") -> Broken:
-    kept = artifact.scores
+def _of_scores(document: "Document") -> Broken:
+    kept = document.scores
     if kept is not None:
-        yield "scores must be those that set the threshold", not artifact.is_plain
-        rows, thresholds, n_rows = artifact.rows_behind, artifact.thresholds.pairs(), sum(artifact.pool_sizes)
-        if artifact.shift is not None or artifact.weights is not None:  # those of weighted scores are looked at below
-            thresholds = plain_threshold(kept.pairs(n_rows), artifact.alpha)
-        yield from broken_scores(kept, rows, thresholds[rows.place], artifact.alpha)
+        yield "scores must be those that set the threshold", not document.is_plain
+        rows, thresholds, n_rows = document.rows_behind, document.thresholds.pairs(), sum(document.pool_sizes)
+        if document.shift is not None or document.weights is not None:  # those of weighted scores are looked at below
+            thresholds = plain_threshold(kept.pairs(n_rows), document.alpha)
+        yield from broken_scores(kept, rows, thresholds[rows.place], document.alpha)
         if kept.labels is not None:
-            yield "labels of scores must be used only with one threshold", artifact.grouping is not None
-            kept.own_labels(n_rows, artifact.n_classes)
-        if artifact.shift is not None:
-            yield from _of_weighted_scores(artifact)
-        if artifact.fallback == "pooled" and artifact.fallback_threshold is not None:
-            whole = plain_threshold(kept.pairs(n_rows), artifact.alpha)
-            yield "fallback_threshold must be that of all scores", Thresholds.of(whole) != artifact.fallback_threshold
+            yield "labels of scores must be used only with one threshold", document.grouping is not None
+            kept.own_labels(n_rows, document.n_classes)
+        if document.shift is not None:
+            yield from _of_weighted_scores(document)
+        if document.fallback == "pooled" and document.fallback_threshold is not None:
+            whole = plain_threshold(kept.pairs(n_rows), document.alpha)
+            yield "fallback_threshold must be that of all scores", Thresholds.of(whole) != document.fallback_threshold
 
 
-def _of_confidence(artifact: "Artifact") -> Broken:
-    if artifact.confidence is not None:
-        yield from broken_confidence(artifact.confidence, artifact.provenance.conformal_rows)
+def _of_confidence(document: "Document") -> Broken:
+    if document.confidence is not None:
+        yield from broken_confidence(document.confidence, document.provenance.conformal_rows)
 
 
-def _of_weighted_scores(artifact: "Artifact") -> Broken:
+def _of_weighted_scores(document: "Document") -> Broken:
     """Thresholds under a label shift must follow from scores, labels and shares."""
-    kept, shift, n_rows = artifact.scores, artifact.shift, sum(artifact.pool_sizes)
-    labels = None if kept is None else kept.own_labels(n_rows, artifact.n_classes)
+    kept, shift, n_rows = document.scores, document.shift, sum(document.pool_sizes)
+    labels = None if kept is None else kept.own_labels(n_rows, document.n_classes)
     yield "scores must have labels under a label shift", labels is None
     if kept is not None and shift is not None and labels is not None:
-        counts = np.bincount(labels, minlength=artifact.n_classes)
+        counts = np.bincount(labels, minlength=document.n_classes)
         yield "source must be the class shares of the scores", tuple(shares_of(counts).tolist()) != shift.source
         weighs = bool(np.any(np.array(shift.target)[labels] > 0))
         yield "target must weigh some of the scores", not weighs
-        found = shifted_thresholds(kept.pairs(n_rows), labels, shift, artifact.alpha)
-        yield "thresholds must be those of the scores", Thresholds.of(found) != artifact.thresholds
+        found = shifted_thresholds(kept.pairs(n_rows), labels, shift, document.alpha)
+        yield "thresholds must be those of the scores", Thresholds.of(found) != document.thresholds
 
 
-def _of_used(artifact: "Artifact") -> Broken:
-    came, known = artifact.provenance, artifact.used
+def _of_used(document: "Document") -> Broken:
+    came, known = document.provenance, document.used
     yield from broken_keys(known.calibration, came.calibration_rows)
     yield from broken_keys(known.conformal, came.conformal_rows)
 
 
-def _of_provenance(artifact: "Artifact") -> Broken:
-    came, names = artifact.provenance, [measure.name for measure in artifact.measures]
+def _of_provenance(document: "Document") -> Broken:
+    came, names = document.provenance, [measure.name for measure in document.measures]
     yield "measures must have different names", len(set(names)) != len(names)
-    yield "sets by class or group must not measure coverage", "coverage" in names and artifact.grouping is not None
+    yield "sets by class or group must not measure coverage", "coverage" in names and document.grouping is not None
     yield "objective must be nll or ece", came.objective not in ("nll", "ece")
-    yield "choice must match what was requested", came.prefer != artifact.choice.prefer
+    yield "choice must match what was requested", came.prefer != document.choice.prefer
     yield "random_state must fit 64 bits", not 0 <= came.random_state < 2**64
     rows = came.calibration_rows, came.conformal_rows
     yield f"rows must be from 0 to {MOST_HELD:,}", not _are_counts(rows)
     zeros = came.calibration_zero_labels, came.conformal_zero_labels
     counted = all(0 <= one <= most for one, most in zip(zeros, rows, strict=True))
     yield "zero_labels must be at most the rows", not counted
-    yield f"input_kind must be {' or '.join(INPUT_KINDS)}", artifact.input_kind not in INPUT_KINDS
+    yield f"input_kind must be {' or '.join(INPUT_KINDS)}", document.input_kind not in INPUT_KINDS
     fraction = came.calibration_fraction
     yield "calibration_fraction must be between 0 and 1", _is_not(lambda: bool(exact_level(fraction)))
 

@@ -10,7 +10,7 @@ from thermoset.conformal.calibration_scores import CalibrationScores, group_code
 from thermoset.conformal.scoring import Scoring, block_sets, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
 from thermoset.predictor.any_level import calibration_scores
-from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.document import Document
 from thermoset.scores import Score
 from thermoset.uniforms import Randomness
 
@@ -55,7 +55,7 @@ class SetRule:
     weighted: CalibrationScores | None
 
     @classmethod
-    def of(cls, made: Artifact, score: Score) -> "SetRule":
+    def of(cls, made: Document, score: Score) -> "SetRule":
         """What a document says, for the score that it names: that of a user cannot be found by its name."""
         scoring, thresholds = Scoring(score, made.temperature_sets, made.seed), made.thresholds.pairs()
         if (other := made.fallback_threshold) is not None:

@@ -12,7 +12,7 @@ from thermoset.arrays import Floats, Ints, Pairs
 from thermoset.conformal.calibration_scores import Weights
 from thermoset.conformal.groupings import resolve_grouping
 from thermoset.errors import CoverageWarning, InputError
-from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.document import Document
 from thermoset.predictor.kept_scores import plain_threshold
 from thermoset.predictor.label_shift import LabelShift, ratios_of, shares_of, shifted_thresholds
 from thermoset.predictor.priors import PriorEstimate
@@ -26,7 +26,7 @@ _OFF = 1e-3  # of 1: what given shares may add up to; they are then scaled
 _EXACT = 1e-9  # given shares that are closer to 1 are left as they are, to the last bit
 
 
-def shifted(made: Artifact, shift: LabelShift) -> Artifact:
+def shifted(made: Document, shift: LabelShift) -> Document:
     """The document with thresholds for these shares; what was measured under the old ones is left out."""
     scores, labels = _scores_and_labels(made)
     found = shifted_thresholds(scores, labels, shift, made.alpha)
@@ -38,13 +38,13 @@ def shifted(made: Artifact, shift: LabelShift) -> Artifact:
     )
 
 
-def unshifted(made: Artifact) -> Artifact:
+def unshifted(made: Document) -> Document:
     """The document with the one threshold that it had before."""
     scores, _ = _scores_and_labels(made)
     return msgspec.structs.replace(made, thresholds=Thresholds.of(plain_threshold(scores, made.alpha)), shift=None)
 
 
-def shift_of(made: Artifact, given: Any) -> LabelShift:
+def shift_of(made: Document, given: Any) -> LabelShift:
     """The shift to given or estimated class shares."""
     _, labels = _scores_and_labels(made)
     source, estimate = shares_of(source_counts(made)), given if isinstance(given, PriorEstimate) else None
@@ -67,13 +67,13 @@ def shift_of(made: Artifact, given: Any) -> LabelShift:
     return msgspec.structs.replace(shift, effective_rows=Weights.of(weights).effective_rows)
 
 
-def source_counts(made: Artifact) -> Ints:
+def source_counts(made: Document) -> Ints:
     """Conformal rows of each class, (C,)."""
     require_shiftable(made)
     return np.bincount(_scores_and_labels(made)[1], minlength=made.n_classes)
 
 
-def require_shiftable(made: Artifact) -> None:
+def require_shiftable(made: Document) -> None:
     """Refuse, in one line, a predictor that cannot be made for other class shares."""
     grouping = resolve_grouping(made.grouping)
     if grouping is not None and grouping.each_class and grouping.has_p_values:
@@ -108,7 +108,7 @@ def require_shiftable(made: Artifact) -> None:
         )
 
 
-def _scores_and_labels(made: Artifact) -> tuple[Pairs, Ints]:
+def _scores_and_labels(made: Document) -> tuple[Pairs, Ints]:
     require_shiftable(made)
     kept, n_rows = made.scores, sum(made.pool_sizes)
     labels = None if kept is None else kept.own_labels(n_rows, made.n_classes)
@@ -171,7 +171,7 @@ def _in_order(given: Mapping[Any, Any], classes: tuple[str, ...] | None, n_class
     return [found[column] for column in range(n_classes)]
 
 
-def _warn_of_endless(made: Artifact, endless: Ints, counts: Ints) -> None:
+def _warn_of_endless(made: Document, endless: Ints, counts: Ints) -> None:
     told = [f"{_name_of(made.classes, int(c))} ({counts[c]:,} rows)" for c in endless[:_NAMED]]
     more = f" and {len(endless) - _NAMED:,} more" if len(endless) > _NAMED else ""
     warnings.warn(

@@ -3,12 +3,12 @@
 from html import escape
 
 from thermoset.notebook import html_curves, html_table
-from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.document import Document
 
 __all__ = ["predictor_html"]
 
 
-def predictor_html(made: Artifact) -> str:
+def predictor_html(made: Document) -> str:
     """The recommendation, what sets will look like, and the curves behind the choice."""
     choice = made.choice
     about = f" The rest refers to alpha = {choice.alpha}, for which T-hat was chosen." if made.is_moved else ""

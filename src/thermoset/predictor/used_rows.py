@@ -27,7 +27,7 @@ from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.packing import packed, unpacked
 
 if TYPE_CHECKING:
-    from thermoset.predictor.artifact import Artifact, Provenance
+    from thermoset.predictor.document import Document, Provenance
 
 __all__ = [
     "MOST_KEYS",
@@ -198,7 +198,7 @@ class UsedRows:
         return f"{about}{self.total:,} of {self.rows:,} rows were used to fit this predictor ({parts})"
 
 
-def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedRows:
+def used_rows(made: "Document", data: Logits, keys: Keys | None = None) -> UsedRows:
     """How many of these rows the predictor was made from, whatever file, order or type they come in.
 
     Rows need no labels. `keys` are those of the rows, where they are known.
@@ -208,7 +208,7 @@ def used_rows(made: "Artifact", data: Logits, keys: Keys | None = None) -> UsedR
     >>> labels = rng.integers(0, 5, size=1000)
     >>> data = ts.Logits(rng.normal(size=(1000, 5)) + 2 * np.eye(5)[labels], labels)
     >>> predictor = ts.TwoTemperaturePredictor(prefer="small").fit(data.take(slice(0, 800)))
-    >>> found = used_rows(predictor.artifact_, data.take(slice(600, 1000)))
+    >>> found = used_rows(predictor.document_, data.take(slice(600, 1000)))
     >>> found.total, found.rows, found.reused
     (200, 400, True)
     """
@@ -264,7 +264,7 @@ def split_of(data: Logits, came: "Provenance", split_by: Any = None) -> tuple[In
     return (calibration, conformal) if same else None
 
 
-def refuse_used(made: "Artifact", data: Logits) -> None:
+def refuse_used(made: "Document", data: Logits) -> None:
     """Refuse rows that a predictor was made from, where fresh ones are needed; warn of a few that may be the same."""
     used = used_rows(made, data)
     if used.reused:

@@ -35,8 +35,8 @@ from thermoset.monitor.watching import (
     told,
     write_state,
 )
-from thermoset.predictor.artifact import Artifact, checksum_of
 from thermoset.predictor.calibrated import Calibrated
+from thermoset.predictor.document import Document, checksum_of
 from thermoset.predictor.judging import promise_of
 from thermoset.predictor.rule import RowSets
 from thermoset.predictor.used_rows import used_rows
@@ -212,12 +212,12 @@ class Monitor:
 
     def _groups(self, data: Logits) -> tuple[str, ...]:
         """The groups that are known, in their order, and then those that are new."""
-        own = self.predictor.artifact_.group_names or ()
+        own = self.predictor.document_.group_names or ()
         known = own if self.state.parts is None else self.state.parts.names
         return known + tuple(one for one in data.require_groups("this monitor").names if one not in set(known))
 
     def _seen(self, data: Logits, labels: Ints | None, ids: Any) -> RowsSeen:
-        made, keys = self.predictor.artifact_, row_keys(data)
+        made, keys = self.predictor.document_, row_keys(data)
         used = used_rows(made, data, keys)
         if used.reused:
             raise InputError(f"{used.sentence}, but a monitor watches later rows. Remove them.")
@@ -235,7 +235,7 @@ class Monitor:
 
     def _facts_of_tops(self, data: Logits, truth: Ints, ids: Any) -> "_Facts":
         """The facts of rows that hold only their largest logits."""
-        if not self.predictor.artifact_.provenance.top_rows:
+        if not self.predictor.document_.provenance.top_rows:
             raise InputError(
                 "this batch holds only the largest logits of each row, but the predictor was fitted on whole rows: "
                 "sets and confidence would differ for that reason alone. Pass whole rows."
@@ -289,7 +289,7 @@ def _facts_of_block(block: Block, labels: Ints, sets: RowSets, calibrated: Calib
 def _watched(predictor: "TwoTemperaturePredictor") -> Watched:
     """What a monitor must know of a predictor."""
     require_fitted(predictor)
-    made = predictor.artifact_
+    made = predictor.document_
     came, promise = made.provenance, promise_of(made, predictor.recipe)
     if made.weights is not None:
         raise InputError(
@@ -309,7 +309,7 @@ def _watched(predictor: "TwoTemperaturePredictor") -> Watched:
     )
 
 
-def _law(made: Artifact, exact: bool) -> HitLaw:
+def _law(made: Document, exact: bool) -> HitLaw:
     (n_rows,) = made.pool_sizes
     return HitLaw(rank=conformal_rank(n_rows, made.alpha), pool=n_rows, exact=exact)
 

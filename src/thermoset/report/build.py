@@ -17,7 +17,7 @@ from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, re
 from thermoset.metrics.probabilities import N_BINS, add_bins, calibration_of_bins, no_bins
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.document import Document
 from thermoset.predictor.judging import judged as promise_kept
 from thermoset.report.record import Examples, Reliability, Report
 from thermoset.report.roles import Roles, roles_of
@@ -86,7 +86,7 @@ def build_report(
     ('fresh', 500, 500)
     """
     require_fitted(predictor)
-    made, steps = predictor.artifact_, _Steps(progress)
+    made, steps = predictor.document_, _Steps(progress)
     if made.shift is not None:
         raise InputError(
             "a report needs a predictor for the class shares it was fitted on; this one was adapted to a label shift. "
@@ -116,7 +116,7 @@ def build_report(
         steps.reach(0.85)
         return Report(
             name=name,
-            artifact=made,
+            document=made,
             origin=roles.origin,
             rows=len(judged),
             reference_rows=len(reference),
@@ -154,13 +154,13 @@ class _Steps:
         return lambda done, total: self.reach(start + (share - start) * done / total)
 
 
-def _alphas(made: Artifact, n_reference: int) -> tuple[float, ...]:
+def _alphas(made: Document, n_reference: int) -> tuple[float, ...]:
     """Levels of the slider: the predictor's, and common ones that the rows can tell."""
     common = [alpha for alpha in _MORE_ALPHAS if 2 * rows_needed(alpha) <= n_reference]
     return tuple(sorted({float(exact_level(made.alpha_sets)), *common}))
 
 
-def _sweeps(data: Logits, made: Artifact, alphas: tuple[float, ...], trials: int, steps: _Steps) -> tuple[Sweep, Sweep]:
+def _sweeps(data: Logits, made: Document, alphas: tuple[float, ...], trials: int, steps: _Steps) -> tuple[Sweep, Sweep]:
     """Curves with global thresholds by method, the predictor's first, and with thresholds by class."""
     recipe = made.recipe
     own, kind = recipe.score, recipe.grouping

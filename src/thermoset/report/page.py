@@ -58,31 +58,31 @@ def render_page(report: Report) -> str:
         words(report),
         report=report,
         title=shortened(printable(report.name), f"{len(report.name):,} letters"),
-        made=report.artifact,
-        came=report.artifact.provenance,
-        choice=report.artifact.choice,
-        over=report.artifact.choice.words,
+        made=report.document,
+        came=report.document.provenance,
+        choice=report.document.choice,
+        over=report.document.choice.words,
         reach=_reach,
         drawing=_drawing(report),
-        measures={measure.name: measure for measure in report.artifact.measures},
+        measures={measure.name: measure for measure in report.document.measures},
         charts=charts.all_charts(report),
         panels=charts.TRADE_OFF,
         titles=_titles(),
         series=charts.series_names(report),
         legend=charts.legend(report),
-        instead=alternatives(report.artifact.choice),
-        fronts=front_titles(report.artifact.choice),
-        paid=who_pays(report.artifact.choice),
+        instead=alternatives(report.document.choice),
+        fronts=front_titles(report.document.choice),
+        paid=who_pays(report.document.choice),
         fifths=charts.FIFTHS,
-        stricter=is_stricter(report.artifact.choice),
-        whole_setting=tells_setting(report.artifact.choice),
-        promised=float(1 - exact_level(report.artifact.choice.alpha)),
+        stricter=is_stricter(report.document.choice),
+        whole_setting=tells_setting(report.document.choice),
+        promised=float(1 - exact_level(report.document.choice.alpha)),
         level=lambda alpha: float(exact_level(alpha)),
         parts=list(_parts(report)),
         part_gaps=[(charts.PART_TITLES[of.by], of) for of in report.check.parts.gaps],
         classes=_least_covered(report.check.classes),
         groups=_groups(report),
-        kind=resolve_grouping(report.artifact.grouping),
+        kind=resolve_grouping(report.document.grouping),
         strip_from=charts.HEAT_STRIP_FROM,
         bar_from=bar_start(report.check.classes.low),
         along=partial(along, bar_start(report.check.classes.low)),
@@ -102,7 +102,7 @@ def _reach(error: float) -> float:
 
 def _drawing(report: Report) -> Any:
     """The two branches, with the temperatures and the score of this predictor."""
-    made, name = report.artifact, report.artifact.method.name
+    made, name = report.document, report.document.method.name
     drawn = guideline(
         f"T* = {made.temperature:.2f}",
         f"T\u0302 = {made.temperature_sets:.2f}",
@@ -165,7 +165,7 @@ def _sweep_rows(report: Report) -> Any:
 def _at_hat(report: Report) -> dict[str, float]:
     """What the slider shows at T-hat, which tiles show of the predictor itself."""
     sweep = report.own
-    place = sweep.temperatures.tolist().index(report.artifact.temperature_sets)
+    place = sweep.temperatures.tolist().index(report.document.temperature_sets)
     return {
         metric: float(sweep.curve(metric, sweep.methods[0], report.alpha)[place])
         for metric in ("avg_size", "top_coverage_gap")
@@ -188,7 +188,7 @@ def _slider(report: Report) -> dict[str, Any]:
         "temperatures": sweep.temperatures.tolist(),
         "alphas": list(sweep.alphas),
         "alpha": report.alpha,
-        "hat": report.artifact.temperature_sets,
+        "hat": report.document.temperature_sets,
         "titles": _titles(),
         "metrics": {
             metric: [[_plain(x) for x in sweep.curve(metric, sweep.methods[0], alpha)] for alpha in sweep.alphas]

@@ -11,7 +11,7 @@ from thermoset.arrays import Bools, Floats, Ints
 from thermoset.levels import exact_level
 from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable
 from thermoset.monitor.checking import CheckReport
-from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.document import Document
 from thermoset.quoting import Brief, printable
 from thermoset.report.naming import shortened
 from thermoset.sweeping import Sweep
@@ -105,7 +105,7 @@ class Report(Brief):
     ----------
     name : str
         What the data is called.
-    artifact : Artifact
+    document : Document
         The predictor.
     origin : "fresh" or "calibration"
         Whether the judged rows are new to the predictor, or those that its temperatures were chosen on.
@@ -132,7 +132,7 @@ class Report(Brief):
     """
 
     name: str
-    artifact: Artifact
+    document: Document
     origin: Literal["fresh", "calibration"]
     rows: int
     reference_rows: int
@@ -152,17 +152,17 @@ class Report(Brief):
     @property
     def own(self) -> Sweep:
         """The sweep of sets made as the predictor makes them; its first method is the predictor's."""
-        return self.curves if self.artifact.grouping is None else self.conditional
+        return self.curves if self.document.grouping is None else self.conditional
 
     @property
     def alpha(self) -> float:
         """The level that the threshold is set for, as a number: the promised one, or a stricter one."""
-        return float(exact_level(self.artifact.alpha_sets))
+        return float(exact_level(self.document.alpha_sets))
 
     @property
     def marks(self) -> dict[str, float]:
         """Temperatures to point out, by name."""
-        made = self.artifact
+        made = self.document
         marks = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}
         if made.choice.peak is not None:
             marks["T_c"] = made.choice.peak
@@ -170,7 +170,7 @@ class Report(Brief):
 
     def class_name(self, label: int) -> str:
         """Name of a class as the page shows it; its number where classes have no names."""
-        return str(label) if self.artifact.classes is None else printable(self.artifact.classes[label])
+        return str(label) if self.document.classes is None else printable(self.document.classes[label])
 
     def group_name(self, group: int) -> str:
         """Name of a group of rows as the page shows it."""

@@ -9,7 +9,7 @@ from thermoset.arrays import Ints
 from thermoset.data import Logits
 from thermoset.data.splits import split_indices
 from thermoset.errors import InputError
-from thermoset.predictor.artifact import Artifact
+from thermoset.predictor.document import Document
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.used_rows import split_of, used_rows
 
@@ -31,7 +31,7 @@ class Roles:
     compared: Ints
 
 
-def roles_of(data: Logits, made: Artifact, split_by: Any = None) -> Roles:
+def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
     """Find out whether the predictor was made from these rows, and give every row its role.
 
     All rows that it was made from are split as then: the calibration rows judge, the conformal rows are the reference.

@@ -66,7 +66,7 @@ def movements(
 
     At T-hat the sets are the predictor's own, also where T = 1 or T* is the same temperature.
     """
-    made = predictor.artifact_
+    made = predictor.document_
 
     def sizes_at(temperature: float) -> Ints:
         own = temperature == made.temperature_sets
@@ -107,7 +107,7 @@ def sets_of_examples(
     images: Mapping[int, NDArray[np.generic]],
 ) -> Examples:
     """Sets of some rows under each model, by temperature, at each level; those of the predictor where it has them."""
-    made = predictor.artifact_
+    made = predictor.document_
     answers = predictor.answers(shown)
     swept = np.stack([model.predict_sets(shown, alphas) for model in models.values()])
     own = list(alphas).index(float(exact_level(made.alpha_sets)))

@@ -75,7 +75,7 @@ def words(report: Report) -> dict[str, str]:
     """Terms of the report with their meanings: those of the choice, of the sets, and of the probabilities."""
     scores = dict.fromkeys(name.partition("(")[0] for name in report.curves.methods)
     return {
-        **dict(report.artifact.choice.legend),
+        **dict(report.document.choice.legend),
         "\u03b1": "alpha: the share of rows whose set may miss the true label",
         **_some(("set", "coverage", "temperature", "T_c", "score", "threshold")),
         **{name.upper(): SCORE_WORDS[name] for name in scores if name in SCORE_WORDS},

@@ -94,7 +94,7 @@ class Predictor:
         n_jobs: int | None = 1,
     ) -> None:
         self._model = _fitted(predictor)
-        if self._model.artifact_.weights is not None:
+        if self._model.document_.weights is not None:
             raise InputError(
                 "batches have no weights, but this predictor's conformal rows do, so each row's threshold depends on "
                 "its own weight. Use predict_set(logits, weights=...), or recalibrate without weights."
@@ -112,10 +112,10 @@ class Predictor:
                 raise InputError(f"{name} must be text; got {quoted(text)}.")
         if u not in ("row", "ids") or (u == "ids" and id_column is None):
             raise InputError(f"u must be 'row', or 'ids' if id_column names their column; got {quoted(u)}.")
-        self._outputs = Outputs(made, prefix, self._model.artifact_.classes)
+        self._outputs = Outputs(made, prefix, self._model.document_.classes)
         where = logits if logits is None or isinstance(logits, str) else self._columns_of_classes(logits)
         passed = None if keep is None else checked_names(keep, "keep")
-        if groups is None and self._model.artifact_.grouping == "group":
+        if groups is None and self._model.document_.grouping == "group":
             groups = GROUPS[0]
         self._asked = Asked(where, id_column, passed, probabilities, self._outputs.names, groups, u)
 
@@ -150,19 +150,19 @@ class Predictor:
         return answered
 
     def __repr__(self) -> str:
-        return f"Predictor({self._model.artifact_.n_classes} classes -> {', '.join(self._outputs.names)})"
+        return f"Predictor({self._model.document_.n_classes} classes -> {', '.join(self._outputs.names)})"
 
     @property
     def _classes(self) -> tuple[str, ...] | int:
-        artifact = self._model.artifact_
-        return artifact.n_classes if artifact.classes is None else artifact.classes
+        document = self._model.document_
+        return document.n_classes if document.classes is None else document.classes
 
     def _columns_of_classes(self, given: Sequence[str]) -> tuple[str, ...]:
         """The names of the columns of the classes, in the order of the classes."""
-        names, artifact = checked_names(given, "logits"), self._model.artifact_
-        if len(names) != artifact.n_classes:
-            raise InputError(f"logits must name {artifact.n_classes} columns, one per class; got {len(names)}.")
-        classes = artifact.classes or names
+        names, document = checked_names(given, "logits"), self._model.document_
+        if len(names) != document.n_classes:
+            raise InputError(f"logits must name {document.n_classes} columns, one per class; got {len(names)}.")
+        classes = document.classes or names
         if names != classes and set(names) == set(classes):
             raise InputError(f"logits must name the columns in the order of the classes: {quoted(list(classes))}.")
         return names
@@ -194,7 +194,7 @@ class Predictor:
     def _read(self, kind: Kind, batch: Any, layout: Layout) -> Logits:
         """The logits of a batch, checked."""
         width, make = (
-            self._model.artifact_.n_classes,
+            self._model.document_.n_classes,
             Logits.from_probabilities if self._asked.probabilities else checked_logits,
         )
         try:
@@ -215,7 +215,7 @@ class Predictor:
 def _fitted(predictor: object) -> TwoTemperaturePredictor:
     if not isinstance(predictor, TwoTemperaturePredictor):
         return TwoTemperaturePredictor.load(predictor)  # type: ignore[arg-type]
-    if not hasattr(predictor, "artifact_"):
+    if not hasattr(predictor, "document_"):
         raise InputError("the predictor is not fitted. Fit it, or pass the path of a saved one.")
     return predictor
 

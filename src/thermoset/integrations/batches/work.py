@@ -43,5 +43,5 @@ class Work(NamedTuple):
 
     def nothing(self) -> Found:
         """Predictions for no rows."""
-        shape = 0, self.model.artifact_.n_classes
+        shape = 0, self.model.document_.n_classes
         return Found(joined_blocks([]), np.empty(shape) if self.probabilities else None)

@@ -87,7 +87,7 @@ def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None)
     parts = [None if known is None else known.take(slice(*place)) for place in pairwise(ends.tolist())]
     blocks = zip(rows.to_delayed().ravel(), parts, strict=True)
     found = [answer(predictor, block, part) for block, part in blocks]
-    n_classes = predictor.artifact_.n_classes
+    n_classes = predictor.document_.n_classes
 
     def joined(k: int) -> Any:
         width = (n_classes,) if k == 2 else ()

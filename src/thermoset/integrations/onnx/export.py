@@ -15,7 +15,7 @@ from thermoset.integrations.program import OUTPUTS, Program, group_codes
 from thermoset.integrations.program.draws import u_of_ids
 from thermoset.io.files import FilePath, as_path, errors_about, write_whole
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.artifact import Artifact, checksum_of
+from thermoset.predictor.document import Document, checksum_of
 from thermoset.quoting import quoted
 from thermoset.uniforms import id_keys
 
@@ -95,7 +95,7 @@ def to_onnx(
     made = _model(program, _dtype(dtype, before), u, version)
     if before is not None:
         made = before.joined(made, version)
-    _describe(made, predictor.artifact_)
+    _describe(made, predictor.document_)
     checker.check_model(made, full_check=before is None)  # of the classifier it is not ours to complain about shapes
     if target is not None:
         _write(target, made)
@@ -135,7 +135,7 @@ def _model(program: Program, dtype: str, source: str, opset: int) -> ModelProto:
     return helper.make_model(body, opset_imports=[domain], ir_version=ir_version)
 
 
-def _describe(model: ModelProto, made: Artifact) -> None:
+def _describe(model: ModelProto, made: Document) -> None:
     """Say in the model what it is, so that a deployed file can be traced to its predictor."""
     facts = {
         "version": __version__,

@@ -14,8 +14,8 @@ from thermoset.integrations.program.formulas import Named, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
 from thermoset.integrations.program.sets import Batch, SetProgram
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.artifact import Artifact
 from thermoset.predictor.calibrated import Calibrated
+from thermoset.predictor.document import Document
 from thermoset.scores import NeverEmpty
 
 __all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
@@ -129,16 +129,16 @@ class Program:
         return u_of_rows(ops, largest, n_logits, constants["seed"])
 
 
-def _exportable(predictor: object) -> Artifact:
+def _exportable(predictor: object) -> Document:
     """The document of a predictor that an engine can run; others are refused."""
     if not isinstance(predictor, TwoTemperaturePredictor):
         raise InputError(
             f"only a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
             "Load one with TwoTemperaturePredictor.load('predictor.json')."
         )
-    if not hasattr(predictor, "artifact_"):
+    if not hasattr(predictor, "document_"):
         raise InputError("this predictor is not fitted, so it cannot be exported. Call fit first.")
-    made = predictor.artifact_
+    made = predictor.document_
     if made.weights is not None:
         raise InputError(
             "a predictor with weighted conformal rows cannot be exported: each row's threshold depends on its own "
@@ -159,7 +159,7 @@ def _reweighted(ops: Operations, ratio: Array, probabilities: Array) -> Array:
     return ops.where(total > 0.0, weighted / ops.where(total > 0.0, total, 1.0), probabilities)
 
 
-def _thresholds(made: Artifact) -> Pairs:
+def _thresholds(made: Document) -> Pairs:
     """The thresholds; those by group with one more, of groups that have none: an engine cannot refuse a row."""
     found = made.thresholds.pairs()
     if made.group_names is None:
@@ -179,7 +179,7 @@ def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.i
     >>> group_codes(predictor, ["south", "mars", "north"])
     array([ 1, -1,  0])
     """
-    names = predictor.artifact_.group_names
+    names = predictor.document_.group_names
     if names is None:
         raise InputError("group_codes needs a predictor with grouping='group'; this one has no groups.")
     return read_groups(groups, len(groups)).codes_among(names)

@@ -217,7 +217,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             )
         data = self.logits(X, y)
         labels = data.require_labels("check")
-        refuse_used(made.artifact_, data)
+        refuse_used(made.document_, data)
         sets, probs = self._sets(X, data, ids), probabilities(data, self.temperature_)
         return check(sets, probs, labels, made.promise, fail_on=fail_on, class_names=data.classes)
 

@@ -11,7 +11,7 @@ __all__ = ["cross_bound", "cross_promise", "split_promise"]
 
 def split_promise(predictor: TwoTemperaturePredictor) -> str:
     """The promise of sets whose threshold comes from rows that the model was not fitted on."""
-    made, promise = predictor.artifact_, predictor.promise
+    made, promise = predictor.document_, predictor.promise
     level = f"{promise.promised:.6g}"
     grouping = resolve_grouping(made.grouping)
     if grouping is not None and not grouping.exact:

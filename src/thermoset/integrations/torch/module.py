@@ -55,9 +55,9 @@ class SetModule(nn.Module):  # type: ignore[misc]
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
         super().__init__()
         self._program = Program(predictor)
-        self.classes = predictor.artifact_.classes
-        self.group_names = predictor.artifact_.group_names
-        self._title = predictor.artifact_.setting.title
+        self.classes = predictor.document_.classes
+        self.group_names = predictor.document_.group_names
+        self._title = predictor.document_.setting.title
         for name, array in self._program.constants.items():
             self.register_buffer(name, torch.from_numpy(np.array(array)))
 
@@ -185,7 +185,7 @@ def save_torch(predictor: TwoTemperaturePredictor, path: FilePath, *, dtype: str
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise InputError(f"dtype must be a floating type of torch such as 'float32'; got {quoted(dtype)}.")
-    example = torch.zeros(2, predictor.artifact_.n_classes, dtype=kind)
+    example = torch.zeros(2, predictor.document_.n_classes, dtype=kind)
     rows = {0: torch.export.Dim("n")}
     given = (example, torch.zeros(2, dtype=torch.int64)) if by_group else (example,)
     shapes = {"logits": rows, "groups": rows} if by_group else {"logits": rows}

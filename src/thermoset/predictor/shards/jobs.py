@@ -214,7 +214,7 @@ def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress:
     another machine that has them.
     """
     rows = undecided = 0
-    made, with_p = predictor.artifact_, job.reading.p_values
+    made, with_p = predictor.document_, job.reading.p_values
     with (
         _opened(predictor, job, block_bytes=job.reading.block_bytes) as blocks,
         open_predictions(
@@ -250,7 +250,7 @@ def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress:
 @contextmanager
 def _opened(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: int) -> Iterator[LogitBlocks]:
     """Open a shard, and refuse other classes than the predictor's; the errors name the shard."""
-    reading, n_classes = job.reading, predictor.artifact_.n_classes
+    reading, n_classes = job.reading, predictor.document_.n_classes
     with open_blocks(
         job.source,
         probabilities=reading.probabilities,
@@ -260,7 +260,7 @@ def _opened(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: in
         groups=reading.groups,
         n_options=n_classes,
         ignore=(*reading.ignore, *([] if reading.weights is None else [reading.weights])),
-        known=predictor.artifact_.classes,
+        known=predictor.document_.classes,
         block_bytes=block_bytes,
     ) as blocks:
         with errors_about(job.source):
@@ -270,7 +270,7 @@ def _opened(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: in
 
 def _weights(predictor: "TwoTemperaturePredictor", job: ShardJob) -> NDArray[np.float64] | None:
     """The weights of all rows of a shard, where the predictor needs them; refused where it does not."""
-    reading, needed = job.reading, predictor.artifact_.weights is not None
+    reading, needed = job.reading, predictor.document_.weights is not None
     if needed != (reading.weights is not None):
         raise InputError(
             "the predictor's conformal rows have weights, so rows to be predicted need them too. Name their column "

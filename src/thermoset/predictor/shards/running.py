@@ -14,7 +14,7 @@ from thermoset.io import PREDICTION_SUFFIXES
 from thermoset.io.files import FilePath, as_path, check_folder, need
 from thermoset.io.finding import Where
 from thermoset.io.names import checked_columns
-from thermoset.predictor.artifact import checksum_of
+from thermoset.predictor.document import checksum_of
 from thermoset.predictor.estimator import TwoTemperaturePredictor
 from thermoset.predictor.shards.folder import Folder, Run, check_target, locked
 from thermoset.predictor.shards.jobs import (
@@ -163,7 +163,7 @@ def predict_shards(
     check_folder(folder)
     what = Run(
         version=__version__,
-        predictor=checksum_of(predictor.artifact_),
+        predictor=checksum_of(predictor.document_),
         kind=kind,
         probabilities=probabilities,
         labels=labels,

@@ -46,7 +46,7 @@ PART_TITLES = {"size": "labels in the set", "confidence": "confidence at T*"}
 
 def all_charts(report: Report) -> dict[str, Spec]:
     """Every chart by the id of its place on the page."""
-    choice, looks = report.artifact.choice, _looks(report)
+    choice, looks = report.document.choice, _looks(report)
     charts = {f"trade-{metric}": trade_off(report, metric, looks) for metric in TRADE_OFF}
     charts |= {f"frontier-{metric}": frontier(report, metric, looks) for metric in FRONTS if drawable(choice, metric)}
     paid = {payer.name: payer.payers.empty for payer in who_pays(choice)}
@@ -56,7 +56,7 @@ def all_charts(report: Report) -> dict[str, Spec]:
     for i, calibration in enumerate(report.calibrations):
         charts[f"reliability-{i}"] = reliability(calibration)
         charts[f"confidence-{i}"] = confidence(calibration)
-    if report.artifact.n_classes >= HEAT_STRIP_FROM:
+    if report.document.n_classes >= HEAT_STRIP_FROM:
         charts["strip"] = strip(report.check.classes, report.short_name, "class", "classes")
     if report.check.groups is not None:
         charts["groups"] = _groups(report, report.check.groups)

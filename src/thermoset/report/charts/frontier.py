@@ -41,7 +41,7 @@ _PANELS = tuple((float(width), float(_HEIGHT)) for width in (240, 420, 700))  # 
 def frontier_names(report: Report) -> list[str]:
     """Kinds of sets on the frontier that colours tell apart: those of the page's curves, then the others."""
     curves = series_names(report)
-    found = {_series(one.outlook, curves) for one in settings_of(report.artifact.choice)}
+    found = {_series(one.outlook, curves) for one in settings_of(report.document.choice)}
     return [*(name for name in curves if name in found), *sorted(found - set(curves))]
 
 
@@ -54,7 +54,7 @@ def _series(at: Outlook, curves: Sequence[str]) -> str:
 
 def frontier(report: Report, metric: Front, looks: Palette) -> Any:
     """Every setting as a point with its intervals; the front is joined, the recommended one ringed."""
-    choice = report.artifact.choice
+    choice = report.document.choice
     shown, curves = drawable(choice, metric), series_names(report)
     rows = [_row(one, metric, _series(one.outlook, curves)) for one in shown]
     target = target_of(choice, metric)

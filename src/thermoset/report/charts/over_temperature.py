@@ -74,7 +74,7 @@ def trade_off(report: Report, metric: str, looks: Palette) -> Any:
     seen = alt.condition("abs(datum.T - hover) < 1e-9", alt.value(1), alt.value(0))
     dots = base.mark_point(size=40, filled=True).encode(x=x, y=y, color=shade, opacity=seen)
     layers = [*_floor(report, metric), band, line, signs, *_marks(report, x), _cursor(x), _pointer(x), dots]
-    signals = {"at": report.artifact.temperature_sets, "hover": 0, "level": report.alpha}
+    signals = {"at": report.document.temperature_sets, "hover": 0, "level": report.alpha}
     return alt.layer(
         *layers, width="container", height=220, description=_told(report, metric), datasets={"curves": plain(rows)}
     ).add_params(*(alt.param(name=name, value=value) for name, value in signals.items()))
@@ -135,7 +135,7 @@ def _told(report: Report, metric: str) -> str:
     values = sweep.curve(metric, sweep.methods[0], report.alpha)
     t = sweep.temperatures
     low, high = int(np.argmin(values)), int(np.argmax(values))
-    hat = float(values[int(np.searchsorted(t, report.artifact.temperature_sets))])
+    hat = float(values[int(np.searchsorted(t, report.document.temperature_sets))])
     return (
         f"{TRADE_OFF[metric]} against temperature, {method_name(sweep.methods[0])}, alpha {report.alpha:g}: lowest "
         f"{values[low]:.3g} at T = {t[low]:.2f}, highest {values[high]:.3g} at T = {t[high]:.2f}, {hat:.3g} at T-hat."
@@ -146,7 +146,7 @@ def size_gap(report: Report, looks: Palette) -> Any:
     """Size against class gap, one point for each temperature."""
     names = series_names(report)
     rows = _size_gap_points(report, names)
-    own, hat = line_names(report)[0], report.artifact.temperature_sets
+    own, hat = line_names(report)[0], report.document.temperature_sets
     chosen = [row | {"n": "T̂"} for row in rows if row["m"] == own and row["T"] == hat]
     size, gap = METRICS["avg_size"], METRICS["top_coverage_gap"]
     x = alt.X("s:Q", title=f"{size.heading} (logarithmic)", scale=alt.Scale(type="log", nice=False, padding=12))

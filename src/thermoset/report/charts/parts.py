@@ -74,4 +74,4 @@ def series_names(report: Report) -> list[str]:
 def line_names(report: Report) -> list[str]:
     """Names of the curves of the trade-off: every method, or thresholds by class alone where the predictor has them."""
     names = series_names(report)
-    return names[:-1] if report.artifact.grouping is None else names[-1:]
+    return names[:-1] if report.document.grouping is None else names[-1:]

@@ -14,12 +14,12 @@ from law import generated
 from thermoset.arrays import pairs
 from thermoset.conformal.methods import Method
 from thermoset.errors import FileFormatError, InputError
-from thermoset.predictor.artifact import (
+from thermoset.predictor.document import (
     SCHEMA,
     Thresholds,
     checksum_of,
-    read_artifact,
-    write_artifact,
+    read_document,
+    write_document,
 )
 from thermoset.predictor.fingerprints import fingerprint
 from thermoset.scores import APS, LAC, RAPS, SAPS
@@ -30,28 +30,28 @@ from tiers import examples
 
 
 @pytest.fixture(scope="module")
-def artifact():
+def document():
     logits, labels = generated(400, 4, seed=0)
     data = ts.Logits(logits, labels, classes=["ant", "bée", "<c>", "d,\n"])
-    return ts.TwoTemperaturePredictor().fit(data).artifact_
+    return ts.TwoTemperaturePredictor().fit(data).document_
 
 
 @pytest.fixture
-def saved(artifact, tmp_path):
+def saved(document, tmp_path):
     path = tmp_path / "predictor.json"
-    write_artifact(path, artifact)
+    write_document(path, document)
     return path
 
 
-def sealed(artifact, **changes):
-    """An artifact with other fields and a checksum that fits them."""
-    changed = msgspec.structs.replace(artifact, **changes)
+def sealed(document, **changes):
+    """An document with other fields and a checksum that fits them."""
+    changed = msgspec.structs.replace(document, **changes)
     return msgspec.structs.replace(changed, checksum=checksum_of(changed))
 
 
-def test_a_file_comes_back_as_it_was(artifact, saved):
-    read = read_artifact(saved)
-    assert msgspec.structs.replace(read, checksum="") == artifact
+def test_a_file_comes_back_as_it_was(document, saved):
+    read = read_document(saved)
+    assert msgspec.structs.replace(read, checksum="") == document
     document = json.loads(saved.read_text())
     assert document["schema"] == SCHEMA == 1
     assert document["provenance"]["calibration_rows"] == 200
@@ -62,8 +62,8 @@ def test_a_file_comes_back_as_it_was(artifact, saved):
         }  # fmt: skip
 
 
-def test_the_same_rows_give_the_same_bytes(artifact, saved, tmp_path):
-    write_artifact(tmp_path / "again.json", read_artifact(saved))
+def test_the_same_rows_give_the_same_bytes(document, saved, tmp_path):
+    write_document(tmp_path / "again.json", read_document(saved))
     assert (tmp_path / "again.json").read_bytes() == saved.read_bytes()
 
 
@@ -77,12 +77,12 @@ floats = st.floats(allow_nan=False)
     temperature=st.floats(min_value=1e-300, max_value=1e300),
     seed=st.integers(0, 2**64 - 1),
 )
-def test_every_float_round_trips(artifact, tmp_path, value, refine, temperature, seed):
+def test_every_float_round_trips(document, tmp_path, value, refine, temperature, seed):
     path = tmp_path / "p.json"
     thresholds = Thresholds.of(pairs([[value]], [[refine]]))
     changes = {"thresholds": thresholds, "temperature": temperature, "seed": seed, "scores": None}
-    write_artifact(path, msgspec.structs.replace(artifact, **changes))
-    read = read_artifact(path)
+    write_document(path, msgspec.structs.replace(document, **changes))
+    read = read_document(path)
     (q,) = read.thresholds.pairs()
     assert (q.real, q.imag) == (value, refine)
     assert math.copysign(1, q.real) == math.copysign(1, value)
@@ -96,25 +96,25 @@ def test_scores_round_trip(score):
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 10**6), byte=st.integers(0, 255))
-def test_a_damaged_byte_is_noticed(artifact, tmp_path, place, byte):
+def test_a_damaged_byte_is_noticed(document, tmp_path, place, byte):
     """Whatever byte is changed, the file is refused or says the same (white space)."""
     path = tmp_path / "p.json"
-    write_artifact(path, artifact)
+    write_document(path, document)
     content = bytearray(path.read_bytes())
     content[place % len(content)] = byte
     path.write_bytes(content)
     try:
-        read = read_artifact(path)
+        read = read_document(path)
     except InputError:
         return
-    assert msgspec.structs.replace(read, checksum="") == artifact
+    assert msgspec.structs.replace(read, checksum="") == document
 
 
 def test_deep_nesting_is_refused(tmp_path):
     path = tmp_path / "p.json"
     path.write_text('{"a":' + "[" * 200_000 + "]" * 200_000 + "}")
     with pytest.raises(FileFormatError, match="not a JSON document, or is damaged"):
-        read_artifact(path)
+        read_document(path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
@@ -122,7 +122,7 @@ def test_a_truncated_file_is_refused(saved, share):
     content = saved.read_bytes()
     saved.write_bytes(content[: int(share * len(content))])
     with pytest.raises(FileFormatError, match="not a JSON document, or is damaged"):
-        read_artifact(saved)
+        read_document(saved)
 
 
 @pytest.mark.parametrize(
@@ -132,19 +132,19 @@ def test_a_foreign_document_is_refused(tmp_path, content):
     path = tmp_path / "p.json"
     path.write_text(content)
     with pytest.raises(FileFormatError, match="not a predictor saved by thermoset"):
-        read_artifact(path)
+        read_document(path)
 
 
 @pytest.mark.parametrize("schema", [2, 99, 0, -1])
-def test_a_file_of_another_schema_asks_for_an_upgrade(artifact, saved, schema):
+def test_a_file_of_another_schema_asks_for_an_upgrade(document, saved, schema):
     document = json.loads(saved.read_text())
     saved.write_text(json.dumps(document | {"schema": schema, "something": "new"}))
     said = rf"newer thermoset, or is damaged \(schema {schema}; this one reads schema 1\)\. Upgrade"
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(saved)
-    saved.write_bytes(msgspec.json.encode(sealed(artifact, schema=schema)))
+        read_document(saved)
+    saved.write_bytes(msgspec.json.encode(sealed(document, schema=schema)))
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(saved)
+        read_document(saved)
 
 
 def test_a_file_without_a_schema_is_refused(saved):
@@ -152,7 +152,7 @@ def test_a_file_without_a_schema_is_refused(saved):
     del document["schema"]
     saved.write_text(json.dumps(document))
     with pytest.raises(FileFormatError, match="this one reads schema 1"):
-        read_artifact(saved)
+        read_document(saved)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_an_edited_file_is_refused(saved, edit, said):
     edit(document)
     saved.write_text(json.dumps(document))
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(saved)
+        read_document(saved)
 
 
 @pytest.mark.parametrize(
@@ -213,12 +213,12 @@ def test_an_edited_file_is_refused(saved, edit, said):
         ({"method": Method(name="saps", parameters={"weight": 1e300})}, "SAPS weight must be"),
     ],
 )
-def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said):
+def test_a_forged_file_is_refused_all_the_same(document, tmp_path, changes, said):
     """The checksum fits, and the content makes no predictor."""
     path = tmp_path / "p.json"
-    path.write_bytes(msgspec.json.encode(sealed(artifact, **changes)))
+    path.write_bytes(msgspec.json.encode(sealed(document, **changes)))
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(path)
+        read_document(path)
 
 
 @pytest.mark.parametrize(
@@ -236,12 +236,12 @@ def test_a_forged_file_is_refused_all_the_same(artifact, tmp_path, changes, said
         ({"curve": Curve((2.0, 1.0), (1.0, 1.0), (0.1, 0.1), (1.0, 1.0))}, "temperatures of choice must increase"),
     ],
 )
-def test_a_forged_choice_is_refused(artifact, tmp_path, changes, said):
+def test_a_forged_choice_is_refused(document, tmp_path, changes, said):
     path = tmp_path / "p.json"
-    choice = msgspec.structs.replace(artifact.choice, **changes)
-    path.write_bytes(msgspec.json.encode(sealed(artifact, choice=choice)))
+    choice = msgspec.structs.replace(document.choice, **changes)
+    path.write_bytes(msgspec.json.encode(sealed(document, choice=choice)))
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(path)
+        read_document(path)
 
 
 @pytest.mark.parametrize(
@@ -255,33 +255,33 @@ def test_a_forged_choice_is_refused(artifact, tmp_path, changes, said):
         ({"calibration_fraction": "1e-99999999"}, "calibration_fraction must be between 0 and 1"),
     ],
 )
-def test_a_forged_origin_is_refused(artifact, tmp_path, changes, said):
+def test_a_forged_origin_is_refused(document, tmp_path, changes, said):
     path = tmp_path / "p.json"
-    came = msgspec.structs.replace(artifact.provenance, **changes)
-    path.write_bytes(msgspec.json.encode(sealed(artifact, provenance=came)))
+    came = msgspec.structs.replace(document.provenance, **changes)
+    path.write_bytes(msgspec.json.encode(sealed(document, provenance=came)))
     if said is None:
-        assert read_artifact(path).provenance == came
+        assert read_document(path).provenance == came
         return
     with pytest.raises(FileFormatError, match=said):
-        read_artifact(path)
+        read_document(path)
 
 
-def test_missing_files_and_folders(artifact, tmp_path):
+def test_missing_files_and_folders(document, tmp_path):
     with pytest.raises(InputError, match="there is no such file"):
-        read_artifact(tmp_path / "none.json")
+        read_document(tmp_path / "none.json")
     with pytest.raises(InputError, match="is a folder"):
-        read_artifact(tmp_path)
+        read_document(tmp_path)
     with pytest.raises(InputError, match="does not exist; create it first"):
-        write_artifact(tmp_path / "none" / "p.json", artifact)
+        write_document(tmp_path / "none" / "p.json", document)
     with pytest.raises(InputError, match="is a folder"):
-        write_artifact(tmp_path, artifact)
+        write_document(tmp_path, document)
 
 
-def test_a_failed_write_leaves_the_old_file(artifact, saved, monkeypatch):
+def test_a_failed_write_leaves_the_old_file(document, saved, monkeypatch):
     before = saved.read_bytes()
     monkeypatch.setattr("thermoset.io.files.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(InputError, match="No space left"):
-        write_artifact(saved, artifact)
+        write_document(saved, document)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
@@ -305,8 +305,8 @@ def test_fingerprints_tell_data_apart():
 
 @pytest.mark.parametrize("counted", [{"calibration_zero_labels": -1}, {"conformal_zero_labels": 10**6}])
 def test_more_labels_of_probability_zero_than_rows_are_refused(saved, counted):
-    artifact = read_artifact(saved)
-    came = msgspec.structs.replace(artifact.provenance, **counted)
-    write_artifact(saved, msgspec.structs.replace(artifact, provenance=came))
+    document = read_document(saved)
+    came = msgspec.structs.replace(document.provenance, **counted)
+    write_document(saved, msgspec.structs.replace(document, provenance=came))
     with pytest.raises(FileFormatError, match="zero_labels must be at most the rows"):
-        read_artifact(saved)
+        read_document(saved)

@@ -28,13 +28,13 @@ from thermoset.tuning.choice import Choice, Setting
 __all__ = [
     "SCHEMA",
     "UNDECIDED",
-    "Artifact",
+    "Document",
     "Measure",
     "Method",
     "Provenance",
     "checksum_of",
-    "read_artifact",
-    "write_artifact",
+    "read_document",
+    "write_document",
 ]
 
 SCHEMA = 1
@@ -79,7 +79,7 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Conformal rows of this kind: they are misses, unless the threshold is infinite."""
 
 
-class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A fitted predictor.
 
     `alpha` is the promised level and `alpha_sets` the one that the threshold is set for, which may be stricter (see
@@ -130,7 +130,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def __repr__(self) -> str:
         return (
-            f"Artifact({self.method.title}, {self.n_classes:,} classes, alpha {self.alpha_sets}; T* = "
+            f"Document({self.method.title}, {self.n_classes:,} classes, alpha {self.alpha_sets}; T* = "
             f"{self.temperature:.3f}, T-hat = {self.temperature_sets:.3f})"
         )
 
@@ -200,37 +200,37 @@ class _Head(msgspec.Struct):
     schema: int = 0
 
 
-def write_artifact(path: str | os.PathLike[str], artifact: Artifact) -> None:
+def write_document(path: str | os.PathLike[str], document: Document) -> None:
     """Write the document, whole or not at all."""
-    if artifact.method.is_own:
+    if document.method.is_own:
         raise InputError(
-            f"a predictor with a custom score ({quoted(artifact.method.title)}) cannot be saved: the file can only "
+            f"a predictor with a custom score ({quoted(document.method.title)}) cannot be saved: the file can only "
             "name built-in scores. Save the rows, and fit again."
         )
     target = Path(path)
-    sealed = msgspec.structs.replace(artifact, checksum=checksum_of(artifact))
+    sealed = msgspec.structs.replace(document, checksum=checksum_of(document))
     content = msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"
     with errors_about(target, "written"), write_whole(target) as stream:
         stream.write(content)
 
 
-def read_artifact(path: str | os.PathLike[str]) -> Artifact:
+def read_document(path: str | os.PathLike[str]) -> Document:
     """Read a document and check everything in it."""
     content = read_at_most(path, _MOST_BYTES)
     try:
-        artifact = _decoded(content)
-        _check(artifact)
+        document = _decoded(content)
+        _check(document)
     except InputError as error:  # a score's own complaint too: whatever is in the file is the file's fault
         raise FileFormatError(f"{path}: {error}") from None
-    return artifact
+    return document
 
 
-def checksum_of(artifact: Artifact) -> str:
+def checksum_of(document: Document) -> str:
     """SHA-256 of everything in the document but the checksum itself."""
-    return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(artifact, checksum=""))).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(document, checksum=""))).hexdigest()
 
 
-def _decoded(content: bytes) -> Artifact:
+def _decoded(content: bytes) -> Document:
     try:
         head = msgspec.json.decode(content, type=_Head)
     except msgspec.ValidationError:
@@ -245,18 +245,18 @@ def _decoded(content: bytes) -> Artifact:
             f"{SCHEMA}). Upgrade thermoset."
         )
     try:
-        artifact = msgspec.json.decode(content, type=Artifact)
-        fits = checksum_of(artifact) == artifact.checksum
+        document = msgspec.json.decode(content, type=Document)
+        fits = checksum_of(document) == document.checksum
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
         raise FileFormatError(f"is damaged or was edited: {reason(error)}.") from None
     if not fits:
         raise FileFormatError("is damaged or was edited: its checksum does not match. Save the predictor again.")
-    return artifact
+    return document
 
 
-def _check(artifact: Artifact) -> None:
+def _check(document: Document) -> None:
     """Refuse what fits the schema but makes no predictor."""
-    artifact.method.score()
-    for requirement, broken in broken_requirements(artifact):
+    document.method.score()
+    for requirement, broken in broken_requirements(document):
         if broken:
             raise FileFormatError(f"is not a usable predictor: {requirement}.")
