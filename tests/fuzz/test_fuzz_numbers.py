@@ -204,7 +204,7 @@ def test_any_number_is_read_or_refused(value):
 @settings(max_examples=cases(300))
 @given(st.fractions(Fraction(1, 10**9), 1 - Fraction(1, 10**9), max_denominator=10**99), st.integers(0, 10**9))
 def test_levels_stay_exact(alpha, n):
-    assert exact_level(str(alpha)) == exact_level(alpha) == alpha  # an document holds it as text
+    assert exact_level(str(alpha)) == exact_level(alpha) == alpha  # a document holds it as text
     k = conformal_rank(n, alpha)
     assert k >= (n + 1) * (1 - alpha) > k - 1
 

@@ -44,7 +44,7 @@ def saved(document, tmp_path):
 
 
 def sealed(document, **changes):
-    """An document with other fields and a checksum that fits them."""
+    """A document with other fields and a checksum that fits them."""
     changed = msgspec.structs.replace(document, **changes)
     return msgspec.structs.replace(changed, checksum=checksum_of(changed))
 
@@ -137,8 +137,8 @@ def test_a_foreign_document_is_refused(tmp_path, content):
 
 @pytest.mark.parametrize("schema", [2, 99, 0, -1])
 def test_a_file_of_another_schema_asks_for_an_upgrade(document, saved, schema):
-    document = json.loads(saved.read_text())
-    saved.write_text(json.dumps(document | {"schema": schema, "something": "new"}))
+    content = json.loads(saved.read_text())
+    saved.write_text(json.dumps(content | {"schema": schema, "something": "new"}))
     said = rf"newer thermoset, or is damaged \(schema {schema}; this one reads schema 1\)\. Upgrade"
     with pytest.raises(FileFormatError, match=said):
         read_document(saved)

@@ -431,7 +431,7 @@ class TwoTemperaturePredictor(Estimator):
         return self._scores
 
     def _adopt(self, document: Document, score: Score) -> None:
-        """Take over what an document says; every prediction comes from it, and from a score that it may not name."""
+        """Take over what a document says; every prediction comes from it, and from a score that it may not name."""
         self.document_ = document
         self._scores = None
         self.temperature_ = document.temperature

@@ -221,7 +221,7 @@ def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
 
 
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
-    """The fields of an document that the conformal rows decide; with weights, their sizes say nothing of later rows."""
+    """The fields of a document that the conformal rows decide; with weights, their sizes say nothing of later rows."""
     calibration = fitted.calibration_
     sizes = None if calibration.weights is not None else fitted.set_sizes(conformal, ids=beside.ids)
     groups, other, score = calibration.group_of_class, fitted.fallback_threshold_, fitted.recipe.score
