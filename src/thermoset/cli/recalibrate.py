@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.document import Document
+    from thermoset.predictor.sets import Inference
 
 __all__ = ["recalibrate"]
 
@@ -71,7 +72,8 @@ def recalibrate(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
     check_files(out.parent, [out.name], [*files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
-    before = model.document_
+    known = model._inference
+    before = known.document
     rows = opened_logits(logits, columns, made=before, memory=memory, scheduler=scheduler)
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
         model.recalibrate(data, weights=weights_of(logits, columns, len(data)))
@@ -79,7 +81,7 @@ def recalibrate(
     with made_folder(out.parent):
         model.save(out, scores=scores)
     console = Console(emoji=False)
-    _show(console, before, model)
+    _show(console, known, model)
     if used.set_threshold:
         about = "about " if used.estimated else ""
         console.print(
@@ -90,19 +92,21 @@ def recalibrate(
     name_files(console, [out])
 
 
-def _show(console: "Console", before: "Document", model: "TwoTemperaturePredictor") -> None:
+def _show(console: "Console", known: "Inference", model: "TwoTemperaturePredictor") -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    after = model.document_
+    before, after = known.document, model.document_
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for column in ("before", "after"):
         table.add_column(column, justify="right", no_wrap=True)
     both = (before, after)
     table.add_row("rows behind the threshold", *(f"{made.provenance.conformal_rows:,}" for made in both))
-    several = len(after.thresholds.value) > 1
-    table.add_row("thresholds, lowest to highest" if several else "threshold", *map(_threshold, both))
+    several = model._inference.thresholds.size > 1
+    table.add_row(
+        "thresholds, lowest to highest" if several else "threshold", *map(_threshold, (known, model._inference))
+    )
     table.add_row("labels in a set, on those rows", *map(_size, both))
     console.print(table)
     console.print(f"Promised for rows like the new ones: coverage {promised_coverage(model)}.", highlight=False)
@@ -116,9 +120,9 @@ def _show(console: "Console", before: "Document", model: "TwoTemperaturePredicto
     console.print(f"The new threshold comes from the new rows alone; {kept} are unchanged.", highlight=False)
 
 
-def _threshold(made: "Document") -> str:
+def _threshold(known: "Inference") -> str:
     """The threshold as the score's value, or the lowest and the highest of several."""
-    values = made.thresholds.pairs().real
+    values = known.thresholds.real.ravel()
     low, high = f"{values.min():.5g}", f"{values.max():.5g}"
     return low if len(values) == 1 else f"{low} to {high}"
 

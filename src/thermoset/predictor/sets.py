@@ -19,12 +19,11 @@ from thermoset.conformal.calibration_scores import CalibrationScores, group_code
 from thermoset.conformal.scoring import Scoring, block_sets, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
+from thermoset.errors import InputError
 from thermoset.kernels import confidences, softmax
-from thermoset.predictor.any_level import calibration_scores
-from thermoset.predictor.document import Document
-from thermoset.predictor.label_shift import ratios_of
+from thermoset.predictor.document import Document, Thresholds, checksum_of
+from thermoset.predictor.label_shift import ratios_of, shifted_thresholds
 from thermoset.rows import map_rows, top_labels
-from thermoset.scores import Score
 from thermoset.uniforms import Randomness
 
 
@@ -112,33 +111,56 @@ class CalibratedSoftmax:
 
 
 class Inference:
-    """A document at work on rows that were checked before, with the score it names or a user's own."""
+    """A document at work on rows that were checked before."""
 
-    def __init__(self, document: Document, score: Score | None = None) -> None:
-        self.document = document
-        self.recipe = document.recipe if score is None else document.recipe_with(score)
+    def __init__(self, document: Document) -> None:
+        self.document, self.recipe = document, document.recipe
         ratio = None if document.shift is None else ratios_of(document.shift)
         plain = ratio is None or bool(np.all(ratio == 1.0))
         self.softmax = CalibratedSoftmax(document.temperature, None if plain else ratio)
-        self.scoring = Scoring(self.recipe.set_score, document.temperature_sets, document.seed)
-        thresholds, other = document.thresholds.pairs(), document.fallback_threshold
-        if other is not None:  # rows of groups without a threshold of their own have the last one
-            thresholds = np.concatenate([thresholds, other.pairs()])
-        self.thresholds = thresholds[None, None, :] if document.group_names is None else thresholds[None, :, None]
+        self.scoring = Scoring.of(self.recipe)
+        self.thresholds: Pairs = self._thresholds()
+
+    def _thresholds(self) -> Pairs:
+        """Thresholds (1, G, K); with a fallback, rows of groups without a threshold of their own have the last."""
+        made, by_row = self.document, self.document.group_names is not None
+        if made.thresholds is not None:
+            stored = made.thresholds.pairs()
+            return stored[None, :, None] if by_row else stored[None, None, :]
+        scores = self.calibration_scores
+        if made.shift is not None:
+            return shifted_thresholds(scores.scores, scores.labels, made.shift, made.alpha)[None, None, :]
+        found, other = scores.thresholds(self.recipe.alpha), scores.fallback_threshold(self.recipe.alpha)
+        return (found if other is None else np.concatenate([found, other]))[None]
 
     @cached_property
     def calibration_scores(self) -> CalibrationScores:
-        """The scores that set the threshold, read from the document when they are first needed."""
-        return calibration_scores(self.document, self.recipe.set_score)
+        """The scores that set the threshold."""
+        return self.document.calibration_scores()
+
+    @property
+    def identity(self) -> str:
+        """A checksum of the document that does not depend on whether scores or thresholds are stored."""
+        return checksum_of(self.document.change(scores=None, thresholds=Thresholds.of(self.thresholds)))
+
+    def p_values(self, data: Logits, smoothed: bool, ids: Any = None, weights: Any = None) -> Floats:
+        """p-values of all labels, (n, C)."""
+        if self.document.shift is not None:
+            raise InputError(
+                "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor "
+                "it was made from."
+            )
+        seed = self.recipe.random_state if smoothed else None
+        return self.calibration_scores.p_values(data, seed, ids=ids, weights=weights)
 
     def rows(self, data: Logits, ids: Any = None, weights: Any = None) -> RowSets:
         """How the sets of these rows are made, by their ids, groups and weights."""
         table, groups, names = self.thresholds, None, self.document.group_names
-        known = None if self.document.weights is None else self.calibration_scores.weights
+        known = self.calibration_scores.weights if self.document.is_weighted else None
         if (own := own_weights(known, weights, len(data))) is not None:
-            table, groups = self.calibration_scores.weighted_thresholds(own, [self.document.alpha_sets])
+            table, groups = self.calibration_scores.weighted_thresholds(own, [self.recipe.alpha])
         if names is not None:
-            falls_back = self.document.fallback is not None
+            falls_back = self.recipe.fallback is not None
             groups = group_codes(data, names, falls_back, "a predictor with grouping='group'")
         return RowSets(self.scoring, self.scoring.randomness(None, len(data), ids), table, groups)
 

@@ -27,7 +27,7 @@ from thermoset.predictor.fingerprints import fingerprint
 from thermoset.predictor.packing import packed, unpacked
 
 if TYPE_CHECKING:
-    from thermoset.predictor.document import Document, Provenance
+    from thermoset.predictor.document import Document
 
 __all__ = [
     "MOST_KEYS",
@@ -212,8 +212,8 @@ def used_rows(made: "Document", data: Logits, keys: Keys | None = None) -> UsedR
     >>> found.total, found.rows, found.reused
     (200, 400, True)
     """
-    came, known = made.provenance, made.used
-    whole = _as_a_whole(came, data)
+    known = made.used
+    whole = _as_a_whole(made, data)
     if whole.reused:
         return whole
     keys = row_keys(data) if keys is None else keys
@@ -224,9 +224,9 @@ def used_rows(made: "Document", data: Logits, keys: Keys | None = None) -> UsedR
     return _summed(data, calibration, conformal, total)
 
 
-def _as_a_whole(came: "Provenance", data: Logits) -> UsedRows:
+def _as_a_whole(made: "Document", data: Logits) -> UsedRows:
     """The same where rows are those of a part, or of both, as a whole: also rows that have no keys of their own."""
-    split = None if data.labels is None else split_of(data, came)
+    came, split = made.provenance, None if data.labels is None else split_of(data, made)
     if split is not None:
         chose, threshold = (PartUse(len(rows), reused=True) for rows in split)
         return _summed(data, chose, threshold, len(data))
@@ -253,13 +253,12 @@ def _summed(data: Logits, calibration: PartUse, conformal: PartUse, total: int) 
     )
 
 
-def split_of(data: Logits, came: "Provenance", split_by: Any = None) -> tuple[Ints, Ints] | None:
+def split_of(data: Logits, made: "Document", split_by: Any = None) -> tuple[Ints, Ints] | None:
     """Row numbers of the calibration and conformal rows, if these are all rows of `fit`, in their order."""
+    came, seed = made.provenance, made.recipe.random_state
     if len(data) != came.calibration_rows + came.conformal_rows:
         return None
-    calibration, conformal = split_indices(
-        len(data), came.calibration_fraction, random_state=came.random_state, groups=split_by
-    )
+    calibration, conformal = split_indices(len(data), came.calibration_fraction, random_state=seed, groups=split_by)
     same = fingerprint(data.take(calibration)) == came.calibration_sha256
     return (calibration, conformal) if same else None
 

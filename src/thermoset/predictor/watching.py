@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from thermoset._version import __version__
@@ -35,7 +34,7 @@ from thermoset.monitor.watching import (
     told,
     write_state,
 )
-from thermoset.predictor.document import Document, checksum_of
+from thermoset.predictor.document import Document
 from thermoset.predictor.judging import promise_of
 from thermoset.predictor.sets import CalibratedSoftmax, RowSets
 from thermoset.predictor.used_rows import used_rows
@@ -44,7 +43,7 @@ from thermoset.rows import map_rows
 from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
-    from thermoset.predictor.estimator import TwoTemperaturePredictor
+    from thermoset.predictor.predictor import TwoTemperaturePredictor
 
 __all__ = ["DELTA", "RUN_LENGTH", "Monitor"]
 
@@ -289,17 +288,17 @@ def _watched(predictor: "TwoTemperaturePredictor") -> Watched:
     """What a monitor must know of a predictor."""
     require_fitted(predictor)
     made = predictor.document_
-    came, promise = made.provenance, promise_of(made, predictor.recipe)
-    if made.weights is not None:
+    came, promise = made.provenance, promise_of(predictor._inference)
+    if made.is_weighted:
         raise InputError(
             "a predictor with weighted conformal rows cannot be watched: later rows would need weights too, and their "
             "coverage follows no known law to test against. Use check on labelled rows, batch by batch."
         )
     alike = not came.top_rows and made.shift is None  # whether later rows should look like the conformal rows
     return Watched(
-        predictor=checksum_of(msgspec.structs.replace(made, scores=None)),
+        predictor=predictor._inference.identity,
         promise=promise,
-        law=_law(made, promise.exact) if made.grouping is None and made.shift is None else None,
+        law=_law(made, promise.exact) if made.recipe.grouping is None and made.shift is None else None,
         n_classes=made.n_classes,
         classes=made.classes,
         sizes=made.sizes if alike else (),

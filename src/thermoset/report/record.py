@@ -157,7 +157,7 @@ class Report(Brief):
     @property
     def alpha(self) -> float:
         """The level that the threshold is set for, as a number: the promised one, or a stricter one."""
-        return float(exact_level(self.document.alpha_sets))
+        return float(exact_level(self.document.recipe.alpha))
 
     @property
     def marks(self) -> dict[str, float]:

@@ -38,9 +38,9 @@ def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
     Rows that set the threshold are refused otherwise. Rows that are new to it, and calibration rows, all judge, and are
     halved at random for the comparison of temperatures.
     """
-    came, used = made.provenance, used_rows(made, data)
+    used = used_rows(made, data)
     seen = fingerprint(data)
-    split = split_of(data, came, split_by)
+    split = split_of(data, made, split_by)
     if split is not None:
         return Roles(seen, "calibration", split[0], split[1], split[0])
     if used.set_threshold:
@@ -48,5 +48,5 @@ def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
             f"{used.sentence}, and coverage on rows that set the threshold shows nothing. Pass fresh labelled rows, or "
             "all rows that the predictor was fitted on, in the same order and with the same split_by."
         )
-    reference, compared = split_indices(len(data), 0.5, random_state=came.random_state)
+    reference, compared = split_indices(len(data), 0.5, random_state=made.recipe.random_state)
     return Roles(seen, "calibration" if used.chose else "fresh", np.arange(len(data)), reference, compared)

@@ -55,26 +55,26 @@ class Program:
 
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
         made = _exportable(predictor)
-        score = predictor.recipe.score
+        recipe, score = made.recipe, made.recipe.score
         self._form = form_of(score)
-        self.n_classes, self.draws = made.n_classes, made.seed is not None
-        compared = score if made.allow_empty else NeverEmpty(score)
+        self.n_classes, self.draws = made.n_classes, recipe.seed is not None
+        compared = score if recipe.allow_empty else NeverEmpty(score)
         self.group_names = made.group_names
         by_class = (made.grouping is not None and made.group_names is None) or made.shift is not None
         if made.group_names is not None and not score.by_rank:
             raise InputError(
-                f"a predictor with grouping='group' and the score {made.method.name!r} cannot be exported: the score "
+                f"a predictor with grouping='group' and the score {recipe.method.name!r} cannot be exported: the score "
                 "treats classes differently, while thresholds by group differ by row. Use another score or grouping."
             )
         self._by_class = by_class or not score.by_rank
-        self._sets = SetProgram(made.temperature_sets, _thresholds(made), compared, made.n_classes)
+        self._sets = SetProgram(made.temperature_sets, _thresholds(Inference(made)), compared, made.n_classes)
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
         ratio = Inference(made).softmax.ratio
         self._weighs = ratio is not None
         if ratio is not None:
             self.constants["ratio"] = ratio[None]
-        if made.seed is not None:
-            self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
+        if recipe.seed is not None:
+            self.constants["seed"] = np.array([[recipe.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
         if self._form.ranked:
             self.constants["first"] = np.arange(made.n_classes)[None] == 0
             self.constants |= self._form.constants(plain_score(score), made.n_classes)
@@ -139,15 +139,15 @@ def _exportable(predictor: object) -> Document:
     if not hasattr(predictor, "document_"):
         raise InputError("this predictor is not fitted, so it cannot be exported. Call fit first.")
     made = predictor.document_
-    if made.weights is not None:
+    if made.is_weighted:
         raise InputError(
             "a predictor with weighted conformal rows cannot be exported: each row's threshold depends on its own "
             "weight and on all conformal scores. Recalibrate it without weights."
         )
-    if made.rank_limits is not None:
+    if made.recipe.method.limits is not None:
         raise InputError(
-            f"a predictor with grouping={made.grouping!r} cannot be exported: its labels end at a rank of their own in "
-            "each class. Use grouping='class'."
+            f"a predictor with grouping={made.recipe.grouping!r} cannot be exported: its labels end at a rank of their "
+            "own in each class. Use grouping='class'."
         )
     return made
 
@@ -159,13 +159,11 @@ def _reweighted(ops: Operations, ratio: Array, probabilities: Array) -> Array:
     return ops.where(total > 0.0, weighted / ops.where(total > 0.0, total, 1.0), probabilities)
 
 
-def _thresholds(made: Document) -> Pairs:
+def _thresholds(known: Inference) -> Pairs:
     """The thresholds; those by group with one more, of groups that have none: an engine cannot refuse a row."""
-    found = made.thresholds.pairs()
-    if made.group_names is None:
-        return found
-    other = pairs([np.inf], np.inf) if made.fallback_threshold is None else made.fallback_threshold.pairs()
-    return np.concatenate([found, other])
+    found: Pairs = known.thresholds.ravel()
+    without = known.document.group_names is not None and known.recipe.fallback is None
+    return np.append(found, pairs(np.inf, np.inf)) if without else found
 
 
 def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.int64]:

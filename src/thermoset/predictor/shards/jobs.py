@@ -24,7 +24,7 @@ from thermoset.io.finding import Where
 from thermoset.quoting import printable, quoted
 
 if TYPE_CHECKING:
-    from thermoset.predictor.estimator import TwoTemperaturePredictor
+    from thermoset.predictor.predictor import TwoTemperaturePredictor
 
 __all__ = [
     "Reading",
@@ -270,7 +270,7 @@ def _opened(predictor: "TwoTemperaturePredictor", job: ShardJob, block_bytes: in
 
 def _weights(predictor: "TwoTemperaturePredictor", job: ShardJob) -> NDArray[np.float64] | None:
     """The weights of all rows of a shard, where the predictor needs them; refused where it does not."""
-    reading, needed = job.reading, predictor.document_.weights is not None
+    reading, needed = job.reading, predictor.document_.is_weighted
     if needed != (reading.weights is not None):
         raise InputError(
             "the predictor's conformal rows have weights, so rows to be predicted need them too. Name their column "

@@ -15,7 +15,7 @@ from thermoset.io.files import FilePath, as_path, check_folder, need
 from thermoset.io.finding import Where
 from thermoset.io.names import checked_columns
 from thermoset.predictor.document import checksum_of
-from thermoset.predictor.estimator import TwoTemperaturePredictor
+from thermoset.predictor.predictor import TwoTemperaturePredictor
 from thermoset.predictor.shards.folder import Folder, Run, check_target, locked
 from thermoset.predictor.shards.jobs import (
     Reading,
