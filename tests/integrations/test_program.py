@@ -15,7 +15,7 @@ from thermoset.arrays import pairs
 from thermoset.errors import InputError
 from thermoset.integrations.program import Program
 from thermoset.integrations.program.draws import u_of_rows
-from thermoset.integrations.program.formulas import FORMS, band_of, cut_of, form_of
+from thermoset.integrations.program.sets import band_of, cut_of
 from thermoset.rows import gaps_of, sort_ascending
 from thermoset.scores import PlainScore
 from thermoset.uniforms import Randomness
@@ -23,20 +23,23 @@ from thermoset.uniforms import Randomness
 LOGITS = generated(800, 5)
 
 
-def test_every_score_of_the_registry_has_a_form():
-    assert set(FORMS) == {score.name for score in SCORES.values()}
+def test_every_score_of_the_registry_can_be_exported():
+    assert all(score.exportable for score in SCORES.values())
 
 
-def test_a_score_of_ones_own_has_none():
+def test_a_score_of_ones_own_cannot():
     class Mine(RAPS):
         """Looks like RAPS, and may compute anything."""
 
     class Plain(PlainScore):
-        name = "lac"
+        name, uses_u = "lac", False
+
+        def pairs(self, rows):
+            return -rows.gaps
 
     for score in (Mine(), Plain()):
-        with pytest.raises(InputError, match=r"cannot be exported\. Fit the predictor with one of lac, aps"):
-            form_of(score)
+        with pytest.raises(InputError, match="cannot be exported"):
+            Program(predictor_at(1.0, *LOGITS, method=score))
 
 
 def test_the_room_for_rounding_is_that_of_a_sum_of_shares_and_steps():

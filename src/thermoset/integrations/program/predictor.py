@@ -8,15 +8,14 @@ from numpy.typing import NDArray
 from thermoset.arrays import Pairs, pairs
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
-from thermoset.integrations.program.by_class import plain_score
 from thermoset.integrations.program.draws import N_LOGITS, u_of_rows
-from thermoset.integrations.program.formulas import Named, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
-from thermoset.integrations.program.sets import Batch, SetProgram
+from thermoset.integrations.program.sets import Batch, Named, SetProgram
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.document import Document
-from thermoset.scores import NeverEmpty
+from thermoset.quoting import quoted
+from thermoset.scores import SCORES
 
 __all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
 
@@ -56,9 +55,11 @@ class Program:
     def __init__(self, predictor: TwoTemperaturePredictor) -> None:
         made = _exportable(predictor)
         score = predictor.recipe.score
-        self._form = form_of(score)
+        if not score.exportable:
+            names = ", ".join(name for name, one in SCORES.items() if one.exportable)
+            raise InputError(f"score {quoted(score.name)} cannot be exported. Fit the predictor with one of {names}.")
+        self._sorts = score.export_sorts
         self.n_classes, self.draws = made.n_classes, made.seed is not None
-        compared = score if made.allow_empty else NeverEmpty(score)
         self.group_names = made.group_names
         by_class = (made.grouping is not None and made.group_names is None) or made.shift is not None
         if made.group_names is not None and not score.by_rank:
@@ -67,7 +68,9 @@ class Program:
                 "treats classes differently, while thresholds by group differ by row. Use another score or grouping."
             )
         self._by_class = by_class or not score.by_rank
-        self._sets = SetProgram(made.temperature_sets, _thresholds(made), compared, made.n_classes)
+        self._sets = SetProgram(
+            made.temperature_sets, _thresholds(made), score, made.n_classes, keep_top=not made.allow_empty
+        )
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
         ratio = Calibrated.of(made).ratio
         self._weighs = ratio is not None
@@ -75,9 +78,8 @@ class Program:
             self.constants["ratio"] = ratio[None]
         if made.seed is not None:
             self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
-        if self._form.ranked:
+        if self._sorts:
             self.constants["first"] = np.arange(made.n_classes)[None] == 0
-            self.constants |= self._form.constants(plain_score(score), made.n_classes)
         self.constants |= self._sets.constants
 
     def run(
@@ -94,7 +96,7 @@ class Program:
         z = ops.float64(logits)
         top = ops.maximum(z)
         probabilities = ops.softmax((z - top) * constants["inverse_temperature"])
-        ranking = ops.rank(z, whole=self._by_class) if self._form.ranked else None
+        ranking = ops.rank(z, whole=self._by_class) if self._sorts else None
         label = ops.top_label(z) if ranking is None else ops.as_row(ops.columns(ranking.labels, 0, 1))
         draw: Array = 1.0  # deterministic
         if self.draws:
