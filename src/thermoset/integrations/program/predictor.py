@@ -1,6 +1,6 @@
 """The whole predictor: from logits to label, confidence, probabilities, sets and sizes."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,13 @@ from thermoset.errors import InputError
 from thermoset.integrations.program.draws import N_LOGITS, u_of_rows
 from thermoset.integrations.program.operations import Array, Operations, Ranking
 from thermoset.integrations.program.sets import Batch, Named, SetProgram
-from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.document import Document
 from thermoset.quoting import quoted
 from thermoset.scores import SCORES
+
+if TYPE_CHECKING:
+    from thermoset.predictor import TwoTemperaturePredictor
 
 __all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
 
@@ -38,7 +40,7 @@ OUTPUTS = Outputs._fields
 
 
 class Program:
-    """A fitted predictor as a program.
+    """A fitted predictor, or its document, as a program.
 
     Attributes
     ----------
@@ -52,12 +54,9 @@ class Program:
         The groups of rows that have a threshold each; `run` then needs the group of each row.
     """
 
-    def __init__(self, predictor: TwoTemperaturePredictor) -> None:
+    def __init__(self, predictor: "TwoTemperaturePredictor | Document") -> None:
         made = _exportable(predictor)
-        score = predictor.recipe.score
-        if not score.exportable:
-            names = ", ".join(name for name, one in SCORES.items() if one.exportable)
-            raise InputError(f"score {quoted(score.name)} cannot be exported. Fit the predictor with one of {names}.")
+        score = made.method.score()
         self._sorts = score.export_sorts
         self.n_classes, self.draws = made.n_classes, made.seed is not None
         self.group_names = made.group_names
@@ -133,14 +132,21 @@ class Program:
 
 def _exportable(predictor: object) -> Document:
     """The document of a predictor that an engine can run; others are refused."""
-    if not isinstance(predictor, TwoTemperaturePredictor):
+    made = getattr(predictor, "document_", predictor)
+    if not isinstance(made, Document):
+        from thermoset.predictor import TwoTemperaturePredictor  # noqa: PLC0415 - a document needs none
+
+        if isinstance(predictor, TwoTemperaturePredictor):
+            raise InputError("this predictor is not fitted, so it cannot be exported. Call fit first.")
         raise InputError(
             f"only a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
             "Load one with TwoTemperaturePredictor.load('predictor.json')."
         )
-    if not hasattr(predictor, "document_"):
-        raise InputError("this predictor is not fitted, so it cannot be exported. Call fit first.")
-    made = predictor.document_
+    if made.method.is_own or not made.method.score().exportable:
+        names = ", ".join(name for name, one in SCORES.items() if one.exportable)
+        raise InputError(
+            f"score {quoted(made.method.title)} cannot be exported. Fit the predictor with one of {names}."
+        )
     if made.weights is not None:
         raise InputError(
             "a predictor with weighted conformal rows cannot be exported: each row's threshold depends on its own "
@@ -170,7 +176,7 @@ def _thresholds(made: Document) -> Pairs:
     return np.concatenate([found, other])
 
 
-def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.int64]:
+def group_codes(predictor: "TwoTemperaturePredictor", groups: Any) -> NDArray[np.int64]:
     """The groups of rows, one name or number each, in the form an exported predictor takes: int64 (n,), -1 if unknown.
 
     >>> import numpy as np, thermoset as ts
