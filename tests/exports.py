@@ -12,7 +12,7 @@ from on_arrays import score_matrix
 from thermoset import ConformalClassifier, TwoTemperaturePredictor
 from thermoset.conformal.methods import Method
 from thermoset.errors import CoverageWarning
-from thermoset.integrations.program.formulas import band_of
+from thermoset.integrations.program.sets import band_of
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.scores import NeverEmpty
 from thermoset.uniforms import Randomness

@@ -88,6 +88,29 @@ def test_loading_and_predicting_need_numpy_and_numba_alone(tmp_path):
     assert not brought & {f"thermoset.{room}" for room in rooms}
 
 
+ANSWER = """
+import numpy as np, thermoset
+from thermoset.integrations.numpy import to_numpy
+from thermoset.predictor.document import read_document
+for name in {names!r}:
+    to_numpy(read_document(name))(np.eye(4, dtype=np.float32), ids=list("abcd"))
+"""
+
+
+@pytest.mark.slow
+def test_answers_in_plain_numpy_load_no_numba(tmp_path):
+    import numpy as np
+
+    from thermoset import Logits, TwoTemperaturePredictor
+
+    labels = np.arange(400) % 4
+    rows = Logits(np.random.default_rng(0).normal(size=(400, 4)) + 2 * np.eye(4)[labels], labels)
+    names = [str(tmp_path / f"{i}.json") for i in range(2)]
+    TwoTemperaturePredictor("aps", alpha=0.2).fit(rows).save(names[0])
+    TwoTemperaturePredictor("lac", alpha=0.2, prefer="small", grouping="class").fit(rows).save(names[1])
+    assert not modules_after(ANSWER.format(names=names)) & HEAVY
+
+
 @pytest.mark.parametrize(
     ("package", "name"), [("onnx", "to_onnx"), ("onnx", "id_keys"), ("torch", "to_torch"), ("torch", "save_torch")]
 )

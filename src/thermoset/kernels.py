@@ -21,15 +21,13 @@ functions (`inner`) are handed arrays and scalars, not records, and no literal n
 """
 
 import math
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import numba
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
 
 from thermoset.arrays import Bools, Counts, Floats, Ints, Keys
 from thermoset.errors import CacheWarning
@@ -37,18 +35,55 @@ from thermoset.errors import CacheWarning
 _F = TypeVar("_F", bound=Callable[..., Any])
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
-if numba.config.DISABLE_JIT:
-    raise ImportError("thermoset needs Numba's compiler, which NUMBA_DISABLE_JIT switches off. Unset it.")
+
+class Inner(NamedTuple):
+    """A function that only other compiled functions call, until `start` puts what Numba makes of it in its place."""
+
+    py_func: Callable[..., Any]
+    options: dict[str, bool] | None
 
 
 def inner(function: _F) -> _F:
     """Compile a function that only other compiled functions call."""
-    return njit(no_cpython_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    return Inner(function, {"no_cpython_wrapper": True})  # type: ignore[return-value]
 
 
 def inlined(function: _F) -> _F:
     """The same as a part of its callers: a call that hands over arrays costs more than a short loop does."""
-    return njit(no_cpython_wrapper=True, forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    return Inner(function, {"no_cpython_wrapper": True, "forceinline": True})  # type: ignore[return-value]
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Make a function of one instruction."""
+    return Inner(function, None)
+
+
+_lock, _started = threading.Lock(), threading.Event()
+
+
+def start() -> None:
+    """Import Numba, and hand it all functions: at the first call, since whoever calls none should not wait for it."""
+    if _started.is_set():
+        return
+    with _lock:
+        if _started.is_set():
+            return
+        import numba  # noqa: PLC0415
+        from numba.extending import intrinsic as instruction  # noqa: PLC0415
+
+        if numba.config.DISABLE_JIT:
+            raise ImportError("thermoset needs Numba's compiler, which NUMBA_DISABLE_JIT switches off. Unset it.")
+        for name, held in list(globals().items()):
+            if isinstance(held, Inner):
+                made = instruction if held.options is None else numba.njit(**held.options, **_OPTIONS)
+                globals()[name] = made(held.py_func)
+        for entry in ENTRIES.values():
+            try:
+                entry.dispatcher = numba.njit(cache=True, **_OPTIONS)(entry.py_func)
+            except RuntimeError:  # no folder for it is writable
+                entry.dispatcher = numba.njit(**_OPTIONS)(entry.py_func)
+                _warn("no folder for it is writable")
+        _started.set()
 
 
 class Entry:
@@ -60,24 +95,27 @@ class Entry:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.__name__, self.__doc__, self.py_func = function.__name__, function.__doc__, function
-        try:
-            self.compiled = njit(cache=True, **_OPTIONS)(function)
-        except RuntimeError:  # no folder for it is writable
-            self.compiled = njit(**_OPTIONS)(function)
-            _warn("no folder for it is writable")
+        self.dispatcher: Any = None
         self._works = False
+
+    @property
+    def compiled(self) -> Any:
+        """What Numba makes of it."""
+        start()
+        return self.dispatcher
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it."""
         if self._works:
-            return self.compiled(*arguments)
+            return self.dispatcher(*arguments)
+        start()
         try:
-            found = self.compiled(*arguments)
+            found = self.dispatcher(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever reading a damaged entry, or writing one, raises
             _warn(str(error) or type(error).__name__)
-            for path in Path(self.compiled.stats.cache_path or "").glob(f"kernels.{self.__name__}-*"):
+            for path in Path(self.dispatcher.stats.cache_path or "").glob(f"kernels.{self.__name__}-*"):
                 path.unlink(missing_ok=True)
-            found = self.compiled(*arguments)
+            found = self.dispatcher(*arguments)
         self._works = True
         return found
 
@@ -122,25 +160,30 @@ _CHUNK = 16  # ranks whose exponentials are computed together
 _FEW = 8  # undecided ranks that are quicker done for all trials at once than by a scan along them
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _as_float(_context: Any, _bits: Any) -> Any:
+    from numba import types  # noqa: PLC0415
+
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float64))
 
     return types.float64(types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _as_bits(_context: Any, _value: Any) -> Any:
+    from numba import types  # noqa: PLC0415
+
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
 
     return types.int64(types.float64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _fma(_context: Any, _a: Any, _b: Any, _c: Any) -> Any:
     """Give a * b + c, rounded once: the same bits on every machine, which leaving it to the compiler would not be."""
+    from numba import types  # noqa: PLC0415
 
     def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.fma(*arguments)
