@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thermoset.arrays import Bools, Floats
+from thermoset.arrays import Bools, Floats, Ints
+from thermoset.data import Logits
+from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.integrations.program.draws import signed, u_of_ids
 from thermoset.integrations.program.operations import Ranking
 from thermoset.integrations.program.predictor import Outputs, Program, group_codes
 from thermoset.predictor.document import Document
+from thermoset.predictor.sets import Inference, PredictionArrays
 from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
@@ -99,6 +102,56 @@ class ArrayPredictor:
                 some = (None if one is None else one[k : k + step] for one in (rows, given, codes))
                 blocks.append(program.run(OPERATIONS, program.constants, *some))
         return blocks[0] if len(blocks) == 1 else Outputs(*map(np.concatenate, zip(*blocks, strict=True)))
+
+
+class NumpyInference(Inference):
+    """What a document says of rows, without Numba; see `TwoTemperaturePredictor.load`."""
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(document)
+        self._answer = ArrayPredictor(document)
+
+    def _run(self, data: Logits, ids: Any = None, weights: Any = None) -> Outputs:
+        if tops_of(data) is not None:
+            raise InputError("engine='numpy' needs whole rows; these hold only their largest logits. Use the default.")
+        groups = self.rows(data, ids, weights).groups
+        keys = None if ids is None else np.array(ids, dtype=object)
+        found = [
+            self._answer(
+                block, ids=None if keys is None else keys[place], groups=None if groups is None else groups[place]
+            )
+            for place, block in data.blocks(max(1, _BLOCK // data.n_classes))
+        ]
+        return Outputs(*map(np.concatenate, zip(*found or [self._answer(np.empty((0, data.n_classes)))], strict=True)))
+
+    def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
+        """Sets of all rows, (n, C)."""
+        sets: Bools = self._run(data, ids, weights).sets
+        return sets
+
+    def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
+        """Set sizes (n,)."""
+        sizes: Ints = self._run(data, ids, weights).sizes
+        return sizes
+
+    def probabilities(self, data: Logits) -> Floats:
+        """Probabilities of rows, (n, C)."""
+        probabilities: Floats = self._run(data).probabilities
+        return probabilities
+
+    def labels(self, data: Logits) -> Ints:
+        """The likeliest label of each row, as its column number."""
+        return self.confidences(data)[0]
+
+    def confidences(self, data: Logits) -> tuple[Ints, Floats]:
+        """The likeliest label of each row, and its probability."""
+        found = self._run(data)
+        return found.label, found.confidence
+
+    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
+        """Label, confidence and set of each row."""
+        found = self._run(data, ids, weights)
+        return PredictionArrays(found.label, found.confidence, found.sets)
 
 
 def to_numpy(predictor: "TwoTemperaturePredictor | Document") -> ArrayPredictor:

@@ -16,6 +16,7 @@ from thermoset.errors import InputError
 from thermoset.levels import Alpha
 from thermoset.predictor.document import STORED_BY_DEFAULT, Document, Thresholds, read_document, write_document
 from thermoset.predictor.sets import Inference, Prediction, PredictionArrays
+from thermoset.quoting import quoted
 from thermoset.rows import memory_budget
 from thermoset.scores import ScoreLike
 
@@ -78,6 +79,8 @@ class TwoTemperaturePredictor(Estimator):
     >>> predictor.predict_records(logits[3000:3001])  # doctest: +ELLIPSIS
     [Prediction(label=1, confidence=0.97..., set=(1,))]
     """
+
+    _engine = "numba"
 
     def __init__(
         self,
@@ -345,8 +348,16 @@ class TwoTemperaturePredictor(Estimator):
         write_document(path, document)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "TwoTemperaturePredictor":
-        """Read what `save` wrote; its predictions are the same to the last bit."""
+    def load(
+        cls, path: str | os.PathLike[str], engine: Literal["numba", "numpy"] = "numba"
+    ) -> "TwoTemperaturePredictor":
+        """Read what `save` wrote; its predictions are the same to the last bit.
+
+        `engine="numpy"` predicts without Numba, for a process that must answer at once: slower on many rows, and the
+        same sets but for scores that are within rounding of the threshold. p-values and checks still need Numba.
+        """
+        if engine not in ("numba", "numpy"):
+            raise InputError(f"engine must be 'numba' or 'numpy'; got {quoted(engine)}.")
         document = read_document(path)
         came = document.provenance
         sets = document.recipe.parameters | {"alpha": document.alpha}
@@ -359,6 +370,7 @@ class TwoTemperaturePredictor(Estimator):
             even=came.even,
             calibration_fraction=came.calibration_fraction,
         )
+        predictor._engine = engine
         predictor._adopt(document)
         return predictor
 
@@ -383,7 +395,12 @@ class TwoTemperaturePredictor(Estimator):
 
     def _adopt(self, document: Document) -> None:
         """Take over what a document says: every prediction comes from it."""
-        self._inference = Inference(document)
+        if self._engine == "numpy":
+            from thermoset.integrations.numpy import NumpyInference  # noqa: PLC0415 - which knows predictors
+
+            self._inference: Inference = NumpyInference(document)
+        else:
+            self._inference = Inference(document)
         self.document_ = document
         self.temperature_, self.temperature_sets_ = document.temperature, document.recipe.temperature
         one = document.recipe.grouping is None and document.shift is None
