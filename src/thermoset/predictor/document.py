@@ -18,9 +18,9 @@ from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
 from thermoset.predictor.kept_weights import KeptWeights
 from thermoset.predictor.label_shift import LabelShift
+from thermoset.predictor.leakage import RowKeys
 from thermoset.predictor.requirements import broken_requirements
 from thermoset.predictor.thresholds import Thresholds
-from thermoset.predictor.used_rows import UsedKeys
 from thermoset.quoting import quoted, reason
 from thermoset.scores import RankLimited, Score
 from thermoset.tuning.choice import Choice, Setting
@@ -93,8 +93,8 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these
     rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
     those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
-    `thresholds` is that of a row of average weight. `used` recognises the rows that made it. `input_kind` is
-    what it was tuned on (see `data.input_kinds`), and other rows are refused.
+    `thresholds` is that of a row of average weight. `row_keys` find data leakage. `input_kind` is what it
+    was tuned on (see `data.input_kinds`), and other rows are refused.
     """
 
     format: str = _FORMAT
@@ -116,7 +116,7 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     choice: Choice
     measures: tuple[Measure, ...]
     provenance: Provenance
-    used: UsedKeys
+    row_keys: RowKeys
     input_kind: str
     group_names: tuple[str, ...] | None = None
     fallback: str | None = None

@@ -25,10 +25,9 @@ from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.predictor.any_level import with_scores
 from thermoset.predictor.document import UNDECIDED, Document, Measure, Provenance
-from thermoset.predictor.fingerprints import fingerprint
+from thermoset.predictor.leakage import KeySample, RowKeys, find_leakage, fingerprint
 from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
 from thermoset.predictor.thresholds import Thresholds
-from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
 from thermoset.scores import RankLimited, Score
 from thermoset.tuning.choice import Choice, Setting
 from thermoset.tuning.choosing import choose
@@ -172,7 +171,7 @@ def _document(
         measures=(),
         provenance=_provenance(asked, recipe, rows, choice, scaler.zero_labels_),
         input_kind=input_kind_of(calibration),
-        used=_used(calibration, conformal),
+        row_keys=_row_keys(calibration, conformal),
         **_of_sets(sets, conformal, beside),
     )
     behind = document.pool_sizes if document.is_plain else (len(calibration) + len(conformal),)
@@ -215,9 +214,9 @@ def _warn(scaler: TemperatureScaler, came: Provenance) -> None:
     warn_of_zero_labels(n_zero, came.calibration_rows + came.conformal_rows)
 
 
-def _used(calibration: Logits, conformal: Logits) -> UsedKeys:
+def _row_keys(calibration: Logits, conformal: Logits) -> RowKeys:
     """What both kinds of rows will be recognised by."""
-    return UsedKeys(calibration=PartKeys.of(row_keys(calibration)), conformal=PartKeys.of(row_keys(conformal)))
+    return RowKeys(calibration=KeySample.of(row_keys(calibration)), conformal=KeySample.of(row_keys(conformal)))
 
 
 def _of_sets(fitted: ConformalClassifier, conformal: Logits, beside: Beside) -> dict[str, Any]:
@@ -259,8 +258,8 @@ def renewed(old: Document, recipe: Recipe, conformal: Logits, beside: Beside) ->
     seen = None if provenance.top_rows or weighted else old.confidence
     if seen is not None:
         seen = seen.counted(confidence_at(conformal, old.temperature))
-    known = UsedKeys(calibration=old.used.calibration, conformal=PartKeys.of(keys))
-    fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "used": known}
+    known = RowKeys(calibration=old.row_keys.calibration, conformal=KeySample.of(keys))
+    fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "row_keys": known}
     new = msgspec.structs.replace(old, shift=None, **fields)
     return with_scores(new, sets)
 
@@ -276,10 +275,10 @@ def _still_true(old: Document, law: list[Measure], weighted: bool) -> list[Measu
 
 def _refuse_choosers(old: Document, conformal: Logits, keys: Keys) -> None:
     """Refuse rows that chose the temperatures: a threshold from them would promise too much."""
-    used = used_rows(old, conformal, keys)
-    if used.chose:
+    leakage = find_leakage(old, conformal, keys)
+    if leakage.calibration.leaked:
         raise InputError(
-            f"{used.sentence}, and a threshold from rows that also chose a temperature cannot keep its promise. "
+            f"{leakage.sentence}, and a threshold from rows that also chose a temperature cannot keep its promise. "
             "Recalibrate on other rows."
         )
 

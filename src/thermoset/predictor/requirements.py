@@ -23,7 +23,6 @@ from thermoset.predictor.kept_scores import broken_scores, plain_threshold
 from thermoset.predictor.kept_weights import broken_weights
 from thermoset.predictor.label_shift import broken_shift, shares_of, shifted_thresholds
 from thermoset.predictor.thresholds import Thresholds
-from thermoset.predictor.used_rows import broken_keys
 from thermoset.tuning.choice import Choice
 from thermoset.tuning.preferences import read_preference
 
@@ -47,7 +46,7 @@ def broken_requirements(document: "Document") -> Broken:
         _of_weights(document),
         _of_scores(document),
         _of_confidence(document),
-        _of_used(document),
+        _of_row_keys(document),
     )
 
 
@@ -214,10 +213,10 @@ def _of_weighted_scores(document: "Document") -> Broken:
         yield "thresholds must be those of the scores", Thresholds.of(found) != document.thresholds
 
 
-def _of_used(document: "Document") -> Broken:
-    came, known = document.provenance, document.used
-    yield from broken_keys(known.calibration, came.calibration_rows)
-    yield from broken_keys(known.conformal, came.conformal_rows)
+def _of_row_keys(document: "Document") -> Broken:
+    came, known = document.provenance, document.row_keys
+    yield from known.calibration.faults(came.calibration_rows)
+    yield from known.conformal.faults(came.conformal_rows)
 
 
 def _of_provenance(document: "Document") -> Broken:
