@@ -338,7 +338,7 @@ def predict_shard(
     another machine that has them. `progress` gets the rows done and their number, None where only the end tells.
     """
     rows = undecided = 0
-    reading, document, before = job.reading, predictor.document_, _size_and_time(job.source)
+    reading, document = job.reading, predictor.document_
     with (
         _open(predictor, job, reading.block_bytes) as blocks,
         open_predictions(
@@ -350,6 +350,7 @@ def predict_shard(
             p_values=document.n_classes if reading.p_values else None,
         ) as written,
     ):
+        before = _size_and_time(job.source)
         for block, ids, own in _rows(job, blocks):
             with errors_about(job.source):
                 p = predictor.predict_p(block, **own) if reading.p_values else None
