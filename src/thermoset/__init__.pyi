@@ -26,11 +26,11 @@ from .errors import BoundWarning as BoundWarning
 from .errors import BudgetWarning as BudgetWarning
 from .errors import CacheWarning as CacheWarning
 from .errors import CoverageWarning as CoverageWarning
+from .errors import DataLeakageWarning as DataLeakageWarning
 from .errors import FileFormatError as FileFormatError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
-from .errors import ReusedRowsWarning as ReusedRowsWarning
 from .errors import ZeroProbabilityWarning as ZeroProbabilityWarning
 from .io import load as load
 from .io import save as save

@@ -9,7 +9,7 @@ import thermoset as ts
 from attacks.written import content
 from law import generated
 from parts import require
-from thermoset.predictor.shards import JOURNAL, MANIFEST
+from thermoset.predictor.many_files import JOURNAL, MANIFEST
 from tiers import cases
 
 pytestmark = [pytest.mark.long, pytest.mark.scaled]

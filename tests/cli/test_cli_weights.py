@@ -9,7 +9,7 @@ import thermoset as ts
 from law import generated
 from thermoset.errors import InputError
 from thermoset.integrations.batches import Predictor
-from thermoset.predictor.shards import predict_shards
+from thermoset.predictor.many_files import predict_shards
 from thermoset.report import build_report
 
 pytestmark = pytest.mark.slow
@@ -71,15 +71,15 @@ def test_many_files(folder, tmp_path):
     lines = [line for i in range(3) for line in (tmp_path / "out" / f"part-{i}.jsonl").read_text().splitlines()]
     records = model.predict_records(LOGITS[600:], weights=WEIGHTS[600:])
     assert [json.loads(line)["set"] for line in lines] == [list(record.set) for record in records]
-    with pytest.raises(InputError, match="column of weights"):
+    with pytest.raises(InputError, match="weights"):
         predict_shards(model, tmp_path / "in", tmp_path / "out", kind="jsonl", weights="other", resume=True)
 
 
 @pytest.mark.parametrize(
     ("predictor", "options", "message"),
     [
-        ("weighted.json", [], "rows to be predicted need them too"),
-        ("plain.json", ["--weights", "importance"], "have no weights"),
+        ("weighted.json", [], "Pass weights"),
+        ("plain.json", ["--weights", "importance"], "without weights"),
         ("weighted.json", ["--weights", "importances"], "importances"),
         ("weighted.json", ["--weights", "bad"], r"weights[7] is -1.0"),
     ],

@@ -21,7 +21,7 @@ from thermoset.predictor.document import (
     read_document,
     write_document,
 )
-from thermoset.predictor.fingerprints import fingerprint
+from thermoset.predictor.leakage import fingerprint
 from thermoset.scores import APS, LAC, RAPS, SAPS
 from thermoset.tuning import Curve
 from thermoset.tuning.aims import Small

@@ -66,7 +66,7 @@ def recalibrate(
     from rich.console import Console
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.used_rows import used_rows
+    from thermoset.predictor.leakage import find_leakage
 
     # PREDICTOR may be written to: it is read whole before, and replaced whole or not at all.
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
@@ -77,16 +77,15 @@ def recalibrate(
     rows = opened_logits(logits, columns, made=before, memory=memory, scheduler=scheduler)
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
         model.recalibrate(data, weights=weights_of(logits, columns, len(data)))
-        used = used_rows(before, data)
+        leakage = find_leakage(before, data)
     with made_folder(out.parent):
         model.save(out, scores=scores)
     console = Console(emoji=False)
     _show(console, known, model)
-    if used.set_threshold:
-        about = "about " if used.estimated else ""
+    if leakage.conformal.leaked:
         console.print(
-            f"[bold yellow]Note[/] {about}{used.conformal:,} of the {used.rows:,} rows also set the old threshold: the "
-            "promise holds if all of them are like future rows.",
+            f"[bold yellow]Note[/] {leakage.about}{leakage.conformal.rows:,} of the {leakage.rows:,} rows also set the "
+            "old threshold: the promise holds if all of them are like future rows.",
             highlight=False,
         )
     name_files(console, [out])

@@ -31,8 +31,8 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.levels import exact_level
 from thermoset.predictor.label_shift import LabelShift, broken_shift
+from thermoset.predictor.leakage import RowKeys
 from thermoset.predictor.packing import packed, unpacked
-from thermoset.predictor.used_rows import UsedKeys, broken_keys
 from thermoset.quoting import quoted, reason
 from thermoset.tuning.choice import Choice
 
@@ -247,8 +247,8 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
         None where rows hold only their largest logits or have weights.
     measures, provenance
         What was measured when it was made, and what it was made from.
-    used : UsedKeys
-        Recognises the rows that made it.
+    row_keys : RowKeys
+        Finds data leakage: the rows that made it.
     choice : Choice
         Why; made for a level of its own. It is decoded when somebody asks for it.
     """
@@ -264,7 +264,7 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
     sizes: tuple[Count, ...]
     measures: tuple[Measure, ...]
     provenance: Provenance
-    used: UsedKeys
+    row_keys: RowKeys
     stored_choice: msgspec.Raw = msgspec.field(name="choice")
     classes: tuple[str, ...] | None = None
     group_of_class: tuple[Annotated[int, Meta(ge=NULL_GROUP)], ...] | None = None
@@ -497,6 +497,6 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
     if made.shift is not None:
         yield "shift must be that of one threshold for all classes", not made.is_plain or grouping is not None
         yield from broken_shift(made.shift, n_classes, came.conformal_rows)
-    yield from broken_keys(made.used.calibration, came.calibration_rows)
-    yield from broken_keys(made.used.conformal, came.conformal_rows)
+    yield from made.row_keys.calibration.faults(came.calibration_rows)
+    yield from made.row_keys.conformal.faults(came.conformal_rows)
     exact_level(came.calibration_fraction)

@@ -313,13 +313,13 @@ class TwoTemperaturePredictor(Estimator):
         """Check the promise on fresh labelled rows; see `checking.check`.
 
         Rows with groups also show the coverage of each group, whatever the grouping of the thresholds. Rows that chose
-        the temperatures or set the threshold are refused: see `predictor.used_rows`. Where conformal rows have weights,
+        the temperatures or set the threshold are refused: see `predictor.leakage`. Where conformal rows have weights,
         these rows need them too, and must come from the population that the weights are for; the law is then
         approximate.
         """
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
-        package.used_rows.refuse_used(self.document_, data)
+        package.leakage.refuse_leakage(self.document_, data)
         return package.judging.judged(data, y, self._inference, fail_on, weights)
 
     @property

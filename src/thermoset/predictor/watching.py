@@ -36,8 +36,8 @@ from thermoset.monitor.watching import (
 )
 from thermoset.predictor.document import Document
 from thermoset.predictor.judging import promise_of
+from thermoset.predictor.leakage import find_leakage
 from thermoset.predictor.sets import CalibratedSoftmax, RowSets
-from thermoset.predictor.used_rows import used_rows
 from thermoset.quoting import quoted
 from thermoset.rows import map_rows
 from thermoset.uniforms import checked_ids
@@ -216,9 +216,9 @@ class Monitor:
 
     def _seen(self, data: Logits, labels: Ints | None, ids: Any) -> RowsSeen:
         made, keys = self.predictor.document_, row_keys(data)
-        used = used_rows(made, data, keys)
-        if used.reused:
-            raise InputError(f"{used.sentence}, but a monitor watches later rows. Remove them.")
+        leakage = find_leakage(made, data, keys)
+        if leakage.leaked:
+            raise InputError(f"{leakage.sentence}, but a monitor watches later rows. Remove them.")
         truth = np.full(len(data), -1, dtype=np.int64) if labels is None else labels
         if tops_of(data) is None:
             facts, sets = _Facts.empty(len(data)), self.predictor._inference.rows(data, ids)

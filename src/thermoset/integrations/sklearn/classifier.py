@@ -25,7 +25,7 @@ from thermoset.integrations.sklearn.responses import check_response, respond
 from thermoset.levels import Alpha, exact_level
 from thermoset.monitor.checking import CheckReport, check
 from thermoset.predictor import Prediction, TwoTemperaturePredictor
-from thermoset.predictor.used_rows import refuse_used
+from thermoset.predictor.leakage import refuse_leakage
 from thermoset.quoting import quoted
 from thermoset.scores import ScoreLike
 
@@ -217,7 +217,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             )
         data = self.logits(X, y)
         labels = data.require_labels("check")
-        refuse_used(made.document_, data)
+        refuse_leakage(made.document_, data)
         sets, probs = self._sets(X, data, ids), probabilities(data, self.temperature_)
         return check(sets, probs, labels, made.promise, fail_on=fail_on, class_names=data.classes)
 
