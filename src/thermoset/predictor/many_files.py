@@ -355,7 +355,11 @@ def predict_shard(
             with errors_about(job.source):
                 p = predictor.predict_p(block, **own) if reading.p_values else None
                 answers = predictor.predict_arrays(block, **own)
-                undecided += int(predictor.undecided(block, **own).sum()) if isinstance(block, TopLogits) else 0
+                undecided += (
+                    int(predictor._inference.undecided(block, own["ids"], own["weights"]).sum())
+                    if isinstance(block, TopLogits)
+                    else 0
+                )
             written.write(*answers, ids=ids, groups=block.groups, p=p)
             rows += len(block)
             if progress is not None:
@@ -375,7 +379,7 @@ def _check_first_rows(predictor: "TwoTemperaturePredictor", jobs: Iterable[Shard
                 with errors_about(job.source):
                     predictor.predict_arrays(block, **own)
                     if job.reading.p_values:
-                        predictor.require_p()
+                        predictor._inference.require_p_values()
                 first = first or (job.source, (blocks.id_kind, blocks.has_groups))
                 if first[1] != (blocks.id_kind, blocks.has_groups):
                     raise InputError(f"{job.source}: differs in the type of ids, or in having groups, from {first[0]}.")

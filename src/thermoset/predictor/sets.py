@@ -143,13 +143,18 @@ class Inference:
         """A checksum of the document that does not depend on whether scores or thresholds are stored."""
         return checksum_of(self.document.change(scores=None, thresholds=Thresholds.of(self.thresholds)))
 
-    def p_values(self, data: Logits, smoothed: bool, ids: Any = None, weights: Any = None) -> Floats:
-        """p-values of all labels, (n, C)."""
+    def require_p_values(self) -> None:
+        """Refuse where there are no p-values."""
         if self.document.shift is not None:
             raise InputError(
                 "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor "
                 "it was made from."
             )
+        _ = self.calibration_scores
+
+    def p_values(self, data: Logits, smoothed: bool, ids: Any = None, weights: Any = None) -> Floats:
+        """p-values of all labels, (n, C)."""
+        self.require_p_values()
         seed = self.recipe.random_state if smoothed else None
         return self.calibration_scores.p_values(data, seed, ids=ids, weights=weights)
 
