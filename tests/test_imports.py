@@ -61,7 +61,8 @@ from thermoset import TwoTemperaturePredictor
 for name in {names!r}:
     predictor = TwoTemperaturePredictor.load(name)
     rows = np.eye(4, dtype=np.float32)
-    predictor.predict_set(rows), predictor.answers(rows), predictor.predict_records(rows), predictor.set_sizes(rows)
+    predictor.predict_set(rows), predictor.predict_arrays(rows), predictor.set_sizes(rows)
+    predictor.predict_records(rows)
     predictor.predict_proba(rows), predictor.predict(rows), predictor.predict_set(rows, ids=list("abcd"))
 """
 

@@ -38,7 +38,7 @@ def test_sets_are_those_of_a_classifier_of_the_conformal_rows(predictor):
     np.testing.assert_array_equal(predictor.predict_set(FRESH), expected)
     np.testing.assert_array_equal(predictor.predict_set(FRESH.logits, groups=np.asarray(FRESH.groups)), expected)
     np.testing.assert_array_equal(predictor.set_sizes(FRESH), expected.sum(axis=1))
-    np.testing.assert_array_equal(predictor.answers(FRESH).sets, expected)
+    np.testing.assert_array_equal(predictor.predict_arrays(FRESH).sets, expected)
     names = np.array(list("vwxyz"))
     told = [record.set for record in predictor.predict_records(FRESH)]
     assert told == [tuple(names[row].tolist()) for row in expected]
@@ -64,7 +64,7 @@ def test_a_saved_predictor_gives_the_same_sets(predictor, tmp_path):
 
 
 def test_without_groups_nothing_is_predicted(predictor):
-    for call in (predictor.predict_set, predictor.set_sizes, predictor.answers, predictor.predict_records):
+    for call in (predictor.predict_set, predictor.set_sizes, predictor.predict_arrays, predictor.predict_records):
         with pytest.raises(InputError, match="a predictor with grouping='group' needs groups"):
             call(FRESH.logits)
     assert predictor.predict(FRESH.logits).shape == (600,), "labels and probabilities need none"

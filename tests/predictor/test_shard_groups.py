@@ -127,13 +127,13 @@ def test_all_shards_have_groups_or_none(predictor, tmp_path):
 
 def test_groups_go_to_the_predictor(predictor, tmp_path, monkeypatch):
     seen = []
-    answers = ts.TwoTemperaturePredictor.answers
+    answers = ts.TwoTemperaturePredictor.predict_arrays
 
     def watched(self, logits, **options):
         seen.extend(logits.groups)
         return answers(self, logits, **options)
 
-    monkeypatch.setattr(ts.TwoTemperaturePredictor, "answers", watched)
+    monkeypatch.setattr(ts.TwoTemperaturePredictor, "predict_arrays", watched)
     ts.save(tmp_path / "new.npz", ts.Logits(LOGITS[:100], groups=GROUPS))
     predict_shard(predictor, job(tmp_path / "new.npz", tmp_path / "sets.csv", block_bytes=8 * 4 * 30))
     assert seen == GROUPS

@@ -91,7 +91,7 @@ def test_every_shard_has_its_predictions_as_if_it_were_alone(predictor, shards, 
     for name in ROWS:
         alone = tmp_path / f"alone.{kind}"
         with open_predictions(alone, NAMES) as out:
-            out.write(*predictor.answers(ts.load(shards / name)))
+            out.write(*predictor.predict_arrays(ts.load(shards / name)))
         assert made[str(Path(name).with_suffix(f".{kind}"))] == alone.read_bytes()
     assert (done.rows, done.found, len(done.shards)) == (100, 0, 4)
 
@@ -103,7 +103,7 @@ def test_p_values_are_written_for_every_shard_and_resumed_only_with_them(predict
     for name in ROWS:
         rows, alone = ts.load(shards / name), tmp_path / f"alone.{kind}"
         with open_predictions(alone, NAMES, p_values=len(NAMES)) as written:
-            written.write(*predictor.answers(rows), p=predictor.predict_p(rows))
+            written.write(*predictor.predict_arrays(rows), p=predictor.predict_p(rows))
         assert content(out)[str(Path(name).with_suffix(f".{kind}"))] == alone.read_bytes()
     with pytest.raises(InputError, match="setting for p-values"):
         predict_shards(predictor, shards, out, kind=kind, resume=True)

@@ -79,7 +79,7 @@ def _show_fresh(console: "Console", predictor: "TwoTemperaturePredictor", fresh:
 
     from thermoset.metrics import avg_size, marginal_coverage
 
-    answers = predictor.answers(fresh)
+    answers = predictor.predict_arrays(fresh)
     labels = fresh.require_labels("the demo")
     console.print(
         f"\n[bold]On {len(fresh):,} fresh characters[/] the set contains the right one in "

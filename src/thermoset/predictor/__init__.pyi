@@ -5,6 +5,6 @@ from . import priors as priors
 from . import shifting as shifting
 from . import shown as shown
 from . import used_rows as used_rows
-from .answers import Answers as Answers
-from .answers import Prediction as Prediction
 from .estimator import TwoTemperaturePredictor as TwoTemperaturePredictor
+from .sets import Prediction as Prediction
+from .sets import PredictionArrays as PredictionArrays

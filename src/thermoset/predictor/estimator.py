@@ -9,24 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
-from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.conformal.groupings import GroupingLike
 from thermoset.conformal.named import labels_in, user_labels
 from thermoset.conformal.recipe import Recipe
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
-from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
-from thermoset.predictor.answers import Answers, Prediction, as_records
-from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.document import Document, read_document, write_document
-from thermoset.predictor.rule import RowSets, SetRule
-from thermoset.rows import map_rows, memory_budget
+from thermoset.predictor.sets import Inference, Prediction, PredictionArrays
+from thermoset.rows import memory_budget
 from thermoset.scores import Score, ScoreLike
 
 if TYPE_CHECKING:
-    from thermoset.conformal.calibration_scores import CalibrationScores
     from thermoset.monitor.checking import CheckReport, Promise
     from thermoset.predictor.fitting import Progress
     from thermoset.predictor.label_shift import LabelShift
@@ -87,7 +82,6 @@ class TwoTemperaturePredictor(Estimator):
     """
 
     _recipe: Recipe
-    _scores: "CalibrationScores | None"
 
     def __init__(
         self,
@@ -201,7 +195,7 @@ class TwoTemperaturePredictor(Estimator):
     def predict(self, logits: Any) -> NDArray[np.int64]:
         """The most likely label of each row, as its column number; `predict_labels` gives names."""
         data = predict_data(self, logits)
-        return self._calibrated.labels(data)
+        return self._inference.labels(data)
 
     def predict_labels(self, logits: Any) -> NDArray[Any]:
         """The same by name: an array of class names, or of column numbers if `fit` was given no names.
@@ -221,14 +215,14 @@ class TwoTemperaturePredictor(Estimator):
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
         """Calibrated probabilities: softmax at T*, (n, C), times target share / source share under a label shift."""
         data = predict_data(self, logits)
-        return self._calibrated.probabilities(data)
+        return self._inference.probabilities(data)
 
     def predict_set(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.bool_]:
         """Sets at T-hat as booleans, (n, C); `groups`, `ids` and `weights` as in `ConformalClassifier.fit`."""
         data = predict_data(self, logits, groups)
-        return self._rule.sets(data, ids, weights)
+        return self._inference.sets(data, ids, weights)
 
     def predict_set_labels(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
@@ -239,7 +233,7 @@ class TwoTemperaturePredictor(Estimator):
     def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
         data = predict_data(self, logits, groups)
-        return self._rule.sizes(data, ids, weights)
+        return self._inference.sizes(data, ids, weights)
 
     def predict_p(
         self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None, weights: Any = None
@@ -251,12 +245,12 @@ class TwoTemperaturePredictor(Estimator):
         """
         data = predict_data(self, logits, groups)
         seed = self._recipe.random_state if smoothed else None
-        return self._calibration_scores().p_values(data, seed, ids=ids, weights=weights)
+        return self._inference.calibration_scores.p_values(data, seed, ids=ids, weights=weights)
 
     def require_p(self) -> None:
         """Raise the error that `predict_p` and `at` would raise, if any."""
         require_fitted(self)
-        self._calibration_scores()
+        _ = self._inference.calibration_scores
 
     def at(self, alpha: Alpha) -> "TwoTemperaturePredictor":
         """The predictor with a different promise, 1 - alpha, from the scores of the same conformal rows.
@@ -280,7 +274,7 @@ class TwoTemperaturePredictor(Estimator):
             plain = copy(self)
             plain._adopt(rooms.shifting.unshifted(self.document_), self._recipe.score)
             return plain.at(alpha)._under(shift)
-        sets = rooms.any_level.classifier_of(self.document_, self._recipe, self._calibration_scores()).at(alpha)
+        sets = rooms.any_level.classifier_of(self.document_, self._recipe, self._inference.calibration_scores).at(alpha)
         other = copy(self)
         other.alpha = alpha
         other._adopt(rooms.fitting.moved(self.document_, sets, alpha), self._recipe.score)
@@ -338,25 +332,21 @@ class TwoTemperaturePredictor(Estimator):
         Where rows hold only their largest logits, bounds decide, and a label that they cannot exclude is included.
         """
         data = predict_data(self, logits, groups)
-        return self._rule.undecided(data, ids, weights)
+        return self._inference.undecided(data, ids, weights)
 
-    def answers(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> Answers:
-        """Label, confidence and set of each row, as arrays."""
+    def predict_arrays(
+        self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> PredictionArrays:
+        """Label, confidence and set of each row, as arrays, in one pass."""
         data = predict_data(self, logits, groups)
-        if tops_of(data) is not None:
-            return Answers(*self._calibrated.answers(data), self._rule.sets(data, ids, weights))
-        labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))
-        sets, rule = np.empty((len(data), data.n_classes), dtype=np.bool_), self._rule.rows(data, ids, weights)
-        out = [labels, confidence, sets]
-        map_rows(data, _answers_of_block, out, per_row=[rule], fixed=[self._calibrated], axis=-2)
-        return Answers(labels[:, 0], confidence[:, 0], sets)
+        return self._inference.arrays(data, ids, weights)
 
     def predict_records(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> list[Prediction]:
         """Label, confidence and set of each row as records, for reading and for JSON."""
-        found = self.answers(logits, groups=groups, ids=ids, weights=weights)
-        return as_records(found, self.document_.classes or range(self.document_.n_classes))
+        found = self.predict_arrays(logits, groups=groups, ids=ids, weights=weights)
+        return found.records(self.document_.classes or range(self.document_.n_classes))
 
     def check(
         self,
@@ -424,28 +414,15 @@ class TwoTemperaturePredictor(Estimator):
     def _user_labels(self) -> NDArray[Any]:
         return user_labels(self.document_.classes, self.document_.n_classes)
 
-    def _calibration_scores(self) -> "CalibrationScores":
-        """The scores that set the threshold, read from the document when they are first needed."""
-        if self._scores is None:
-            self._scores = rooms.any_level.calibration_scores(self.document_, self._recipe.set_score)
-        return self._scores
-
     def _adopt(self, document: Document, score: Score) -> None:
         """Take over what a document says; every prediction comes from it, and from a score that it may not name."""
         self.document_ = document
-        self._scores = None
         self.temperature_ = document.temperature
         self.temperature_sets_ = document.temperature_sets
         self.choice_ = document.choice
-        self._calibrated = Calibrated.of(document)
-        self._recipe = document.recipe_with(score)
-        self._rule = SetRule.of(document, self._recipe.set_score)
+        self._inference = Inference(document, score)
+        self._recipe = self._inference.recipe
         value = document.thresholds.pairs().real
         self.threshold_ = float(value[0]) if document.grouping is None and document.shift is None else value
         self.group_names_ = document.group_names
         remember_classes(self, document.n_classes, document.classes, document.input_kind)
-
-
-def _answers_of_block(block: Block, sets: RowSets, calibrated: Calibrated) -> tuple[Ints, Floats, Bools]:
-    labels, confidence = calibrated.tops(block)
-    return labels[:, None], confidence[:, None], sets.of_block(block)

@@ -15,9 +15,8 @@ from thermoset.data.weights import checked_weights
 from thermoset.metrics.probabilities import N_BINS, BinCounts, add_bins, calibration_of_bins, no_bins
 from thermoset.monitor.checking import CheckReport, Promise, RowFacts, check_facts, row_facts
 from thermoset.predictor.any_level import calibration_scores
-from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.document import Document
-from thermoset.predictor.rule import RowSets, SetRule
+from thermoset.predictor.sets import CalibratedSoftmax, Inference, RowSets
 from thermoset.rows import block_rows, map_rows, sum_rows
 
 __all__ = ["judged", "promise_of"]
@@ -47,12 +46,12 @@ def _effective_rows(made: Document, recipe: Recipe) -> float | None:
     return None if made.shift is None else made.shift.effective_rows
 
 
-def _facts_of_block(block: Block, labels: Ints, sets: RowSets, calibrated: Calibrated) -> RowFacts:
-    return row_facts(sets.of_block(block), calibrated.of_block(block), labels)
+def _facts_of_block(block: Block, labels: Ints, sets: RowSets, softmax: CalibratedSoftmax) -> RowFacts:
+    return row_facts(sets.of_block(block), softmax.of_block(block), labels)
 
 
-def _add_bins(block: Block, bins: BinCounts, labels: Ints, calibrated: Calibrated) -> None:
-    add_bins(calibrated.of_block(block), labels, bins)
+def _add_bins(block: Block, bins: BinCounts, labels: Ints, softmax: CalibratedSoftmax) -> None:
+    add_bins(softmax.of_block(block), labels, bins)
 
 
 def judged(
@@ -64,17 +63,16 @@ def judged(
     weights: Any = None,
 ) -> CheckReport:
     """The sets and the confidence that a predictor gives these rows, against their labels."""
-    rule, facts, whole = SetRule.of(made, recipe.set_score), RowFacts.empty(len(data)), tops_of(data) is None
-    calibrated = Calibrated.of(made)
+    rule, facts, whole = Inference(made, recipe.score), RowFacts.empty(len(data)), tops_of(data) is None
     if whole:
         per_row = [labels, rule.rows(data, None, weights)]
-        map_rows(data, _facts_of_block, facts, per_row=per_row, fixed=[calibrated])
+        map_rows(data, _facts_of_block, facts, per_row=per_row, fixed=[rule.softmax])
         zero = partial(no_bins, data.n_classes, N_BINS)
-        bins = BinCounts(*sum_rows(data, _add_bins, zero, per_row=[labels], fixed=[calibrated]))
+        bins = BinCounts(*sum_rows(data, _add_bins, zero, per_row=[labels], fixed=[rule.softmax]))
     else:
         bins = no_bins(data.n_classes, N_BINS)
         own = None if weights is None else checked_weights(weights, len(data))
-        _fill_facts(data, labels, (rule, own), calibrated, facts, bins)
+        _fill_facts(data, labels, (rule, own), facts, bins)
     promise = promise_of(made, recipe)
     held = promise if whole else replace(promise, exact=False)
     found = check_facts(
@@ -93,8 +91,7 @@ def judged(
 def _fill_facts(
     data: Logits,
     labels: Ints,
-    how: tuple[SetRule, Floats | None],
-    calibrated: Calibrated,
+    how: tuple[Inference, Floats | None],
     facts: RowFacts,
     bins: BinCounts,
 ) -> None:
@@ -103,7 +100,7 @@ def _fill_facts(
     for start in range(0, len(data), step):
         place = slice(start, min(start + step, len(data)))
         some = data.take(place)
-        probs = calibrated.probabilities(some)
+        probs = rule.probabilities(some)
         add_bins(probs, labels[place], bins)
         own = None if weights is None else weights[place]
         found = row_facts(rule.sets(some, None, own), probs, labels[place])

@@ -35,10 +35,9 @@ from thermoset.monitor.watching import (
     told,
     write_state,
 )
-from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.document import Document, checksum_of
 from thermoset.predictor.judging import promise_of
-from thermoset.predictor.rule import RowSets
+from thermoset.predictor.sets import CalibratedSoftmax, RowSets
 from thermoset.predictor.used_rows import used_rows
 from thermoset.quoting import quoted
 from thermoset.rows import map_rows
@@ -223,8 +222,8 @@ class Monitor:
             raise InputError(f"{used.sentence}, but a monitor watches later rows. Remove them.")
         truth = np.full(len(data), -1, dtype=np.int64) if labels is None else labels
         if tops_of(data) is None:
-            facts, sets = _Facts.empty(len(data)), self.predictor._rule.rows(data, ids)
-            map_rows(data, _facts_of_block, facts, per_row=[truth, sets], fixed=[self.predictor._calibrated])
+            facts, sets = _Facts.empty(len(data)), self.predictor._inference.rows(data, ids)
+            map_rows(data, _facts_of_block, facts, per_row=[truth, sets], fixed=[self.predictor._inference.softmax])
         else:
             facts = self._facts_of_tops(data, truth, ids)
         key = identified(keys, None if ids is None else checked_ids(ids, len(data)))
@@ -240,7 +239,7 @@ class Monitor:
                 "this batch holds only the largest logits of each row, but the predictor was fitted on whole rows: "
                 "sets and confidence would differ for that reason alone. Pass whole rows."
             )
-        return _facts(self.predictor._rule.sets(data, ids), self.predictor._calibrated.answers(data), truth)
+        return _facts(self.predictor._inference.sets(data, ids), self.predictor._inference.confidences(data), truth)
 
     def _part(self, data: Logits, truth: Ints) -> Ints:
         """The place of the part that each labelled row counts for."""
@@ -282,8 +281,8 @@ def _facts(sets: Bools, likeliest: tuple[Ints, Floats], labels: Ints) -> _Facts:
     )
 
 
-def _facts_of_block(block: Block, labels: Ints, sets: RowSets, calibrated: Calibrated) -> _Facts:
-    return _facts(sets.of_block(block), calibrated.tops(block), labels)
+def _facts_of_block(block: Block, labels: Ints, sets: RowSets, calibrated: CalibratedSoftmax) -> _Facts:
+    return _facts(sets.of_block(block), calibrated.top_of_block(block), labels)
 
 
 def _watched(predictor: "TwoTemperaturePredictor") -> Watched:

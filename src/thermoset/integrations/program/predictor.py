@@ -14,8 +14,8 @@ from thermoset.integrations.program.formulas import Named, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
 from thermoset.integrations.program.sets import Batch, SetProgram
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.calibrated import Calibrated
 from thermoset.predictor.document import Document
+from thermoset.predictor.sets import Inference
 from thermoset.scores import NeverEmpty
 
 __all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
@@ -69,7 +69,7 @@ class Program:
         self._by_class = by_class or not score.by_rank
         self._sets = SetProgram(made.temperature_sets, _thresholds(made), compared, made.n_classes)
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
-        ratio = Calibrated.of(made).ratio
+        ratio = Inference(made).softmax.ratio
         self._weighs = ratio is not None
         if ratio is not None:
             self.constants["ratio"] = ratio[None]

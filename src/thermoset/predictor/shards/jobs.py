@@ -233,7 +233,7 @@ def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress:
                 "weights": None if weights is None else weights[rows : rows + len(block)],
             }
             p = predictor.predict_p(block, **own) if with_p else None
-            written.write(*predictor.answers(block, **own), ids=ids, groups=block.groups, p=p)
+            written.write(*predictor.predict_arrays(block, **own), ids=ids, groups=block.groups, p=p)
             undecided += int(predictor.undecided(block, **own).sum()) if isinstance(block, TopLogits) else 0
             rows += len(block)
             if progress is not None:
