@@ -12,7 +12,7 @@ from thermoset.arrays import pairs
 from thermoset.cli import options
 from thermoset.conformal.groupings import GROUPINGS, NULL_GROUP, Division, Grouping, resolve_grouping
 from thermoset.conformal.scoring import predict_sets
-from thermoset.monitor.checking import Promise
+from thermoset.monitor.promise import Promise
 
 ALL = pytest.mark.parametrize("name", list(GROUPINGS))
 OF_CLASSES = pytest.mark.parametrize("name", [name for name, one in GROUPINGS.items() if not one.of_rows])

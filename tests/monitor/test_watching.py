@@ -8,11 +8,11 @@ from scipy.special import betaln
 from scipy.stats import kstest
 
 import thermoset as ts
-from thermoset.monitor.checking.promise import Promise
+from thermoset.monitor.promise import Promise
 from thermoset.monitor.evidence.coverage import lower_odds
-from thermoset.monitor.watching import RowsSeen, told
-from thermoset.monitor.watching.rows import first_repeat, identified, marks_of, tie_breakers
-from thermoset.monitor.watching.watch import sequential_tests, size_bins
+from thermoset.monitor.status import RowsSeen, told
+from thermoset.monitor.status.rows import first_repeat, identified, marks_of, tie_breakers
+from thermoset.monitor.status.watch import sequential_tests, size_bins
 from watched import after, cut, drawn, started, unlabelled, watched
 
 
@@ -56,12 +56,12 @@ def test_labels_that_come_later_belong_to_their_batch_and_evidence_to_the_latest
     first, second = drawn(300, 2), drawn(300, 3)
     state = after(after(started(of), of, unlabelled(first), "first"), of, second, "second")
     state = after(state, of, first, "again, by another name")
-    standing = told(state, of)
-    assert [batch.name for batch in standing.batches] == ["first", "second"]
-    assert [batch.labelled for batch in standing.batches] == [300, 300]
-    assert standing.batches[0].hits == first.hit.sum()
-    assert standing.batches[0].log_under == 0.0
-    assert standing.batches[1].log_under == state.coverage.under.log_e
+    status = told(state, of)
+    assert [batch.name for batch in status.batches] == ["first", "second"]
+    assert [batch.labelled for batch in status.batches] == [300, 300]
+    assert status.batches[0].hits == first.hit.sum()
+    assert status.batches[0].log_under == 0.0
+    assert status.batches[1].log_under == state.coverage.under.log_e
 
 
 @pytest.mark.parametrize("labelled", [0.0, 0.5, 1.0])

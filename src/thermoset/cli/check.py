@@ -32,7 +32,7 @@ from thermoset.quoting import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from thermoset.monitor.checking import CheckReport, CoverageTable
+    from thermoset.monitor.report import CheckReport, CoverageTable
 
 __all__ = ["check"]
 

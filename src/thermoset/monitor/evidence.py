@@ -239,9 +239,7 @@ class CoverageTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return test.after(len(hits), lambda wealth, run, track: bet_on_hits(hits, seen, bets, wealth, run, track))
 
         over = None if self.over is None else moved(self.over, 1)
-        return CoverageTest(
-            self.law, self.rows + len(hits), self.hits + int(hits.sum()), moved(self.under, -1), over
-        )
+        return CoverageTest(self.law, self.rows + len(hits), self.hits + int(hits.sum()), moved(self.under, -1), over)
 
 
 class RankTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -330,7 +328,7 @@ def fixed_evidence(hits: ArrayLike, rows: ArrayLike, level: ArrayLike) -> Floats
     >>> bool(kept < 0), bool(broken > np.log(1000))
     (True, True)
     """
-    h, m = (count[..., None] for count in check_counts(hits, rows, names=("hits", "rows")))
+    h, m = _float_counts(hits, rows)
     p = np.asarray(level, dtype=np.float64)[..., None]
     if not np.all((p > 0) & (p < 1)):
         raise InputError("level must be between 0 and 1, exclusive, for every part. Try 0.9.")
@@ -362,7 +360,7 @@ def closed_testing(log_e: ArrayLike) -> Floats:
 
 def _log_wealth(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLike) -> Floats:
     """Log-wealth of each bet that starts once, in each part; bets are the last axis."""
-    h, m = (count[..., None] for count in check_counts(hits, rows, names=("hits", "rows")))
+    h, m = _float_counts(hits, rows)
     k, n = (np.asarray(part, dtype=np.float64)[..., None] for part in (rank, pool))
     if np.any(k < 1) or np.any(n < 0):
         raise InputError("rank must be at least 1, and pool at least 0, for every part.")
@@ -375,6 +373,12 @@ def _log_wealth(hits: ArrayLike, rows: ArrayLike, rank: ArrayLike, pool: ArrayLi
         return mass
 
     return np.where(finite, log_mass(a * lower_odds((a / (a + b))[..., 0])) - log_mass(a), 0.0)
+
+
+def _float_counts(hits: ArrayLike, rows: ArrayLike) -> tuple[Floats, Floats]:
+    """Hits and rows with a new last axis, for the bets."""
+    h, m = check_counts(hits, rows, names=("hits", "rows"))
+    return h[..., None].astype(np.float64), m[..., None].astype(np.float64)
 
 
 def _log_mean(log_each: Floats) -> Floats:

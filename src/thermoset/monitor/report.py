@@ -17,7 +17,7 @@ from thermoset.quoting import Brief, printable
 from thermoset.text_tables import AsTable, TextTable, number
 
 if TYPE_CHECKING:
-    from thermoset.monitor.check import Promise
+    from thermoset.monitor.promise import Promise
 
 SIGNIFICANCE = 0.001
 """A promise is called broken when such data would have a probability below this if it were kept."""

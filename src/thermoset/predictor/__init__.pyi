@@ -1,6 +1,5 @@
 from . import any_level as any_level
 from . import fitting as fitting
-from . import judging as judging
 from . import priors as priors
 from . import shifting as shifting
 from . import shown as shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
+import thermoset.predictor as rooms  # those of fitting and showing load when they are first used
 from thermoset.conformal.groupings import GroupingLike
 from thermoset.conformal.named import labels_in, user_labels
 from thermoset.conformal.recipe import Recipe
@@ -22,7 +22,8 @@ from thermoset.rows import memory_budget
 from thermoset.scores import Score, ScoreLike
 
 if TYPE_CHECKING:
-    from thermoset.monitor.checking import CheckReport, Promise
+    from thermoset.monitor.promise import Promise
+    from thermoset.monitor.report import CheckReport
     from thermoset.predictor.fitting import Progress
     from thermoset.predictor.label_shift import LabelShift
     from thermoset.predictor.priors import PriorEstimate
@@ -357,7 +358,7 @@ class TwoTemperaturePredictor(Estimator):
         weights: Any = None,
         fail_on: str | Iterable[str] = (),
     ) -> "CheckReport":
-        """Check the promise on fresh labelled rows; see `checking.check`.
+        """Check the promise on fresh labelled rows; see `monitor.check`.
 
         Rows with groups also show the coverage of each group, whatever the grouping of the thresholds. Rows that chose
         the temperatures or set the threshold are refused: see `predictor.used_rows`. Where conformal rows have weights,
@@ -367,12 +368,16 @@ class TwoTemperaturePredictor(Estimator):
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
         rooms.used_rows.refuse_used(self.document_, data)
-        return rooms.judging.judged(data, y, self.document_, self._recipe, fail_on, weights)
+        from thermoset.monitor.check import check_rows  # noqa: PLC0415 - predicting does without
+
+        return check_rows(self._inference, data, y, fail_on, weights)
 
     @property
     def promise(self) -> "Promise":
         """The promised coverage, and the number of rows behind it."""
-        return rooms.judging.promise_of(self.document_, self._recipe)
+        from thermoset.monitor.promise import Promise  # noqa: PLC0415 - predicting does without
+
+        return Promise.of(self._inference)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
         """Write one JSON document for `load`, completely or not at all.

@@ -15,7 +15,7 @@ from thermoset.errors import InputError
 from thermoset.integrations.dask.engine import DaskEngine
 from thermoset.integrations.dask.shards import remote_rows
 from thermoset.io.files import need
-from thermoset.monitor.checking import CheckReport
+from thermoset.monitor.report import CheckReport
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.sets import PredictionArrays
 from thermoset.predictor.shards import Predicted, ShardDone, ShardJob, predict_shard
