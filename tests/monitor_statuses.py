@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import numpy as np
 
 from thermoset.monitor.evidence import confidence_sequence
-from thermoset.monitor.status import BatchRecord, PartStatus, MonitorStatus, TestStatus
+from thermoset.monitor.status import BatchRecord, MonitorStatus, PartStatus, TestStatus
 
 _TITLES = {
     "under": "coverage below the promise",

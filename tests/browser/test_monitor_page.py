@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
+from monitor_statuses import parts_of, renamed, status_of, untimed
 from pages import (
     CLIPPED,
     CONTRAST,
@@ -14,7 +15,6 @@ from pages import (
     assert_glossary_opens,
     assert_wide_tables_say_so,
 )
-from monitor_statuses import parts_of, renamed, status_of, untimed
 from thermoset.monitor.status import MonitorStatus
 
 pytestmark = pytest.mark.long

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from monitor_statuses import parts_of, renamed, status_of, untimed
 from pages import HOSTILE, is_rounded
 from parts import require
-from monitor_statuses import parts_of, renamed, status_of, untimed
 from thermoset.errors import InputError
 from thermoset.report.headline import headline
 from thermoset.report.timeline import Timeline

@@ -193,8 +193,8 @@ def calibration_check(facts: RowFacts, n_bins: int = N_BINS) -> CalibrationCheck
     >>> wrong = calibration_check(RowFacts.of(sets, probs, np.repeat([0, 1], [50, 50])))
     >>> round(wrong.ece, 12), wrong.p_value
     (0.3, 0.0002)
-    >>> wrong.worst
-    ConfidenceRange(low=0.8, high=0.9, rows=100, right=50, confidence=0.8)
+    >>> wrong.worst.low, wrong.worst.high, wrong.worst.rows, wrong.worst.right
+    (0.8, 0.9, 100, 50)
     """
     confidence, correct = facts.confidence, facts.correct
     with np.errstate(divide="ignore"):  # infinite where a label has probability 0

@@ -16,10 +16,10 @@ from law import generated
 from thermoset import ConformalClassifier, metrics
 from thermoset.conformal import groupings
 from thermoset.errors import InputError
-from thermoset.monitor import checking
-from thermoset.monitor.checking import NULL_GROUP, SIGNIFICANCE, Promise, check, holm
-from thermoset.monitor.checking.confidence import calibration_check
-from thermoset.monitor.checking.facts import facts_of
+from thermoset.monitor import check as checking
+from thermoset.monitor.check import calibration_check, check, holm
+from thermoset.monitor.promise import NULL_GROUP, Promise
+from thermoset.monitor.report import SIGNIFICANCE
 
 ALPHA = "0.1"
 
@@ -207,7 +207,7 @@ def test_p_values_of_exact_laws_are_not_larger_than_they_must_be(case):
     law = cache(lambda n, m: metrics.coverage_law(n, m, ALPHA).pmf(np.arange(m + 1)))
     middle = []
     for report in reports_over_splits(case):
-        groups = report.promise.groups(6)
+        groups = report.promise.class_pools(6)
         rows = groups.total(report.classes.rows)
         mass = np.ones(1)
         for n, m in zip(groups.pools[groups.promised], rows[groups.promised], strict=True):
