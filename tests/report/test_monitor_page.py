@@ -169,7 +169,8 @@ def test_a_loss_of_coverage_is_said_with_since_when_and_how_much():
 def test_no_alarm_says_pass():
     status = status_of(8)
     assert headline_of(status) == (
-        f"Coverage is {status.hits / 1600:.3f} over 1,600 labelled rows, in line with the promised 0.9."
+        f"Coverage is {status.hits / 1600:.3f} over 1,600 labelled rows ({status.batches[-1].hits / 200:.3f} in the last "
+        "batch), in line with the promised 0.9."
     )
     assert headline_of(status_of(8, labelled=False)).endswith("Without labels, coverage is not known.")
     assert headline_of(status_of(0, parts=())) == "No batch so far."
@@ -181,8 +182,11 @@ def test_no_alarm_says_pass():
         (alarmed("under", since=0, after=0.8, after_low=0.7, after_high=0.85), "below the promised 0.9 from the start"),
         (alarmed("under", "size"), "Coverage is below the promised 0.9"),
         (alarmed("over"), "Coverage is above the promised 0.9"),
-        (alarmed("over", "parts"), "for class class 2, first seen in week 3"),
-        (alarmed("parts", parts=parts_of(9, alarm=range(5))), "for classes class 0, class 1, class 2 and 2 more,"),
+        (alarmed("over", "parts"), "for class class 2 (0.767 of 60 rows), first seen in week 3"),
+        (
+            alarmed("parts", parts=parts_of(9, alarm=range(5))),
+            "class 1 (0.760 of 50 rows), class 2 (0.767 of 60 rows) and 2 more,",
+        ),
         (alarmed("size", "confidence"), "Sets no longer have the sizes"),
         (alarmed("size", reference_size=None), "conformal rows, first seen in week 3"),
         (alarmed("confidence"), "Confidence is no longer what it was on the conformal rows, first seen in week 3"),

@@ -1,5 +1,6 @@
 """`thermoset recalibrate`: a new threshold from new labelled rows, for a predictor whose temperatures stay."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,7 @@ from thermoset.cli.options import (
 from thermoset.cli.output import check_files, made_folder, name_files, undecided_line
 from thermoset.cli.progress import working
 from thermoset.cli.tune import promised_coverage
+from thermoset.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,15 +73,18 @@ def recalibrate(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
     check_files(out.parent, [out.name], [*files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
-    before = model.document_
+    before, old_size = model.document_, ""
     rows = opened_logits(logits, columns, made=before, memory=memory, scheduler=scheduler)
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
-        model.recalibrate(data, weights=weights_of(logits, columns, len(data)))
+        own = weights_of(logits, columns, len(data))
+        with suppress(InputError):  # the old predictor may not know the groups of the new rows, or need their weights
+            old_size = f"{model.set_sizes(data, weights=own if before.weights else None).mean():.2f}"
+        model.recalibrate(data, weights=own)
         used = used_rows(before, data)
     with made_folder(out.parent):
         model.save(out, scores=scores)
     console = Console(emoji=False)
-    _show(console, before, model)
+    _show(console, before, model, old_size)
     if used.set_threshold:
         about = "about " if used.estimated else ""
         console.print(
@@ -90,7 +95,8 @@ def recalibrate(
     name_files(console, [out])
 
 
-def _show(console: "Console", before: "Document", model: "TwoTemperaturePredictor") -> None:
+def _show(console: "Console", before: "Document", model: "TwoTemperaturePredictor", old_size: str) -> None:
+    """`old_size` is the mean size of the sets that the old predictor gives to the new rows."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -103,7 +109,8 @@ def _show(console: "Console", before: "Document", model: "TwoTemperaturePredicto
     table.add_row("rows behind the threshold", *(f"{made.provenance.conformal_rows:,}" for made in both))
     several = len(after.thresholds.value) > 1
     table.add_row("thresholds, lowest to highest" if several else "threshold", *map(_threshold, both))
-    table.add_row("labels in a set, on those rows", *map(_size, both))
+    new_size = sum(size * count for size, count in enumerate(after.sizes)) / sum(after.sizes)
+    table.add_row("labels in a set, on the new rows", old_size, f"{new_size:.2f}")
     console.print(table)
     console.print(f"Promised for rows like the new ones: coverage {promised_coverage(model)}.", highlight=False)
     if (told := weighed(after)) is not None:
@@ -121,9 +128,3 @@ def _threshold(made: "Document") -> str:
     values = made.thresholds.pairs().real
     low, high = f"{values.min():.5g}", f"{values.max():.5g}"
     return low if len(values) == 1 else f"{low} to {high}"
-
-
-def _size(made: "Document") -> str:
-    """The mean size of the sets of its conformal rows; nothing where the level was changed without them."""
-    n_rows = sum(made.sizes)
-    return f"{sum(size * count for size, count in enumerate(made.sizes)) / n_rows:.2f}" if n_rows else ""

@@ -6,7 +6,7 @@ from thermoset.monitor.status import MonitorStatus, TestStatus
 from thermoset.quoting import printable
 from thermoset.report.naming import shortened
 from thermoset.report.shell import markup, number
-from thermoset.report.timeline import Span, Timeline
+from thermoset.report.timeline import Timeline
 
 __all__ = ["PLURALS", "headline"]
 
@@ -30,8 +30,11 @@ def headline(status: MonitorStatus, timeline: Timeline) -> Any:
 def _kept(status: MonitorStatus) -> Any:
     if not status.labelled:
         return "Sets and confidence look as they did on the conformal rows. Without labels, coverage is not known."
-    said = markup("Coverage is {} over {} labelled rows, in line with the promised {}.")
-    return said.format(_share(status), number("head.labelled", status.labelled, ","), _promised(status))
+    last, latest = status.batches[-1], ""
+    if last.labelled and len(status.batches) > 1:
+        latest = markup(" ({} in the last batch)").format(number("head.latest", last.hits / last.labelled))
+    said = markup("Coverage is {} over {} labelled rows{}, in line with the promised {}.")
+    return said.format(_share(status), number("head.labelled", status.labelled, ","), latest, _promised(status))
 
 
 def _too_low(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
@@ -61,7 +64,12 @@ def _moved(status: MonitorStatus, timeline: Timeline, test: TestStatus, side: st
 def _of_parts(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
     low = [part for part in status.parts if part.alarm]
     listed = [
-        markup("<bdi>{}</bdi>").format(shortened(printable(part.name), status.part_kind)) for part in low[:_MOST_NAMED]
+        markup("<bdi>{}</bdi> ({} of {} rows)").format(
+            shortened(printable(part.name), status.part_kind),
+            number(f"head.part.{i}.coverage", part.hits / part.rows),
+            number(f"head.part.{i}.rows", part.rows, ","),
+        )
+        for i, part in enumerate(low[:_MOST_NAMED])
     ]
     if len(low) > _MOST_NAMED:
         listed.append(markup("{} more").format(number("head.more", len(low) - _MOST_NAMED, "d")))
@@ -74,15 +82,17 @@ def _of_parts(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> An
 def _of_sizes(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
     against, known = "", status.reference_size
     if known is not None:
-        size = number("head.size", Span(0.0, "", timeline.batches).mean_size, ".2f")
-        against = markup(" ({} labels on average, {} before)").format(size, number("head.size.reference", known, ".2f"))
+        size = number("head.size", status.batches[-1].mean_size, ".2f")
+        against = markup(" ({} labels on average in the last batch, {} before)").format(
+            size, number("head.size.reference", known, ".2f")
+        )
     said = markup("Sets no longer have the sizes that they had on the conformal rows{}, first seen in {}. {}")
-    return said.format(against, _batch(timeline, test.crossed_batch), _GET_LABELS)
+    return said.format(against, _batch(timeline, test.crossed_batch), _of_labels(status))
 
 
-def _of_confidence(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:  # noqa: ARG001 (one signature)
+def _of_confidence(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
     said = markup("Confidence is no longer what it was on the conformal rows, first seen in {}. {}")
-    return said.format(_batch(timeline, test.crossed_batch), _GET_LABELS)
+    return said.format(_batch(timeline, test.crossed_batch), _of_labels(status))
 
 
 def _changed(status: MonitorStatus, timeline: Timeline) -> Any:
@@ -96,7 +106,17 @@ def _changed(status: MonitorStatus, timeline: Timeline) -> Any:
     return said.format(_batch(timeline, place), printable(test.title))
 
 
-_GET_LABELS = "Label some of these rows to see whether coverage suffers."
+def _of_labels(status: MonitorStatus) -> Any:
+    """Whether coverage suffers where rows have changed, as far as their labels are known."""
+    since = status.batches[status.changed_from or 0 :]
+    labelled, hits = sum(batch.labelled for batch in since), sum(batch.hits for batch in since)
+    if not labelled:
+        return "Label some of these rows to see whether coverage suffers."
+    said = markup("Coverage is {} on the {} labelled rows since then; promised: {}.")
+    share, rows = number("head.since", hits / labelled), number("head.since.rows", labelled, ",")
+    return said.format(share, rows, _promised(status))
+
+
 _ALARMS = {
     "under": _too_low,
     "parts": _of_parts,
