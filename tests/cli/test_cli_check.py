@@ -188,7 +188,7 @@ def test_absent_and_masked_classes(call, tuned, tmp_path):
     done = call("check", tuned.path, tmp_path / "some.npz", "--json")
     assert done.returncode == 0, done
     told = json.loads(done.stdout, parse_constant=pytest.fail)
-    assert told["confidence"]["nll"] is None
+    assert told["calibration"]["nll"] is None
     assert [entry["rows"] > 0 for entry in told["classes"]] == [True, True, False, False, False, False]
     assert told["classes"][5]["p_holm"] is None
     done = call("check", tuned.path, tmp_path / "some.npz")

@@ -46,6 +46,10 @@ def test_it_prints_both_thresholds_and_the_interval_of_the_new_rows(tuned, call,
     assert f"Wrote {tmp_path / 'renewed.json'}" in done.words
 
 
+def conformal(tuned):
+    return ts.load(tuned.val).split("0.5", random_state=tuned.seed)[1]
+
+
 def test_the_promise_is_kept_on_rows_like_the_new_ones(tuned, call, new, tmp_path):
     rows = ts.load(tuned.fresh).take(slice(900, None))
     noise = np.random.default_rng(6).normal(scale=2, size=rows.logits.shape)

@@ -17,7 +17,7 @@ from thermoset import ConformalClassifier, metrics
 from thermoset.conformal import groupings
 from thermoset.errors import InputError
 from thermoset.monitor import check as checking
-from thermoset.monitor.check import calibration_check, check, holm
+from thermoset.monitor.check import RowFacts, calibration_check, check, holm
 from thermoset.monitor.promise import NULL_GROUP, Promise
 from thermoset.monitor.report import SIGNIFICANCE
 
@@ -521,7 +521,7 @@ def test_a_part_that_is_covered_too_little_is_noted_and_breaks_nothing():
     sets = np.zeros((4000, 3), dtype=bool)
     sets[:, 0], sets[~small, 1] = True, True
     labels = np.where(small & (np.arange(4000) % 2 == 0), 2, 0)
-    probs = np.where(small[:, None], [0.5, 0.25, 0.25], [0.9, 0.05, 0.05])
+    probs = np.where(small[:, None], [0.5, 0.25, 0.25], [1.0, 0.0, 0.0])
     report = check(sets, probs, labels, Promise(ALPHA, [100_000]))
     assert report.marginal.coverage == 0.95
     assert report.ok
@@ -534,8 +534,8 @@ def test_a_part_that_is_covered_too_little_is_noted_and_breaks_nothing():
 
 def test_nothing_is_noted_of_sets_that_cover_every_part_alike():
     rng, rows = np.random.default_rng(5), np.arange(3000)
-    sets, labels = np.zeros((3000, 4), dtype=bool), rng.integers(0, 4, 3000)
-    probs = rng.dirichlet(np.ones(4), 3000)
+    sets, probs = np.zeros((3000, 4), dtype=bool), rng.dirichlet(np.ones(4), 3000)
+    labels = np.count_nonzero(np.cumsum(probs, axis=1)[:, :3] < rng.random((3000, 1)), axis=1)  # as often as they say
     sets[rows, np.where(rng.random(3000) < 0.9, labels, (labels + 1) % 4)] = True
     sets[rows, (labels + 2) % 4] = True  # two labels each
     assert check(sets, probs, labels, Promise(ALPHA, [10_000])).notes == ()

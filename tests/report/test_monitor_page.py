@@ -169,8 +169,8 @@ def test_a_loss_of_coverage_is_said_with_since_when_and_how_much():
 def test_no_alarm_says_pass():
     status = status_of(8)
     assert headline_of(status) == (
-        f"Coverage is {status.hits / 1600:.3f} over 1,600 labelled rows ({status.batches[-1].hits / 200:.3f} in the last "
-        "batch), in line with the promised 0.9."
+        f"Coverage is {status.hits / 1600:.3f} over 1,600 labelled rows ({status.batches[-1].hits / 200:.3f} in the "
+        "last batch), in line with the promised 0.9."
     )
     assert headline_of(status_of(8, labelled=False)).endswith("Without labels, coverage is not known.")
     assert headline_of(status_of(0, parts=())) == "No batch so far."
