@@ -393,7 +393,7 @@ class CheckReport(AsTable):
         """PASS or FAIL, and why, as the command ends."""
         if not self.ok:
             return " ".join(f"FAIL: {sentence}" for sentence in self.broken)
-        but = "; confidence does not match accuracy (see the note)" if self.calibration.sentence else ""
+        but = "; confidence does not match accuracy" if self.calibration.sentence else ""
         return f"PASS: coverage is consistent with the promised {self.marginal.promised:g}{but}."
 
     def __str__(self) -> str:
