@@ -1,8 +1,7 @@
 """`thermoset recalibrate`: a new threshold from new labelled rows, for a predictor whose temperatures stay."""
 
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,6 +34,7 @@ from thermoset.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from thermoset.data import Logits
     from thermoset.predictor import TwoTemperaturePredictor
     from thermoset.predictor.document import Document
 
@@ -73,18 +73,17 @@ def recalibrate(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
     check_files(out.parent, [out.name], [*files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
-    before, old_size = model.document_, ""
+    before = model.document_
     rows = opened_logits(logits, columns, made=before, memory=memory, scheduler=scheduler)
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
         own = weights_of(logits, columns, len(data))
-        with suppress(InputError):  # the old predictor may not know the groups of the new rows, or need their weights
-            old_size = f"{model.set_sizes(data, weights=own if before.weights else None).mean():.2f}"
-        model.recalibrate(data, weights=own)
+        sizes = [_mean_size(model, data, own)]
+        sizes.append(_mean_size(model.recalibrate(data, weights=own), data, own))
         used = used_rows(before, data)
     with made_folder(out.parent):
         model.save(out, scores=scores)
     console = Console(emoji=False)
-    _show(console, before, model, old_size)
+    _show(console, before, model, sizes)
     if used.set_threshold:
         about = "about " if used.estimated else ""
         console.print(
@@ -95,8 +94,7 @@ def recalibrate(
     name_files(console, [out])
 
 
-def _show(console: "Console", before: "Document", model: "TwoTemperaturePredictor", old_size: str) -> None:
-    """`old_size` is the mean size of the sets that the old predictor gives to the new rows."""
+def _show(console: "Console", before: "Document", model: "TwoTemperaturePredictor", sizes: list[str]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -109,8 +107,7 @@ def _show(console: "Console", before: "Document", model: "TwoTemperaturePredicto
     table.add_row("rows behind the threshold", *(f"{made.provenance.conformal_rows:,}" for made in both))
     several = len(after.thresholds.value) > 1
     table.add_row("thresholds, lowest to highest" if several else "threshold", *map(_threshold, both))
-    new_size = sum(size * count for size, count in enumerate(after.sizes)) / sum(after.sizes)
-    table.add_row("labels in a set, on the new rows", old_size, f"{new_size:.2f}")
+    table.add_row("labels in a set, on the new rows", *sizes)
     console.print(table)
     console.print(f"Promised for rows like the new ones: coverage {promised_coverage(model)}.", highlight=False)
     if (told := weighed(after)) is not None:
@@ -121,6 +118,15 @@ def _show(console: "Console", before: "Document", model: "TwoTemperaturePredicto
             console.print(undecided_line(n_rows, round(measured.value * n_rows)), highlight=False)
     kept = f"T* = {after.temperature:.3f} and T-hat = {after.temperature_sets:.3f}"
     console.print(f"The new threshold comes from the new rows alone; {kept} are unchanged.", highlight=False)
+
+
+def _mean_size(model: "TwoTemperaturePredictor", rows: "Logits", weights: Any) -> str:
+    """Of the sets of these rows; nothing where the predictor does not know their groups, or needs their weights."""
+    try:
+        sizes = model.set_sizes(rows, weights=None if model.document_.weights is None else weights)
+    except InputError:
+        return ""
+    return f"{sizes.mean():.2f}"
 
 
 def _threshold(made: "Document") -> str:
