@@ -5,12 +5,12 @@ import json
 import msgspec
 import numpy as np
 import pytest
+from thermoset.predictor.thresholds import Thresholds
 
 import thermoset as ts
 from law import generated
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.predictor.document import checksum_of, read_document
-from thermoset.predictor.thresholds import Thresholds
 
 SITES = ("east", "north", "west")
 ALPHA = 0.2
@@ -208,7 +208,7 @@ def test_where_groups_were_promised_nothing_they_are_a_yardstick():
 
 
 def test_a_check_on_arrays_takes_groups_too():
-    from thermoset.monitor.checking import Promise, check
+    from thermoset.monitor.check import Promise, check
 
     sets, probs = np.eye(2, dtype=bool)[[0] * 90 + [1] * 10], np.full((100, 2), 0.5)
     promise = Promise(0.1, [99, 999], "group", group_names=("a", "b"))

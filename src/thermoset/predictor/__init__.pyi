@@ -1,5 +1,4 @@
 from . import fit as fit
-from . import judging as judging
 from . import leakage as leakage
 from . import priors as priors
 from . import shifting as shifting

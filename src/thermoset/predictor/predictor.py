@@ -21,7 +21,8 @@ from thermoset.rows import memory_budget
 from thermoset.scores import ScoreLike
 
 if TYPE_CHECKING:
-    from thermoset.monitor.checking import CheckReport, Promise
+    from thermoset.monitor.promise import Promise
+    from thermoset.monitor.report import CheckReport
     from thermoset.predictor.fit import Progress
     from thermoset.predictor.priors import PriorEstimate
     from thermoset.tuning.choice import Choice
@@ -310,7 +311,7 @@ class TwoTemperaturePredictor(Estimator):
         weights: Any = None,
         fail_on: str | Iterable[str] = (),
     ) -> "CheckReport":
-        """Check the promise on fresh labelled rows; see `checking.check`.
+        """Check the promise on fresh labelled rows; see `monitor.check`.
 
         Rows with groups also show the coverage of each group, whatever the grouping of the thresholds. Rows that chose
         the temperatures or set the threshold are refused: see `predictor.leakage`. Where conformal rows have weights,
@@ -320,12 +321,16 @@ class TwoTemperaturePredictor(Estimator):
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
         package.leakage.refuse_leakage(self.document_, data)
-        return package.judging.judged(data, y, self._inference, fail_on, weights)
+        from thermoset.monitor.check import check_rows  # noqa: PLC0415 - predicting does without
+
+        return check_rows(self._inference, data, y, fail_on, weights)
 
     @property
     def promise(self) -> "Promise":
         """The promised coverage, and the number of rows behind it."""
-        return package.judging.promise_of(self._inference)
+        from thermoset.monitor.promise import Promise  # noqa: PLC0415 - predicting does without
+
+        return Promise.of(self._inference)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
         """Write one JSON document for `load`, completely or not at all.

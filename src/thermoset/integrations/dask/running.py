@@ -15,7 +15,7 @@ from thermoset.errors import InputError
 from thermoset.integrations.dask.engine import DaskEngine
 from thermoset.integrations.dask.shards import remote_rows
 from thermoset.io.files import need
-from thermoset.monitor.checking import CheckReport
+from thermoset.monitor.report import CheckReport
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.many_files import Predicted, RunShards, ShardDone, ShardJob, predict_shard
 from thermoset.predictor.many_files import predict_shards as shards_here
