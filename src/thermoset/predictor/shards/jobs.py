@@ -234,7 +234,7 @@ def predict_shard(predictor: "TwoTemperaturePredictor", job: ShardJob, progress:
             }
             p = predictor.predict_p(block, **own) if with_p else None
             written.write(*predictor.predict_arrays(block, **own), ids=ids, groups=block.groups, p=p)
-            undecided += int(predictor.undecided(block, **own).sum()) if isinstance(block, TopLogits) else 0
+            undecided += int(predictor._inference.undecided(block, **own).sum()) if isinstance(block, TopLogits) else 0
             rows += len(block)
             if progress is not None:
                 progress(rows, blocks.n_rows)
