@@ -134,21 +134,30 @@ def test_fit_takes_the_names_of_scikit_learn(data):
         ts.TwoTemperaturePredictor().fit(y=data.labels)
 
 
-@pytest.mark.parametrize("options", [{}, {"method": "auto"}, {"method": "lac", "grouping": "class", "prefer": "small"}])
+BY_HAND = [
+    {},
+    {"prefer": "small"},
+    {"method": "auto"},
+    {"method": "lac", "grouping": "class", "prefer": "small"},
+    {"prefer": "classes>=0.5"},
+    {"method": "auto", "prefer": "classes>=0.5"},
+]
+
+
+@pytest.mark.parametrize("options", BY_HAND)
 def test_t_hat_by_hand(data, fresh, tmp_path, options):
     """No search: the sets are those of a classifier at that temperature, and a file remembers who chose it."""
     made = ts.TwoTemperaturePredictor(temperature_sets=2.5, alpha=0.2, **options).fit(data)
     made.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    recipe = made.document_.recipe
-    sets = ts.ConformalClassifier.of(recipe).fit(data.split(0.5, random_state=0)[1])
-    for one in (made, read, read.at(0.1), clone(read).fit(data)):
+    assert made.document_.is_plain
+    sets = ts.ConformalClassifier.of(made.document_.recipe).fit(data.split(0.5, random_state=0)[1])
+    for one in (made, read, read.at(0.1), clone(made).fit(data)):
         assert one.temperature_sets_ == one.temperature_sets == one.document_.recipe.temperature == 2.5
         np.testing.assert_array_equal(one.predict_set(fresh), sets.at(one.document_.alpha).predict_set(fresh))
     assert made.choice_.temperature == 2.5
-    searched = ts.TwoTemperaturePredictor(alpha=0.2, **options).fit(data)
-    assert searched.temperature_ == made.temperature_
-    searched.save(tmp_path / "p.json")
+    assert made.temperature_ == ts.TemperatureScaler().fit(data.split(0.5, random_state=0)[0]).temperature_
+    made.set_params(temperature_sets=None).fit(data).save(tmp_path / "p.json")
     assert ts.TwoTemperaturePredictor.load(tmp_path / "p.json").temperature_sets is None
 
 

@@ -72,7 +72,7 @@ def test_saved_and_loaded(weighted, tmp_path):
     for made in (weighted, weighted.at(0.2)):
         made.save(tmp_path / "w.json")
         loaded = ts.TwoTemperaturePredictor.load(tmp_path / "w.json")
-        assert loaded.document_.change(checksum="") == made.document_
+        assert loaded.document_.change(checksum="") == made.document_.change(checksum="")
         np.testing.assert_array_equal(loaded.predict_set(FRESH, weights=OWN), made.predict_set(FRESH, weights=OWN))
         np.testing.assert_array_equal(loaded.predict_p(FRESH, weights=OWN), made.predict_p(FRESH, weights=OWN))
         again = loaded.at(0.3).predict_set(FRESH, weights=OWN)
@@ -154,7 +154,7 @@ def test_check_says_that_its_law_is_an_approximation(weighted):
 def test_forged_weights_are_refused(weighted, tmp_path, change):
     scores = msgspec.structs.replace(weighted.document_.scores, **change)
     write_document(tmp_path / "forged.json", weighted.document_.change(scores=scores))
-    with pytest.raises(FileFormatError, match="weights|largest|labels"):
+    with pytest.raises(FileFormatError, match=r"weights|largest|labels"):
         ts.TwoTemperaturePredictor.load(tmp_path / "forged.json")
 
 
