@@ -89,6 +89,10 @@ def with_choice(predictor, choice):
     made = copy.copy(predictor)
     if predictor.temperature_sets_ != choice.temperature:
         raise ValueError("its sets are made at another temperature")
-    made.document_ = msgspec.structs.replace(predictor.document_, choice=choice, alpha=choice.alpha)
-    made.choice_ = choice
+    made._adopt(of_choice(predictor.document_, choice).change(alpha=choice.alpha))
     return made
+
+
+def of_choice(document, choice):
+    """The document as if its choice had been this one."""
+    return document.change(stored_choice=msgspec.Raw(msgspec.json.encode(choice)))

@@ -4,16 +4,18 @@ import warnings
 from functools import cache
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from thermoset.predictor.thresholds import Thresholds
 
 from law import generated
 from on_arrays import score_matrix
-from thermoset import ConformalClassifier, TwoTemperaturePredictor
-from thermoset.conformal.methods import Method
+from thermoset import ConformalClassifier, Logits, TwoTemperaturePredictor
 from thermoset.errors import CoverageWarning
 from thermoset.integrations.program.sets import band_of
+<<<<<<< HEAD
+=======
+from thermoset.predictor.fit import RowOptions, _fields_of_sets
+>>>>>>> h-tests
 from thermoset.scores import NeverEmpty
 from thermoset.uniforms import Randomness
 
@@ -31,27 +33,18 @@ def predictor_at(temperature, logits, labels, *, calibrated=1.5, names=None, **r
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)
         fitted = ConformalClassifier(temperature=temperature, **recipe).fit(logits, labels)
-    found, made = fitted.calibration_, fitted.recipe
-    groups, score = found.group_of_class, found.scoring.score
-    score = score.of if score.keep_top and isinstance(score, NeverEmpty) else score
-    document = msgspec.structs.replace(
-        _any_predictor().document_,
-        method=Method.of(score),
-        alpha=str(made.alpha),
-        alpha_sets=str(made.alpha),
+    score = fitted.calibration_.scoring.score
+    made = fitted.recipe.change(method=score.of if isinstance(score, NeverEmpty) else score)
+    document = _any_predictor().document_.change(
+        recipe=made,
+        alpha=made.alpha,
         temperature=calibrated,
-        temperature_sets=float(temperature),
-        thresholds=Thresholds.of(fitted.thresholds_),
-        pool_sizes=tuple(found.pool_sizes().tolist()),
-        grouping=made.grouping,
-        group_of_class=None if groups is None else tuple(groups.tolist()),
-        seed=found.scoring.seed,
-        allow_empty=made.allow_empty,
         n_classes=logits.shape[1],
         classes=names,
+        **_fields_of_sets(fitted, made, Logits(logits, labels), RowOptions()),
     )
     predictor = TwoTemperaturePredictor(**recipe)
-    predictor._adopt(document, score)
+    predictor._adopt(document)
     return predictor
 
 
@@ -67,10 +60,11 @@ def compared(predictor, logits, sets):
     rows, labels = np.nonzero(predictor.predict_set(logits) != sets)
     if not len(rows):
         return Parity(0, 0)
-    made, score = predictor.document_, predictor.recipe.set_score
+    made, recipe = predictor.document_, predictor.document_.recipe
+    score = recipe.set_score
     band = band_of(score, made.n_classes)
-    pairs = score_matrix(logits, score, made.temperature_sets, Randomness(made.seed))
-    q = made.thresholds.pairs()[labels if made.grouping is not None else np.zeros_like(labels)]
+    pairs = score_matrix(logits, score, recipe.temperature, Randomness(recipe.seed))
+    q = predictor._inference.thresholds.ravel()[labels if recipe.grouping is not None else np.zeros_like(labels)]
     found = pairs[rows, labels]
     near = np.abs(found.real - q.real) <= band
     near &= np.abs(found.imag - q.imag) <= 2 * band * np.maximum(1, np.abs(q.imag))

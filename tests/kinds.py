@@ -2,13 +2,11 @@
 
 from copy import copy
 
-import msgspec
-
 import thermoset as ts
 
 
 def of_probabilities(predictor: ts.TwoTemperaturePredictor) -> ts.TwoTemperaturePredictor:
     """The same predictor as if it had been tuned on probabilities, whose logarithms are logits."""
     other = copy(predictor)
-    other._adopt(msgspec.structs.replace(predictor.document_, input_kind="probabilities"), predictor.recipe.score)
+    other._adopt(predictor.document_.change(input_kind="probabilities"))
     return other

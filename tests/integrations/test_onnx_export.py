@@ -106,9 +106,8 @@ def test_half_precision_is_widened_exactly(predictor):
 
 def test_u_as_an_input(predictor):
     run, u = session(to_onnx(predictor, u="input", dtype="float64")), np.random.default_rng(0).random(len(ROWS))
-    made = predictor.document_
-    score, q = predictor.recipe.set_score, made.thresholds.pairs()[None, None]
-    (expected,) = predict_sets(ROWS, score, made.temperature_sets, Randomness(given=u), q)
+    recipe, q = predictor.document_.recipe, predictor._inference.thresholds
+    (expected,) = predict_sets(ROWS, recipe.set_score, recipe.temperature, Randomness(given=u), q)
     np.testing.assert_array_equal(run.run(["sets"], {"logits": ROWS, "u": u})[0], expected)
 
 

@@ -30,7 +30,7 @@ def assert_same(engine, predictor, logits, probabilities=1e-12):
     found = engine(predictor, logits)
     parity = compared(predictor, logits, found["sets"])
     if parity.differing:
-        title = predictor.document_.setting.title
+        title = predictor.document_.recipe.title
         sys.stdout.write(f"{title}: {parity.differing} of {len(logits)} sets differ within rounding\n")
     assert parity.unexplained == 0
     np.testing.assert_array_equal(found["label"], predictor.predict(logits))
@@ -101,7 +101,7 @@ def test_masses_far_below_the_smallest_float(method, temperature, engine):
     logits, labels = generated(3000, 8, signal=0.0, seed=9)
     predictor = predictor_at(temperature, logits[:500], labels[:500], method=method, grouping="class")
     if method in ("lac", "aps", "margin"):
-        finite = predictor.document_.thresholds.pairs().imag
+        finite = predictor._inference.thresholds.imag
         assert np.ptp(np.abs(finite[np.isfinite(finite)])) > 50, "the case does not test what it says"
     assert assert_same(engine, predictor, logits) == 0
 

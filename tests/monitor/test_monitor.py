@@ -6,8 +6,7 @@ import sys
 import msgspec
 import numpy as np
 import pytest
-from thermoset.predictor.confidence import ConfidenceReference
-from thermoset.predictor.requirements import broken_requirements
+from thermoset.predictor.document import ConfidenceReference, read_document, write_document
 
 import thermoset as ts
 from law import generated
@@ -291,7 +290,7 @@ def test_the_reference_counts_the_conformal_rows():
     assert renewed.cuts == reference.cuts
     assert sum(renewed.counts) == 300
     old = msgspec.structs.replace(predictor.document_, confidence=None)
-    predictor._adopt(old, predictor._recipe.score)
+    predictor._adopt(old)
     predictor.recalibrate(conformal)
     assert predictor.document_.confidence is None
 

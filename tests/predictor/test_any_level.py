@@ -1,8 +1,8 @@
 """A predictor at any level: p-values that are its sets, `at` that is a fresh fit, and files that keep both."""
 
+import pickle
 import warnings
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -10,9 +10,8 @@ import thermoset as ts
 from engines import ENGINES
 from law import generated
 from parts import require
-from thermoset.errors import CoverageWarning, FileFormatError, InputError
-from thermoset.predictor import kept_scores
-from thermoset.predictor.document import UNDECIDED, checksum_of, read_document
+from thermoset.errors import CoverageWarning, InputError
+from thermoset.predictor.document import STORED_BY_DEFAULT, UNDECIDED
 
 CALIBRATION, CONFORMAL, FRESH = (
     ts.Logits(*generated(400, 6, signal=0.5, seed=seed), groups=np.arange(400) % 3) for seed in (1, 2, 3)
@@ -76,13 +75,12 @@ def test_another_level_is_a_fresh_fit_of_the_threshold(kind, tmp_path):
         other = loaded(predictor.at(alpha), tmp_path)
         assert (other.temperature_, other.temperature_sets_) == (predictor.temperature_, hat)
         assert other.promise.alpha == str(alpha)
-        recipe = predictor.recipe.parameters | {"alpha": alpha}
-        fresh = ts.ConformalClassifier(**recipe, temperature=hat).fit(CONFORMAL)
-        q = other.document_.thresholds.pairs()
+        fresh = ts.ConformalClassifier.of(predictor.document_.recipe.change(alpha=alpha)).fit(CONFORMAL)
         if kind == "cluster":  # clusters stay; a fresh fit would cluster for its own level
             assert other.document_.group_of_class == predictor.document_.group_of_class
         else:
-            np.testing.assert_array_equal(q, fresh.thresholds_.ravel())
+            known = [fresh.thresholds_, *([] if fresh.fallback_threshold_ is None else [fresh.fallback_threshold_])]
+            np.testing.assert_array_equal(other._inference.thresholds[0], np.concatenate(known))
             np.testing.assert_array_equal(other.threshold_, fresh.threshold_)
             np.testing.assert_array_equal(other.predict_set(FRESH), fresh.predict_set(FRESH))
         np.testing.assert_array_equal(other.predict_proba(FRESH), predictor.predict_proba(FRESH))
@@ -100,7 +98,7 @@ def test_what_is_said_of_another_level(one, tmp_path):
     """Nothing that was measured at the fitted level; and the choice keeps its own."""
     other = loaded(one.at(0.05), tmp_path)
     document = other.document_
-    assert (document.alpha, document.alpha_sets, document.choice.alpha) == ("0.05", "0.05", "0.2")
+    assert (document.alpha, document.recipe.alpha, document.choice.alpha) == ("0.05", "0.05", "0.2")
     assert document.is_moved
     assert document.sizes == ()
     names = {measure.name for measure in document.measures}
@@ -115,7 +113,7 @@ def test_what_is_said_of_another_level(one, tmp_path):
     assert "alpha=0.05" in repr(one.at(0.05))
     back = other.at("0.20")
     assert not back.document_.is_moved
-    assert back.document_.thresholds == one.document_.thresholds
+    assert back._inference.thresholds == one._inference.thresholds
     assert loaded(back, tmp_path).document_.alpha == "0.2"
     assert one.at(0.2).document_ == one.document_
     assert (one.alpha, one.document_.alpha) == ("0.2", "0.2"), "the first one is as it was"
@@ -137,7 +135,7 @@ def test_another_level_can_be_recalibrated(one, tmp_path):
     other = one.at(0.05).recalibrate(FRESH)
     fresh = ts.ConformalClassifier("raps", "0.05", temperature=one.temperature_sets_).fit(FRESH)
     again = loaded(other, tmp_path)
-    assert again.document_.thresholds.pairs() == fresh.thresholds_
+    assert again._inference.thresholds == fresh.thresholds_
     assert sum(again.document_.sizes) == len(FRESH)
     np.testing.assert_array_equal(again.predict_p(CALIBRATION), fresh.predict_p(CALIBRATION))
 
@@ -166,11 +164,47 @@ def test_predictors_whose_sets_ranks_do_not_give():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         protecting = ts.TwoTemperaturePredictor(prefer="classes>=0.93").fit(data)
-    assert protecting.document_.alpha_sets != protecting.document_.alpha
+    assert protecting.document_.recipe.alpha != protecting.document_.alpha
     assert protecting.document_.scores is None
     for call in (lambda p: p.predict_p(FRESH), lambda p: p.at(0.2), lambda p: p.save("no.json", scores=True)):
         with pytest.raises(InputError, match=r"cannot give p-values or other levels: .*to protect classes"):
             call(protecting)
+
+
+SHARES = np.arange(1, 7) / 21
+STORED = KINDS | {
+    "interpolated": {"method": "aps", "grouping": "interpolated"},
+    "protecting": {"prefer": "classes>=0.88"},
+    "shifted": {"method": "aps"},
+    "weighted": {"method": "aps"},
+}
+
+
+@pytest.mark.parametrize("kind", STORED)
+@pytest.mark.filterwarnings("ignore::thermoset.errors.CoverageWarning")
+def test_what_is_stored_decides_the_sets_with_scores_and_without(kind, tmp_path):
+    """Thresholds are stored only where they do not follow from scores."""
+    predictor, options = made(**STORED[kind]), {}
+    if kind == "shifted":
+        predictor = predictor.shifted(priors=SHARES)
+    if kind == "weighted":
+        predictor.recalibrate(CONFORMAL, weights=1.0 + np.arange(400) % 5)
+        options["weights"] = 1.0 + np.arange(400) % 3
+    document, sets = predictor.document_, predictor.predict_set(FRESH, **options)
+    assert (document.scores is None) == (kind in ("interpolated", "protecting"))
+    assert (document.thresholds is None) == (document.scores is not None)
+    for scores in (None, False) if kind != "weighted" else (None,):
+        again = loaded(predictor, tmp_path, scores=scores)
+        assert (again.document_.scores is None) == (document.scores is None or scores is False)
+        assert (again.document_.thresholds is None) == (again.document_.scores is not None)
+        np.testing.assert_array_equal(again.predict_set(FRESH, **options), sets)
+        np.testing.assert_array_equal(again._inference.thresholds, predictor._inference.thresholds)
+        np.testing.assert_array_equal(again.threshold_, predictor.threshold_)
+        assert again._inference.identity == predictor._inference.identity
+        if STORED[kind].get("fallback") is not None:
+            rows, mars = FRESH.logits, ["mars"] * len(FRESH)
+            expected = predictor.predict_set(rows, groups=mars)
+            np.testing.assert_array_equal(again.predict_set(rows, groups=mars), expected)
 
 
 def test_files_with_scores_and_without(one, tmp_path, monkeypatch):
@@ -181,35 +215,25 @@ def test_files_with_scores_and_without(one, tmp_path, monkeypatch):
             call()
     again = loaded(without.recalibrate(CONFORMAL), tmp_path)
     np.testing.assert_array_equal(again.predict_p(FRESH), one.predict_p(FRESH))
-    monkeypatch.setattr("thermoset.predictor.any_level.KEPT_BY_DEFAULT", 399)
+    monkeypatch.setattr("thermoset.predictor.predictor.STORED_BY_DEFAULT", 399)
     assert loaded(one, tmp_path).document_.scores is None
     assert loaded(one, tmp_path, scores=True).document_.scores == one.document_.scores
-    assert kept_scores.KEPT_BY_DEFAULT == 1_000_000
+    assert STORED_BY_DEFAULT == 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"alpha": "0.3"}, "choice must be that of the sets"),
-        ({"alpha": "0.05", "alpha_sets": "0.05"}, "thresholds must be those of the scores"),
-        ({"alpha_sets": "0.05"}, "choice must be that of the sets"),
-        ({"temperature_sets": 3.0}, "choice must be that of the sets"),
-    ],
-)
-def test_a_forged_level_is_refused(one, tmp_path, changes, said):
-    forged = msgspec.structs.replace(one.document_, **changes)
-    (tmp_path / "p.json").write_bytes(
-        msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum_of(forged)))
-    )
-    with pytest.raises(FileFormatError, match=said):
-        read_document(tmp_path / "p.json")
+def own_score(probs, rank, u):
+    return rank - u * probs
 
 
-def test_a_score_of_ones_own():
-    def ranks(probs, rank, u):
-        return rank - u * probs
-
-    predictor = ts.TwoTemperaturePredictor(ranks, prefer="small", alpha="0.2").fit_split(CALIBRATION, CONFORMAL)
+def test_a_score_of_ones_own(tmp_path):
+    """It moves to other levels and processes, and into no file."""
+    predictor = made(method=own_score)
     p = predictor.predict_p(FRESH)
     np.testing.assert_array_equal(p > 0.2, predictor.predict_set(FRESH))
-    np.testing.assert_array_equal(p > 0.05, predictor.at(0.05).predict_set(FRESH))
+    sent = pickle.loads(pickle.dumps(predictor))  # noqa: S301
+    np.testing.assert_array_equal(sent.predict_p(FRESH), p)
+    for one in (predictor, sent):
+        np.testing.assert_array_equal(p > 0.05, one.at(0.05).predict_set(FRESH))
+        with pytest.raises(InputError, match="custom score"):
+            one.save(tmp_path / "p.json")
+    assert not list(tmp_path.iterdir())

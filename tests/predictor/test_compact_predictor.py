@@ -35,9 +35,9 @@ def test_answers_hold_those_for_whole_rows(fitted):
     assert (fitted.predict(CUT.take(FRESH)) == cut.labels).all()
     assert (fitted.predict_set(CUT.take(FRESH)) == cut.sets).all()
     assert (fitted.set_sizes(CUT.take(FRESH)) == cut.sets.sum(axis=1)).all()
-    undecided = fitted.undecided(CUT.take(FRESH))
+    undecided = fitted._inference.undecided(CUT.take(FRESH))
     assert (cut.sets == whole.sets)[~undecided].all()
-    assert not fitted.undecided(ROWS.take(FRESH)).any()
+    assert not fitted._inference.undecided(ROWS.take(FRESH)).any()
     records = fitted.predict_records(CUT.take(FRESH))
     assert [len(one.set) for one in records] == cut.sets.sum(axis=1).tolist()
 
@@ -53,7 +53,7 @@ def test_a_saved_predictor_is_the_same(fitted, tmp_path):
 def test_a_check_says_how_often_bounds_could_not_decide(fitted):
     report = fitted.check(CUT.take(FRESH))
     assert report.ok
-    assert report.undecided == fitted.undecided(CUT.take(FRESH)).sum()
+    assert report.undecided == fitted._inference.undecided(CUT.take(FRESH)).sum()
     assert report.to_json_dict()["undecided_rows"] == report.undecided
     assert fitted.check(ROWS.take(FRESH)).undecided is None
     assert not report.promise.exact
@@ -62,7 +62,7 @@ def test_a_check_says_how_often_bounds_could_not_decide(fitted):
 def test_recalibration_counts_again(fitted, tmp_path):
     fitted.save(tmp_path / "predictor.json")
     renewed = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json").recalibrate(CUT.take(FRESH))
-    assert undecided_share(renewed) == renewed.undecided(CUT.take(FRESH)).mean()
+    assert undecided_share(renewed) == renewed._inference.undecided(CUT.take(FRESH)).mean()
     assert undecided_share(renewed.recalibrate(ROWS.take(FRESH))) is None
 
 

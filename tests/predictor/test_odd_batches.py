@@ -41,11 +41,11 @@ def predictors():
 def test_no_rows_have_no_answers(predictors, name, none):
     predictor = predictors[name]
     beside = {"by group": {"groups": []}, "weighted": {"weights": []}}.get(name, {})
-    assert predictor.predict(none).shape == predictor.predict_labels(none).shape == (0,)
+    assert predictor.predict(none).shape == (0,)
     assert predictor.predict_proba(none).shape == (0, 3)
     assert predictor.predict_set(none, **beside).shape == (0, 3)
-    assert predictor.set_sizes(none, **beside).shape == predictor.undecided(none, **beside).shape == (0,)
-    assert predictor.predict_records(none, **beside) == predictor.predict_set_labels(none, **beside) == []
+    assert predictor.set_sizes(none, **beside).shape == (0,)
+    assert predictor.predict_records(none, **beside) == []
     assert [part.shape for part in predictor.predict_arrays(none, **beside)] == [(0,), (0,), (0, 3)]
     if name not in ("all rows", "shifted"):  # which have no p-values
         assert predictor.predict_p(none, **beside).shape == (0, 3)
@@ -106,23 +106,18 @@ def test_what_needs_rows_says_so(predictors):
 
 def test_answers_by_name_are_the_answers(predictors):
     predictor, model = predictors["plain"], ts.ConformalClassifier().fit(FIT)
-    labels, rows = predictor.predict(FRESH), FRESH.logits  # bare rows: the predictor knows the names
-    assert predictor.predict_labels(rows).tolist() == [NAMES[label] for label in labels]
-    records = predictor.predict_records(rows)
-    assert predictor.predict_labels(rows).tolist() == [one.label for one in records]
-    assert [tuple(some.tolist()) for some in predictor.predict_set_labels(rows)] == [one.set for one in records]
-    for one in (predictor, model):
-        found, sets = one.predict_set_labels(rows), one.predict_set(rows)
-        assert [some.tolist() for some in found] == [[NAMES[y] for y in np.flatnonzero(row)] for row in sets]
+    records = predictor.predict_records(FRESH.logits)  # bare rows: the predictor knows the names
+    assert [one.label for one in records] == [NAMES[label] for label in predictor.predict(FRESH)]
+    by_model = [some.tolist() for some in model.predict_set_labels(FRESH.logits)]
+    for one, found in ((predictor, [list(one.set) for one in records]), (model, by_model)):
+        assert found == [[NAMES[y] for y in np.flatnonzero(row)] for row in one.predict_set(FRESH)]
 
 
 def test_without_names_answers_are_column_numbers():
     bare = ts.TwoTemperaturePredictor().fit(FIT.logits, FIT.labels)
-    assert bare.predict_labels(FRESH.logits).tolist() == bare.predict(FRESH.logits).tolist()
-    sets = bare.predict_set(FRESH.logits)
-    assert [some.tolist() for some in bare.predict_set_labels(FRESH.logits)] == [
-        np.flatnonzero(s).tolist() for s in sets
-    ]
+    records, sets = bare.predict_records(FRESH.logits), bare.predict_set(FRESH.logits)
+    assert [one.label for one in records] == bare.predict(FRESH.logits).tolist()
+    assert [list(one.set) for one in records] == [np.flatnonzero(row).tolist() for row in sets]
 
 
 def test_labels_beside_bare_rows_may_be_names_that_the_predictor_knows(predictors):
@@ -140,7 +135,7 @@ def test_classes_called_by_whole_numbers_go_round(tmp_path):
     loaded = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
     assert loaded.document_.classes == ("10", "20", "30"), "as text"
     top = FRESH.logits.argmax(axis=1)
-    assert loaded.predict_labels(FRESH.logits).tolist() == [str(names[label]) for label in top]
+    assert [one.label for one in loaded.predict_records(FRESH.logits)] == [str(names[label]) for label in top]
     report = loaded.check(FRESH.logits, names[FRESH.labels]).to_json_dict()
     assert report == loaded.check(FRESH.logits, [str(name) for name in names[FRESH.labels]]).to_json_dict()
     ambiguous = ts.TwoTemperaturePredictor().fit(ts.Logits(FIT.logits, FIT.labels + 1, [1, 2, 3]))
@@ -158,7 +153,7 @@ def test_classes_called_by_whole_numbers_go_round(tmp_path):
 def test_every_choice_works_above_a_half(method, prefer, alpha):
     rows = ROWS.take(slice(0, 300))
     predictor = ts.TwoTemperaturePredictor(method, alpha, prefer).fit(rows)
-    n, promised = predictor.document_.pool_sizes[0], 1 - float(alpha)
+    n, promised = sum(predictor.document_.pool_rows), 1 - float(alpha)
     hits = predictor.predict_set(FRESH)[np.arange(600), FRESH.labels].mean()
     spread = np.sqrt(float(alpha) * promised * (1 / 600 + 1 / n))
     assert abs(hits - promised) < 5 * spread + 1 / n

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import tracemalloc
 
-import msgspec
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -13,7 +12,6 @@ import thermoset as ts
 from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import InputError
-from thermoset.predictor.document import write_document
 from thermoset.predictor.sets import PredictionArrays
 from thermoset.tuning import choose
 
@@ -107,7 +105,7 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
     sets = np.zeros((rows, many), dtype=bool)
     sets[:, [3, 70]] = True
     predictor = ts.TwoTemperaturePredictor().fit(*generated(300, 3))
-    predictor.document_ = msgspec.structs.replace(predictor.document_, n_classes=many)
+    predictor.document_ = predictor.document_.change(n_classes=many)
     monkeypatch.setattr(
         predictor, "predict_arrays", lambda _, **__: PredictionArrays(np.full(rows, 3), np.full(rows, 0.5), sets)
     )
@@ -125,6 +123,42 @@ def test_fit_is_fit_split_on_its_own_split(predictor, data):
     calibration, conformal = data.split(0.5, random_state=3)
     again = ts.TwoTemperaturePredictor(random_state=3).fit_split(calibration, conformal)
     assert again.document_ == predictor.document_
+
+
+def test_fit_takes_the_names_of_scikit_learn(data):
+    named = ts.TwoTemperaturePredictor().fit(data.logits, data.labels)
+    for given in ({"X": data.logits, "y": data.labels}, {"y": data.labels, "logits": data.logits}):
+        assert ts.TwoTemperaturePredictor().fit(**given).document_ == named.document_
+    assert ts.TwoTemperaturePredictor().fit(X=ts.Logits(data.logits, data.labels)).document_ == named.document_
+    with pytest.raises(InputError, match="rows"):
+        ts.TwoTemperaturePredictor().fit(y=data.labels)
+
+
+BY_HAND = [
+    {},
+    {"prefer": "small"},
+    {"method": "auto"},
+    {"method": "lac", "grouping": "class", "prefer": "small"},
+    {"prefer": "classes>=0.5"},
+    {"method": "auto", "prefer": "classes>=0.5"},
+]
+
+
+@pytest.mark.parametrize("options", BY_HAND)
+def test_t_hat_by_hand(data, fresh, tmp_path, options):
+    """No search: the sets are those of a classifier at that temperature, and a file remembers who chose it."""
+    made = ts.TwoTemperaturePredictor(temperature_sets=2.5, alpha=0.2, **options).fit(data)
+    made.save(tmp_path / "p.json")
+    read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
+    assert made.document_.is_plain
+    sets = ts.ConformalClassifier.of(made.document_.recipe).fit(data.split(0.5, random_state=0)[1])
+    for one in (made, read, read.at(0.1), clone(made).fit(data)):
+        assert one.temperature_sets_ == one.temperature_sets == one.document_.recipe.temperature == 2.5
+        np.testing.assert_array_equal(one.predict_set(fresh), sets.at(one.document_.alpha).predict_set(fresh))
+    assert made.choice_.temperature == 2.5
+    assert made.temperature_ == ts.TemperatureScaler().fit(data.split(0.5, random_state=0)[0]).temperature_
+    made.set_params(temperature_sets=None).fit(data).save(tmp_path / "p.json")
+    assert ts.TwoTemperaturePredictor.load(tmp_path / "p.json").temperature_sets is None
 
 
 def test_groups_stay_on_one_side(data):
@@ -212,26 +246,14 @@ def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh
         assert predictor.predict_set(fresh)[np.arange(len(fresh)), fresh.logits.argmax(axis=1)].all()
 
 
-def test_a_file_whose_threshold_does_not_know_of_the_top_label_gives_the_sets_it_gave(data, fresh, tmp_path):
-    """As files were before: a threshold from plain scores, and the top label in sets that would be empty."""
-    plain = ts.TwoTemperaturePredictor("aps", 0.5, prefer="small").fit(data)
-    write_document(tmp_path / "p.json", msgspec.structs.replace(plain.document_, allow_empty=False))
-    old, sets = ts.TwoTemperaturePredictor.load(tmp_path / "p.json"), plain.predict_set(fresh)
-    empty = ~sets.any(axis=1)
-    assert empty.any()
-    sets[empty, fresh.logits.argmax(axis=1)[empty]] = True
-    np.testing.assert_array_equal(old.predict_set(fresh), sets)
-    assert old.threshold_ == plain.threshold_
-
-
 def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):
     predictor = ts.TwoTemperaturePredictor().fit(data)
     before = predictor.predict_set(fresh)
     predictor.set_params(method="lac", alpha=0.5, allow_empty=False, randomized=False, random_state=9)
     np.testing.assert_array_equal(predictor.predict_set(fresh), before)
     again = predictor.recalibrate(fresh)
-    assert again.document_.method.name == "raps"
-    assert again.document_.seed == 0
+    recipe = again.document_.recipe
+    assert (recipe.method.name, recipe.seed) == ("raps", 0)
 
 
 def test_other_classes_are_refused(predictor, fresh):
@@ -283,6 +305,8 @@ def test_measures_are_what_they_say(predictor, data):
         ({"calibration_fraction": 2}, "calibration_fraction must be"),
         ({"random_state": None}, "random_state must be"),
         ({"grouping": "both"}, "grouping must be"),
+        ({"temperature_sets": 0.0}, "temperature_sets"),
+        ({"temperature_sets": "warm"}, "temperature_sets"),
     ],
 )
 def test_bad_parameters(data, arguments, said):
@@ -327,4 +351,4 @@ def test_too_few_conformal_rows_warn_and_keep_the_promise(data, fresh):
     with pytest.warns(ts.CoverageWarning, match="needs at least 9 rows for a finite threshold; got 5"):
         predictor = ts.TwoTemperaturePredictor().fit_split(data, fresh.take(np.arange(5)))
     assert predictor.predict_set(fresh).all()
-    assert predictor.document_.thresholds.value == ("inf",)
+    assert np.isposinf(predictor._inference.thresholds.real).all()

@@ -39,8 +39,8 @@ def z_of(fit, splits=SPLITS):
 def settled(prefer, kinds, calibration, conformal):
     """What the predictor would choose, without what is said of it."""
     rows = SortedRows(ArrayRows(calibration.logits))
-    search = Search(calibration, rows, kinds[0], N_CONFORMAL, conformal, Steps(None))
-    return settle(search, read_preference(prefer), kinds, 1.5, GRID)[0]
+    search = Search(calibration, rows, kinds[0], N_CONFORMAL, conformal, Steps(None), only=np.array(GRID))
+    return settle(search, read_preference(prefer), kinds, 1.5)[0]
 
 
 def chosen(prefer, *, exact_only=False):

@@ -12,8 +12,8 @@ import thermoset as ts
 from conftest import real_file
 from thermoset.arrays import Floats
 from thermoset.conformal.calibration_scores import Weights
+from thermoset.levels import conformal_rank
 from thermoset.metrics import coverage_law
-from thermoset.predictor.kept_scores import plain_threshold
 from thermoset.predictor.label_shift import LabelShift, shares_of, shifted_thresholds
 from thermoset.predictor.priors import Resampling, estimate_priors
 
@@ -50,7 +50,7 @@ def over_splits(case, source_of, *, weighted=True):
     """Coverage of the target in every split, and how many rows of equal weight the conformal rows were worth."""
     data, scores, source, target, n_conformal = case
     rng, ratio = np.random.default_rng(0), target / source
-    coverage, worth = np.empty(SPLITS), np.empty(SPLITS)
+    coverage, worth, rank = np.empty(SPLITS), np.empty(SPLITS), conformal_rank(n_conformal, ALPHA)
     for split in range(SPLITS):
         rows = rng.permutation(len(data))
         known, others = rows[:n_conformal], rows[n_conformal:]
@@ -58,7 +58,7 @@ def over_splits(case, source_of, *, weighted=True):
         shares = source_of(labels, data.n_classes)
         shift = LabelShift(source=tuple(shares), target=tuple(target), effective_rows=1.0)
         own = scores[known]
-        found = shifted_thresholds(own, labels, shift, ALPHA) if weighted else plain_threshold(own, ALPHA)
+        found = shifted_thresholds(own, labels, shift, ALPHA) if weighted else np.sort(own)[[rank - 1]]
         weight = ratio[data.labels[others]]
         coverage[split] = weight @ covered(scores, data.labels, others, found) / weight.sum()
         worth[split] = Weights.of((target / shares)[labels]).effective_rows
@@ -128,5 +128,5 @@ def test_hits_by_score_are_those_of_sets():
     fresh = data.take(slice(2000, 4000))
     sets = shifted.predict_set(fresh)[np.arange(2000), fresh.labels]
     own = ts.ConformalClassifier("aps", ALPHA, predictor.temperature_sets_).fit(fresh).calibration_.scores
-    found = shifted.document_.thresholds.pairs()
+    found = shifted._inference.thresholds.ravel()
     assert np.array_equal(sets, covered(own, fresh.labels, np.arange(2000), found))

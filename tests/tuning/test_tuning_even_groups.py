@@ -117,8 +117,8 @@ def test_sites_are_covered_alike_at_the_temperature_that_makes_probabilities_tru
 
 
 def settled(data, even, prefer="even"):
-    search = Search(data, SortedRows(data), APS, len(data), None, Steps(None), even=even)
-    return settle(search, read_preference(prefer), [APS], 3.0, GRID)[0].temperature
+    search = Search(data, SortedRows(data), APS, len(data), None, Steps(None), even=even, only=np.array(GRID))
+    return settle(search, read_preference(prefer), [APS], 3.0)[0].temperature
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0], ids=["classes alike", "classes differ"])
@@ -291,5 +291,5 @@ def test_rows_need_groups_and_more_than_one():
 def test_a_thousand_groups():
     data = uneven(4000, seed=0)
     many = ts.Logits(data.logits, data.labels, groups=np.arange(4000) % 1000)
-    choice = choose(many, replace(APS, random_state=3), even="group", calibrated=1.4, temperatures=GRID)
+    choice = choose(many, APS.change(random_state=3), even="group", calibrated=1.4, temperatures=GRID)
     assert choice.outlook.class_gap_ends is not None

@@ -460,6 +460,7 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
     )
     by_row, groups = grouping is not None and grouping.of_rows, made.group_of_class
     yield "group_names must be those of thresholds by group", (made.group_names is not None) != by_row
+    yield "group_names must be different", len(set(made.group_names or ())) != len(made.group_names or ())
     clustered = grouping is not None and not by_row and not grouping.each_class
     yield "group_of_class must be that of clustered classes", (groups is not None) != clustered
     yield "group_of_class must have one entry per class", groups is not None and len(groups) != n_classes

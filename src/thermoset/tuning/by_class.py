@@ -41,7 +41,10 @@ def by_class_instead(search: Search, preference: Preference, found: Found, calib
         return found
     else:
         sure = None
-    curves, _ = by_halves(search.calibration, recipe, np.unique([1.0, calibrated]), search.steps.take)
+    tried = np.array([1.0, calibrated])
+    if search.only is not None:  # the nearest of those
+        tried = search.only[np.abs(search.only[:, None] - tried).argmin(axis=0)]
+    curves, _ = by_halves(search.calibration, recipe, np.unique(tried), search.steps.take)
     best = int(np.argmin(curves.size))
     if target is not None and curves.size[best] >= found.size:
         return found

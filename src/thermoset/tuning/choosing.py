@@ -88,8 +88,8 @@ def choose(
         The rows that will set the threshold, for "protect": score and temperature come from the calibration rows, but
         how strict the level must be is decided from all rows (see `protection`).
     temperatures : iterable of float
-        The grid to search; by default 0.3 to 5 in steps of 0.1, wider if T* requires it. The choice is refined off the
-        grid.
+        The grid to search; by default 0.3 to 5 in steps of 0.1, wider if T* requires it. The choice is refined between
+        its temperatures. Without T = 1, that is never the choice.
     progress : callable
         Called with (done, total).
 
@@ -117,8 +117,9 @@ def choose(
     fresh = whole_number(rows, "n_conformal", 1, MOST_ROWS, "Omit it for as many as calibration rows.")
     kinds = _kinds(recipe)
     ranked = SortedRows(calibration)
-    search = Search(calibration, ranked, kinds[0], fresh, conformal, Steps(progress), even=even)
-    found, compared = settle(search, preference, kinds, calibrated, temperatures)
+    only = None if temperatures is None else checked_temperatures(temperatures)
+    search = Search(calibration, ranked, kinds[0], fresh, conformal, Steps(progress), even=even, only=only)
+    found, compared = settle(search, preference, kinds, calibrated)
     result = report(search, preference, found, compared)
     search.steps.finish()
     if not isinstance(preference, Small):
@@ -134,7 +135,6 @@ def settle(
     preference: Preference,
     kinds: Sequence[Recipe],
     calibrated: float,
-    temperatures: Iterable[float] | None = None,
 ) -> tuple[Found, Compared]:
     """What `choose` chooses and the candidates it chose from, without the description."""
     best = checked_temperature(calibrated)
@@ -142,11 +142,11 @@ def settle(
     if search.even == "group":
         _check_groups(kinds, preference)
     coarse = not kinds[0].closed_form
-    grid = default_grid(best, coarse=coarse) if temperatures is None else checked_temperatures(temperatures)
+    grid = default_grid(best, coarse=coarse) if search.only is None else search.only
     if kinds[0].closed_form:
         _warm_up(kinds[0])
     search.steps.expect(FINALISTS * (len(grid) + 2 * FINER) + 5 if len(kinds) > 1 else len(grid) + 2 * FINER + 5)
-    compared = _compared(search, tuple(kinds), best, None if temperatures is None else grid)
+    compared = _compared(search, tuple(kinds), best)
     return _found(search, preference, tuple(kinds), grid, compared), compared
 
 
@@ -172,7 +172,7 @@ def _kinds(recipe: object) -> tuple[Recipe, ...]:
     return tuple(kinds)
 
 
-def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floats | None) -> Compared:
+def _compared(search: Search, kinds: tuple[Recipe, ...], best: float) -> Compared:
     """Measure all kinds on some of the rows; beside one alone, LAC and the paper's RAPS as well."""
     sample, first = Sample(search.calibration, best, search.rows, search.even), kinds[0]
     points: list[Points] = []
@@ -181,7 +181,7 @@ def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floa
         wanted = list(dict.fromkeys([*kinds, *(usual if first.randomized else usual[:1])]))
         some = some_of(search.calibration, first.random_state)
         measured = sample if some is search.calibration else Sample(some, best, even=search.even)
-        looked = default_grid(best, coarse=True) if grid is None else grid
+        looked = default_grid(best, coarse=True) if search.only is None else search.only
         levels = levels_between(first.alpha, STRICTER)
         points = measure(measured, wanted, np.unique([*looked, 1.0, best]), levels, loss=True)
         search.steps.take(1)
@@ -208,13 +208,15 @@ def _found(
 
 def _protection(search: Search, target: float, compared: Compared) -> Protection:
     """The level comes from all rows where the conformal ones are at hand; see `protection`."""
-    seed, alpha = search.recipe.random_state, search.recipe.alpha
+    seed, alpha, only = search.recipe.random_state, search.recipe.alpha, search.only
     if search.conformal is None:
-        return Protection(compared.sample, compared.sample, target, alpha, search.n_conformal, compared.best, seed)
+        return Protection(
+            compared.sample, compared.sample, target, alpha, search.n_conformal, compared.best, seed, only
+        )
     both = enough_of(search.calibration.joined(search.conformal), seed, search.even)
     rows = len(search.calibration) + len(search.conformal)
     everything = Sample(both, compared.best, even=search.even)
-    return Protection(compared.sample, everything, target, alpha, rows, compared.best, seed)
+    return Protection(compared.sample, everything, target, alpha, rows, compared.best, seed, only)
 
 
 def default_grid(calibrated: float, *, coarse: bool = False) -> Floats:

@@ -43,7 +43,10 @@ _STRICTER_STILL = (1.0, 0.5, 0.25, 0.12, 0.06)  # times the strictest level that
 
 @dataclass(frozen=True, eq=False)
 class Protection:
-    """What the search needs: calibration rows, all rows, the target, the promise, rows behind the threshold, and T*."""
+    """What the search needs: calibration rows, all rows, the target, the promise, rows behind the threshold, and T*.
+
+    `only` are the temperatures to choose from, where they were named.
+    """
 
     calibration: Sample
     everything: Sample
@@ -52,6 +55,7 @@ class Protection:
     n_threshold: int
     calibrated: float
     seed: int
+    only: Floats | None = None
 
     @property
     def ladder(self) -> tuple[str, ...]:
@@ -124,6 +128,8 @@ def _finalists(job: Protection, points: Sequence[Points]) -> list[Candidate]:
     guesses = []
     for one in points:
         sizes = _guessed_sizes(one, job.target) * job.detour(one.temperatures)
+        if job.only is not None:
+            sizes[~np.isin(one.temperatures, job.only)] = np.inf
         best = int(np.argmin(sizes))
         guesses.append((sizes[best] * job.handicap(one.recipe), Candidate(one.recipe, float(one.temperatures[best]))))
     guesses.sort(key=lambda guess: guess[0])

@@ -52,7 +52,7 @@ class Search:
     """What every look at a temperature needs.
 
     rows : the calibration rows, ranked once for every look; kinds : how many kinds of sets are searched, of which
-    `recipe` is one; even : what coverage is evened over.
+    `recipe` is one; even : what coverage is evened over; only : the temperatures to choose from, where they were named.
     """
 
     calibration: Logits
@@ -63,6 +63,7 @@ class Search:
     steps: Steps
     kinds: int = 1
     even: EvenOver = "class"
+    only: Floats | None = None
 
     @property
     def words(self) -> Words:
@@ -140,7 +141,9 @@ def find(search: Search, preference: Preference, grid: Floats) -> Found:
     if search.recipe.closed_form and between.size:
         curves = joined(curves, search.curves(between))
         pick = preference.pick(curves, _searched(curves, peak))
-    temperature = preference.settled(float(curves.temperatures[pick.index]), search)
+    temperature = float(curves.temperatures[pick.index])
+    if search.only is None or 1.0 in search.only:
+        temperature = preference.settled(temperature, search)
     return Found(search.recipe, temperature, curves, pick.met, peak, pick.of_halves, pick.rows_needed)
 
 
