@@ -6,11 +6,11 @@ import sys
 import msgspec
 import numpy as np
 import pytest
-from thermoset.predictor.document import ConfidenceReference, read_document, write_document
 
 import thermoset as ts
 from law import generated
 from thermoset.calibration import confidence_at
+from thermoset.predictor.document import ConfidenceReference, read_document, write_document
 
 
 def rows_of(n_rows, seed=0, n_classes=4, **more):
@@ -296,23 +296,23 @@ def test_the_reference_counts_the_conformal_rows():
 
 
 @pytest.mark.parametrize(
-    ("cuts", "counts", "said"),
+    ("cuts", "counts"),
     [
-        ((), (500,), "from 1 to 63 cuts"),
-        (tuple(np.arange(1, 65) / 65), (500,) + (0,) * 64, "from 1 to 63 cuts"),
-        ((0.5, 0.5), (500, 0, 0), "increasing"),
-        ((0.0,), (500, 0), "must be increasing probabilities"),
-        ((float("nan"),), (500, 0), "must be increasing probabilities"),
-        ((0.5,), (500,), "one more count than cuts"),
-        ((0.5,), (499, 0), "must count the conformal rows"),
-        ((0.5,), (501, -1), "must count the conformal rows"),
+        ((), (500,)),
+        (tuple(np.arange(1, 65) / 65), (500,) + (0,) * 64),
+        ((0.5, 0.5), (500, 0, 0)),
+        ((0.0,), (500, 0)),
+        ((0.5,), (500,)),
+        ((0.5,), (499, 0)),
+        ((0.5,), (501, -1)),
     ],
 )
-def test_a_reference_that_makes_no_sense_is_refused(predictor, cuts, counts, said):
+def test_a_reference_that_makes_no_sense_is_refused(predictor, tmp_path, cuts, counts):
     scale = predictor.document_.provenance.conformal_rows - 500
-    wrong = ConfidenceReference(cuts, (counts[0] + scale, *counts[1:]))
-    document = msgspec.structs.replace(predictor.document_, confidence=wrong)
-    assert said in next(text for text, broken in broken_requirements(document) if broken)
+    wrong = ConfidenceReference(cuts=cuts, counts=(counts[0] + scale, *counts[1:]))
+    write_document(tmp_path / "p.json", predictor.document_.change(confidence=wrong))
+    with pytest.raises(ts.FileFormatError, match="confidence"):
+        read_document(tmp_path / "p.json")
 
 
 def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):

@@ -118,7 +118,7 @@ class Reference:
             )
         law, alike = None, not document.provenance.top_rows and document.shift is None
         if document.grouping is None and document.shift is None:
-            (pool,) = document.pool_sizes
+            (pool,) = document.pool_rows
             law = HitLaw(conformal_rank(pool, document.alpha), pool, promise.exact)
         return cls(
             predictor=inference.identity,

@@ -175,7 +175,7 @@ class ConfidenceReference(Stored, frozen=True, kw_only=True):
     [0, 1, 2]
     """
 
-    cuts: tuple[Annotated[float, Meta(gt=0, le=1)], ...]
+    cuts: Annotated[tuple[Annotated[float, Meta(gt=0, le=1)], ...], Meta(min_length=1, max_length=MOST_CUTS)]
     counts: tuple[Count, ...]
 
     def bins(self, confidence: Floats) -> Ints:
