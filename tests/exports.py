@@ -5,17 +5,13 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from thermoset.predictor.thresholds import Thresholds
 
 from law import generated
 from on_arrays import score_matrix
 from thermoset import ConformalClassifier, Logits, TwoTemperaturePredictor
 from thermoset.errors import CoverageWarning
 from thermoset.integrations.program.sets import band_of
-<<<<<<< HEAD
-=======
 from thermoset.predictor.fit import RowOptions, _fields_of_sets
->>>>>>> h-tests
 from thermoset.scores import NeverEmpty
 from thermoset.uniforms import Randomness
 

@@ -299,7 +299,7 @@ def test_the_reference_counts_the_conformal_rows():
     ("cuts", "counts"),
     [
         ((), (500,)),
-        (tuple(np.arange(1, 65) / 65), (500,) + (0,) * 64),
+        (tuple((np.arange(1, 65) / 65).tolist()), (500,) + (0,) * 64),
         ((0.5, 0.5), (500, 0, 0)),
         ((0.0,), (500, 0)),
         ((0.5,), (500,)),

@@ -22,24 +22,9 @@ from thermoset.conformal.methods import Method
 from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import Scoring
 from thermoset.errors import FileFormatError, InputError
-<<<<<<< HEAD
-from thermoset.predictor.document import (
-    SCHEMA,
-    Thresholds,
-    checksum_of,
-    read_document,
-    write_document,
-)
-from thermoset.predictor.leakage import fingerprint
-from thermoset.scores import APS, LAC, RAPS, SAPS
-from thermoset.tuning import Curve
-from thermoset.tuning.aims import Small
-from thermoset.tuning.budgets import GapBudget
-=======
 from thermoset.predictor.document import SCHEMA, StoredScores, Thresholds, pool_of_rows, read_document, write_document
-from thermoset.predictor.fingerprints import fingerprint
+from thermoset.predictor.leakage import fingerprint
 from thermoset.scores import APS, LAC, RAPS, SAPS, RankLimited
->>>>>>> h-tests
 from tiers import examples
 
 
