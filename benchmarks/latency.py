@@ -30,7 +30,7 @@ class Request(NamedTuple):
 
 
 def _ours(request: Request) -> Contender:
-    return lambda: request.predictor.answers(request.logits)
+    return lambda: request.predictor.predict_arrays(request.logits)
 
 
 def _onnx(request: Request) -> Contender | ImportError:
@@ -72,7 +72,7 @@ def _everything(request: Request) -> Contender:
     """What our module gives, from the library: the answers, and all probabilities."""
 
     def answer() -> object:
-        return request.predictor.answers(request.logits), request.predictor.predict_proba(request.logits)
+        return request.predictor.predict_arrays(request.logits), request.predictor.predict_proba(request.logits)
 
     return answer
 

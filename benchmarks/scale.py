@@ -115,7 +115,7 @@ def _warm() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 20, 600)
     logits = (3 * (rng.normal(size=(600, 20)) + 2 * np.eye(20)[labels])).astype(np.float32)
-    ts.TwoTemperaturePredictor().fit(logits, labels).answers(logits)
+    ts.TwoTemperaturePredictor().fit(logits, labels).predict_arrays(logits)
     ts.sweep(logits, labels, trials=2)
 
 
@@ -180,7 +180,7 @@ def _task_vocabulary(folder: Path) -> dict[str, float]:
         start = time.perf_counter()
         np.sort(data.logits, axis=1)
         middle = time.perf_counter()
-        predictor.answers(data)
+        predictor.predict_arrays(data)
         sorts.append(middle - start)
         answers.append(time.perf_counter() - middle)
     return {"fit": fitted, "peak": peak, "sort": min(sorts), "predict": min(answers)}

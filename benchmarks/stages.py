@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import thermoset as ts
 from benchmarks.report import Line, Settings, Table, Target
 from benchmarks.timing import best_of
-from thermoset.kernels import fill_weights
+from thermoset import kernels
 from thermoset.rows import gaps_of
 from thermoset.sweeping import PAPER_GRID, temperature_grid
 
@@ -28,6 +28,8 @@ __all__ = ["hard", "imagenet", "small"]
 GRID = temperature_grid(PAPER_GRID)
 COLD = temperature_grid("0.01:0.46:0.01")
 ALPHAS = (0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4)
+
+kernels.start()  # puts what Numba makes of them in the place of its functions
 
 Rows = tuple[NDArray[Any], NDArray[np.int64]]
 
@@ -38,7 +40,7 @@ def exponentials(gaps: NDArray[np.float64], temperatures: NDArray[np.float64]) -
     weights = np.empty(gaps.shape[1])
     for i in range(gaps.shape[0]):
         for t in range(temperatures.shape[0]):
-            fill_weights(gaps[i], 0.0, 1.0 / temperatures[t], weights)
+            kernels.fill_weights(gaps[i], 0.0, 1.0 / temperatures[t], weights)
 
 
 def imagenet(settings: Settings) -> Table:

@@ -17,7 +17,7 @@ _FIRST_ANSWER = """
 import sys
 import numpy as np
 from thermoset import TwoTemperaturePredictor
-TwoTemperaturePredictor.load(sys.argv[1]).answers(np.zeros((1, 1000), dtype=np.float32))
+TwoTemperaturePredictor.load(sys.argv[1]).predict_arrays(np.zeros((1, 1000), dtype=np.float32))
 """
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from thermoset.conformal.recipe import Recipe
 from thermoset.tuning import Choice, Curve, Outlook, TradeOff, read_preference
-from thermoset.tuning.choice import Payers, Setting, Signal
+from thermoset.tuning.choice import Payers, Signal
 
 AT_ONE = Payers(easy=0.985, left_out=0.02, empty=(0.001, 0.004, 0.02, 0.06, 0.11))
 PROTECTED = Payers(easy=0.998, left_out=0.0, empty=(0.0, 0.0, 0.0, 0.0, 0.0))
@@ -17,7 +17,7 @@ def looked_at(name, recipe, temperature, size, tenth, gap, payers=None, error=0.
     """An outlook; intervals reach 0.02 and 0.01 to both sides."""
     return Outlook(
         name=name,
-        setting=Setting.of(recipe, temperature),
+        setting=recipe.change(temperature=temperature),
         size=size,
         size_error=error,
         empty_share=0.0 if payers is None else sum(payers.empty) / 5,

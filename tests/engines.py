@@ -3,6 +3,7 @@
 import numpy as np
 
 from parts import require
+from thermoset.integrations.numpy import to_numpy
 from thermoset.integrations.program import OUTPUTS
 
 
@@ -33,6 +34,10 @@ def by_torch(predictor, logits):
     return {name: tensor.numpy() for name, tensor in found._asdict().items()}
 
 
+def by_numpy(predictor, logits):
+    return to_numpy(predictor.document_)(logits)._asdict()
+
+
 def by_exported_torch(predictor, logits):
     torch = require("torch", "torch")
     from thermoset.integrations.torch import to_torch
@@ -43,4 +48,4 @@ def by_exported_torch(predictor, logits):
     return {name: tensor.numpy() for name, tensor in program.module()(rows)._asdict().items()}
 
 
-ENGINES = {"onnx": by_onnx, "torch": by_torch}
+ENGINES = {"onnx": by_onnx, "torch": by_torch, "numpy": by_numpy}

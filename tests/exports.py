@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from thermoset.predictor.thresholds import Thresholds
 
 from law import generated
 from on_arrays import score_matrix
 from thermoset import ConformalClassifier, TwoTemperaturePredictor
 from thermoset.conformal.methods import Method
 from thermoset.errors import CoverageWarning
-from thermoset.integrations.program.formulas import band_of
-from thermoset.predictor.thresholds import Thresholds
+from thermoset.integrations.program.sets import band_of
 from thermoset.scores import NeverEmpty
 from thermoset.uniforms import Randomness
 

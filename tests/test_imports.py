@@ -61,7 +61,8 @@ from thermoset import TwoTemperaturePredictor
 for name in {names!r}:
     predictor = TwoTemperaturePredictor.load(name)
     rows = np.eye(4, dtype=np.float32)
-    predictor.predict_set(rows), predictor.answers(rows), predictor.predict_records(rows), predictor.set_sizes(rows)
+    predictor.predict_set(rows), predictor.predict_arrays(rows), predictor.set_sizes(rows)
+    predictor.predict_records(rows)
     predictor.predict_proba(rows), predictor.predict(rows), predictor.predict_set(rows, ids=list("abcd"))
 """
 
@@ -85,6 +86,29 @@ def test_loading_and_predicting_need_numpy_and_numba_alone(tmp_path):
     assert not {name for name in brought if name.split(".")[0] in UNNEEDED}
     rooms = ("predictor.fitting", "monitor", "sweeping", "tuning.choosing")
     assert not brought & {f"thermoset.{room}" for room in rooms}
+
+
+ANSWER = """
+import numpy as np, thermoset
+from thermoset.integrations.numpy import to_numpy
+from thermoset.predictor.document import read_document
+for name in {names!r}:
+    to_numpy(read_document(name))(np.eye(4, dtype=np.float32), ids=list("abcd"))
+"""
+
+
+@pytest.mark.slow
+def test_answers_in_plain_numpy_load_no_numba(tmp_path):
+    import numpy as np
+
+    from thermoset import Logits, TwoTemperaturePredictor
+
+    labels = np.arange(400) % 4
+    rows = Logits(np.random.default_rng(0).normal(size=(400, 4)) + 2 * np.eye(4)[labels], labels)
+    names = [str(tmp_path / f"{i}.json") for i in range(2)]
+    TwoTemperaturePredictor("aps", alpha=0.2).fit(rows).save(names[0])
+    TwoTemperaturePredictor("lac", alpha=0.2, prefer="small", grouping="class").fit(rows).save(names[1])
+    assert not modules_after(ANSWER.format(names=names)) & HEAVY
 
 
 @pytest.mark.parametrize(

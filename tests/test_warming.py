@@ -41,7 +41,7 @@ for path in sys.argv[1:]:
     predictor = TwoTemperaturePredictor.load(path)
     for dtype in (np.float16, np.float32, np.float64):
         rows = np.arange(7 * predictor.n_features_in_).reshape(7, -1).astype(dtype) % 5
-        predictor.answers(rows), predictor.predict_set(rows), predictor.predict_set(rows, ids=range(7))
+        predictor.predict_arrays(rows), predictor.predict_set(rows), predictor.predict_set(rows, ids=range(7))
         predictor.predict_proba(rows), predictor.predict_records(rows), predictor.set_sizes(rows)
         if predictor.document_.scores is not None:
             predictor.predict_p(rows), predictor.predict_p(rows, smoothed=True, ids=range(7))
@@ -90,14 +90,14 @@ for dtype in (np.float32, np.float64):
 for more in ({}, {"method": "auto"}, {"grouping": "cluster", "prefer": "small"}):
     predictor = ts.TwoTemperaturePredictor(alpha=0.2, **more).fit(rows)
     new, later = (ts.Logits(rows.logits * scale, labels) for scale in (1.5, 2.5))
-    predictor.recalibrate(new).check(later), predictor.answers(rows.logits, ids=range(600))
+    predictor.recalibrate(new).check(later), predictor.predict_arrays(rows.logits, ids=range(600))
 for more in ({}, {"methods": ["margin"]}, {"evaluation": "integrated"}, {"grouping": "class"}):
     ts.sweep(rows, temperatures=[1, 2], alphas=[0.1, 0.2], trials=3, cp_fraction=0.4, **more)
 ts.theory.explain(rows)
 for dtype in (np.float16, np.float32, np.float64):
     cut = ts.compact(ts.Logits(np.tile(rows.logits, 2).astype(dtype), labels), 5)
     fitted = ts.TwoTemperaturePredictor(alpha=0.2).fit(cut)
-    fitted.answers(cut), fitted.set_sizes(cut), fitted.undecided(cut, ids=range(600))
+    fitted.predict_arrays(cut), fitted.set_sizes(cut), fitted.undecided(cut, ids=range(600))
 print(*(name for name, entry in ENTRIES.items() if len(entry.compiled.signatures) != 1), sep="\\n")
 """
 

@@ -36,10 +36,10 @@ from .io import load as load
 from .io import save as save
 from .io.opening import open as open  # noqa: A004 (`ts.open`; not in `__all__`)
 from .metrics import plan as plan
+from .monitor.monitor import Monitor as Monitor
 from .paper import study as study
 from .paper import theory as theory
 from .predictor import TwoTemperaturePredictor as TwoTemperaturePredictor
-from .predictor.watching import Monitor as Monitor
 from .scores import APS as APS
 from .scores import LAC as LAC
 from .scores import PAS as PAS

@@ -8,6 +8,10 @@ rank's values must be affine, and must not reach into those of the next rank: at
 To add one: its class and a line in `SCORES` here, its branch in the kernels and in the oracle of the tests, a row of
 the docs. The contract tests collect it.
 
+What `export_` begins with is the score once more, as array operations for engines such as ONNX and torch; see
+`integrations.program`. A class whose scores can be exported says so itself: it does not inherit it, since a score that
+a user derives may compute anything.
+
 A score may also treat classes differently, whatever the row (`Score.offsets`): PAS adds a number for each class. Its
 sets are no prefixes (`by_rank` is False).
 
@@ -28,7 +32,7 @@ from thermoset import kernels
 from thermoset.arrays import Bools, Floats, Ints, Pairs, pairs
 from thermoset.bounds import real_number
 from thermoset.errors import InputError
-from thermoset.kernels import FURTHEST
+from thermoset.kernels import FURTHEST, SATURATED
 from thermoset.quoting import quoted
 
 
@@ -65,6 +69,8 @@ class Score:
         neither is known.
     look : int
         The place of its colour, mark and dash in `looks`; scores of one's own share the last, a grey.
+    export_sorts, export_values : bool
+        Whether engines must sort rows, and whether they compare values, or tie-breaks alone.
     """
 
     name: ClassVar[str]
@@ -76,6 +82,8 @@ class Score:
     logarithmic: ClassVar[bool] = False
     rises_with_rest: ClassVar[bool | None] = None
     look: ClassVar[int] = -1
+    export_sorts: ClassVar[bool] = False
+    export_values: ClassVar[bool] = True
 
     @property
     def prefixes(self) -> bool:
@@ -108,6 +116,30 @@ class Score:
         """Value, or (value, tie-break), of every rank of sorted rows, each (n, C): what plain scores define."""
         raise NotImplementedError(f"{type(self).__name__} has no pairs(rows): a plain score must define it.")
 
+    @property
+    def exportable(self) -> bool:
+        """Whether its own class says how engines compute it."""
+        return "export_within" in vars(type(self))
+
+    def export_arrays(self, n_classes: int) -> dict[str, Floats]:  # noqa: ARG002
+        """What `export_value` looks up by rank: arrays (1, C) by their names."""
+        return {}
+
+    def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:  # noqa: ARG002
+        """Tie-breaks of thresholds as engines compare with them, from the pairs and the offsets of classes."""
+        return ties
+
+    def export_value(self, ops: Any, rows: "EngineRows", arrays: Mapping[str, Any]) -> Any:
+        """Value of each label."""
+        raise NotImplementedError
+
+    def export_within(self, ops: Any, rows: "EngineRows", weights: "Weights", bounds: Mapping[str, Any]) -> Any:
+        """Whether the tie-break of each label is at most the threshold's, r: of labels, at a scale of weights.
+
+        bounds : "floor" and "ceiling", e**-r and e**r at that scale.
+        """
+        raise NotImplementedError
+
 
 class SortedRows(NamedTuple):
     """Some rows at one temperature, each sorted from its most to its least likely class; arrays cannot be written to.
@@ -120,6 +152,65 @@ class SortedRows(NamedTuple):
     gaps: Floats
     rank: Ints
     u: Floats
+
+
+class Weights(NamedTuple):
+    """Weights e**(gap + exponent) in an engine: (n, K), and the sum (n, 1) of those that a ranking left out."""
+
+    own: Any
+    beyond: Any
+
+
+class EngineRows(NamedTuple):
+    """Rows at one temperature as arrays of an engine, in the order of ranks or of labels.
+
+    gaps : log weights, 0 for the top class; weights : e**gaps; total : their sum with those left out; first : which is
+    the top class; u : (n, 1), or the number 1.
+    """
+
+    gaps: Any
+    weights: Weights
+    total: Any
+    first: Any
+    u: Any
+
+    def rest(self, ops: Any, weights: Weights) -> Any:
+        """Mass of all but the top class, at the scale of the weights."""
+        others = ops.total(ops.where(self.first, 0.0, weights.own))
+        return others if weights.beyond is None else others + weights.beyond
+
+    def mass(self, ops: Any) -> Any:
+        """Mass of the ranks above each, and u of its own; 1 where it is saturated."""
+        found = (ops.sums_before(self.weights.own) + self.u * self.weights.own) / self.total
+        return ops.where(found >= SATURATED, 1.0, found)
+
+    def odds_within(self, ops: Any, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """Whether the log-odds of the others' mass are at most the threshold's tie-break."""
+        others = self.total - self.weights.own  # of the top class this may be rounding noise, and is not looked at
+        top_within = self.rest(ops, weights) <= bounds["ceiling"]
+        return ops.where(self.first, top_within, weights.own >= others * bounds["floor"])
+
+    def left_within(self, ops: Any, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """Whether minus the log of the mass outside is at most the threshold's tie-break."""
+        outside = ops.sums_after(weights.own) + (1.0 - self.u) * weights.own
+        if weights.beyond is not None:
+            outside = outside + weights.beyond
+        return outside >= self.total * bounds["floor"]
+
+    def rest_within(self, ops: Any, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """The same for the mass of all but the top class, whatever the label."""
+        return self.rest(ops, weights) >= self.total * bounds["floor"]
+
+
+def _log_odds(others: Floats) -> Floats:
+    """Log-odds of the mass of the others; minus infinity where it would be below 0."""
+    with np.errstate(all="ignore"):
+        found = np.log(np.maximum(others, 0.0)) - np.log1p(-others)
+    return np.asarray(np.where(others < 1, found, np.inf))
+
+
+def _ranks(n_classes: int) -> Floats:
+    return np.arange(1.0, n_classes + 1)[None]
 
 
 def sorted_rows(from_top: Floats, temperature: float, u: Floats) -> SortedRows:
@@ -149,11 +240,20 @@ class LAC(Score):
     uses_u: ClassVar[bool] = False
     by_share: ClassVar[bool] = True
     rises_with_rest: ClassVar[bool | None] = True
+    export_values: ClassVar[bool] = False  # tie-breaks order labels as values do
 
     @property
     def terms(self) -> Terms:
         """What kernels take."""
         return Terms(kernels.LAC)
+
+    def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:  # noqa: ARG002
+        """Log-odds that say the same as the value, where there is no tie-break."""
+        return np.where(np.isposinf(ties), _log_odds(value), ties)
+
+    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """The tie-break is the log-odds of the others' mass."""
+        return rows.odds_within(ops, weights, bounds)
 
 
 @dataclass(frozen=True)
@@ -167,11 +267,24 @@ class APS(Score):
     name: ClassVar[str] = "aps"
     look: ClassVar[int] = 1
     rises_with_rest: ClassVar[bool | None] = False
+    export_sorts: ClassVar[bool] = True
 
     @property
     def terms(self) -> Terms:
         """What kernels take."""
         return Terms(kernels.APS)
+
+    def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:  # noqa: ARG002
+        """Below saturation values alone decide: whoever is close is in."""
+        return np.where(ties == 0.0, np.inf, ties)
+
+    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """The mass of the label and of all ranked above it."""
+        return rows.mass(ops)
+
+    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """The tie-break is minus the log of the mass outside."""
+        return rows.left_within(ops, weights, bounds)
 
 
 _LARGEST = 1e9  # of a parameter: beyond every number of classes, and times that still far from where floats end
@@ -196,6 +309,7 @@ class RAPS(Score):
     name: ClassVar[str] = "raps"
     look: ClassVar[int] = 2
     rises_with_rest: ClassVar[bool | None] = False
+    export_sorts: ClassVar[bool] = True
     penalty: float = 0.01
     k_reg: int = 5
 
@@ -212,6 +326,22 @@ class RAPS(Score):
         """1 + penalty (C - k_reg)."""
         return 1.0 + self.penalty * max(n_classes - self.k_reg, 0)
 
+    def export_arrays(self, n_classes: int) -> dict[str, Floats]:
+        """The penalty of each rank."""
+        return {"penalty": self.penalty * np.maximum(_ranks(n_classes) - self.k_reg, 0.0)}
+
+    def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:  # noqa: ARG002
+        """Below saturation values alone decide: whoever is close is in."""
+        return np.where(ties == 0.0, np.inf, ties)
+
+    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:
+        """That of APS, and the penalty."""
+        return rows.mass(ops) + arrays["penalty"]
+
+    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """The tie-break is minus the log of the mass outside."""
+        return rows.left_within(ops, weights, bounds)
+
 
 @dataclass(frozen=True)
 class SAPS(Score):
@@ -224,6 +354,7 @@ class SAPS(Score):
     name: ClassVar[str] = "saps"
     look: ClassVar[int] = 3
     rises_with_rest: ClassVar[bool | None] = False
+    export_sorts: ClassVar[bool] = True
     weight: float = 0.2
 
     def __post_init__(self) -> None:
@@ -238,6 +369,23 @@ class SAPS(Score):
         """1 + (C - 1) weight."""
         return 1.0 + (n_classes - 1) * self.weight
 
+    def export_arrays(self, n_classes: int) -> dict[str, Floats]:
+        """What is added at each rank, and how much of it u multiplies."""
+        below = _ranks(n_classes) > 1
+        return {
+            "offset": np.where(below, (_ranks(n_classes) - 2.0) * self.weight, 0.0),
+            "weight": below * float(self.weight),
+        }
+
+    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:
+        """Of the top label u p_(1); of others p_(1) and their steps."""
+        top = 1.0 / rows.total
+        return ops.where(rows.first, rows.u * top, top + arrays["offset"] + rows.u * arrays["weight"])
+
+    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """The tie-break is minus the log of the mass of all but the top class, for every label of a row."""
+        return rows.rest_within(ops, weights, bounds)
+
 
 @dataclass(frozen=True)
 class TopK(Score):
@@ -250,6 +398,7 @@ class TopK(Score):
     name: ClassVar[str] = "topk"
     look: ClassVar[int] = 4
     rises_with_rest: ClassVar[bool | None] = False
+    export_sorts: ClassVar[bool] = True
 
     @property
     def terms(self) -> Terms:
@@ -259,6 +408,18 @@ class TopK(Score):
     def largest(self, n_classes: int) -> float:
         """The last rank, at u = 1."""
         return n_classes + 1.0
+
+    def export_arrays(self, n_classes: int) -> dict[str, Floats]:
+        """The ranks."""
+        return {"rank": _ranks(n_classes)}
+
+    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """The rank, and u."""
+        return arrays["rank"] + rows.u
+
+    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """The tie-break is minus the log of the mass of all but the top class, for every label of a row."""
+        return rows.rest_within(ops, weights, bounds)
 
 
 @dataclass(frozen=True, repr=False)
@@ -320,6 +481,18 @@ class PAS(Score):
             raise InputError(f"PAS prior must be one number for each of {n_classes} classes; got {len(self.prior)}.")
         return log_prior(self.prior)
 
+    def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:
+        """Log-odds that say the same as the value, where there is no tie-break."""
+        return np.where(np.isposinf(ties), _log_odds(-np.expm1(offsets - value)), ties)
+
+    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """-log p; offsets are added by class."""
+        return ops.log(rows.total) - rows.gaps
+
+    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """The tie-break is the log-odds of the others' mass."""
+        return rows.odds_within(ops, weights, bounds)
+
 
 _SHOWN = 10  # numbers of a prior that are written out
 
@@ -375,6 +548,17 @@ class Margin(PlainScore):
         value, tie = distances_below_top((top, beside, log_beside), rows.probs, gaps)
         value[:, :1], tie[:, :1] = -value[:, 1:2], -tie[:, 1:2]
         return value, tie
+
+    def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """The largest other probability minus the label's own."""
+        second = ops.maximum(ops.where(rows.first, 0.0, rows.weights.own))
+        return ops.where(rows.first, second - 1.0, 1.0 - rows.weights.own) / rows.total
+
+    def export_within(self, ops: Any, rows: EngineRows, weights: Weights, bounds: Mapping[str, Any]) -> Any:
+        """With r the mass of all but the top class: log(r + p_(2)) of the top label, and -log(r + p_y) of another."""
+        rest, second = rows.rest(ops, weights), ops.maximum(ops.where(rows.first, 0.0, weights.own))
+        first_within = rest + second <= rows.total * bounds["ceiling"]
+        return ops.where(rows.first, first_within, rest + weights.own >= rows.total * bounds["floor"])
 
 
 class OwnScore(PlainScore):

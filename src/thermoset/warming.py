@@ -112,7 +112,7 @@ def _predict() -> None:
 def _tune() -> None:
     """What fitting, choosing, checking and monitoring need, for sets with one threshold and by class."""
     from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest  # noqa: PLC0415 - servers do without
-    from thermoset.predictor.estimator import TwoTemperaturePredictor  # noqa: PLC0415 - servers do without
+    from thermoset.predictor.predictor import TwoTemperaturePredictor  # noqa: PLC0415 - servers do without
 
     rows = _few()
     for predictor in (

@@ -102,7 +102,7 @@ def test_a_predictor_takes_ids(predictor, tmp_path):
     sets = predictor.predict_set(FRESH, ids=FRESH_IDS)
     np.testing.assert_array_equal(sets, plain.predict_set(FRESH, ids=FRESH_IDS))
     assert (sets != predictor.predict_set(FRESH)).any()
-    np.testing.assert_array_equal(predictor.answers(FRESH, ids=FRESH_IDS).sets, sets)
+    np.testing.assert_array_equal(predictor.predict_arrays(FRESH, ids=FRESH_IDS).sets, sets)
     np.testing.assert_array_equal(predictor.set_sizes(FRESH, ids=FRESH_IDS), sets.sum(axis=1))
     records = predictor.predict_records(FRESH, ids=FRESH_IDS)
     assert [len(record.set) for record in records] == sets.sum(axis=1).tolist()

@@ -67,7 +67,7 @@ def job(tmp_path):
         parquet.write_table(table.slice(first, last - first), tmp_path / "logits" / f"{number}.parquet")
     predict = Predictor(model)
     answers = predict(table)
-    found = model.answers(rows)
+    found = model.predict_arrays(rows)
     assert answers["size"].to_pylist() == found.sets.sum(axis=1).tolist()
     return Job(str(tmp_path), str(tmp_path / "predictor.json"), str(tmp_path / "logits"), answers)
 

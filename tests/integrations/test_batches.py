@@ -116,7 +116,7 @@ def columns(batch):
 
 def expected(model, logits, ids=None):
     """What the predictor says of rows, as columns."""
-    found, names = model.answers(logits, ids=ids), model.document_.classes or range(model.document_.n_classes)
+    found, names = model.predict_arrays(logits, ids=ids), model.document_.classes or range(model.document_.n_classes)
     return {
         "label": [names[label] for label in found.labels],
         "confidence": found.confidence.tolist(),
@@ -178,13 +178,13 @@ def _with_ids(batch, ids):
 @every_kind
 def test_groups_go_to_the_predictor(model, make, monkeypatch):
     """Here the confidence tells the group of each row."""
-    answers = type(model).answers
+    answers = type(model).predict_arrays
 
     def watched(self, logits, **options):
         numbers = np.array([float(name) for name in logits.groups])
         return answers(self, logits, **options)._replace(confidence=numbers)
 
-    monkeypatch.setattr(type(model), "answers", watched)
+    monkeypatch.setattr(type(model), "predict_arrays", watched)
     monkeypatch.setattr(work, "block_rows", lambda n_classes: 7)
     numbers, batch = [i % 5 for i in range(len(Z))], make(IDS, Z)
     assert columns(Predictor(model, groups="id")(_with_ids(batch, numbers)))["confidence"] == numbers
@@ -243,7 +243,7 @@ def test_columns_are_those_of_the_command(model, unnamed, tmp_path, ids):
     for one in (model, unnamed):
         kind = None if ids is None else "text" if isinstance(ids[0], str) else "number"
         with open_predictions(tmp_path / "sets.parquet", one.document_.classes, ids=kind) as out:
-            out.write(*one.answers(Z, ids=ids), ids=ids)
+            out.write(*one.predict_arrays(Z, ids=ids), ids=ids)
         batch = arrow_table(IDS, Z) if ids is None else _with_ids(arrow_table(IDS, Z), ids)
         predict = Predictor(one, keep=[]) if ids is None else Predictor(one, id_column="id", u="ids", keep=["id"])
         written = parquet.read_table(tmp_path / "sets.parquet")

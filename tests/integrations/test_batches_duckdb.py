@@ -46,7 +46,7 @@ def test_a_function_in_sql(database):
     found = database.sql(
         'select p."set", p.confidence from (select id, predict(logits) as p from t) order by id'
     ).fetchall()
-    assert found == list(zip(SETS, MODEL.answers(Z).confidence.tolist(), strict=True))
+    assert found == list(zip(SETS, MODEL.predict_arrays(Z).confidence.tolist(), strict=True))
 
 
 def test_what_is_wrong_with_a_row_reaches_the_reader(database):

@@ -84,8 +84,8 @@ def rows_of(kind):
 class Watched(ts.TwoTemperaturePredictor):
     """A predictor whose confidence tells the group of each row."""
 
-    def answers(self, logits, **options):
-        found = super().answers(logits, **options)
+    def predict_arrays(self, logits, **options):
+        found = super().predict_arrays(logits, **options)
         return found._replace(confidence=np.array([float(name) for name in options["groups"]]))
 
 
@@ -139,7 +139,7 @@ def test_fit_and_check_are_the_same_to_the_bit(client, here):
 def test_predictions_of_a_dask_array(client, here):
     found = on_dask.predict(here, array.from_array(FRESH, chunks=(301, 4)))
     labels, confidence, sets = client.gather(client.compute(list(found)))
-    known = here.answers(FRESH)
+    known = here.predict_arrays(FRESH)
     assert sets.tobytes() == known.sets.tobytes()
     assert confidence.tobytes() == known.confidence.tobytes()
     np.testing.assert_array_equal(labels, known.labels)

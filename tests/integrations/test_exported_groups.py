@@ -10,6 +10,7 @@ from engines import session
 from law import generated
 from parts import require
 from thermoset.errors import InputError
+from thermoset.integrations.numpy import to_numpy
 from thermoset.integrations.program import group_codes
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,12 @@ def by_onnx(predictor, logits, codes):
     return model.run(["sets", "sizes"], {"logits": np.array(logits), "groups": codes})
 
 
-ENGINES = pytest.mark.parametrize("run", [by_torch, by_onnx], ids=["torch", "onnx"])
+def by_numpy(predictor, logits, codes):
+    found = to_numpy(predictor)(logits, groups=codes)
+    return found.sets, found.sizes
+
+
+ENGINES = pytest.mark.parametrize("run", [by_torch, by_onnx, by_numpy], ids=["torch", "onnx", "numpy"])
 
 
 @ENGINES

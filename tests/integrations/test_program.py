@@ -13,9 +13,11 @@ from parts import require
 from thermoset import RAPS, SCORES, TwoTemperaturePredictor
 from thermoset.arrays import pairs
 from thermoset.errors import InputError
+from thermoset.integrations.numpy import OPERATIONS, to_numpy
 from thermoset.integrations.program import Program
-from thermoset.integrations.program.draws import u_of_rows
-from thermoset.integrations.program.formulas import FORMS, band_of, cut_of, form_of
+from thermoset.integrations.program.draws import signed, u_of_rows
+from thermoset.integrations.program.operations import Operations
+from thermoset.integrations.program.sets import band_of, cut_of
 from thermoset.rows import gaps_of, sort_ascending
 from thermoset.scores import PlainScore
 from thermoset.uniforms import Randomness
@@ -23,20 +25,23 @@ from thermoset.uniforms import Randomness
 LOGITS = generated(800, 5)
 
 
-def test_every_score_of_the_registry_has_a_form():
-    assert set(FORMS) == {score.name for score in SCORES.values()}
+def test_every_score_of_the_registry_can_be_exported():
+    assert all(score.exportable for score in SCORES.values())
 
 
-def test_a_score_of_ones_own_has_none():
+def test_a_score_of_ones_own_cannot():
     class Mine(RAPS):
         """Looks like RAPS, and may compute anything."""
 
     class Plain(PlainScore):
-        name = "lac"
+        name, uses_u = "lac", False
+
+        def pairs(self, rows):
+            return -rows.gaps
 
     for score in (Mine(), Plain()):
-        with pytest.raises(InputError, match=r"cannot be exported\. Fit the predictor with one of lac, aps"):
-            form_of(score)
+        with pytest.raises(InputError, match="cannot be exported"):
+            Program(predictor_at(1.0, *LOGITS, method=score))
 
 
 def test_the_room_for_rounding_is_that_of_a_sum_of_shares_and_steps():
@@ -79,9 +84,41 @@ def library_u(rows, seed):
 
 
 @given(ROWS.map(whole), st.sampled_from([0, 1, 2**63, 2**64 - 1]))
+def test_numpy_draws_the_bits_of_the_library(rows, seed):
+    n_logits = min(4, rows.shape[1])
+    largest = OPERATIONS.largest(rows, n_logits)
+    found = u_of_rows(OPERATIONS, largest, n_logits, np.array([[signed(seed)]]))
+    assert found[:, 0].tolist() == library_u(rows, seed).tolist()
+
+
+def test_numpy_has_every_operation_that_whole_rankings_need():
+    asked = {name for name in vars(Operations) if not name.startswith("_")}
+    assert set(vars(OPERATIONS)) == asked - {"total_beyond"}
+
+
+def test_numpy_takes_ids_u_and_many_blocks_and_answers_nothing_for_rows_without_an_answer():
+    logits, labels = generated(40_000, 5, seed=2)
+    predictor = predictor_at(1.0, logits[:800], labels[:800], method="aps")
+    answer, u = to_numpy(predictor.document_), np.linspace(0.0, 1.0, len(logits))
+    ids = np.arange(len(logits))
+    np.testing.assert_array_equal(answer(logits, ids=ids).sets, predictor.predict_set(logits, ids=ids))
+    certain = answer(logits, u=np.zeros(len(logits)))  # the top label has no mass above it
+    assert certain.sets[np.arange(len(logits)), certain.label].all()
+    assert (answer(logits, u=u).sizes <= certain.sizes).all()
+    assert [len(one) for one in answer(logits[:0])] == [0] * 5
+    broken = np.array([[np.nan, 0, 0, 0, 0], [np.inf, 0, 0, 0, 0], [-np.inf] * 5])
+    found = answer(broken)
+    assert found.label.tolist() == [-1] * 3
+    assert np.isnan(found.probabilities).all()
+    assert not found.sets.any()
+    with pytest.raises(InputError, match="logits"):
+        answer(logits[:, :4])
+
+
+@given(ROWS.map(whole), st.sampled_from([0, 1, 2**63, 2**64 - 1]))
 def test_torch_draws_the_bits_of_the_library(rows, seed):
     torch = require("torch", "torch")
-    from thermoset.integrations.torch.tensors import TensorOperations, signed
+    from thermoset.integrations.torch.tensors import TensorOperations
 
     ops, n_logits = TensorOperations(), min(4, rows.shape[1])
     largest = ops.largest(torch.from_numpy(rows), n_logits)

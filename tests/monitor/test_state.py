@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from thermoset.monitor.watching import read_state, told, write_state
-from watched import after, drawn, started, watched
+from monitored import after, drawn, reference, started
+from thermoset.monitor.state import read_state, write_state
+from thermoset.monitor.status import summarize
 
 
 @pytest.fixture(scope="module")
 def state():
-    of = watched()
+    of = reference()
     made = started(of, run_length=1000)
     for i in range(3):
         made = after(made, of, drawn(80, i, labelled=0.5), f"day {i}")
@@ -28,9 +29,9 @@ def path(state, tmp_path):
 
 def test_what_is_written_is_read_to_the_last_bit(state, path):
     read = read_state(path, "sha")
-    of, rows = watched(), drawn(100, 9)
+    of, rows = reference(), drawn(100, 9)
     assert after(read, of, rows) == after(read, of, rows)
-    assert told(after(read, of, rows), of) == told(after(state, of, rows), of)
+    assert summarize(after(read, of, rows), of) == summarize(after(state, of, rows), of)
     again = path.with_name("again.json")
     write_state(again, read)
     assert again.read_bytes() == path.read_bytes()
@@ -86,9 +87,9 @@ def test_an_edited_file_is_refused(path):
 
 
 def test_a_million_rows_in_a_thousand_batches_stay_small(tmp_path):
-    of = watched()
+    of = reference()
     state = after(started(of, run_length=1_000_000), of, drawn(1000, 0, labelled=0.5), "part-0000.parquet")
     state = after(state, of, drawn(1000, 1, labelled=0.5), "part-0001.parquet")
     write_state(tmp_path / "state.json", msgspec.structs.replace(state, batches=state.batches * 500))
     assert (tmp_path / "state.json").stat().st_size < 1_000_000
-    assert told(read_state(tmp_path / "state.json", "sha"), of).rows == 1_000_000
+    assert summarize(read_state(tmp_path / "state.json", "sha"), of).rows == 1_000_000

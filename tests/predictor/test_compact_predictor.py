@@ -28,7 +28,7 @@ def test_temperatures_are_near_those_of_whole_rows(fitted):
 
 
 def test_answers_hold_those_for_whole_rows(fitted):
-    whole, cut = fitted.answers(ROWS.take(FRESH)), fitted.answers(CUT.take(FRESH))
+    whole, cut = fitted.predict_arrays(ROWS.take(FRESH)), fitted.predict_arrays(CUT.take(FRESH))
     assert (whole.labels == cut.labels).all()
     assert cut.confidence == pytest.approx(whole.confidence, abs=0.01)
     assert not (whole.sets & ~cut.sets).any()

@@ -5,12 +5,12 @@ import json
 import msgspec
 import numpy as np
 import pytest
+from thermoset.predictor.thresholds import Thresholds
 
 import thermoset as ts
 from law import generated
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.predictor.document import checksum_of, read_document
-from thermoset.predictor.thresholds import Thresholds
 
 SITES = ("east", "north", "west")
 ALPHA = 0.2
@@ -38,7 +38,7 @@ def test_sets_are_those_of_a_classifier_of_the_conformal_rows(predictor):
     np.testing.assert_array_equal(predictor.predict_set(FRESH), expected)
     np.testing.assert_array_equal(predictor.predict_set(FRESH.logits, groups=np.asarray(FRESH.groups)), expected)
     np.testing.assert_array_equal(predictor.set_sizes(FRESH), expected.sum(axis=1))
-    np.testing.assert_array_equal(predictor.answers(FRESH).sets, expected)
+    np.testing.assert_array_equal(predictor.predict_arrays(FRESH).sets, expected)
     names = np.array(list("vwxyz"))
     told = [record.set for record in predictor.predict_records(FRESH)]
     assert told == [tuple(names[row].tolist()) for row in expected]
@@ -64,7 +64,7 @@ def test_a_saved_predictor_gives_the_same_sets(predictor, tmp_path):
 
 
 def test_without_groups_nothing_is_predicted(predictor):
-    for call in (predictor.predict_set, predictor.set_sizes, predictor.answers, predictor.predict_records):
+    for call in (predictor.predict_set, predictor.set_sizes, predictor.predict_arrays, predictor.predict_records):
         with pytest.raises(InputError, match="a predictor with grouping='group' needs groups"):
             call(FRESH.logits)
     assert predictor.predict(FRESH.logits).shape == (600,), "labels and probabilities need none"
@@ -208,7 +208,7 @@ def test_where_groups_were_promised_nothing_they_are_a_yardstick():
 
 
 def test_a_check_on_arrays_takes_groups_too():
-    from thermoset.monitor.checking import Promise, check
+    from thermoset.monitor.check import Promise, check
 
     sets, probs = np.eye(2, dtype=bool)[[0] * 90 + [1] * 10], np.full((100, 2), 0.5)
     promise = Promise(0.1, [99, 999], "group", group_names=("a", "b"))

@@ -17,7 +17,7 @@ from parts import require
 from thermoset.errors import InputError
 from thermoset.io import PREDICTION_SUFFIXES, open_predictions, predictions
 from thermoset.io.locks import lock
-from thermoset.predictor.document import write_document
+from thermoset.predictor.document import Thresholds, write_document
 from thermoset.predictor.many_files import (
     JOURNAL,
     MANIFEST,
@@ -105,7 +105,7 @@ def test_every_file_has_its_predictions_as_if_it_were_alone(predictor, shards, t
     for name in ROWS:
         rows, alone = ts.load(shards / name), tmp_path / f"alone.{kind}"
         with open_predictions(alone, NAMES, p_values=len(NAMES) if p_values else None) as out:
-            out.write(*predictor.answers(rows), p=predictor.predict_p(rows) if p_values else None)
+            out.write(*predictor.predict_arrays(rows), p=predictor.predict_p(rows) if p_values else None)
         assert made[str(Path(name).with_suffix(f".{kind}"))] == alone.read_bytes()
     assert (done.rows, done.found, len(done.shards)) == (100, 0, 4)
 
@@ -200,7 +200,8 @@ def test_ids_and_probabilities(predictor, tmp_path):
 
 def test_more_classes_than_multiple_choice_has_options(predictor, tmp_path):
     """A vocabulary: predictors may have many more classes than questions have answers."""
-    wide = msgspec.structs.replace(predictor.document_, n_classes=110_000, classes=None, scores=None)
+    thresholds = Thresholds.of(predictor._inference.thresholds)
+    wide = predictor.document_.change(n_classes=110_000, classes=None, scores=None, thresholds=thresholds)
     write_document(tmp_path / "wide.json", wide)
     np.save(tmp_path / "x.npy", 4 * np.random.default_rng(0).normal(size=(3, 110_000)))
     wide = ts.TwoTemperaturePredictor.load(tmp_path / "wide.json")
@@ -221,10 +222,10 @@ def test_every_format_has_the_group_of_each_row(predictor, tmp_path, monkeypatch
         source.write_text("\n".join(json.dumps({"logits": one, "groups": group}) for one, group in pairs))
     else:
         ts.save(source, ts.compact(rows, top=4) if given == "top.npz" else rows)
-    written, answers, seen = set(), ts.TwoTemperaturePredictor.answers, []
+    written, answers, seen = set(), ts.TwoTemperaturePredictor.predict_arrays, []
     monkeypatch.setattr(
         ts.TwoTemperaturePredictor,
-        "answers",
+        "predict_arrays",
         lambda self, some, **own: (seen.extend(some.groups), answers(self, some, **own))[1],
     )
     for n_rows in (1, 7, 100):

@@ -13,8 +13,8 @@ import thermoset as ts
 from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import InputError
-from thermoset.predictor import Answers
 from thermoset.predictor.document import write_document
+from thermoset.predictor.sets import PredictionArrays
 from thermoset.tuning import choose
 
 
@@ -70,7 +70,7 @@ def test_records_without_names_have_numbers(data):
 
 
 def test_confidence_is_that_of_the_probabilities_to_the_bit(predictor, fresh):
-    found, probs = predictor.answers(fresh), predictor.predict_proba(fresh)
+    found, probs = predictor.predict_arrays(fresh), predictor.predict_proba(fresh)
     np.testing.assert_array_equal(found.labels, probs.argmax(axis=1))
     np.testing.assert_array_equal(found.confidence, probs[np.arange(len(fresh)), found.labels])
     np.testing.assert_array_equal(found.sets, predictor.predict_set(fresh))
@@ -82,17 +82,17 @@ def test_answers_form_no_probabilities(predictor, fresh, monkeypatch):
     def refused(*_):
         raise AssertionError("a whole softmax")
 
-    monkeypatch.setattr("thermoset.predictor.calibrated.softmax", refused)
+    monkeypatch.setattr("thermoset.predictor.sets.softmax", refused)
     monkeypatch.setattr("thermoset.calibration.softmax", refused)
-    assert len(predictor.answers(fresh).confidence) == len(fresh)
+    assert len(predictor.predict_arrays(fresh).confidence) == len(fresh)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 500])
 def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch):
     """Empty sets, full ones, first and last rows; each row's set by itself."""
     sets = np.random.default_rng(0).random((500, 6)) < np.linspace(0, 1, 500)[:, None]
-    found = Answers(np.arange(500) % 6, np.linspace(0.1, 0.9, 500), sets)
-    monkeypatch.setattr(predictor, "answers", lambda _, **__: Answers(*(part[:rows] for part in found)))
+    found = PredictionArrays(np.arange(500) % 6, np.linspace(0.1, 0.9, 500), sets)
+    monkeypatch.setattr(predictor, "predict_arrays", lambda _, **__: PredictionArrays(*(part[:rows] for part in found)))
     records = predictor.predict_records(fresh)
     assert len(records) == rows
     for i, record in enumerate(records):
@@ -108,7 +108,9 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
     sets[:, [3, 70]] = True
     predictor = ts.TwoTemperaturePredictor().fit(*generated(300, 3))
     predictor.document_ = msgspec.structs.replace(predictor.document_, n_classes=many)
-    monkeypatch.setattr(predictor, "answers", lambda _, **__: Answers(np.full(rows, 3), np.full(rows, 0.5), sets))
+    monkeypatch.setattr(
+        predictor, "predict_arrays", lambda _, **__: PredictionArrays(np.full(rows, 3), np.full(rows, 0.5), sets)
+    )
     tracemalloc.start()
     try:
         records = predictor.predict_records(logits)

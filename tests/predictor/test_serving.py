@@ -18,12 +18,12 @@ import numpy as np
 from thermoset import TwoTemperaturePredictor
 predictor = TwoTemperaturePredictor.load(sys.argv[1])
 rows = np.load(sys.argv[2])
-before = predictor.answers(rows)  # several blocks of rows, so that threads have been at work
+before = predictor.predict_arrays(rows)  # several blocks of rows, so that threads have been at work
 children = []
 for number in range(3):
     child = os.fork()
     if child == 0:
-        again = predictor.answers(rows)
+        again = predictor.predict_arrays(rows)
         same = all(np.array_equal(one, other) for one, other in zip(before, again, strict=True))
         os._exit(0 if same and len(again.sets) == len(rows) else 1)
     children.append(child)
@@ -59,15 +59,17 @@ def test_children_forked_after_the_first_prediction_predict_the_same(predictor, 
 
 
 def test_threads_of_a_server_get_the_same_answers(predictor, rows):
-    whole = predictor.answers(rows)
+    whole = predictor.predict_arrays(rows)
     parts = np.array_split(np.arange(len(rows)), 40)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda part: predictor.answers(rows[part]), parts))
+        found = list(pool.map(lambda part: predictor.predict_arrays(rows[part]), parts))
     for place, together in enumerate(whole):
         np.testing.assert_array_equal(np.concatenate([one[place] for one in found]), together)
 
 
 @pytest.mark.parametrize("sent", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])  # noqa: S301
 def test_a_predictor_sent_elsewhere_predicts_the_same(predictor, rows, sent):
-    for mine, theirs in zip(predictor.answers(rows[:50]), sent(predictor).answers(rows[:50]), strict=True):
+    for mine, theirs in zip(
+        predictor.predict_arrays(rows[:50]), sent(predictor).predict_arrays(rows[:50]), strict=True
+    ):
         np.testing.assert_array_equal(mine, theirs)

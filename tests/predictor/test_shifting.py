@@ -89,7 +89,7 @@ def test_probabilities_are_bayes(predictor, shifted):
     p /= p.sum(axis=1, keepdims=True)
     assert shifted.predict_proba(FRESH) == pytest.approx(p, abs=1e-12)
     assert np.array_equal(shifted.predict(FRESH), p.argmax(axis=1))
-    found = shifted.answers(FRESH)
+    found = shifted.predict_arrays(FRESH)
     assert np.array_equal(found.labels, shifted.predict(FRESH))
     assert np.array_equal(found.confidence, shifted.predict_proba(FRESH).max(axis=1))
     assert np.array_equal(found.sets, shifted.predict_set(FRESH))

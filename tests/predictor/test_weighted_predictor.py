@@ -43,7 +43,7 @@ def test_equal_weights_change_no_bit(method):
     np.testing.assert_array_equal(equal.set_sizes(FRESH, weights=own), none.set_sizes(FRESH))
     np.testing.assert_array_equal(equal.predict_p(FRESH, weights=own), none.predict_p(FRESH))
     assert equal.predict_records(FRESH[:5], weights=own[:5]) == none.predict_records(FRESH[:5])
-    for ours, theirs in zip(equal.answers(FRESH, weights=own), none.answers(FRESH), strict=True):
+    for ours, theirs in zip(equal.predict_arrays(FRESH, weights=own), none.predict_arrays(FRESH), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert equal.document_.weights.effective_rows == none.document_.pool_sizes[0]
 
@@ -95,7 +95,7 @@ def test_recalibrated_without_weights_it_is_a_plain_one_again(weighted, plain):
 
 
 def test_weights_are_asked_for(weighted, plain):
-    for ask in ("predict_set", "set_sizes", "predict_p", "undecided", "answers", "predict_records"):
+    for ask in ("predict_set", "set_sizes", "predict_p", "undecided", "predict_arrays", "predict_records"):
         with pytest.raises(InputError, match="the conformal rows have weights"):
             getattr(weighted, ask)(FRESH)
         with pytest.raises(InputError, match="comes from rows without weights"):

@@ -59,7 +59,7 @@ def chosen(prefer, *, exact_only=False):
             found, again = (settled(prefer, kinds, calibration, rows) for rows in (conformal, OTHERS))
             assert (found.recipe, found.temperature) == (again.recipe, again.temperature)
             recipe = next(kind for kind in kinds if kind.score == found.recipe.score)
-            model, left = ts.ConformalClassifier.of(recipe, found.temperature), TIMES
+            model, left = ts.ConformalClassifier.of(recipe.change(temperature=found.temperature)), TIMES
         left -= 1
         return model.fit(conformal)
 
@@ -70,7 +70,7 @@ def protecting(calibration, conformal):
     """The level that protects classes is chosen on all rows, and tightened in a way that keeps the promise."""
     kinds = [ts.Recipe("lac", ALPHA)]
     found = settled("protect", kinds, calibration, conformal)
-    model = ts.ConformalClassifier.of(kinds[0], found.temperature).fit(conformal)
+    model = ts.ConformalClassifier.of(kinds[0].change(temperature=found.temperature)).fit(conformal)
     return model.tighten(found.recipe.alpha, calibration)
 
 

@@ -79,7 +79,7 @@ def _show_fresh(console: "Console", predictor: "TwoTemperaturePredictor", fresh:
 
     from thermoset.metrics import avg_size, marginal_coverage
 
-    answers = predictor.answers(fresh)
+    answers = predictor.predict_arrays(fresh)
     labels = fresh.require_labels("the demo")
     console.print(
         f"\n[bold]On {len(fresh):,} fresh characters[/] the set contains the right one in "
@@ -105,7 +105,7 @@ def _show_families(console: "Console", predictor: "TwoTemperaturePredictor", gly
     from thermoset.metrics import coverage_law
     from thermoset.sweeping import sweep
 
-    recipe, n_rows = predictor.recipe, len(glyphs.logits)
+    recipe, n_rows = predictor.document_.recipe, len(glyphs.logits)
     half = n_rows // 2
     found = []
     for together in (None, glyphs.family):

@@ -284,11 +284,11 @@ def _values_of(paths: Sequence[Path], columns: Columns, named: tuple[str, str | 
 
 def weighed(made: "Document") -> str | None:
     """A line about the weights of a predictor's conformal rows; None where they have none."""
-    if made.weights is None:
+    if not made.is_weighted:
         return None
     return (
         f"Conformal rows have weights: {made.provenance.conformal_rows:,} rows are worth "
-        f"{made.weights.effective_rows:,.1f} equally weighted rows (effective sample size)."
+        f"{made.effective_rows:,.1f} equally weighted rows (effective sample size)."
     )
 
 

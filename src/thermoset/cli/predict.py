@@ -101,7 +101,7 @@ def predict(
             raise InputError(f"--scheduler works on shards, but --out {out} is one file. Name a folder.")
     model = TwoTemperaturePredictor.load(predictor)
     if p_values:
-        model.require_p()
+        model._inference.require_p_values()
     with told_warnings(), ProgressBar(quiet, "Predicting") as bar:
         if source is not None:
             job = ShardJob(source, out, source.name, out.name, reading)

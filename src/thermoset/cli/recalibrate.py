@@ -1,7 +1,7 @@
 """`thermoset recalibrate`: a new threshold from new labelled rows, for a predictor whose temperatures stay."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,12 +29,14 @@ from thermoset.cli.options import (
 from thermoset.cli.output import check_files, made_folder, name_files, undecided_line
 from thermoset.cli.progress import working
 from thermoset.cli.tune import promised_coverage
+from thermoset.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from thermoset.data import Logits
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.document import Document
+    from thermoset.predictor.sets import Inference
 
 __all__ = ["recalibrate"]
 
@@ -71,15 +73,18 @@ def recalibrate(
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
     check_files(out.parent, [out.name], [*files_in(logits), *columns.files])
     model = TwoTemperaturePredictor.load(predictor)
-    before = model.document_
+    known = model._inference
+    before = known.document
     rows = opened_logits(logits, columns, made=before, memory=memory, scheduler=scheduler)
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
-        model.recalibrate(data, weights=weights_of(logits, columns, len(data)))
+        own = weights_of(logits, columns, len(data))
+        sizes = [_mean_size(model, data, own)]
+        sizes.append(_mean_size(model.recalibrate(data, weights=own), data, own))
         leakage = find_leakage(before, data)
     with made_folder(out.parent):
         model.save(out, scores=scores)
     console = Console(emoji=False)
-    _show(console, before, model)
+    _show(console, known, model, sizes)
     if leakage.conformal.leaked:
         console.print(
             f"[bold yellow]Note[/] {leakage.about}{leakage.conformal.rows:,} of the {leakage.rows:,} rows also set the "
@@ -89,20 +94,22 @@ def recalibrate(
     name_files(console, [out])
 
 
-def _show(console: "Console", before: "Document", model: "TwoTemperaturePredictor") -> None:
+def _show(console: "Console", known: "Inference", model: "TwoTemperaturePredictor", sizes: list[str]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    after = model.document_
+    before, after = known.document, model.document_
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for column in ("before", "after"):
         table.add_column(column, justify="right", no_wrap=True)
     both = (before, after)
     table.add_row("rows behind the threshold", *(f"{made.provenance.conformal_rows:,}" for made in both))
-    several = len(after.thresholds.value) > 1
-    table.add_row("thresholds, lowest to highest" if several else "threshold", *map(_threshold, both))
-    table.add_row("labels in a set, on those rows", *map(_size, both))
+    several = model._inference.thresholds.size > 1
+    table.add_row(
+        "thresholds, lowest to highest" if several else "threshold", *map(_threshold, (known, model._inference))
+    )
+    table.add_row("labels in a set, on the new rows", *sizes)
     console.print(table)
     console.print(f"Promised for rows like the new ones: coverage {promised_coverage(model)}.", highlight=False)
     if (told := weighed(after)) is not None:
@@ -115,14 +122,17 @@ def _show(console: "Console", before: "Document", model: "TwoTemperaturePredicto
     console.print(f"The new threshold comes from the new rows alone; {kept} are unchanged.", highlight=False)
 
 
-def _threshold(made: "Document") -> str:
+def _mean_size(model: "TwoTemperaturePredictor", rows: "Logits", weights: Any) -> str:
+    """Of the sets of these rows; nothing where the predictor does not know their groups, or needs their weights."""
+    try:
+        sizes = model.set_sizes(rows, weights=weights if model.document_.is_weighted else None)
+    except InputError:
+        return ""
+    return f"{sizes.mean():.2f}"
+
+
+def _threshold(known: "Inference") -> str:
     """The threshold as the score's value, or the lowest and the highest of several."""
-    values = made.thresholds.pairs().real
+    values = known.thresholds.real.ravel()
     low, high = f"{values.min():.5g}", f"{values.max():.5g}"
     return low if len(values) == 1 else f"{low} to {high}"
-
-
-def _size(made: "Document") -> str:
-    """The mean size of the sets of its conformal rows; nothing where the level was changed without them."""
-    n_rows = sum(made.sizes)
-    return f"{sum(size * count for size, count in enumerate(made.sizes)) / n_rows:.2f}" if n_rows else ""

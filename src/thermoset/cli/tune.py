@@ -213,7 +213,6 @@ def _within(found: "Measure | None") -> str:
 
 def _sets_line(made: "Document", choice: "Choice") -> str:
     """What was chosen: a temperature, or a whole setting where other scores and levels were open as well."""
-    from thermoset.conformal.groupings import title_of
     from thermoset.tuning.alternatives import tells_setting
 
     hat = f"T-hat = {made.temperature_sets:.3f}"
@@ -221,8 +220,8 @@ def _sets_line(made: "Document", choice: "Choice") -> str:
     if tells_setting(choice):
         among = f", chosen among {len(choice.methods)} kinds of sets" if len(choice.methods) > 1 else ""
         return f"{choice.setting.kind}, alpha = {choice.setting.alpha}{among}, {prefer}: {hat}"
-    conditional = f", {title_of(made.grouping)}" if made.grouping else ""
-    return f"{made.method.name.upper()}, alpha = {choice.alpha}{conditional}, {prefer}: {hat}"
+    conditional = f", {made.grouping.title}" if made.grouping else ""
+    return f"{made.recipe.method.name.upper()}, alpha = {choice.alpha}{conditional}, {prefer}: {hat}"
 
 
 def _sets_table(choice: "Choice", console: "Console") -> "Table":

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -110,18 +109,18 @@ class ConformalClassifier(Estimator):
         self.fallback = fallback
 
     @classmethod
-    def of(cls, recipe: Recipe, temperature: float = 1.0) -> "ConformalClassifier":
+    def of(cls, recipe: Recipe) -> "ConformalClassifier":
         """An unfitted classifier that makes sets by a recipe.
 
         >>> from thermoset.conformal.recipe import Recipe
-        >>> ConformalClassifier.of(Recipe("lac", alpha=0.2), temperature=1.5)
-        ConformalClassifier(alpha=0.2, method=LAC(), temperature=1.5)
+        >>> ConformalClassifier.of(Recipe("lac", alpha=0.2, temperature=1.5))
+        ConformalClassifier(alpha='0.2', method=LAC(), temperature=1.5)
         """
-        return cls(**recipe.parameters, temperature=temperature)
+        return cls(**recipe.parameters)
 
     @property
     def recipe(self) -> Recipe:
-        """How sets are made, apart from their temperature: the parameters as one validated record."""
+        """How sets are made: the parameters as one validated record."""
         return Recipe.of(self)
 
     def fit(
@@ -156,7 +155,7 @@ class ConformalClassifier(Estimator):
         if weights is not None:
             check_weightable(text_of(recipe.grouping))
             weights = conformal_weights(weights, len(data))
-        scoring = Scoring.of(recipe, self.temperature)
+        scoring = Scoring.of(recipe)
         randomness = scoring.randomness(u, len(data), ids)
         (found,) = label_scores(data, y, scoring.score, [scoring.temperature], randomness)
         scores = CalibrationScores.of(found, data, recipe, scoring, rows, weights)
@@ -249,8 +248,8 @@ class ConformalClassifier(Estimator):
         require_fitted(self)
         _warn_of_level(alpha)
         self._require_ranks("other levels")
-        given = {field.name: getattr(self, field.name) for field in fields(Recipe)} | {"alpha": alpha}
-        other = type(self)(**given, temperature=self.temperature)
+        given = {name: getattr(self, name) for name in Recipe.__struct_fields__} | {"alpha": alpha}
+        other = type(self)(**given)
         other.adopt(self.calibration_, self.n_features_in_, self.class_names_, self.input_kind_)
         other._warn_where_infinite(other.thresholds_, alpha)
         return other
@@ -369,11 +368,11 @@ def fitted_at(
     data = fit_data(model, logits, labels)
     y = data.require_labels("fitted_at")
     recipe, rows = learn_from_some(model.recipe, data).told(data)
-    at = [Scoring.of(recipe, t) for t in temperatures]
+    at = [Scoring.of(recipe.change(temperature=t)) for t in temperatures]
     if recipe.by_row:
         fitted_groups(data, _BY_GROUP)
-    asked = {field.name: getattr(model, field.name) for field in fields(recipe)}
-    copies = [type(model)(**asked, temperature=one.temperature) for one in at]
+    asked = {name: getattr(model, name) for name in Recipe.__struct_fields__}
+    copies = [type(model)(**asked | {"temperature": one.temperature}) for one in at]
     randomness, kind = Randomness(recipe.seed), input_kind_of(data)
     found = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
     for copy, of_copy, scoring in zip(copies, found, at, strict=True):

@@ -1,6 +1,8 @@
 """A score as a file names it: in a predictor's document, and in the record of a choice."""
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import cached_property
 
 import msgspec
 
@@ -8,37 +10,47 @@ from thermoset.errors import FileFormatError, InputError
 from thermoset.quoting import quoted
 from thermoset.scores import SCORES, RankLimited, Score
 
-__all__ = ["Method"]
-
 _OWN = "own:"  # begins the name of a score that a user wrote
 _KINDS = {type(score).name: type(score) for score in SCORES.values()}
 
 
-class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A score: its name and what it was made with."""
+class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, dict=True):
+    """A score: its name, what it was made with, and the last ranks of the labels of each class, where there are such.
+
+    That of a score of one's own holds the score, and has a name that no file can hold.
+    """
 
     name: str
     parameters: dict[str, bool | int | float | tuple[float, ...] | None]
+    limits: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, score: Score) -> "Method":
-        """Describe a score; one that is not thermoset's own gets a name that no file can hold.
-
-        Rank limits are no part of it: they belong to the thresholds.
+        """Describe a score.
 
         >>> from thermoset.scores import SAPS
         >>> Method.of(SAPS(weight=0.1))
         Method(name='saps', parameters={'weight': 0.1})
         """
-        own = score.of if isinstance(score, RankLimited) else score
-        if _KINDS.get(own.name) is not type(own):
-            return cls(name=f"{_OWN}{own.name}", parameters={})
-        return cls(name=own.name, parameters=asdict(own))
+        own, limits = (score.of, score.limits) if isinstance(score, RankLimited) else (score, None)
+        named = _KINDS.get(own.name) is type(own)
+        found = cls(
+            name=own.name if named else f"{_OWN}{own.name}", parameters=asdict(own) if named else {}, limits=limits
+        )
+        found.__dict__["score"] = score
+        return found
 
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self.parameters.items()), self.limits))
+
+    def __reduce__(self) -> tuple[Callable[[Score], "Method"], tuple[Score]]:
+        return Method.of, (self.score,)
+
+    @cached_property
     def score(self) -> Score:
         """The score itself.
 
-        >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5}).score()
+        >>> Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5}).score
         RAPS(penalty=0.01, k_reg=5)
         """
         if self.is_own:
@@ -46,9 +58,15 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if self.name not in _KINDS:
             raise FileFormatError(f"unknown method {quoted(self.name)}; known: {', '.join(_KINDS)}.")
         try:
-            return _KINDS[self.name](**self.parameters)
+            own = _KINDS[self.name](**self.parameters)
         except TypeError:
             raise FileFormatError(f"method {quoted(self.name)} does not take {quoted(self.parameters)}.") from None
+        return own if self.limits is None else RankLimited(own, self.limits)
+
+    @property
+    def uses_u(self) -> bool:
+        """Whether the score has a u; unknown, and so taken for granted, of a custom score that is only named."""
+        return ("score" not in self.__dict__ and self.is_own) or self.score.uses_u
 
     @property
     def is_own(self) -> bool:

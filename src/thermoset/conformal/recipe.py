@@ -6,14 +6,16 @@ ranks. The rows these come from set no threshold, so that the others keep the ex
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from thermoset.arrays import Ints, pairs
-from thermoset.bounds import checked_seed
+from thermoset.bounds import checked_seed, checked_temperature
 from thermoset.conformal.groupings import GroupingLike, group_thresholds, resolve_grouping, set_aside, text_of
+from thermoset.conformal.methods import Method
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
 from thermoset.errors import CoverageWarning, InputError
@@ -25,55 +27,96 @@ FALLBACKS = ("pooled", "strictest")
 """Fallbacks for a group without its own threshold: that of all rows together, or the largest of any group."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How sets are made; checked when it is written down. The fields are parameters of `ConformalClassifier`.
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How sets are made, as a document stores it; checked when it is written down or read.
+
+    The fields are the parameters of `ConformalClassifier`, whatever their types were: the score as a `Method`, the
+    level and the grouping as text. A score without u counts as randomised.
 
     >>> recipe = Recipe("lac", alpha=0.05, random_state=7)
-    >>> recipe.drawn, recipe.seed  # LAC has no u to draw
-    (False, None)
+    >>> recipe.title, recipe.seed  # LAC has no u to draw
+    ('LAC, T = 1.00, alpha 0.05', None)
     >>> Recipe("aps", random_state=7).seed
     7
     """
 
-    method: ScoreLike = "raps"
-    alpha: Alpha = 0.1
+    method: Method = Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5})
+    alpha: str = "0.1"
     randomized: bool = True
     allow_empty: bool = True
-    grouping: GroupingLike | None = None
+    grouping: str | None = None
     random_state: int = 0
     fallback: str | None = None
+    temperature: float = 1.0
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            method: ScoreLike | Method = "raps",
+            alpha: Alpha = 0.1,
+            randomized: bool = True,
+            allow_empty: bool = True,
+            grouping: GroupingLike | None = None,
+            random_state: int = 0,
+            fallback: str | None = None,
+            temperature: float = 1.0,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sets, before the work; what is kept is what was read, and groupings as text."""
+        """Refuse what makes no sets, before the work."""
         exact_level(self.alpha)
         _check_fallback(self.fallback, text_of(self.grouping))
         if self.allow_empty not in (True, False):
             raise InputError(f"allow_empty must be True or False; got {quoted(self.allow_empty)}.")
+        method: Any = self.method
+        if not isinstance(method, Method):
+            method = Method.of(resolve(method))
         read = {
-            "method": resolve(self.method),
-            "randomized": bool(self.randomized),
+            "method": method,
+            "alpha": str(self.alpha),
+            "randomized": bool(self.randomized) or not method.uses_u,
             "allow_empty": bool(self.allow_empty),
             "grouping": text_of(self.grouping),
             "random_state": checked_seed(self.random_state),
+            "temperature": checked_temperature(self.temperature),
         }
         for name, value in read.items():
-            object.__setattr__(self, name, value)
+            msgspec.structs.force_setattr(self, name, value)
 
     @classmethod
     def of(cls, estimator: Any) -> "Recipe":
         """The recipe in the parameters of an estimator that makes sets."""
-        return cls(**{field.name: getattr(estimator, field.name) for field in fields(cls)})
+        return cls(**{name: getattr(estimator, name) for name in cls.__struct_fields__ if hasattr(estimator, name)})
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The same as arguments of an estimator."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """The same as arguments of `ConformalClassifier`."""
+        return msgspec.structs.asdict(self) | {"method": self.score}
+
+    def change(self, **fields: Any) -> "Recipe":
+        """The recipe with other fields."""
+        return msgspec.structs.replace(self, **fields)
+
+    @property
+    def title(self) -> str:
+        """As tables name it."""
+        return f"{self.kind}, T = {self.temperature:.2f}, alpha {self.alpha}"
+
+    @property
+    def kind(self) -> str:
+        """The score and its unusual options, without temperature and level."""
+        parts = [self.method.title]
+        if not self.randomized:
+            parts.append("deterministic")
+        if (grouping := resolve_grouping(self.grouping)) is not None:
+            parts.append(grouping.title)
+        return ", ".join(parts)
 
     @property
     def score(self) -> Score:
         """The score that `method` names."""
-        return resolve(self.method)
+        return self.method.score
 
     @property
     def needs_limits(self) -> bool:
@@ -103,14 +146,14 @@ class Recipe:
         return replace(score, of=NeverEmpty(score.of)) if isinstance(score, RankLimited) else NeverEmpty(score)
 
     @property
-    def drawn(self) -> bool:
+    def uses_u(self) -> bool:
         """Whether u matters."""
         return self.randomized and self.score.uses_u
 
     @property
     def seed(self) -> int | None:
         """The seed of u; None where u does not matter."""
-        return self.random_state if self.drawn else None
+        return self.random_state if self.uses_u else None
 
     @property
     def by_row(self) -> bool:
@@ -144,7 +187,7 @@ class Recipe:
         """
         grouping = resolve_grouping(self.grouping)
         by_law = grouping is None or grouping.exact
-        return by_law and self.allow_empty and (self.randomized or not self.score.uses_u)
+        return by_law and self.allow_empty and self.randomized
 
 
 def _check_fallback(fallback: Any, grouping: str | None) -> None:
@@ -219,7 +262,7 @@ def learn_from(recipe: Recipe, data: Logits) -> Learned:
         score, made = score.learned(labels, data.n_classes), replace(made, absent=absent, seen=len(labels))
     if recipe.needs_limits:
         score = _limited(score, recipe, data, labels)
-    return replace(made, recipe=replace(recipe, method=score))
+    return replace(made, recipe=recipe.change(method=score))
 
 
 def _limited(score: Score, recipe: Recipe, data: Logits, labels: Ints) -> RankLimited:

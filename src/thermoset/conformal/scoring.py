@@ -42,9 +42,9 @@ class Scoring:
     seed: int | None
 
     @classmethod
-    def of(cls, recipe: Recipe, temperature: Any) -> "Scoring":
-        """As a recipe says, at a temperature."""
-        return cls(recipe.set_score, checked_temperature(temperature), recipe.seed)
+    def of(cls, recipe: Recipe) -> "Scoring":
+        """As a recipe says."""
+        return cls(recipe.set_score, recipe.temperature, recipe.seed)
 
     def randomness(self, u: Any, n_rows: int, ids: Any = None) -> Randomness:
         """Given numbers, or seeded ones by row or by id; the score is deterministic without a seed."""

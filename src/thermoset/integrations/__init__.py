@@ -1,7 +1,7 @@
-"""Integrations with other libraries: each module needs one extra, and imports it on first use."""
+"""Integrations with other libraries: each module needs one extra, and imports it on first use; `numpy` needs none."""
 
 from lazy_loader import attach as _attach
 
 __getattr__, __dir__, __all__ = _attach(
-    __name__, submodules=["batches", "dask", "lightning", "onnx", "program", "sklearn", "torch"]
+    __name__, submodules=["batches", "dask", "lightning", "numpy", "onnx", "program", "sklearn", "torch"]
 )

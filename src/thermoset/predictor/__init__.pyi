@@ -1,10 +1,8 @@
-from . import any_level as any_level
-from . import fitting as fitting
-from . import judging as judging
+from . import fit as fit
 from . import leakage as leakage
 from . import priors as priors
 from . import shifting as shifting
 from . import shown as shown
-from .answers import Answers as Answers
-from .answers import Prediction as Prediction
-from .estimator import TwoTemperaturePredictor as TwoTemperaturePredictor
+from .predictor import TwoTemperaturePredictor as TwoTemperaturePredictor
+from .sets import Prediction as Prediction
+from .sets import PredictionArrays as PredictionArrays

@@ -1,154 +1,325 @@
-"""The predictor as a file: one JSON document.
+"""The predictor as a file: one JSON document that holds what was learned, and no more: the rest follows from it.
 
-Everything a prediction needs is in it, every float comes back exactly, and nothing in it is ever executed. A checksum
-tells an edited or damaged file from a good one. There is no time stamp: the same rows and seed give the same file.
+Every float comes back exactly, and nothing in the document is ever executed. A checksum tells an edited or damaged file
+from a good one. There is no time stamp: the same rows and seed give the same file. Unknown fields are refused, because
+ignoring one could change a prediction.
 """
 
 import hashlib
+import math
 import os
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
+from msgspec import Meta
 
-from thermoset.conformal.methods import Method
+from thermoset.arrays import Floats, Ints, Keys, Pairs
+from thermoset.arrays import pairs as as_pairs
+from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
+from thermoset.conformal.calibration_scores import CalibrationScores, Weights
+from thermoset.conformal.groupings import NULL_GROUP, Grouping, resolve_grouping
 from thermoset.conformal.recipe import Recipe
+from thermoset.conformal.scoring import Scoring
+from thermoset.data.groups import Groups
+from thermoset.data.input_kinds import INPUT_KINDS
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
-from thermoset.predictor.confidence import ConfidenceReference
-from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
-from thermoset.predictor.kept_weights import KeptWeights
-from thermoset.predictor.label_shift import LabelShift
+from thermoset.levels import exact_level
+from thermoset.predictor.label_shift import LabelShift, broken_shift
 from thermoset.predictor.leakage import RowKeys
-from thermoset.predictor.requirements import broken_requirements
-from thermoset.predictor.thresholds import Thresholds
+from thermoset.predictor.packing import packed, unpacked
 from thermoset.quoting import quoted, reason
-from thermoset.scores import RankLimited, Score
-from thermoset.tuning.choice import Choice, Setting
-
-__all__ = [
-    "SCHEMA",
-    "UNDECIDED",
-    "Document",
-    "Measure",
-    "Method",
-    "Provenance",
-    "checksum_of",
-    "read_document",
-    "write_document",
-]
+from thermoset.tuning.choice import Choice
 
 SCHEMA = 1
 """The schema that is written, and the only one that is read."""
 
+STORED_BY_DEFAULT = 1_000_000
+"""Conformal rows up to which `save` writes their scores unless it is told."""
+
+MOST_STORED = 10_000_000
+"""Conformal rows up to which scores can be stored at all: some 170 MB of JSON."""
+
 UNDECIDED = "undecided_share"
 """The measure of predictors whose conformal rows held only their largest logits: how often bounds could not decide."""
 
+MOST_CUTS = 63
+"""Cut points of confidence, at most: 64 bins show any change that matters, and take a kilobyte."""
+
 _FORMAT = "thermoset predictor"
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
+_SIGN = np.uint64(1 << 63)
 
-# Unknown fields are refused, because ignoring one could change a prediction.
+Count = Annotated[int, Meta(ge=0, le=MOST_HELD)]
+Temperature = Annotated[float, Meta(ge=COLDEST, le=HOTTEST)]
+Number = float | Literal["inf", "-inf"]  # JSON has no infinity: those two are words
 
 
-class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A part of the document."""
+
+
+class Thresholds(Stored, frozen=True, kw_only=True):
+    """Thresholds where no scores are stored that they follow from: values and tie-breaks."""
+
+    value: tuple[Number, ...]
+    tie: tuple[Number, ...]
+
+    @classmethod
+    def of(cls, thresholds: Pairs) -> "Thresholds":
+        """Write down thresholds of any shape, one after the other.
+
+        >>> Thresholds.of(as_pairs([[0.5, math.inf]], 0.0)).pairs().real.tolist()
+        [0.5, inf]
+        """
+        return cls(value=_words(thresholds.real), tie=_words(thresholds.imag))
+
+    def pairs(self) -> Pairs:
+        """The thresholds, one after the other."""
+        return as_pairs([float(one) for one in self.value], [float(one) for one in self.tie])
+
+
+def _words(numbers: Floats) -> tuple[Number, ...]:
+    return tuple(("inf" if one > 0 else "-inf") if math.isinf(one) else one for one in numbers.ravel().tolist())
+
+
+class StoredScores(Stored, frozen=True, kw_only=True):
+    """The label scores of the conformal rows, sorted within their pools: for thresholds and p-values at every level.
+
+    Neighbours are close, so a float64 is read as a whole number in the same order, and those are packed (`packing`): 12
+    to 14 bytes a row instead of 16, a third more as the base64 of JSON. Where one threshold serves all classes, the
+    label of each score is stored too, in as few bytes as the number of classes needs: thresholds for other class shares
+    weigh scores by their labels. Weights are the whole numbers that they count as (see
+    `conformal.calibration_scores`), of which `largest`, the largest weight, is the highest.
+    """
+
+    value: bytes
+    tie: bytes
+    labels: bytes | None = None
+    weights: bytes | None = None
+    largest: Annotated[float, Meta(gt=0)] | None = None
+
+    @classmethod
+    def of(cls, found: CalibrationScores, n_classes: int) -> "StoredScores":
+        """The scores of a fitted classifier."""
+        scores, steps = found.scores, None if found.weights is None else found.weights.steps
+        last = found.labels if steps is None else steps
+        order = np.lexsort((last, scores.imag, scores.real, pool_of_rows(found)))
+        value, tie = (packed(_ordered(part[order])) for part in (scores.real, scores.imag))
+        if found.weights is not None and steps is not None:
+            weights = packed(steps[order].astype(np.uint64))
+            return cls(value=value, tie=tie, weights=weights, largest=found.weights.largest)
+        if found.grouping is not None:
+            return cls(value=value, tie=tie)
+        return cls(value=value, tie=tie, labels=found.labels[order].astype(_label_type(n_classes)).tobytes())
+
+    def pairs(self, n_rows: int) -> Pairs:
+        """The scores of so many rows, (n,)."""
+        found = as_pairs(*(_floats(unpacked(part, n_rows, MOST_STORED, "scores")) for part in (self.value, self.tie)))
+        if np.isnan(found).any():
+            raise FileFormatError("is not a usable predictor: scores must be numbers.")
+        return found
+
+    def own_labels(self, n_rows: int, n_classes: int) -> Ints:
+        """The label of each score, (n,)."""
+        kind = _label_type(n_classes)
+        found = np.frombuffer(self.labels or b"", kind).astype(np.int64)
+        if len(found) != n_rows or found.max(initial=0) >= n_classes:
+            raise FileFormatError(f"is not a usable predictor: labels of scores must be those of {n_rows:,} rows.")
+        return found
+
+    def own_weights(self, n_rows: int) -> Weights | None:
+        """The weights of so many rows, where they were given."""
+        if self.weights is None or self.largest is None:
+            return None
+        return Weights(unpacked(self.weights, n_rows, MOST_STORED, "weights").astype(np.int64), self.largest)
+
+
+def _label_type(n_classes: int) -> np.dtype[Any]:
+    """The narrowest type that holds every label."""
+    return np.min_scalar_type(n_classes - 1).newbyteorder("<")
+
+
+def _ordered(values: Floats) -> Keys:
+    """Floats as whole numbers in the same order."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    return np.where(bits >= _SIGN, ~bits, bits | _SIGN)
+
+
+def _floats(numbers: Keys) -> Floats:
+    return np.where(numbers >= _SIGN, numbers ^ _SIGN, ~numbers).view(np.float64)
+
+
+def pool_of_rows(found: CalibrationScores) -> Ints:
+    """The group of each conformal row, or of its class; 0 where all share a threshold."""
+    if found.groups is not None:
+        return found.groups.codes
+    groups = found.group_of_class
+    return np.zeros(len(found.labels), dtype=np.int64) if groups is None else groups[found.labels]
+
+
+class ConfidenceReference(Stored, frozen=True, kw_only=True):
+    """What the confidence of later rows is compared with: cut points, and the conformal rows between them.
+
+    Counts are those below the first cut, between two, and from the last on. The cut
+    points are quantiles of calibration rows and the counts those of conformal rows, so that conformal rows and later
+    ones are alike: neither chose where the cuts are.
+
+    >>> reference = ConfidenceReference(cuts=(0.5, 0.9), counts=(10, 30, 60))
+    >>> reference.bins(np.array([0.4, 0.5, 0.95])).tolist()
+    [0, 1, 2]
+    """
+
+    cuts: tuple[Annotated[float, Meta(gt=0, le=1)], ...]
+    counts: tuple[Count, ...]
+
+    def bins(self, confidence: Floats) -> Ints:
+        """The bin of each confidence."""
+        return np.searchsorted(np.array(self.cuts), confidence, side="right").astype(np.int64)
+
+    def recount(self, confidence: Floats) -> "ConfidenceReference":
+        """The same cut points with the counts of conformal rows that have this confidence."""
+        counts = np.bincount(self.bins(confidence), minlength=len(self.cuts) + 1)
+        return ConfidenceReference(cuts=self.cuts, counts=tuple(counts.tolist()))
+
+
+class Measure(Stored, frozen=True, kw_only=True):
     """A number that was measured when the predictor was made, and its 95% interval where there is one."""
 
     name: str
     value: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
 
 
-class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a predictor came from: library, rows, and what was requested."""
+class Provenance(Stored, frozen=True, kw_only=True):
+    """Where a predictor came from: library, rows, and what was requested.
+
+    `top_rows` says that the conformal rows held only their largest logits: coverage is then at least what is promised.
+    Labels with a logit of -inf have probability zero: T* by NLL leaves such calibration rows out, and such conformal
+    rows are misses unless the threshold is infinite.
+    """
 
     version: str
-    calibration_rows: int
+    calibration_rows: Count
     calibration_sha256: str
-    conformal_rows: int
+    conformal_rows: Annotated[int, Meta(ge=1, le=MOST_HELD)]
     conformal_sha256: str
-    objective: str
+    objective: Literal["nll", "ece"]
     prefer: str
-    random_state: int
+    even: Literal["class", "group"]
     calibration_fraction: str
-    recalibrated: bool
-    top_rows: bool
-    """Whether the conformal rows held only their largest logits: coverage is then at least what is promised."""
-    calibration_zero_labels: int
-    """Calibration rows whose label has probability zero (a logit of -inf): T* by NLL leaves them out."""
-    conformal_zero_labels: int
-    """Conformal rows of this kind: they are misses, unless the threshold is infinite."""
+    temperature_by_hand: bool = False
+    recalibrated: bool = False
+    top_rows: bool = False
+    calibration_zero_labels: Count = 0
+    conformal_zero_labels: Count = 0
 
 
-class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False):
     """A fitted predictor.
 
-    `alpha` is the promised level and `alpha_sets` the one that the threshold is set for, which may be stricter (see
-    `ConformalClassifier.tighten`). `thresholds`, `pool_sizes` (rows behind each) and `group_of_class` are as in
-    `CalibrationScores`, with thresholds for `group_names` where rows are grouped, and `fallback_threshold` for all
-    other groups where there is a `fallback`; `rank_limits` are the last ranks of the labels of each class, where the
-    grouping has such; `seed` is that of u, None for deterministic scores; `sizes[s]` counts the conformal rows with a
-    set of size s, and is empty where the level was changed without them; `confidence` is what a monitor compares the
-    confidence of later rows with, None where rows hold only their largest logits or have weights. The choice was made
-    for a level of its own.
-    `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these
-    rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
-    those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
-    `thresholds` is that of a row of average weight. `row_keys` find data leakage. `input_kind` is what it
-    was tuned on (see `data.input_kinds`), and other rows are refused.
+    Attributes
+    ----------
+    recipe : Recipe
+        How sets are made: score, T-hat, the level that the threshold is set for, grouping, seed of u.
+    alpha : str
+        The promised level; that of the recipe may be stricter (see `ConformalClassifier.tighten`).
+    temperature : float
+        T*.
+    pool_rows : tuple of int
+        Conformal rows behind the thresholds: all of them, or those of each group of classes or rows, in order.
+    group_of_class, group_names
+        The cluster of each class, where classes are clustered; the groups of rows that have thresholds.
+    scores, thresholds
+        The label scores of the conformal rows; or the thresholds alone, where these are too many or do not decide, that
+        of the `fallback` last.
+    shift : LabelShift or None
+        For which class shares the conformal rows are weighted.
+    sizes : tuple of int
+        `sizes[s]` counts the conformal rows with a set of size s; empty where the level was changed without them.
+    confidence : ConfidenceReference or None
+        None where rows hold only their largest logits or have weights.
+    measures, provenance
+        What was measured when it was made, and what it was made from.
+    row_keys : RowKeys
+        Finds data leakage: the rows that made it.
+    choice : Choice
+        Why; made for a level of its own. It is decoded when somebody asks for it.
     """
 
     format: str = _FORMAT
     schema: int = SCHEMA
-    method: Method
+    recipe: Recipe
     alpha: str
-    alpha_sets: str
-    temperature: float
-    temperature_sets: float
-    thresholds: Thresholds
-    pool_sizes: tuple[int, ...]
-    grouping: str | None
-    group_of_class: tuple[int, ...] | None
-    seed: int | None
-    allow_empty: bool
-    n_classes: int
-    classes: tuple[str, ...] | None
-    sizes: tuple[int, ...]
-    choice: Choice
+    temperature: Temperature
+    n_classes: Annotated[int, Meta(ge=2, le=10_000_000)]
+    input_kind: str
+    pool_rows: tuple[Count, ...]
+    sizes: tuple[Count, ...]
     measures: tuple[Measure, ...]
     provenance: Provenance
     row_keys: RowKeys
-    input_kind: str
+    stored_choice: msgspec.Raw = msgspec.field(name="choice")
+    classes: tuple[str, ...] | None = None
+    group_of_class: tuple[Annotated[int, Meta(ge=NULL_GROUP)], ...] | None = None
     group_names: tuple[str, ...] | None = None
-    fallback: str | None = None
-    fallback_threshold: Thresholds | None = None
-    rank_limits: tuple[int, ...] | None = None
-    confidence: ConfidenceReference | None = None
-    scores: KeptScores | None = None
+    scores: StoredScores | None = None
+    thresholds: Thresholds | None = None
     shift: LabelShift | None = None
-    weights: KeptWeights | None = None
+    confidence: ConfidenceReference | None = None
     checksum: str = ""
 
     def __repr__(self) -> str:
         return (
-            f"Document({self.method.title}, {self.n_classes:,} classes, alpha {self.alpha_sets}; T* = "
-            f"{self.temperature:.3f}, T-hat = {self.temperature_sets:.3f})"
+            f"Document({self.recipe.method.title}, {self.n_classes:,} classes, alpha {self.recipe.alpha}; T* = "
+            f"{self.temperature:.3f}, T-hat = {self.recipe.temperature:.3f})"
         )
+
+    def change(self, **fields: Any) -> "Document":
+        """The document with other fields."""
+        return msgspec.structs.replace(self, **fields)
+
+    @cached_property
+    def choice(self) -> Choice:
+        """What was chosen and why."""
+        try:
+            return msgspec.json.decode(self.stored_choice, type=Choice)
+        except msgspec.DecodeError as error:
+            raise FileFormatError(f"the choice in this predictor's document is damaged: {reason(error)}.") from None
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """What shares a threshold."""
+        return resolve_grouping(self.recipe.grouping)
+
+    @property
+    def temperature_sets(self) -> float:
+        """T-hat."""
+        return self.recipe.temperature
 
     @property
     def is_plain(self) -> bool:
         """Whether the threshold is that of the promised level, not raised to protect classes."""
-        return self.alpha_sets == self.alpha
+        return self.recipe.alpha == self.alpha
 
     @property
     def is_weighted(self) -> bool:
-        """Whether conformal rows count by weights, for other class shares or as they were given."""
-        return self.shift is not None or self.weights is not None
+        """Whether conformal rows have weights of their own."""
+        return self.scores is not None and self.scores.weights is not None
 
     @property
-    def rows_behind(self) -> GroupRows:
-        """The conformal rows of each group, as scores are kept."""
-        each = None if self.group_names is None else range(len(self.group_names))
-        return group_rows(self.pool_sizes, self.group_of_class if each is None else each)
+    def effective_rows(self) -> float:
+        """How many conformal rows of equal weight say as much as these."""
+        if self.shift is not None:
+            return self.shift.effective_rows
+        weights = None if self.scores is None else self.scores.own_weights(sum(self.pool_rows))
+        return float(sum(self.pool_rows)) if weights is None else weights.effective_rows
 
     @property
     def is_moved(self) -> bool:
@@ -156,41 +327,55 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return self.choice.alpha != self.alpha
 
     @property
-    def recipe(self) -> Recipe:
-        """How its sets are made."""
-        return self.recipe_with(self.score)
+    def by_class(self) -> Ints | None:
+        """The group of each class, (C,), where classes have thresholds."""
+        if self.grouping is None or self.grouping.of_rows:
+            return None
+        return np.arange(self.n_classes) if self.group_of_class is None else np.array(self.group_of_class)
 
     @property
-    def score(self) -> Score:
-        """What its labels are compared by, but for whether sets may be empty."""
-        own = self.method.score()
-        return own if self.rank_limits is None else RankLimited(own, self.rank_limits)
+    def pool_sizes(self) -> Ints:
+        """Conformal rows behind each threshold: (1,), (C,) or (G,); the null group of classes has those of all."""
+        if (groups := self.by_class) is None:
+            return np.array(self.pool_rows)
+        group, place = np.unique(groups, return_inverse=True)
+        rows = np.array(self.pool_rows)
+        if group[0] == NULL_GROUP:
+            rows[0] = rows.sum()
+        return np.asarray(rows[place])
 
-    @property
-    def setting(self) -> Setting:
-        """What its sets are made with."""
-        return Setting(
-            method=self.method,
-            randomized=self.seed is not None or not self.method.score().uses_u,
-            grouping=self.grouping,
-            alpha=self.alpha_sets,
-            temperature=self.temperature_sets,
-        )
-
-    def recipe_with(self, score: Score) -> Recipe:
-        """The same for a score in hand: that of a user cannot be found by its name.
-
-        A score without u has no seed, randomised or not: its sets are the same.
-        """
-        return Recipe(
-            score,
-            self.alpha_sets,
-            randomized=self.seed is not None or not score.uses_u,
-            allow_empty=self.allow_empty,
-            grouping=self.grouping,
-            random_state=self.provenance.random_state,
-            fallback=self.fallback,
-        )
+    def calibration_scores(self) -> CalibrationScores:
+        """The label scores of the conformal rows; refused where none are stored or they do not decide alone."""
+        if not self.is_plain:
+            raise InputError(
+                "this predictor cannot give p-values or other levels: its threshold was raised to that of alpha = "
+                f"{self.recipe.alpha} to protect classes, so ranks among the conformal rows do not determine its sets. "
+                "Fit with prefer='even' or 'small'."
+            )
+        if self.grouping is not None and not self.grouping.has_p_values:
+            raise InputError(
+                f"this predictor cannot give p-values or other levels: with grouping={self.recipe.grouping!r}, ranks "
+                "alone do not determine its sets. Fit with grouping=None or 'class'."
+            )
+        if self.scores is None:
+            raise InputError(
+                "this predictor was saved without the label scores of its conformal rows, which p-values, other levels "
+                "and other class shares need. Save it with scores=True (thermoset tune --scores) where it was fitted, "
+                "or recalibrate it."
+            )
+        n_rows, of_class, groups = sum(self.pool_rows), self.by_class, None
+        weights = self.scores.own_weights(n_rows)
+        if self.group_names is not None:
+            groups = Groups(self.group_names, np.repeat(np.arange(len(self.pool_rows)), self.pool_rows))
+            labels = np.zeros(n_rows, dtype=np.int64)
+        elif of_class is not None:  # a class of each pool stands for the others: which one does not matter
+            labels = np.repeat(np.unique(of_class, return_index=True)[1], self.pool_rows)
+        elif weights is not None:
+            labels = np.zeros(n_rows, dtype=np.int64)
+        else:
+            labels = self.scores.own_labels(n_rows, self.n_classes)
+        scoring, pairs = Scoring.of(self.recipe), self.scores.pairs(n_rows)
+        return CalibrationScores(pairs, labels, scoring, self.grouping, of_class, groups, self.recipe.fallback, weights)
 
 
 class _Head(msgspec.Struct):
@@ -202,24 +387,26 @@ class _Head(msgspec.Struct):
 
 def write_document(path: str | os.PathLike[str], document: Document) -> None:
     """Write the document, whole or not at all."""
-    if document.method.is_own:
+    if document.recipe.method.is_own:
         raise InputError(
-            f"a predictor with a custom score ({quoted(document.method.title)}) cannot be saved: the file can only "
-            "name built-in scores. Save the rows, and fit again."
+            f"a predictor with a custom score ({quoted(document.recipe.method.title)}) cannot be saved: the file can "
+            "only name built-in scores. Save the rows, and fit again."
         )
     target = Path(path)
-    sealed = msgspec.structs.replace(document, checksum=checksum_of(document))
+    sealed = document.change(checksum=checksum_of(document))
     content = msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"
     with errors_about(target, "written"), write_whole(target) as stream:
         stream.write(content)
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
-    """Read a document and check everything in it."""
+    """Read a document and check what is in it."""
     content = read_at_most(path, _MOST_BYTES)
     try:
         document = _decoded(content)
-        _check(document)
+        for requirement, broken in _broken_requirements(document):
+            if broken:
+                raise FileFormatError(f"is not a usable predictor: {requirement}.")
     except InputError as error:  # a score's own complaint too: whatever is in the file is the file's fault
         raise FileFormatError(f"{path}: {error}") from None
     return document
@@ -227,7 +414,8 @@ def read_document(path: str | os.PathLike[str]) -> Document:
 
 def checksum_of(document: Document) -> str:
     """SHA-256 of everything in the document but the checksum itself."""
-    return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(document, checksum=""))).hexdigest()
+    content = msgspec.json.encode(document.change(checksum=""))
+    return hashlib.sha256(msgspec.json.format(content, indent=-1)).hexdigest()
 
 
 def _decoded(content: bytes) -> Document:
@@ -245,7 +433,7 @@ def _decoded(content: bytes) -> Document:
             f"{SCHEMA}). Upgrade thermoset."
         )
     try:
-        document = msgspec.json.decode(content, type=Document)
+        document = msgspec.json.decode(msgspec.json.format(content, indent=-1), type=Document)
         fits = checksum_of(document) == document.checksum
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:  # whole numbers: 64 bits
         raise FileFormatError(f"is damaged or was edited: {reason(error)}.") from None
@@ -254,9 +442,61 @@ def _decoded(content: bytes) -> Document:
     return document
 
 
-def _check(document: Document) -> None:
-    """Refuse what fits the schema but makes no predictor."""
-    document.method.score()
-    for requirement, broken in broken_requirements(document):
-        if broken:
-            raise FileFormatError(f"is not a usable predictor: {requirement}.")
+def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
+    """Where two parts of a document could disagree, and whether they do; in an order in which what is read is there."""
+    n_classes, recipe, came, score = made.n_classes, made.recipe, made.provenance, made.recipe.score
+    yield f"input_kind must be {' or '.join(INPUT_KINDS)}", made.input_kind not in INPUT_KINDS
+    yield "alpha of the sets must be at most alpha", exact_level(recipe.alpha) > exact_level(made.alpha)
+    names = made.classes
+    yield (
+        "classes must be different, one for each column",
+        names is not None and (len(names) != n_classes or len(set(names)) != n_classes),
+    )
+    yield "the prior must have one number per class", score.learns or len(score.offsets(n_classes)) != n_classes
+    limits, grouping = recipe.method.limits, made.grouping
+    yield (
+        "limits must be from 1 to n_classes, one per class",
+        limits is not None and (len(limits) != n_classes or not all(1 <= limit <= n_classes for limit in limits)),
+    )
+    by_row, groups = grouping is not None and grouping.of_rows, made.group_of_class
+    yield "group_names must be those of thresholds by group", (made.group_names is not None) != by_row
+    clustered = grouping is not None and not by_row and not grouping.each_class
+    yield "group_of_class must be that of clustered classes", (groups is not None) != clustered
+    yield "group_of_class must have one entry per class", groups is not None and len(groups) != n_classes
+    of_class = made.by_class
+    n_pools = len(made.group_names) if made.group_names is not None else 1
+    n_pools = n_pools if of_class is None else len(np.unique(of_class))
+    yield "pool_rows must have one entry per pool", len(made.pool_rows) != n_pools
+    yield "pool_rows must be at most the conformal rows", not 0 < sum(made.pool_rows) <= came.conformal_rows
+    yield "sizes must count the conformal rows", bool(made.sizes) and sum(made.sizes) != came.conformal_rows
+    yield "sizes must be those of 0 to n_classes labels", len(made.sizes) > n_classes + 1
+    if (seen := made.confidence) is not None:
+        rising = all(a < b for a, b in pairwise(seen.cuts)) and len(seen.counts) == len(seen.cuts) + 1
+        counted = sum(seen.counts) == came.conformal_rows
+        yield "confidence must count the conformal rows between rising cuts", not (rising and counted)
+    yield "there must be scores or thresholds, and not both", (made.scores is None) == (made.thresholds is None)
+    if (stored := made.thresholds) is not None:
+        by_class = of_class is not None or made.shift is not None
+        expected = n_classes if by_class else n_pools + (recipe.fallback is not None)
+        yield "thresholds must be pairs, one for each pool or class", {len(stored.value), len(stored.tie)} != {expected}
+        yield "thresholds must be numbers", bool(np.isnan(stored.pairs()).any())
+    if made.scores is not None:
+        yield "scores must be those that set the threshold", not made.is_plain
+        made.calibration_scores()
+        weights, n_rows = made.scores.own_weights(sum(made.pool_rows)), sum(made.pool_rows)
+        yield (
+            "weights must be those of one threshold",
+            weights is not None
+            and (
+                grouping is not None or made.shift is not None or int(weights.steps.max(initial=0)) != 2**weights.bits
+            ),
+        )
+        if made.shift is not None:
+            labels = made.scores.own_labels(n_rows, n_classes)
+            yield "target must weigh some of the scores", not np.any(np.array(made.shift.target)[labels] > 0)
+    if made.shift is not None:
+        yield "shift must be that of one threshold for all classes", not made.is_plain or grouping is not None
+        yield from broken_shift(made.shift, n_classes, came.conformal_rows)
+    yield from made.row_keys.calibration.faults(came.calibration_rows)
+    yield from made.row_keys.conformal.faults(came.conformal_rows)
+    exact_level(came.calibration_fraction)

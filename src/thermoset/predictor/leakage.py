@@ -29,7 +29,7 @@ from thermoset.predictor.packing import packed, unpacked
 from thermoset.rows import map_rows, row_array
 
 if TYPE_CHECKING:
-    from thermoset.predictor.document import Document, Provenance
+    from thermoset.predictor.document import Document
 
 MOST_KEYS = 32_768
 """Keys that are kept of the calibration rows, and as many of the conformal rows: 240 KB each."""
@@ -172,7 +172,7 @@ def find_leakage(document: "Document", data: Logits, keys: Keys | None = None) -
     """
     came, n_rows = document.provenance, len(data)
     if data.labels is not None:  # the same as a whole, also where no row has a key of its own
-        split = find_split(data, came)
+        split = find_split(data, document)
         if split is not None:
             return Leakage(n_rows, *(Match(len(part), leaked=True) for part in split))
         parts = (came.calibration_rows, came.calibration_sha256), (came.conformal_rows, came.conformal_sha256)
@@ -207,13 +207,12 @@ def refuse_leakage(document: "Document", data: Logits) -> None:
         warnings.warn(message, DataLeakageWarning, stacklevel=3)
 
 
-def find_split(data: Logits, came: "Provenance", split_by: Any = None) -> tuple[Ints, Ints] | None:
+def find_split(data: Logits, document: "Document", split_by: Any = None) -> tuple[Ints, Ints] | None:
     """Row numbers of the calibration and conformal rows, if these are all rows of `fit`, in their order."""
+    came, seed = document.provenance, document.recipe.random_state
     if len(data) != came.calibration_rows + came.conformal_rows:
         return None
-    calibration, conformal = split_indices(
-        len(data), came.calibration_fraction, random_state=came.random_state, groups=split_by
-    )
+    calibration, conformal = split_indices(len(data), came.calibration_fraction, random_state=seed, groups=split_by)
     same = fingerprint(data.take(calibration)) == came.calibration_sha256
     return (calibration, conformal) if same else None
 

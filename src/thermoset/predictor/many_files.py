@@ -35,7 +35,7 @@ from thermoset.predictor.document import checksum_of
 from thermoset.quoting import printable, quoted
 
 if TYPE_CHECKING:
-    from thermoset.predictor.estimator import TwoTemperaturePredictor
+    from thermoset.predictor.predictor import TwoTemperaturePredictor
 
 MANIFEST = "_manifest.json"
 """What was predicted, by what and from what; there when everything is finished."""
@@ -355,8 +355,12 @@ def predict_shard(
         for block, ids, own in _rows(job, blocks):
             with errors_about(job.source):
                 p = predictor.predict_p(block, **own) if reading.p_values else None
-                answers = predictor.answers(block, **own)
-                undecided += int(predictor.undecided(block, **own).sum()) if isinstance(block, TopLogits) else 0
+                answers = predictor.predict_arrays(block, **own)
+                undecided += (
+                    int(predictor._inference.undecided(block, own["ids"], own["weights"]).sum())
+                    if isinstance(block, TopLogits)
+                    else 0
+                )
             written.write(*answers, ids=ids, groups=block.groups, p=p)
             rows += len(block)
             if progress is not None:
@@ -374,9 +378,9 @@ def _check_first_rows(predictor: "TwoTemperaturePredictor", jobs: Iterable[Shard
         with _open(predictor, job, block_bytes=1) as blocks:
             for block, _, own in _rows(job, blocks):
                 with errors_about(job.source):
-                    predictor.answers(block, **own)
+                    predictor.predict_arrays(block, **own)
                     if job.reading.p_values:
-                        predictor.require_p()
+                        predictor._inference.require_p_values()
                 first = first or (job.source, (blocks.id_kind, blocks.has_groups))
                 if first[1] != (blocks.id_kind, blocks.has_groups):
                     raise InputError(f"{job.source}: differs in the type of ids, or in having groups, from {first[0]}.")

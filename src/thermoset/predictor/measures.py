@@ -12,8 +12,7 @@ from thermoset.data.top_rows import tops_of
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics.laws import conformal_coverage_distribution
 from thermoset.metrics.probabilities import reliability_from_confidence
-from thermoset.predictor.confidence import MOST_CUTS, ConfidenceReference
-from thermoset.predictor.document import Measure
+from thermoset.predictor.document import MOST_CUTS, ConfidenceReference, Measure
 from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook
 from thermoset.tuning.parts import Words
@@ -131,4 +130,4 @@ def confidence_reference(calibration: Logits, conformal: Logits, temperature: fl
         return None
     shares = np.arange(1, MOST_CUTS + 1) / (MOST_CUTS + 1)
     cuts = np.unique(np.quantile(confidence_at(calibration, temperature), shares, method="inverted_cdf"))
-    return ConfidenceReference(tuple(cuts.tolist()), ()).counted(confidence_at(conformal, temperature))
+    return ConfidenceReference(cuts=tuple(cuts.tolist()), counts=()).recount(confidence_at(conformal, temperature))

@@ -10,16 +10,13 @@ import numpy as np
 
 from thermoset.arrays import Floats, Ints, Pairs
 from thermoset.conformal.calibration_scores import Weights
-from thermoset.conformal.groupings import resolve_grouping
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.predictor.document import Document
-from thermoset.predictor.kept_scores import plain_threshold
 from thermoset.predictor.label_shift import LabelShift, ratios_of, shares_of, shifted_thresholds
 from thermoset.predictor.priors import PriorEstimate
-from thermoset.predictor.thresholds import Thresholds
 from thermoset.quoting import quoted
 
-__all__ = ["read_priors", "require_shiftable", "shift_of", "shifted", "source_counts", "unshifted"]
+__all__ = ["read_priors", "require_shiftable", "shift_of", "shifted", "source_counts"]
 
 _NAMED = 5  # classes that a message names
 _OFF = 1e-3  # of 1: what given shares may add up to; they are then scaled
@@ -33,15 +30,7 @@ def shifted(made: Document, shift: LabelShift) -> Document:
     endless = np.flatnonzero(np.isposinf(found.real))
     if len(endless):
         _warn_of_endless(made, endless, np.bincount(labels, minlength=made.n_classes))
-    return msgspec.structs.replace(
-        made, thresholds=Thresholds.of(found), shift=shift, sizes=(), measures=(), confidence=None
-    )
-
-
-def unshifted(made: Document) -> Document:
-    """The document with the one threshold that it had before."""
-    scores, _ = _scores_and_labels(made)
-    return msgspec.structs.replace(made, thresholds=Thresholds.of(plain_threshold(scores, made.alpha)), shift=None)
+    return made.change(shift=shift, sizes=(), measures=(), confidence=None)
 
 
 def shift_of(made: Document, given: Any) -> LabelShift:
@@ -75,7 +64,7 @@ def source_counts(made: Document) -> Ints:
 
 def require_shiftable(made: Document) -> None:
     """Refuse, in one line, a predictor that cannot be made for other class shares."""
-    grouping = resolve_grouping(made.grouping)
+    grouping = made.grouping
     if grouping is not None and grouping.each_class and grouping.has_p_values:
         raise InputError(
             "thresholds by class remain valid under label shift: each class keeps its own coverage, whatever its "
@@ -83,38 +72,26 @@ def require_shiftable(made: Document) -> None:
         )
     if grouping is not None:
         raise InputError(
-            f"a predictor with grouping={made.grouping!r} cannot be shifted: it has no single threshold for all rows. "
-            "Fit with grouping=None, or with grouping='class', whose thresholds remain valid under label shift."
+            f"a predictor with grouping={made.recipe.grouping!r} cannot be shifted: it has no single threshold for all "
+            "rows. Fit with grouping=None, or with grouping='class', whose thresholds remain valid under label shift."
         )
-    if made.weights is not None:
+    if made.is_weighted:
         raise InputError(
             "this predictor cannot be shifted: its conformal rows already have weights. Recalibrate it without "
             "weights, or multiply the weights by target share / source share of the rows' classes."
         )
     if not made.is_plain:
         raise InputError(
-            f"this predictor cannot be shifted: its threshold was raised to that of alpha = {made.alpha_sets} to "
+            f"this predictor cannot be shifted: its threshold was raised to that of alpha = {made.recipe.alpha} to "
             "protect classes. Fit with prefer='even' or 'small'."
         )
-    if made.scores is None:
-        raise InputError(
-            "this predictor was saved without the label scores of its conformal rows, which a label shift needs. Save "
-            "it with scores=True (thermoset tune --scores) where it was fitted, or recalibrate it."
-        )
-    if made.scores.labels is None:
-        raise InputError(
-            "this predictor was saved by a version that did not store the labels of its conformal rows, which a label "
-            "shift needs. Fit it again, or recalibrate it."
-        )
+    made.calibration_scores()  # which says why there are none
 
 
 def _scores_and_labels(made: Document) -> tuple[Pairs, Ints]:
     require_shiftable(made)
-    kept, n_rows = made.scores, sum(made.pool_sizes)
-    labels = None if kept is None else kept.own_labels(n_rows, made.n_classes)
-    if kept is None or labels is None:  # `require_shiftable` has refused
-        raise InputError("this predictor cannot be shifted.")
-    return kept.pairs(n_rows), labels
+    found = made.calibration_scores()
+    return found.scores, found.labels
 
 
 def read_priors(given: Any, classes: tuple[str, ...] | None, n_classes: int) -> Floats:

@@ -15,12 +15,12 @@ def predictor_html(made: Document) -> str:
     if made.shift is not None:
         about += " It was adjusted for other class shares (label shift) than those shown here."
     head = (
-        f"{choice.setting.kind}, alpha = {made.alpha_sets}: T* = {made.temperature:.3f}.{about} {choice.sentences[0]}"
+        f"{choice.setting.kind}, alpha = {made.recipe.alpha}: T* = {made.temperature:.3f}.{about} {choice.sentences[0]}"
     )
-    if made.weights is not None:
+    if made.is_weighted:
         head += (
             f" Conformal rows have weights: {made.provenance.conformal_rows:,} rows are worth "
-            f"{made.weights.effective_rows:,.1f} equally weighted rows, and rows to predict need weights too."
+            f"{made.effective_rows:,.1f} equally weighted rows, and rows to predict need weights too."
         )
     rows = [
         [
@@ -36,7 +36,7 @@ def predictor_html(made: Document) -> str:
     marks = {at.name: at.temperature for at in choice.outlooks}
     curves = {"labels in a set": choice.curve.size, f"unevenness of {choice.words.many}": choice.curve.loss}
     plots = [
-        html_curves(title, choice.curve.temperatures, {made.method.name: values}, marks)
+        html_curves(title, choice.curve.temperatures, {made.recipe.method.name: values}, marks)
         for title, values in curves.items()
     ]
     return f"<div><p>{escape(head)}</p>{table}{''.join(plots)}</div>"

@@ -15,10 +15,10 @@ from thermoset.errors import InputError
 from thermoset.levels import exact_level, rows_needed
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
 from thermoset.metrics.probabilities import N_BINS, add_bins, calibration_of_bins, no_bins
+from thermoset.monitor.check import check_rows
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.document import Document
-from thermoset.predictor.judging import judged as promise_kept
 from thermoset.report.record import Examples, Reliability, Report
 from thermoset.report.roles import Roles, roles_of
 from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
@@ -92,7 +92,7 @@ def build_report(
             "a report needs a predictor for the class shares it was fitted on; this one was adapted to a label shift. "
             "Report on the original predictor, and use check on labelled target rows for this one."
         )
-    if made.weights is not None:
+    if made.is_weighted:
         raise InputError(
             "a report needs a predictor without weights; the conformal rows of this one have weights. Report on the "
             "predictor without weights, and use check on labelled target rows for this one."
@@ -110,7 +110,7 @@ def build_report(
         warnings.simplefilter("always")
         curves, conditional = _sweeps(data, made, alphas, trials, steps)
         # Not `predictor.check`, which refuses calibration rows: the page says that it is they who judge.
-        sets, check = predictor.predict_set(judged), promise_kept(judged, judged_labels, made, made.recipe, ())
+        sets, check = predictor.predict_set(judged), check_rows(predictor._inference, judged, judged_labels)
         grid = (curves if made.grouping is None else conditional).temperatures.tolist()
         models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, reference), strict=True))
         steps.reach(0.85)
@@ -157,7 +157,7 @@ class _Steps:
 def _alphas(made: Document, n_reference: int) -> tuple[float, ...]:
     """Levels of the slider: the predictor's, and common ones that the rows can tell."""
     common = [alpha for alpha in _MORE_ALPHAS if 2 * rows_needed(alpha) <= n_reference]
-    return tuple(sorted({float(exact_level(made.alpha_sets)), *common}))
+    return tuple(sorted({float(exact_level(made.recipe.alpha)), *common}))
 
 
 def _sweeps(data: Logits, made: Document, alphas: tuple[float, ...], trials: int, steps: _Steps) -> tuple[Sweep, Sweep]:
@@ -185,7 +185,7 @@ def _sweeps(data: Logits, made: Document, alphas: tuple[float, ...], trials: int
     conditional: dict[str, Any] = {
         "temperatures": grid,
         "methods": [own],
-        "alphas": [float(exact_level(made.alpha_sets))] if kind is None else alphas,
+        "alphas": [float(exact_level(made.recipe.alpha))] if kind is None else alphas,
         "trials": max(1, min(trials, _BY_CLASS_TRIALS, affordable)),
         "grouping": kind or "class",
     }

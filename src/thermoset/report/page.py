@@ -17,7 +17,7 @@ from thermoset.conformal.groupings import resolve_grouping
 from thermoset.io.files import need
 from thermoset.levels import exact_level
 from thermoset.metrics import METRICS
-from thermoset.monitor.checking import CoverageTable
+from thermoset.monitor.report import CoverageTable
 from thermoset.quoting import printable
 from thermoset.report.guideline import guideline
 from thermoset.report.naming import shortened
@@ -82,7 +82,7 @@ def render_page(report: Report) -> str:
         part_gaps=[(charts.PART_TITLES[of.by], of) for of in report.check.parts.gaps],
         classes=_least_covered(report.check.classes),
         groups=_groups(report),
-        kind=resolve_grouping(report.document.grouping),
+        kind=report.document.grouping,
         strip_from=charts.HEAT_STRIP_FROM,
         bar_from=bar_start(report.check.classes.low),
         along=partial(along, bar_start(report.check.classes.low)),
@@ -102,12 +102,12 @@ def _reach(error: float) -> float:
 
 def _drawing(report: Report) -> Any:
     """The two branches, with the temperatures and the score of this predictor."""
-    made, name = report.document, report.document.method.name
+    made, name = report.document, report.document.recipe.method.name
     drawn = guideline(
         f"T* = {made.temperature:.2f}",
         f"T\u0302 = {made.temperature_sets:.2f}",
         f"{name.upper()} score" if name in SCORE_WORDS else "score",
-        f"{1 - report.alpha:.4g} of {_promised_to(made.grouping)}",
+        f"{1 - report.alpha:.4g} of {_promised_to(made.recipe.grouping)}",
     )
     return markup(drawn)
 

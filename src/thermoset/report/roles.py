@@ -37,9 +37,9 @@ def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
     Rows that set the threshold are refused otherwise. Rows that are new to it, and calibration rows, all judge, and are
     halved at random for the comparison of temperatures.
     """
-    came, matched = made.provenance, find_leakage(made, data)
+    matched = find_leakage(made, data)
     seen = fingerprint(data)
-    split = find_split(data, came, split_by)
+    split = find_split(data, made, split_by)
     if split is not None:
         return Roles(seen, "calibration", split[0], split[1], split[0])
     if matched.conformal.leaked:
@@ -47,6 +47,6 @@ def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
             f"{matched.sentence}, and coverage on rows that set the threshold shows nothing. Pass fresh labelled rows, "
             "or all rows that the predictor was fitted on, in the same order and with the same split_by."
         )
-    reference, compared = split_indices(len(data), 0.5, random_state=came.random_state)
+    reference, compared = split_indices(len(data), 0.5, random_state=made.recipe.random_state)
     origin: Literal["fresh", "calibration"] = "calibration" if matched.calibration.leaked else "fresh"
     return Roles(seen, origin, np.arange(len(data)), reference, compared)

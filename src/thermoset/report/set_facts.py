@@ -108,9 +108,9 @@ def sets_of_examples(
 ) -> Examples:
     """Sets of some rows under each model, by temperature, at each level; those of the predictor where it has them."""
     made = predictor.document_
-    answers = predictor.answers(shown)
+    answers = predictor.predict_arrays(shown)
     swept = np.stack([model.predict_sets(shown, alphas) for model in models.values()])
-    own = list(alphas).index(float(exact_level(made.alpha_sets)))
+    own = list(alphas).index(float(exact_level(made.recipe.alpha)))
     place = {t: i for i, t in enumerate(models)}
     swept[place[made.temperature_sets], own] = answers.sets
     named = {"T = 1": 1.0, "T*": made.temperature, "T-hat": made.temperature_sets}

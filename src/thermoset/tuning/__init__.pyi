@@ -2,7 +2,6 @@ from .choice import Choice as Choice
 from .choice import Curve as Curve
 from .choice import Outlook as Outlook
 from .choice import Payers as Payers
-from .choice import Setting as Setting
 from .choice import Signal as Signal
 from .choice import TradeOff as TradeOff
 from .choosing import choose as choose

@@ -27,7 +27,7 @@ _CONFIDENCE = 0.95
 
 def by_class_instead(search: Search, preference: Preference, found: Found, calibrated: float) -> Found:
     """Thresholds by class, if they are clearly better at what is asked for; else what was found."""
-    recipe = replace(found.recipe, method=LAC(), alpha=search.recipe.alpha, grouping="class")
+    recipe = found.recipe.change(method=LAC(), alpha=search.recipe.alpha, grouping="class")
     counts = _conformal_counts(search)
     ranks = np.array([conformal_rank(int(n), recipe.alpha) for n in counts])
     if (ranks > counts).any():

@@ -5,62 +5,15 @@ The records are part of the predictor's file, so they refuse fields that they do
 
 import msgspec
 
-from thermoset.conformal.groupings import resolve_grouping, text_of
-from thermoset.conformal.methods import Method
 from thermoset.conformal.recipe import Recipe
 from thermoset.notebook import html_paragraphs
 from thermoset.text_tables import TextTable, interval, number, plus_minus
 from thermoset.tuning.parts import WORDS, EvenOver, Words
 from thermoset.tuning.preferences import AnyPreference
 
-__all__ = ["Choice", "Curve", "Outlook", "Payers", "Setting", "Signal", "TradeOff"]
+__all__ = ["Choice", "Curve", "Outlook", "Payers", "Signal", "TradeOff"]
 
 _NORMAL = 1.96  # standard errors of a 95% interval
-
-
-class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that determines a set apart from the rows: score, randomisation, grouping, level and temperature.
-
-    `alpha` is the level that the threshold is set for: the promised level, or a stricter one.
-    """
-
-    method: Method
-    randomized: bool
-    grouping: str | None
-    alpha: str
-    temperature: float
-
-    @classmethod
-    def of(cls, recipe: Recipe, temperature: float) -> "Setting":
-        """A recipe at a temperature; sets that do not depend on u count as randomised.
-
-        >>> Setting.of(Recipe("lac", alpha=0.06), 2.0).title
-        'LAC, T = 2.00, alpha 0.06'
-        """
-        return cls(
-            method=Method.of(recipe.score),
-            randomized=recipe.randomized or not recipe.score.uses_u,
-            grouping=text_of(recipe.grouping),
-            alpha=str(recipe.alpha),
-            temperature=float(temperature),
-        )
-
-    @property
-    def title(self) -> str:
-        """As tables name it."""
-        parts = [self.kind, f"T = {self.temperature:.2f}", f"alpha {self.alpha}"]
-        return ", ".join(parts)
-
-    @property
-    def kind(self) -> str:
-        """The score and its unusual options, without temperature and level."""
-        parts = [self.method.title]
-        if not self.randomized:
-            parts.append("deterministic")
-        grouping = resolve_grouping(self.grouping)
-        if grouping is not None:
-            parts.append(grouping.title)
-        return ", ".join(parts)
 
 
 class Payers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,7 +41,7 @@ class Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """
 
     name: str
-    setting: Setting
+    setting: Recipe
     size: float
     size_error: float
     empty_share: float
@@ -222,7 +175,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return self.outlooks[-1]
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> Recipe:
         """What was chosen."""
         return self.outlook.setting
 

@@ -18,7 +18,7 @@ from thermoset.rows import SortedRows, compiling
 from thermoset.sweeping.protocol import DEFAULT_GRID, checked_temperatures, temperature_grid
 from thermoset.tuning.aims import Small
 from thermoset.tuning.by_class import by_class_instead
-from thermoset.tuning.choice import Choice, Setting
+from thermoset.tuning.choice import Choice
 from thermoset.tuning.closed_form import in_closed_form
 from thermoset.tuning.comparing import Compared, report
 from thermoset.tuning.held_out import top_gaps
@@ -169,7 +169,7 @@ def _kinds(recipe: object) -> tuple[Recipe, ...]:
             "recipe must be a Recipe, such as ts.Recipe('aps', alpha=0.1), or a sequence of them; got "
             f"{quoted(recipe)}."
         )
-    return tuple(replace(kind, alpha=str(kind.alpha)) for kind in kinds)  # as it was typed: an array is no key
+    return tuple(kinds)
 
 
 def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floats | None) -> Compared:
@@ -177,7 +177,7 @@ def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floa
     sample, first = Sample(search.calibration, best, search.rows, search.even), kinds[0]
     points: list[Points] = []
     if first.closed_form:
-        usual = [replace(first, method=name, randomized=True) for name in ("lac", "raps")]
+        usual = [first.change(method=name, randomized=True) for name in ("lac", "raps")]
         wanted = list(dict.fromkeys([*kinds, *(usual if first.randomized else usual[:1])]))
         some = some_of(search.calibration, first.random_state)
         measured = sample if some is search.calibration else Sample(some, best, even=search.even)
@@ -185,7 +185,7 @@ def _compared(search: Search, kinds: tuple[Recipe, ...], best: float, grid: Floa
         levels = levels_between(first.alpha, STRICTER)
         points = measure(measured, wanted, np.unique([*looked, 1.0, best]), levels, loss=True)
         search.steps.take(1)
-    names = tuple(Setting.of(kind, 1.0).kind for kind in kinds)
+    names = tuple(kind.kind for kind in kinds)
     return Compared(first.alpha, best, sample, points, names)
 
 
@@ -298,7 +298,7 @@ def _warm_up(recipe: Recipe) -> None:
     if not _compiled:
         with compiling():
             few = Logits(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
-            small = replace(recipe, alpha=0.5, grouping=None)
+            small = recipe.change(alpha=0.5, grouping=None)
             rows = SortedRows(few)
             in_closed_form(rows, few, small, np.ones(1), 10, lambda _: None)
             top_gaps(rows, few, small, np.ones(1))

@@ -8,7 +8,7 @@ import numpy as np
 
 from thermoset.arrays import Floats
 from thermoset.levels import Alpha
-from thermoset.tuning.choice import Choice, Curve, Outlook, Setting, TradeOff
+from thermoset.tuning.choice import Choice, Curve, Outlook, TradeOff
 from thermoset.tuning.class_gap import ClassGaps
 from thermoset.tuning.closed_form import Curves, Rows
 from thermoset.tuning.frontier import by_group, ends_of, front, paper_choice, payers_of
@@ -37,7 +37,7 @@ class Compared:
 
 def report(search: Search, preference: AnyPreference, found: Found, compared: Compared) -> Choice:
     """Say what sets will look like at T = 1, at T* and as chosen."""
-    promised = replace(search, recipe=replace(found.recipe, alpha=compared.alpha))
+    promised = replace(search, recipe=found.recipe.change(alpha=compared.alpha))
     temperatures = np.array([1.0, compared.best, found.temperature])
     view = _view(promised, np.unique(temperatures))
     places = np.searchsorted(view.curves.temperatures, temperatures)
@@ -87,7 +87,7 @@ def _beside(found: Found, compared: Compared, temperatures: Floats) -> Points:
     level = str(found.recipe.alpha)
     promised, more = levels_between(compared.alpha, (1.0, 0.8))
     levels = promised, more if level == promised else level
-    recipe = replace(found.recipe, alpha=compared.alpha)
+    recipe = found.recipe.change(alpha=compared.alpha)
     (points,) = measure(compared.sample, [recipe], temperatures, levels, keep_rows=True)
     return points
 
@@ -119,7 +119,7 @@ def _frontier(search: Search, compared: Compared, outlooks: Sequence[Outlook]) -
     others = [msgspec.structs.replace(at, top_gap=None) for at in outlooks[:2]]
     paper = paper_choice(compared.points, search.n_conformal)
     sample = compared.points[0].sample
-    grouped = by_group(sample, replace(compared.points[0].recipe, alpha=compared.alpha), 1.0)
+    grouped = by_group(sample, compared.points[0].recipe.change(alpha=compared.alpha), 1.0)
     named = [chosen, *others, *([] if paper is None else [paper]), *grouped]
     return (*named, *front(compared.points, search.n_conformal))
 
@@ -140,7 +140,7 @@ class _View:
     def outlook(self, name: str, i: int) -> Outlook:
         return Outlook(
             name=name,
-            setting=Setting.of(self.search.recipe, float(self.curves.temperatures[i])),
+            setting=self.search.recipe.change(temperature=float(self.curves.temperatures[i])),
             size=float(self.curves.size[i]),
             size_error=float(self.curves.size_error[i]),
             empty_share=float(self.curves.empty_share[i]),

@@ -6,7 +6,7 @@ Sets by class and by cluster are tried out: half of the rows set the thresholds 
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from thermoset.errors import CoverageWarning
 from thermoset.levels import rows_needed
 from thermoset.rows import top_labels
 from thermoset.scores import RAPS
-from thermoset.tuning.choice import Outlook, Payers, Setting
+from thermoset.tuning.choice import Outlook, Payers
 from thermoset.tuning.points import FIFTHS, Points, Sample, laxer
 from thermoset.tuning.worst_classes import ClassMisses, Tenths, tenths
 from thermoset.uniforms import stream
@@ -77,7 +77,7 @@ def outlook_of(name: str, points: Points, j: int, level: int, n_conformal: int) 
     found = points.tenths(j, level, n_conformal)
     return Outlook(
         name=name,
-        setting=Setting.of(replace(points.recipe, alpha=points.levels[level]), float(points.temperatures[j])),
+        setting=points.recipe.change(alpha=points.levels[level]).change(temperature=float(points.temperatures[j])),
         size=float(points.size[j, level]),
         size_error=float(points.size_error(n_conformal)[j, level]),
         empty_share=float(points.empty[j, level].mean()),
@@ -125,7 +125,7 @@ def by_group(sample: Sample, recipe: Recipe, temperature: float) -> list[Outlook
     if len(rows) // 2 < rows_needed(recipe.alpha) * data.n_classes:
         rows = np.arange(len(data))
     halves = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
-    return [_tried(sample, replace(recipe, grouping=name), temperature, halves) for name in _TRIED]
+    return [_tried(sample, recipe.change(grouping=name), temperature, halves) for name in _TRIED]
 
 
 def _tried(sample: Sample, recipe: Recipe, temperature: float, halves: tuple[Ints, Ints]) -> Outlook:
@@ -134,7 +134,7 @@ def _tried(sample: Sample, recipe: Recipe, temperature: float, halves: tuple[Int
     sizes, near, far = np.zeros(len(data)), np.zeros(len(data)), np.zeros(len(data))
     inside = np.zeros(len(data), dtype=bool)
     for fitted, judged in (halves, halves[::-1]):
-        model = ConformalClassifier.of(recipe, temperature)
+        model = ConformalClassifier.of(recipe.change(temperature=temperature))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CoverageWarning)
             model.fit(data.take(fitted))
@@ -153,7 +153,7 @@ def _tried(sample: Sample, recipe: Recipe, temperature: float, halves: tuple[Int
     empty = sizes[seen] == 0
     return Outlook(
         name=title_of(str(recipe.grouping)),
-        setting=Setting.of(recipe, temperature),
+        setting=recipe.change(temperature=temperature),
         size=float(sizes[seen].mean()),
         size_error=float(sizes[seen].std() / np.sqrt(len(seen))),
         empty_share=float(empty.mean()),

@@ -86,7 +86,7 @@ def protect(job: Protection, points: Sequence[Points]) -> Found:
     few = ClassSample(job.everything.parts, job.seed).rows_wanted(float(exact_level(job.alpha)))
     met = final.met and few is None
     return Found(
-        recipe=replace(kind.recipe, alpha=final.points.levels[final.place]),
+        recipe=kind.recipe.change(alpha=final.points.levels[final.place]),
         temperature=kind.temperature,
         curves=_curves(job, next(one for one in points if one.recipe == kind.recipe)),
         met=met,

@@ -37,7 +37,7 @@ def borne_out(search: Search, preference: Preference, found: Found, sample: Samp
     asked = isinstance(preference, Even) and found.recipe.closed_form
     if not asked or found.temperature == 1.0 or 1.0 not in found.curves.temperatures:
         return found
-    test = classes_differ(sample, lax_misses(sample, replace(found.recipe, method="lac")))
+    test = classes_differ(sample, lax_misses(sample, found.recipe.change(method="lac")))
     if test.p_value > _CHANCE:
         level = float(exact_level(found.recipe.alpha))
         more = test.rows_to_tell(_WORTH / level * laxer(found.recipe.alpha))

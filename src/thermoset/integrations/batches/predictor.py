@@ -94,7 +94,7 @@ class Predictor:
         n_jobs: int | None = 1,
     ) -> None:
         self._model = _fitted(predictor)
-        if self._model.document_.weights is not None:
+        if self._model.document_.is_weighted:
             raise InputError(
                 "batches have no weights, but this predictor's conformal rows do, so each row's threshold depends on "
                 "its own weight. Use predict_set(logits, weights=...), or recalibrate without weights."
@@ -115,7 +115,7 @@ class Predictor:
         self._outputs = Outputs(made, prefix, self._model.document_.classes)
         where = logits if logits is None or isinstance(logits, str) else self._columns_of_classes(logits)
         passed = None if keep is None else checked_names(keep, "keep")
-        if groups is None and self._model.document_.grouping == "group":
+        if groups is None and self._model.document_.recipe.grouping == "group":
             groups = GROUPS[0]
         self._asked = Asked(where, id_column, passed, probabilities, self._outputs.names, groups, u)
 

@@ -34,7 +34,9 @@ class Work(NamedTuple):
 
         def work(rows: slice) -> None:
             some = data.take(rows)
-            blocks[rows.start] = prediction_block(*self.model.answers(some, ids=None if ids is None else ids[rows]))
+            blocks[rows.start] = prediction_block(
+                *self.model.predict_arrays(some, ids=None if ids is None else ids[rows])
+            )
             if probabilities is not None:
                 probabilities[rows] = self.model.predict_proba(some)
 

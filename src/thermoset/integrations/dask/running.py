@@ -15,11 +15,11 @@ from thermoset.errors import InputError
 from thermoset.integrations.dask.engine import DaskEngine
 from thermoset.integrations.dask.shards import remote_rows
 from thermoset.io.files import need
-from thermoset.monitor.checking import CheckReport
+from thermoset.monitor.report import CheckReport
 from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.answers import Answers
 from thermoset.predictor.many_files import Predicted, RunShards, ShardDone, ShardJob, predict_shard
 from thermoset.predictor.many_files import predict_shards as shards_here
+from thermoset.predictor.sets import PredictionArrays
 from thermoset.rows import alone
 from thermoset.sweeping import Sweep
 from thermoset.sweeping import sweep as sweep_here
@@ -69,7 +69,7 @@ class LazyAnswers(NamedTuple):
 
 
 def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None) -> LazyAnswers:
-    """The answers of `TwoTemperaturePredictor.answers` for the rows of a dask array, as dask arrays.
+    """The answers of `TwoTemperaturePredictor.predict_arrays` for the rows of a dask array, as dask arrays.
 
     `groups`: the group of each row, where thresholds are by group; a dask array is computed. Everything else is lazy,
     and a row's answers do not depend on its block. For files, see `predict_shards`.
@@ -99,10 +99,10 @@ def predict(predictor: TwoTemperaturePredictor, logits: Any, groups: Any = None)
     return LazyAnswers(joined(0), joined(1), joined(2))
 
 
-def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | None) -> Answers:
+def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | None) -> PredictionArrays:
     """A task: one thread, as dask has others for other blocks."""
     with alone():
-        return predictor.answers(rows, groups=groups)
+        return predictor.predict_arrays(rows, groups=groups)
 
 
 def predict_shards(

@@ -140,7 +140,7 @@ def _describe(model: ModelProto, made: Document) -> None:
     facts = {
         "version": __version__,
         "alpha": made.alpha,
-        "method": made.setting.title,
+        "method": made.recipe.title,
         "temperature": repr(made.temperature),
         "temperature_sets": repr(made.temperature_sets),
         "checksum": checksum_of(made),

@@ -6,7 +6,7 @@ Every step is exact: a floor of a float64, and 64-bit arithmetic that wraps arou
 from thermoset import kernels, uniforms
 from thermoset.integrations.program.operations import Array, Operations
 
-__all__ = ["N_LOGITS", "u_of_ids", "u_of_rows"]
+__all__ = ["N_LOGITS", "signed", "u_of_ids", "u_of_rows"]
 
 N_LOGITS = kernels.N_KEYS + 1
 """How many of a row's largest logits decide its u."""
@@ -53,3 +53,12 @@ def _chained(ops: Operations, state: Array, key: Array) -> Array:
 
 def _unit(ops: Operations, state: Array) -> Array:
     return (ops.number(ops.shift(state, _UNIT_SHIFT)) + 0.5) * kernels.UNIT
+
+
+def signed(number: int) -> int:
+    """A 64-bit number as int64 writes the same bits.
+
+    >>> signed(2**64 - 1), signed(5)
+    (-1, 5)
+    """
+    return number - (1 << 64) if number >= 1 << 63 else number

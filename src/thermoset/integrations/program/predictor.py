@@ -1,6 +1,6 @@
 """The whole predictor: from logits to label, confidence, probabilities, sets and sizes."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 from thermoset.arrays import Pairs, pairs
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
-from thermoset.integrations.program.by_class import plain_score
 from thermoset.integrations.program.draws import N_LOGITS, u_of_rows
-from thermoset.integrations.program.formulas import Named, form_of
 from thermoset.integrations.program.operations import Array, Operations, Ranking
-from thermoset.integrations.program.sets import Batch, SetProgram
-from thermoset.predictor import TwoTemperaturePredictor
-from thermoset.predictor.calibrated import Calibrated
+from thermoset.integrations.program.sets import Batch, Named, SetProgram
 from thermoset.predictor.document import Document
-from thermoset.scores import NeverEmpty
+from thermoset.predictor.sets import Inference
+from thermoset.quoting import quoted
+from thermoset.scores import SCORES
+
+if TYPE_CHECKING:
+    from thermoset.predictor import TwoTemperaturePredictor
 
 __all__ = ["OUTPUTS", "Outputs", "Program", "group_codes"]
 
@@ -39,7 +40,7 @@ OUTPUTS = Outputs._fields
 
 
 class Program:
-    """A fitted predictor as a program.
+    """A fitted predictor, or its document, as a program.
 
     Attributes
     ----------
@@ -53,31 +54,31 @@ class Program:
         The groups of rows that have a threshold each; `run` then needs the group of each row.
     """
 
-    def __init__(self, predictor: TwoTemperaturePredictor) -> None:
+    def __init__(self, predictor: "TwoTemperaturePredictor | Document") -> None:
         made = _exportable(predictor)
-        score = predictor.recipe.score
-        self._form = form_of(score)
-        self.n_classes, self.draws = made.n_classes, made.seed is not None
-        compared = score if made.allow_empty else NeverEmpty(score)
+        recipe, score, known = made.recipe, made.recipe.score, Inference(made)
+        self._sorts = score.export_sorts
+        self.n_classes, self.draws = made.n_classes, recipe.seed is not None
         self.group_names = made.group_names
         by_class = (made.grouping is not None and made.group_names is None) or made.shift is not None
         if made.group_names is not None and not score.by_rank:
             raise InputError(
-                f"a predictor with grouping='group' and the score {made.method.name!r} cannot be exported: the score "
+                f"a predictor with grouping='group' and the score {recipe.method.name!r} cannot be exported: the score "
                 "treats classes differently, while thresholds by group differ by row. Use another score or grouping."
             )
         self._by_class = by_class or not score.by_rank
-        self._sets = SetProgram(made.temperature_sets, _thresholds(made), compared, made.n_classes)
+        self._sets = SetProgram(
+            recipe.temperature, _thresholds(known), score, made.n_classes, keep_top=not recipe.allow_empty
+        )
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
-        ratio = Calibrated.of(made).ratio
+        ratio = known.softmax.ratio
         self._weighs = ratio is not None
         if ratio is not None:
             self.constants["ratio"] = ratio[None]
-        if made.seed is not None:
-            self.constants["seed"] = np.array([[made.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
-        if self._form.ranked:
+        if recipe.seed is not None:
+            self.constants["seed"] = np.array([[recipe.seed]], dtype=np.uint64).view(np.int64)  # as keys are held
+        if self._sorts:
             self.constants["first"] = np.arange(made.n_classes)[None] == 0
-            self.constants |= self._form.constants(plain_score(score), made.n_classes)
         self.constants |= self._sets.constants
 
     def run(
@@ -94,7 +95,7 @@ class Program:
         z = ops.float64(logits)
         top = ops.maximum(z)
         probabilities = ops.softmax((z - top) * constants["inverse_temperature"])
-        ranking = ops.rank(z, whole=self._by_class) if self._form.ranked else None
+        ranking = ops.rank(z, whole=self._by_class) if self._sorts else None
         label = ops.top_label(z) if ranking is None else ops.as_row(ops.columns(ranking.labels, 0, 1))
         draw: Array = 1.0  # deterministic
         if self.draws:
@@ -131,23 +132,29 @@ class Program:
 
 def _exportable(predictor: object) -> Document:
     """The document of a predictor that an engine can run; others are refused."""
-    if not isinstance(predictor, TwoTemperaturePredictor):
+    made = getattr(predictor, "document_", predictor)
+    if not isinstance(made, Document):
+        from thermoset.predictor import TwoTemperaturePredictor  # noqa: PLC0415 - a document needs none
+
+        if isinstance(predictor, TwoTemperaturePredictor):
+            raise InputError("this predictor is not fitted, so it cannot be exported. Call fit first.")
         raise InputError(
             f"only a fitted TwoTemperaturePredictor can be exported; got {type(predictor).__name__}. "
             "Load one with TwoTemperaturePredictor.load('predictor.json')."
         )
-    if not hasattr(predictor, "document_"):
-        raise InputError("this predictor is not fitted, so it cannot be exported. Call fit first.")
-    made = predictor.document_
-    if made.weights is not None:
+    method = made.recipe.method
+    if method.limits is not None:
+        raise InputError(
+            f"a predictor with grouping={made.recipe.grouping!r} cannot be exported: its labels end at a rank of their "
+            "own in each class. Use grouping='class'."
+        )
+    if method.is_own or not method.score.exportable:
+        names = ", ".join(name for name, one in SCORES.items() if one.exportable)
+        raise InputError(f"score {quoted(method.title)} cannot be exported. Fit the predictor with one of {names}.")
+    if made.is_weighted:
         raise InputError(
             "a predictor with weighted conformal rows cannot be exported: each row's threshold depends on its own "
             "weight and on all conformal scores. Recalibrate it without weights."
-        )
-    if made.rank_limits is not None:
-        raise InputError(
-            f"a predictor with grouping={made.grouping!r} cannot be exported: its labels end at a rank of their own in "
-            "each class. Use grouping='class'."
         )
     return made
 
@@ -159,16 +166,14 @@ def _reweighted(ops: Operations, ratio: Array, probabilities: Array) -> Array:
     return ops.where(total > 0.0, weighted / ops.where(total > 0.0, total, 1.0), probabilities)
 
 
-def _thresholds(made: Document) -> Pairs:
+def _thresholds(known: Inference) -> Pairs:
     """The thresholds; those by group with one more, of groups that have none: an engine cannot refuse a row."""
-    found = made.thresholds.pairs()
-    if made.group_names is None:
-        return found
-    other = pairs([np.inf], np.inf) if made.fallback_threshold is None else made.fallback_threshold.pairs()
-    return np.concatenate([found, other])
+    found: Pairs = known.thresholds.ravel()
+    without = known.document.group_names is not None and known.recipe.fallback is None
+    return np.append(found, pairs(np.inf, np.inf)) if without else found
 
 
-def group_codes(predictor: TwoTemperaturePredictor, groups: Any) -> NDArray[np.int64]:
+def group_codes(predictor: "TwoTemperaturePredictor", groups: Any) -> NDArray[np.int64]:
     """The groups of rows, one name or number each, in the form an exported predictor takes: int64 (n,), -1 if unknown.
 
     >>> import numpy as np, thermoset as ts

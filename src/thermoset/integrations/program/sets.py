@@ -1,21 +1,94 @@
-"""Sets at one temperature as array operations."""
+"""Sets at one temperature as array operations: how the scores of an engine are compared with thresholds.
 
+A score is a pair (value, tie-break), as in `kernels`; its class says how engines compute the two. Engines round
+differently, so values are compared with room for the rounding error (`band_of`): below that a label is in, above it
+out, and in between the tie-break decides, with room of its own. At low temperatures values saturate and tie-breaks
+decide nearly everything; they are logarithms of masses that underflow. But the threshold's own tie-break r is known
+beforehand: weights scaled by e**r (in steps, see `Scale`) add up to something near 1 exactly where it matters. What
+then overflows or underflows is far from the threshold, and on the right side of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Pairs
-from thermoset.integrations.program.by_class import Compared, compared_by
-from thermoset.integrations.program.formulas import Cut, Named, Rows, Weights, cut_of, form_of
+from thermoset.arrays import Bools, Floats, Pairs
 from thermoset.integrations.program.operations import Array, Operations, Ranking
 from thermoset.kernels import FURTHEST
-from thermoset.scores import Score
+from thermoset.scores import EngineRows, Score, Weights
 
-__all__ = ["Batch", "SetProgram"]
-
+_SCALE_STEP = 500.0  # e**500 is far from where float64 ends, and so is what 10,000,000 such weights add up to
 _HEAVIEST = 600.0  # scaled weights stop at e**600: above every floor, and their sums are still finite
 _MASKED = float("-inf")
+
+Named = Mapping[str, Array]
+"""Constants in the engine, by name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What masses are compared with when they are scaled by e**exponent: shares of the total.
+
+    floor, ceiling : e**(exponent - r) and e**(exponent + r), with r the threshold's tie-break and its room; here :
+    which thresholds have their tie-break at this scale.
+    """
+
+    exponent: float
+    floor: Floats
+    ceiling: Floats
+    here: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Thresholds as engines compare with them: arrays (1,), or (C,) by class.
+
+    low, high : values below are in, values above are out, and in between the tie-break decides; infinite : whether
+    every label is in, masked ones too; scales : mostly one.
+    """
+
+    low: Floats
+    high: Floats
+    infinite: Bools
+    scales: tuple[Scale, ...]
+
+
+def band_of(score: Score, n_classes: int) -> float:
+    """A bound of the rounding error of a value, in any engine: of a sum of C shares, and of what is added by rank.
+
+    >>> from thermoset.scores import APS
+    >>> band_of(APS(), 1000) < 1e-12
+    True
+    """
+    unit = score.terms.unit if score.compiled else 0.0
+    return 4e-16 * (n_classes + 64) * (1.0 + unit * n_classes)
+
+
+def cut_of(thresholds: Pairs, score: Score, n_classes: int) -> Cut:
+    """The thresholds of a predictor, (1,) or (C,), with the room that rounding needs.
+
+    >>> from thermoset.scores import TopK
+    >>> cut = cut_of(np.array([1.9 + 2.0j]), TopK(), 10)
+    >>> bool(cut.low[0] < 1.9 < cut.high[0]), [round(float(scale.floor[0]), 6) for scale in cut.scales]  # e**-2
+    (True, [0.135335])
+    """
+    value, band = thresholds.real, band_of(score, n_classes)
+    tie = score.export_ties(value, thresholds.imag, score.offsets(n_classes))
+    infinite, finite = np.isposinf(value), np.isfinite(tie)
+    size = np.abs(np.where(finite, tie, 0.0))
+    limit = tie + band * np.maximum(1.0, size)
+    steps = np.where(infinite, 0.0, size // _SCALE_STEP)
+    scales = []
+    for step in np.unique(steps):
+        exponent = float(step * _SCALE_STEP)
+        with np.errstate(over="ignore"):
+            scales.append(Scale(exponent, np.exp(exponent - limit), np.exp(exponent + limit), steps == step))
+    # Logarithms may be large, and are rounded as such.
+    room = band * np.maximum(1.0, np.abs(np.where(np.isfinite(value), value, 0.0))) if score.logarithmic else band
+    return Cut(value - room, value + room, infinite, tuple(scales))
 
 
 class Batch(NamedTuple):
@@ -38,38 +111,37 @@ class SetProgram:
     What the program branches on is plain numbers and booleans, which can be traced; arrays are in the constants.
     """
 
-    def __init__(self, temperature: float, thresholds: Pairs, score: Score, n_classes: int) -> None:
-        found = compared_by(thresholds, score, n_classes)
-        cut = cut_of(found.thresholds, score, n_classes)
-        self._form, self._n_classes = form_of(score), n_classes
-        self._keep_top, self._by_class = score.keep_top, len(found.thresholds) > 1
-        self._offsets = found.offset is not None
+    def __init__(
+        self, temperature: float, thresholds: Pairs, score: Score, n_classes: int, *, keep_top: bool = False
+    ) -> None:
+        cut, offsets = cut_of(thresholds, score, n_classes), score.offsets(n_classes)
+        self._score, self._n_classes, self._keep_top = score, n_classes, keep_top
+        self._by_class, self._offsets = len(thresholds) > 1, bool(offsets.any())
         self._some_infinite = bool(cut.infinite.any())
         self._exponents = tuple(scale.exponent for scale in cut.scales)
-        self.constants = {f"sets_{name}": array for name, array in self._arrays(temperature, cut, found).items()}
-
-    def _arrays(self, temperature: float, cut: Cut, compared: Compared) -> dict[str, NDArray[Any]]:
-        """What the program looks up."""
         found: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / temperature])}
-        if self._form.value is not None:
+        if score.export_values:
             found |= {"low": cut.low, "high": cut.high}
         if self._some_infinite:
             found["infinite"] = cut.infinite
-        if compared.offset is not None:
-            found["offset"] = compared.offset
+        if self._offsets:
+            found["offset"] = offsets
         for k, scale in enumerate(cut.scales):
             found |= {f"floor{k}": scale.floor, f"ceiling{k}": scale.ceiling}
             if len(cut.scales) > 1:
                 found[f"here{k}"] = scale.here
-        return found
+        by_rank = score.export_arrays(n_classes)
+        self._by_rank = tuple(by_rank)
+        self.constants = {f"sets_{name}": array for name, array in found.items()} | by_rank
 
     def run(self, ops: Operations, constants: Named, batch: Batch) -> Array:
         """Sets (n, C) in the order of labels."""
         logits = batch.logits if batch.ranking is None else batch.ranking.logits
         rows = self._rows(ops, constants, batch)
         inside = self._within(ops, constants, rows, batch)
-        if self._form.value is not None:
-            value = self._form.value(ops, rows, self._by_rank(ops, constants, batch))
+        if self._score.export_values:
+            arrays = {name: ops.by_rank(constants[name], batch.ranking) for name in self._by_rank}  # type: ignore[arg-type]
+            value = self._score.export_value(ops, rows, arrays)
             if self._offsets:
                 value = value + self._of_label(ops, constants, "offset", batch)
             low, high = (self._of_label(ops, constants, name, batch) for name in ("low", "high"))
@@ -81,7 +153,7 @@ class SetProgram:
             inside = inside | self._of_label(ops, constants, "infinite", batch)
         return inside if batch.ranking is None else ops.in_label_order(inside, batch.ranking, batch.logits)
 
-    def _rows(self, ops: Operations, constants: Named, batch: Batch) -> Rows:
+    def _rows(self, ops: Operations, constants: Named, batch: Batch) -> EngineRows:
         """The rows at the temperature of the sets, in the order that the score wants."""
         if batch.ranking is None:
             logits, first = batch.logits, ops.is_label(batch.label, self._n_classes)
@@ -90,13 +162,7 @@ class SetProgram:
         gaps = self._gaps(ops, constants, logits, batch)
         weights = self._weights(ops, constants, gaps, 0.0, batch)
         total = ops.total(weights.own) if weights.beyond is None else ops.total(weights.own) + weights.beyond
-        return Rows(gaps, weights, total, first, batch.u)
-
-    def _by_rank(self, ops: Operations, constants: Named, batch: Batch) -> Named:
-        """What the score's formula looks up by rank."""
-        if batch.ranking is None:
-            return {}
-        return {name: ops.by_rank(constants[name], batch.ranking) for name in self._form.needs}
+        return EngineRows(gaps, weights, total, first, batch.u)
 
     def _gaps(self, ops: Operations, constants: Named, logits: Array, batch: Batch) -> Array:
         """Log weights: (z - max z) / T. Far below the top a class is unlikely, but only a masked one impossible."""
@@ -110,13 +176,13 @@ class SetProgram:
         everyone = _weighed(ops, self._gaps(ops, constants, batch.logits, batch), exponent)
         return Weights(own, ops.total_beyond(everyone, batch.ranking))
 
-    def _within(self, ops: Operations, constants: Named, rows: Rows, batch: Batch) -> Array:
+    def _within(self, ops: Operations, constants: Named, rows: EngineRows, batch: Batch) -> Array:
         """Whether each label's tie-break is at most the threshold's, each at the scale that resolves it."""
         found: Array = None
         for k, exponent in enumerate(self._exponents):
             weights = rows.weights if exponent == 0.0 else self._weights(ops, constants, rows.gaps, exponent, batch)
             bounds = {bound: self._of_label(ops, constants, f"{bound}{k}", batch) for bound in ("floor", "ceiling")}
-            within = self._form.within(ops, rows, weights, bounds)
+            within = self._score.export_within(ops, rows, weights, bounds)
             if len(self._exponents) > 1:
                 within = within & self._of_label(ops, constants, f"here{k}", batch)
             found = within if found is None else found | within

@@ -72,7 +72,7 @@ def cross_sets(data: Logits, folds: Sequence[Fold], wanted: Wanted, ids: Any = N
     recipe = wanted.recipe
     best = float(TemperatureScaler(wanted.objective).fit(data).temperature_)
     choice = choose(data, recipe, prefer=wanted.prefer, calibrated=best, n_conformal=len(data))
-    scoring = Scoring.of(recipe, choice.temperature)
+    scoring = Scoring.of(recipe.change(temperature=choice.temperature))
     (scores,) = label_scores(
         data,
         data.require_labels("cross-conformal sets"),

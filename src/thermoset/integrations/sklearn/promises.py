@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-from thermoset.conformal.groupings import resolve_grouping
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.predictor import TwoTemperaturePredictor
 
@@ -13,7 +12,7 @@ def split_promise(predictor: TwoTemperaturePredictor) -> str:
     """The promise of sets whose threshold comes from rows that the model was not fitted on."""
     made, promise = predictor.document_, predictor.promise
     level = f"{promise.promised:.6g}"
-    grouping = resolve_grouping(made.grouping)
+    grouping = made.grouping
     if grouping is not None and not grouping.exact:
         return (
             "For new rows like those of fit, a set contains the true label with probability at least "

@@ -57,7 +57,7 @@ class SetModule(nn.Module):  # type: ignore[misc]
         self._program = Program(predictor)
         self.classes = predictor.document_.classes
         self.group_names = predictor.document_.group_names
-        self._title = predictor.document_.setting.title
+        self._title = predictor.document_.recipe.title
         for name, array in self._program.constants.items():
             self.register_buffer(name, torch.from_numpy(np.array(array)))
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from thermoset.integrations.program.draws import signed
 from thermoset.integrations.program.operations import Ranking
 
 __all__ = ["DEPTH", "TensorOperations"]
@@ -121,12 +122,3 @@ class TensorOperations:
 
     def number(self, key: Tensor) -> Tensor:
         return key.to(torch.float64)
-
-
-def signed(number: int) -> int:
-    """A 64-bit number as int64 writes the same bits.
-
-    >>> signed(2**64 - 1), signed(5)
-    (-1, 5)
-    """
-    return number - (1 << 64) if number >= 1 << 63 else number

@@ -8,31 +8,24 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-import thermoset.predictor as rooms  # those of fitting, judging and showing load when they are first used
-from thermoset.arrays import Block, Bools, Floats, Ints
+import thermoset.predictor as package  # its modules of fitting, checking and showing load when they are first used
 from thermoset.conformal.groupings import GroupingLike
-from thermoset.conformal.named import labels_in, user_labels
-from thermoset.conformal.recipe import Recipe
 from thermoset.data.estimator import Estimator
 from thermoset.data.fitted import fit_data, predict_data, remember_classes, require_fitted, split_data
-from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
-from thermoset.predictor.answers import Answers, Prediction, as_records
-from thermoset.predictor.calibrated import Calibrated
-from thermoset.predictor.document import Document, read_document, write_document
-from thermoset.predictor.rule import RowSets, SetRule
-from thermoset.rows import map_rows, memory_budget
-from thermoset.scores import Score, ScoreLike
+from thermoset.predictor.document import STORED_BY_DEFAULT, Document, Thresholds, read_document, write_document
+from thermoset.predictor.sets import Inference, Prediction, PredictionArrays
+from thermoset.quoting import quoted
+from thermoset.rows import memory_budget
+from thermoset.scores import ScoreLike
 
 if TYPE_CHECKING:
-    from thermoset.conformal.calibration_scores import CalibrationScores
-    from thermoset.monitor.checking import CheckReport, Promise
-    from thermoset.predictor.fitting import Progress
-    from thermoset.predictor.label_shift import LabelShift
+    from thermoset.monitor.promise import Promise
+    from thermoset.monitor.report import CheckReport
+    from thermoset.predictor.fit import Progress
     from thermoset.predictor.priors import PriorEstimate
-
-__all__ = ["TwoTemperaturePredictor"]
+    from thermoset.tuning.choice import Choice
 
 
 class TwoTemperaturePredictor(Estimator):
@@ -54,6 +47,8 @@ class TwoTemperaturePredictor(Estimator):
     even : "class" or "group"
         What `prefer` evens out or protects: the classes, or the groups of rows passed to `fit`. The sets do not use
         groups either way, so rows to be predicted need none.
+    temperature_sets : float, optional
+        T-hat by hand, in place of the search: read the curves of `ts.sweep`, and choose.
     calibration_fraction : float
         Fraction of the rows that `fit` sets aside for the temperatures; the others set the threshold.
 
@@ -68,7 +63,7 @@ class TwoTemperaturePredictor(Estimator):
     group_names_ : tuple of str, or None
         The groups that have thresholds, with grouping="group".
     choice_ : Choice
-        What was chosen and why, what it costs, who pays, and how certain it is.
+        What was chosen and why, what it costs, which rows lose coverage, and how certain it is.
     document_ : Document
         Everything that was learned: what `save` writes.
 
@@ -86,8 +81,7 @@ class TwoTemperaturePredictor(Estimator):
     [Prediction(label=1, confidence=0.97..., set=(1,))]
     """
 
-    _recipe: Recipe
-    _scores: "CalibrationScores | None"
+    _engine = "numba"
 
     def __init__(
         self,
@@ -100,6 +94,7 @@ class TwoTemperaturePredictor(Estimator):
         grouping: GroupingLike | None = None,
         random_state: int = 0,
         *,
+        temperature_sets: float | None = None,
         even: Literal["class", "group"] = "class",
         calibration_fraction: Alpha = 0.5,
         fallback: str | None = None,
@@ -112,28 +107,18 @@ class TwoTemperaturePredictor(Estimator):
         self.allow_empty = allow_empty
         self.grouping = grouping
         self.random_state = random_state
+        self.temperature_sets = temperature_sets
         self.even = even
         self.calibration_fraction = calibration_fraction
         self.fallback = fallback
 
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The kinds of sets to choose from, checked: the one that the parameters name, or those of "auto"."""
-        return rooms.fitting.kinds_of_sets(self)
-
-    @property
-    def recipe(self) -> Recipe:
-        """How sets are made, but for their temperature: as the parameters say, or as was chosen and learned."""
-        if not hasattr(self, "document_"):
-            return Recipe.of(self)
-        chosen = self.method == "auto" or self.document_.alpha_sets != str(self.alpha)
-        return self._recipe if chosen or (asked := Recipe.of(self)).learns else asked
-
     def fit(
         self,
-        logits: Any,
+        logits: Any = None,
         labels: Any = None,
         *,
+        X: Any = None,
+        y: Any = None,
         groups: Any = None,
         split_by: Any = None,
         ids: Any = None,
@@ -146,11 +131,15 @@ class TwoTemperaturePredictor(Estimator):
         `groups`: the group of each row, as in `Logits`. `split_by` (one value per row) keeps rows together that are not
         independent, such as those of one patient, font or camera: all rows with the same value go to the same side.
         `ids` and `weights`: as in `ConformalClassifier.fit`; they apply to the conformal rows only, and both
-        temperatures ignore them. `memory`: as in `thermoset.sweep`.
+        temperatures ignore them. `memory`: as in `thermoset.sweep`. `X` and `y` are scikit-learn's names for logits and
+        labels.
         """
-        data, beside = fit_data(self, logits, labels, groups), rooms.fitting.Beside(ids, weights)
+        if logits is None and X is None:
+            raise InputError("fit needs rows: fit(logits, labels), or fit(X=logits, y=labels).")
+        data = fit_data(self, X if logits is None else logits, y if labels is None else labels, groups)
+        options = package.fit.RowOptions(ids, weights)
         with memory_budget(memory):
-            self._adopt(*rooms.fitting.made(self, data, split_by, beside, progress))
+            self._adopt(package.fit.fit_document(self, data, split_by, options, progress))
         return self
 
     def fit_split(
@@ -169,8 +158,9 @@ class TwoTemperaturePredictor(Estimator):
         `weights` (see `ConformalClassifier.fit`) are those of the conformal rows.
         """
         parts = split_data(calibration, "calibration"), split_data(conformal, "conformal")
+        options = package.fit.RowOptions(ids, weights)
         with memory_budget(memory):
-            self._adopt(*rooms.fitting.made_of_split(self, *parts, rooms.fitting.Beside(ids, weights), progress))
+            self._adopt(package.fit.fit_split_document(self, *parts, options, progress))
         return self
 
     def recalibrate(
@@ -194,52 +184,31 @@ class TwoTemperaturePredictor(Estimator):
         True
         """
         data = predict_data(self, logits, groups, labels)
-        beside = rooms.fitting.Beside(ids, weights)
-        self._adopt(rooms.fitting.renewed(self.document_, self._recipe, data, beside), self._recipe.score)
+        options = package.fit.RowOptions(ids, weights)
+        self._adopt(package.fit.recalibrate_document(self.document_, data, options))
         return self
 
     def predict(self, logits: Any) -> NDArray[np.int64]:
-        """The most likely label of each row, as its column number; `predict_labels` gives names."""
+        """The most likely label of each row, as its column number; `predict_records` gives names."""
         data = predict_data(self, logits)
-        return self._calibrated.labels(data)
-
-    def predict_labels(self, logits: Any) -> NDArray[Any]:
-        """The same by name: an array of class names, or of column numbers if `fit` was given no names.
-
-        >>> import numpy as np, thermoset as ts
-        >>> rng = np.random.default_rng(0)
-        >>> labels = rng.integers(0, 3, size=600)
-        >>> logits = rng.normal(size=(600, 3)) + 2 * np.eye(3)[labels]
-        >>> predictor = ts.TwoTemperaturePredictor().fit(ts.Logits(logits, labels, ["ant", "bee", "cow"]))
-        >>> predictor.predict([[0.0, 9.0, 0.0]]), predictor.predict_labels([[0.0, 9.0, 0.0]])
-        (array([1]), array(['bee'], dtype='<U3'))
-        """
-        found = self.predict(logits)
-        labels: NDArray[Any] = self._user_labels()[found]
-        return labels
+        return self._inference.labels(data)
 
     def predict_proba(self, logits: Any) -> NDArray[np.float64]:
         """Calibrated probabilities: softmax at T*, (n, C), times target share / source share under a label shift."""
         data = predict_data(self, logits)
-        return self._calibrated.probabilities(data)
+        return self._inference.probabilities(data)
 
     def predict_set(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> NDArray[np.bool_]:
         """Sets at T-hat as booleans, (n, C); `groups`, `ids` and `weights` as in `ConformalClassifier.fit`."""
         data = predict_data(self, logits, groups)
-        return self._rule.sets(data, ids, weights)
-
-    def predict_set_labels(
-        self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
-    ) -> list[NDArray[Any]]:
-        """The labels in each row's set, by name as in `predict_labels`."""
-        return labels_in(self.predict_set(logits, groups=groups, ids=ids, weights=weights), self._user_labels())
+        return self._inference.sets(data, ids, weights)
 
     def set_sizes(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.int64]:
         """Number of labels in each row's set, (n,)."""
         data = predict_data(self, logits, groups)
-        return self._rule.sizes(data, ids, weights)
+        return self._inference.sizes(data, ids, weights)
 
     def predict_p(
         self, logits: Any, *, smoothed: bool = False, groups: Any = None, ids: Any = None, weights: Any = None
@@ -250,13 +219,7 @@ class TwoTemperaturePredictor(Estimator):
         that these scores alone determine: they are not available where a stricter level protects classes.
         """
         data = predict_data(self, logits, groups)
-        seed = self._recipe.random_state if smoothed else None
-        return self._calibration_scores().p_values(data, seed, ids=ids, weights=weights)
-
-    def require_p(self) -> None:
-        """Raise the error that `predict_p` and `at` would raise, if any."""
-        require_fitted(self)
-        self._calibration_scores()
+        return self._inference.p_values(data, smoothed, ids, weights)
 
     def at(self, alpha: Alpha) -> "TwoTemperaturePredictor":
         """The predictor with a different promise, 1 - alpha, from the scores of the same conformal rows.
@@ -276,23 +239,19 @@ class TwoTemperaturePredictor(Estimator):
         True
         """
         require_fitted(self)
-        if (shift := self.document_.shift) is not None:
-            plain = copy(self)
-            plain._adopt(rooms.shifting.unshifted(self.document_), self._recipe.score)
-            return plain.at(alpha)._under(shift)
-        sets = rooms.any_level.classifier_of(self.document_, self._recipe, self._calibration_scores()).at(alpha)
+        moved = package.fit.at_level(self._inference, alpha)
         other = copy(self)
         other.alpha = alpha
-        other._adopt(rooms.fitting.moved(self.document_, sets, alpha), self._recipe.score)
+        other._adopt(moved if moved.shift is None else package.shifting.shifted(moved, moved.shift))
         return other
 
     def estimate_priors(
         self, target: Any, *, bootstrap: int = 200, random_state: int = 0, progress: "Progress | None" = None
     ) -> "PriorEstimate":
         """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`."""
-        data, asked = predict_data(self, target), rooms.priors.Resampling(bootstrap, random_state, progress)
-        counts = rooms.shifting.source_counts(self.document_)
-        return rooms.priors.estimate_priors(data, self.document_.temperature, counts, asked)
+        data, asked = predict_data(self, target), package.priors.Resampling(bootstrap, random_state, progress)
+        counts = package.shifting.source_counts(self.document_)
+        return package.priors.estimate_priors(data, self.document_.temperature, counts, asked)
 
     def shifted(self, target: Any = None, *, priors: Any = None) -> "TwoTemperaturePredictor":
         """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
@@ -323,40 +282,25 @@ class TwoTemperaturePredictor(Estimator):
         require_fitted(self)
         if (target is None) == (priors is None):
             raise InputError("pass either target rows or their class shares (priors=), not both.")
-        rooms.shifting.require_shiftable(self.document_)  # before the work
+        package.shifting.require_shiftable(self.document_)  # before the work
         given = self.estimate_priors(target) if priors is None else priors
-        return self._under(rooms.shifting.shift_of(self.document_, given))
-
-    def _under(self, shift: "LabelShift") -> "TwoTemperaturePredictor":
         other = copy(self)
-        other._adopt(rooms.shifting.shifted(self.document_, shift), self._recipe.score)
+        other._adopt(package.shifting.shifted(self.document_, package.shifting.shift_of(self.document_, given)))
         return other
 
-    def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.bool_]:
-        """Which rows, (n,), have labels in their set that whole rows might exclude; see `TopLogits`.
-
-        Where rows hold only their largest logits, bounds decide, and a label that they cannot exclude is included.
-        """
+    def predict_arrays(
+        self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
+    ) -> PredictionArrays:
+        """Label, confidence and set of each row, as arrays, in one pass."""
         data = predict_data(self, logits, groups)
-        return self._rule.undecided(data, ids, weights)
-
-    def answers(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> Answers:
-        """Label, confidence and set of each row, as arrays."""
-        data = predict_data(self, logits, groups)
-        if tops_of(data) is not None:
-            return Answers(*self._calibrated.answers(data), self._rule.sets(data, ids, weights))
-        labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))
-        sets, rule = np.empty((len(data), data.n_classes), dtype=np.bool_), self._rule.rows(data, ids, weights)
-        out = [labels, confidence, sets]
-        map_rows(data, _answers_of_block, out, per_row=[rule], fixed=[self._calibrated], axis=-2)
-        return Answers(labels[:, 0], confidence[:, 0], sets)
+        return self._inference.arrays(data, ids, weights)
 
     def predict_records(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
     ) -> list[Prediction]:
         """Label, confidence and set of each row as records, for reading and for JSON."""
-        found = self.answers(logits, groups=groups, ids=ids, weights=weights)
-        return as_records(found, self.document_.classes or range(self.document_.n_classes))
+        found = self.predict_arrays(logits, groups=groups, ids=ids, weights=weights)
+        return found.records(self.document_.classes or range(self.document_.n_classes))
 
     def check(
         self,
@@ -367,7 +311,7 @@ class TwoTemperaturePredictor(Estimator):
         weights: Any = None,
         fail_on: str | Iterable[str] = (),
     ) -> "CheckReport":
-        """Check the promise on fresh labelled rows; see `checking.check`.
+        """Check the promise on fresh labelled rows; see `monitor.check`.
 
         Rows with groups also show the coverage of each group, whatever the grouping of the thresholds. Rows that chose
         the temperatures or set the threshold are refused: see `predictor.leakage`. Where conformal rows have weights,
@@ -376,13 +320,17 @@ class TwoTemperaturePredictor(Estimator):
         """
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
-        rooms.leakage.refuse_leakage(self.document_, data)
-        return rooms.judging.judged(data, y, self.document_, self._recipe, fail_on, weights)
+        package.leakage.refuse_leakage(self.document_, data)
+        from thermoset.monitor.check import check_rows  # noqa: PLC0415 - predicting does without
+
+        return check_rows(self._inference, data, y, fail_on, weights)
 
     @property
     def promise(self) -> "Promise":
         """The promised coverage, and the number of rows behind it."""
-        return rooms.judging.promise_of(self.document_, self._recipe)
+        from thermoset.monitor.promise import Promise  # noqa: PLC0415 - predicting does without
+
+        return Promise.of(self._inference)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
         """Write one JSON document for `load`, completely or not at all.
@@ -391,28 +339,51 @@ class TwoTemperaturePredictor(Estimator):
         and `at` need them. None writes them for up to a million rows.
         """
         require_fitted(self)
-        write_document(path, rooms.any_level.as_saved(self.document_, scores))
+        document = self.document_
+        if scores and document.scores is None:
+            document.calibration_scores()  # says why there are none
+        few = document.provenance.conformal_rows <= STORED_BY_DEFAULT
+        if document.is_weighted and scores is False:
+            raise InputError(
+                "the scores of weighted conformal rows cannot be omitted: each row's threshold is computed from them. "
+                "Pass scores=True or None."
+            )
+        if document.scores is not None and not (document.is_weighted or (few if scores is None else scores)):
+            document = document.change(scores=None, thresholds=Thresholds.of(self._inference.thresholds))
+        write_document(path, document)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "TwoTemperaturePredictor":
-        """Read what `save` wrote; its predictions are the same to the last bit."""
+    def load(
+        cls, path: str | os.PathLike[str], engine: Literal["numba", "numpy"] = "numba"
+    ) -> "TwoTemperaturePredictor":
+        """Read what `save` wrote; its predictions are the same to the last bit.
+
+        `engine="numpy"` predicts without Numba, for a process that must answer at once: slower on many rows, and the
+        same sets but for scores that are within rounding of the threshold. p-values and checks still need Numba.
+        """
+        if engine not in ("numba", "numpy"):
+            raise InputError(f"engine must be 'numba' or 'numpy'; got {quoted(engine)}.")
         document = read_document(path)
-        made = document.provenance
+        came = document.provenance
+        sets = document.recipe.parameters | {"alpha": document.alpha}
+        temperature = sets.pop("temperature")
         predictor = cls(
-            **document.recipe.parameters | {"alpha": document.alpha},
-            prefer=made.prefer,
-            objective=made.objective,  # type: ignore[arg-type]
-            even=document.choice.even,
-            calibration_fraction=made.calibration_fraction,
+            **sets,
+            temperature_sets=temperature if came.temperature_by_hand else None,
+            prefer=came.prefer,
+            objective=came.objective,
+            even=came.even,
+            calibration_fraction=came.calibration_fraction,
         )
-        predictor._adopt(document, document.score)
+        predictor._engine = engine
+        predictor._adopt(document)
         return predictor
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows of a fitted predictor: the recommendation, what sets will look like, and the curves."""
         if not hasattr(self, "document_"):
             return None
-        return rooms.shown.predictor_html(self.document_)
+        return package.shown.predictor_html(self.document_)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Notebooks prefer this to `_repr_html_`; scikit-learn's shows parameters, which is right before `fit`."""
@@ -421,31 +392,25 @@ class TwoTemperaturePredictor(Estimator):
             return super()._repr_mimebundle_(**options)
         return {"text/plain": repr(self), "text/html": shown}
 
-    def _user_labels(self) -> NDArray[Any]:
-        return user_labels(self.document_.classes, self.document_.n_classes)
+    @property
+    def choice_(self) -> "Choice":
+        """What was chosen and why."""
+        require_fitted(self)
+        return self.document_.choice
 
-    def _calibration_scores(self) -> "CalibrationScores":
-        """The scores that set the threshold, read from the document when they are first needed."""
-        if self._scores is None:
-            self._scores = rooms.any_level.calibration_scores(self.document_, self._recipe.set_score)
-        return self._scores
+    def _adopt(self, document: Document) -> None:
+        """Take over what a document says: every prediction comes from it."""
+        if self._engine == "numpy":
+            from thermoset.integrations.numpy import NumpyInference  # noqa: PLC0415 - which knows predictors
 
-    def _adopt(self, document: Document, score: Score) -> None:
-        """Take over what a document says; every prediction comes from it, and from a score that it may not name."""
+            self._inference: Inference = NumpyInference(document)
+        else:
+            self._inference = Inference(document)
         self.document_ = document
-        self._scores = None
-        self.temperature_ = document.temperature
-        self.temperature_sets_ = document.temperature_sets
-        self.choice_ = document.choice
-        self._calibrated = Calibrated.of(document)
-        self._recipe = document.recipe_with(score)
-        self._rule = SetRule.of(document, self._recipe.set_score)
-        value = document.thresholds.pairs().real
-        self.threshold_ = float(value[0]) if document.grouping is None and document.shift is None else value
+        self.temperature_, self.temperature_sets_ = document.temperature, document.recipe.temperature
+        one = document.recipe.grouping is None and document.shift is None
+        value = self._inference.thresholds.real.ravel()
+        own = len(value) - (document.recipe.fallback is not None)
+        self.threshold_ = float(value[0]) if one else value[:own]
         self.group_names_ = document.group_names
         remember_classes(self, document.n_classes, document.classes, document.input_kind)
-
-
-def _answers_of_block(block: Block, sets: RowSets, calibrated: Calibrated) -> tuple[Ints, Floats, Bools]:
-    labels, confidence = calibrated.tops(block)
-    return labels[:, None], confidence[:, None], sets.of_block(block)
