@@ -114,6 +114,14 @@ def test_rows_that_repeat_by_chance_pass_and_the_same_rows_do_not(n_kinds):
         assert n_kinds < 3000 or sample.match(rng.permutation(known), 800).leaked
 
 
+@pytest.mark.parametrize(("n_fresh", "n_matched", "leaked"), [(100, 4, 0), (100, 5, 1), (1000, 9, 0), (1000, 10, 1)])
+def test_it_takes_five_rows_and_one_percent(n_fresh, n_matched, leaked):
+    keys = np.random.default_rng(0).choice(N_KEYS >> 24, 11_000, replace=False).astype(np.uint64)
+    known, fresh = keys[:10_000], keys[10_000 : 10_000 + n_fresh - n_matched]
+    match = KeySample.of(known).match(np.concatenate([known[:n_matched], fresh]), 10_000)
+    assert (match.rows, match.leaked, match.unexplained) == (n_matched, bool(leaked), True)
+
+
 def test_a_few_rows_warn_with_their_number_and_more_are_refused(predictor):
     def mixed(n):
         return ts.Logits(
@@ -187,7 +195,8 @@ def test_rows_that_chose_a_temperature_set_no_threshold(predictor):
     with pytest.raises(InputError, match="Recalibrate"):
         again.recalibrate(CALIBRATION)
     assert again.document_ == predictor.document_
-    assert again.recalibrate(CONFORMAL).threshold_ == predictor.threshold_  # rows of the old threshold may set the new
+    shuffled = CONFORMAL.take(np.random.default_rng(0).permutation(600))  # rows of the old threshold may set the new
+    assert again.recalibrate(shuffled).threshold_ == predictor.threshold_
 
 
 def with_keys(predictor, **parts):

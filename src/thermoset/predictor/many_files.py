@@ -60,12 +60,13 @@ class Reading:
 
     def __post_init__(self) -> None:
         checked_columns(self.ignore)
-        checked_columns(self.classes or (), "classes")
+        checked_columns(() if self.classes is None else self.classes, "classes")
         if self.u not in ("row", "ids"):
             raise InputError(f"u must be 'row' or 'ids'; got {quoted(self.u)}.")
         if self.u == "ids" and self.id_column is None:
             raise InputError("u can only come from ids if their column is named. Add id_column (--id-column).")
-        bytes_of(self.memory or "1GiB")
+        if self.memory is not None:
+            bytes_of(self.memory)
 
     @property
     def sidecars(self) -> tuple[str, ...]:
