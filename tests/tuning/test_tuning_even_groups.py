@@ -1,7 +1,6 @@
 """Choices for groups of rows: those of classes with groups in their place, and what they gain where groups differ."""
 
 import warnings
-from dataclasses import replace
 
 import msgspec
 import numpy as np
