@@ -110,7 +110,7 @@ def test_a_file_holds_tau(tmp_path):
     predictor = ts.TwoTemperaturePredictor("lac", 0.2, "small", grouping=ts.Interpolated(0.3)).fit(LOGITS, LABELS)
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    assert read.document_.grouping == "interpolated(tau=0.3)"
+    assert read.document_.recipe.grouping == "interpolated(tau=0.3)"
     assert read.choice_.setting.kind == "LAC, interpolated, tau = 0.3"
     np.testing.assert_array_equal(read.predict_set(LOGITS), predictor.predict_set(LOGITS))
     assert not read.promise.exact

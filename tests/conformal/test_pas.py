@@ -1,16 +1,14 @@
 """PAS: -p / prior as a score, its prior from rows that set no threshold, the exact law, and equal priors as LAC."""
 
-import msgspec
 import numpy as np
 import pytest
 
 import thermoset as ts
+from forged import forge
 from law import generated, law
 from thermoset.conformal import scores
-from thermoset.conformal.methods import Method
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.levels import conformal_rank
-from thermoset.predictor.document import write_document
 from thermoset.scores import NeverEmpty
 
 CLASSES = 6
@@ -73,12 +71,12 @@ def test_the_prior_comes_from_the_calibration_rows():
     calibration, conformal = (ts.Logits(*long_tailed(1500, seed=seed)) for seed in (0, 1))
     predictor = ts.TwoTemperaturePredictor("pas", prefer="small").fit_split(calibration, conformal)
     counts = np.bincount(calibration.labels, minlength=CLASSES) + 0.5
-    assert predictor.recipe.score == ts.PAS(counts)
-    assert predictor.document_.pool_sizes == (1500,), "every conformal row sets the threshold"
+    assert predictor.document_.recipe.score == ts.PAS(counts)
+    assert predictor.document_.pool_rows == (1500,), "every conformal row sets the threshold"
     model = ts.ConformalClassifier(ts.PAS(counts), 0.1, predictor.temperature_sets_).fit(conformal)
     assert predictor.threshold_ == model.threshold_
     again = predictor.recalibrate(ts.Logits(*long_tailed(1500, seed=2)))
-    assert again.recipe.score == ts.PAS(counts), "the prior stays"
+    assert again.document_.recipe.score == ts.PAS(counts), "the prior stays"
 
 
 @pytest.mark.parametrize("grouping", [None, "class", "cluster", "rc3p", "interpolated"])
@@ -87,8 +85,8 @@ def test_a_file_holds_the_prior_and_predicts_the_same(tmp_path, grouping):
     predictor = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small", grouping=grouping).fit(rows)
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    assert read.document_.method == predictor.document_.method
-    assert read.recipe.score == predictor.recipe.score
+    assert read.document_.recipe == predictor.document_.recipe
+    assert len(read.document_.recipe.method.parameters["prior"]) == CLASSES
     np.testing.assert_array_equal(read.predict_set(fresh), predictor.predict_set(fresh))
     assert read.choice_.setting.title.startswith("PAS, ")
 
@@ -96,18 +94,17 @@ def test_a_file_holds_the_prior_and_predicts_the_same(tmp_path, grouping):
 @pytest.mark.parametrize(
     ("prior", "complaint"),
     [
-        ((1.0, 2.0), "prior must have one number per class"),
+        ((1.0, 2.0), "prior must be one number for each"),
         ((1.0, 2.0, 3.0, 4.0, 5.0, -1.0), "class 5 has -1"),
         ((0.0,) * 6, "class 0 has 0"),
-        (None, "prior must be known"),
+        (None, "prior must have one number per class"),
     ],
 )
 def test_a_prior_that_does_not_fit_is_refused_in_a_file(tmp_path, prior, complaint):
     made = ts.TwoTemperaturePredictor("pas", 0.2, prefer="small").fit(*long_tailed()).document_
-    other = msgspec.structs.replace(made, method=Method(name="pas", parameters={"prior": prior}))
-    write_document(tmp_path / "p.json", other)
+    path = forge(tmp_path / "p.json", made, {"recipe.method.parameters": {"prior": prior}})
     with pytest.raises(FileFormatError, match=complaint):
-        ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
+        ts.TwoTemperaturePredictor.load(path)
 
 
 @pytest.mark.parametrize(

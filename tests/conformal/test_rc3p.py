@@ -109,15 +109,18 @@ def test_limits_come_from_the_calibration_rows_and_live_in_the_file(tmp_path):
     predictor = ts.TwoTemperaturePredictor("aps", ALPHA, prefer="small", grouping="rc3p")
     predictor.fit_split(calibration, conformal)
     ranks = ranks_of(calibration.logits)[np.arange(1500), calibration.labels]
-    assert predictor.document_.rank_limits == tuple(rank_limits(ranks, calibration.labels, 6, ALPHA))
-    assert sum(predictor.document_.pool_sizes) == 1500, "every conformal row sets a threshold"
+    limits = predictor.document_.recipe.method.limits
+    assert limits == tuple(rank_limits(ranks, calibration.labels, 6, ALPHA))
+    assert sum(predictor.document_.pool_rows) == 1500, "every conformal row sets a threshold"
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     np.testing.assert_array_equal(read.predict_set(fresh), predictor.predict_set(fresh))
-    assert read.recalibrate(fresh).document_.rank_limits == predictor.document_.rank_limits
-    for limits in (None, (1, 2), (0, 1, 1, 1, 1, 1), (7, 1, 1, 1, 1, 1)):
-        write_document(tmp_path / "q.json", msgspec.structs.replace(predictor.document_, rank_limits=limits))
-        with pytest.raises(FileFormatError, match="rank_limits must be"):
+    assert read.recalibrate(fresh).document_.recipe.method.limits == limits
+    for bad in (None, (1, 2), (0, 1, 1, 1, 1, 1), (7, 1, 1, 1, 1, 1)):
+        method = msgspec.structs.replace(predictor.document_.recipe.method, limits=bad)
+        recipe = predictor.document_.recipe.change(method=method)
+        write_document(tmp_path / "q.json", predictor.document_.change(recipe=recipe))
+        with pytest.raises(FileFormatError, match="limits"):
             ts.TwoTemperaturePredictor.load(tmp_path / "q.json")
 
 

@@ -1,7 +1,6 @@
 """One recipe for sets: what it says, what it refuses, and that everything that makes sets follows it."""
 
-from dataclasses import replace
-
+import msgspec
 import numpy as np
 import pytest
 
@@ -21,7 +20,7 @@ def test_u_matters_where_it_is_drawn_and_the_score_has_it(method, randomized):
     assert recipe.seed == (5 if drawn else None)
     # exact: no u, or u drawn; and sets left empty where they are
     assert recipe.exact is (drawn or without)
-    assert not replace(recipe, allow_empty=False).exact
+    assert not recipe.change(allow_empty=False).exact
 
 
 def _ranks(probs, rank, u):
@@ -33,7 +32,7 @@ def _ranks(probs, rank, u):
 def test_compiled_scores_with_one_threshold_have_a_closed_form(method, randomized):
     recipe = ts.Recipe(method, randomized=randomized)
     assert recipe.closed_form
-    assert not replace(recipe, grouping="class").closed_form
+    assert not recipe.change(grouping="class").closed_form
 
 
 @pytest.mark.parametrize("method", ["margin", _ranks, ts.OwnScore(_ranks, "mine")])
@@ -43,7 +42,7 @@ def test_plain_scores_have_no_closed_form(method):
 
 def test_a_function_becomes_a_score_once():
     recipe = ts.Recipe(_ranks, random_state=5)
-    assert recipe.method == recipe.score == ts.OwnScore(_ranks)
+    assert recipe.method.score == recipe.score == ts.OwnScore(_ranks)
     assert (recipe.uses_u, recipe.seed) == (True, 5)
     assert not ts.Recipe(ts.OwnScore(_ranks, uses_u=False)).uses_u
     assert ts.ConformalClassifier.of(recipe).recipe == recipe
@@ -82,8 +81,16 @@ RECIPES = [
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_is_one_json_object(recipe):
+    recipe = recipe.change(temperature=1 / 3)
+    assert msgspec.json.decode(msgspec.json.encode(recipe), type=ts.Recipe) == recipe
+    assert hash(recipe) == hash(recipe.change())
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_a_classifier_is_made_by_a_recipe_and_has_it(recipe):
-    model = ts.ConformalClassifier.of(recipe, 2.0)
+    recipe = recipe.change(temperature=2.0)
+    model = ts.ConformalClassifier.of(recipe)
     assert model.recipe == recipe
     assert model.temperature == 2.0
     fitted = model.fit(*generated(200, 3))
@@ -94,12 +101,14 @@ def test_a_classifier_is_made_by_a_recipe_and_has_it(recipe):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_file_keeps_the_recipe(recipe, tmp_path):
     """LAC has no seed in the file, randomised or not: the recipe that is read back makes the same sets."""
-    made = ts.TwoTemperaturePredictor(**recipe.parameters, prefer="small").fit(*generated(300, 3))
-    assert made.recipe == recipe
-    assert made.document_.recipe == replace(recipe, alpha=str(recipe.alpha))
+    recipe = recipe.change(temperature=1.5)
+    asked = recipe.parameters | {"temperature_sets": recipe.temperature}
+    del asked["temperature"]
+    made = ts.TwoTemperaturePredictor(**asked, prefer="small").fit(*generated(300, 3))
+    assert made.document_.recipe == recipe
     made.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
-    assert read.recipe == made.document_.recipe
+    assert read.document_.recipe == recipe
     assert read.promise.exact == recipe.exact
     data = ts.Logits(*generated(300, 3, seed=1))
     np.testing.assert_array_equal(read.recalibrate(data).threshold_, made.recalibrate(data).threshold_)
@@ -110,6 +119,6 @@ def test_a_score_without_u_stays_randomised_through_renewal():
     """It had no seed before, and whoever fits it again with another score draws u."""
     made = ts.TwoTemperaturePredictor("lac").fit(*generated(300, 3))
     made.recalibrate(ts.Logits(*generated(300, 3, seed=1)))
-    assert made.document_.seed is None
+    assert made.document_.recipe.seed is None
     assert made.document_.recipe.randomized
     assert made.promise.exact

@@ -148,8 +148,7 @@ class ByParity(Grouping):
 
 
 def test_a_grouping_of_ones_own_needs_nothing_but_its_place_in_the_registry(monkeypatch, tmp_path):
-    for module in ("thermoset.conformal.groupings", "thermoset.predictor.requirements"):
-        monkeypatch.setattr(f"{module}.GROUPINGS", {**GROUPINGS, "parity": ByParity()})
+    monkeypatch.setattr("thermoset.conformal.groupings.GROUPINGS", {**GROUPINGS, "parity": ByParity()})
     predictor = ts.TwoTemperaturePredictor("aps", ALPHA, "small", grouping="parity").fit(*uneven(3000))
     predictor.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")

@@ -1,10 +1,7 @@
 """The predictor as a file: exact floats, versions, damage, foreign files, whole writes."""
 
-import functools
-import hashlib
 import json
 import math
-import operator
 
 import msgspec
 import numpy as np
@@ -14,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import thermoset as ts
+from forged import forge
 from law import generated
 from thermoset.arrays import pairs
 from thermoset.conformal.calibration_scores import CalibrationScores
@@ -39,18 +37,6 @@ def document():
 def saved(document, tmp_path):
     path = tmp_path / "predictor.json"
     write_document(path, document)
-    return path
-
-
-def forge(path, document, changes):
-    """Write a document with other fields, by their dotted names, and a checksum that fits them."""
-    content = msgspec.json.decode(msgspec.json.encode(document))
-    for place, value in changes.items():
-        *above, name = place.split(".")
-        functools.reduce(operator.getitem, above, content)[name] = value
-    content["checksum"] = ""
-    content["checksum"] = hashlib.sha256(msgspec.json.encode(content)).hexdigest()
-    path.write_bytes(msgspec.json.encode(content))
     return path
 
 

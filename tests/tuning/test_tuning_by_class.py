@@ -38,7 +38,7 @@ def test_many_rows_of_each_class_are_used(fresh, evened, prefer):
     made = evened
     if prefer != "even":
         made = ts.TwoTemperaturePredictor("auto", prefer=prefer).fit(population(6_000, seed=0))
-    assert made.choice_.setting.grouping == made.document_.grouping == "class"
+    assert made.choice_.setting.grouping == made.document_.recipe.grouping == "class"
     assert made.choice_.met
     found = class_coverage(made, fresh)
     assert np.abs(found - 0.9).max() < 0.03

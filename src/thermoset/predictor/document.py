@@ -456,7 +456,8 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
     limits, grouping = recipe.method.limits, made.grouping
     yield (
         "limits must be from 1 to n_classes, one per class",
-        limits is not None and (len(limits) != n_classes or not all(1 <= limit <= n_classes for limit in limits)),
+        recipe.needs_limits
+        or (limits is not None and (len(limits) != n_classes or not all(1 <= one <= n_classes for one in limits))),
     )
     by_row, groups = grouping is not None and grouping.of_rows, made.group_of_class
     yield "group_names must be those of thresholds by group", (made.group_names is not None) != by_row
