@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import thermoset as ts
 from law import generated
@@ -95,6 +97,13 @@ def test_rows_with_other_ids_are_other_rows(predictor, fresh):
     assert monitor.add(some, ids=range(50, 100)).rows == 100
     with pytest.raises(ts.InputError, match="has no new labels"):
         monitor.add(some, ids=range(50))
+
+
+def test_a_monitor_needs_a_document_and_its_sets_alone(predictor, fresh):
+    bare = SimpleNamespace(document_=predictor.document_, _inference=predictor._inference)
+    assert ts.Monitor(bare).add(fresh) == ts.Monitor(predictor).add(fresh)
+    with pytest.raises(NotFittedError):
+        ts.Monitor(ts.TwoTemperaturePredictor())
 
 
 @pytest.mark.parametrize(

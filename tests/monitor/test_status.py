@@ -176,6 +176,28 @@ def test_larger_sets_and_other_confidence_are_told_without_labels():
     assert [test.name for test in found.tests if test.crossed_batch is not None] == ["confidence"]
 
 
+@pytest.mark.parametrize(("labelled", "asks"), [(0.0, "label a sample"), (0.5, "Label more"), (1.0, "All of them")])
+def test_rows_that_are_labelled_are_not_to_be_labelled(labelled, asks):
+    of, state = reference(), after(started(reference()), reference(), unlabelled(drawn(100, 30)), "before")
+    rows = drawn(2000, 31, labelled=labelled)
+    state = after(state, of, replace(rows, size=rows.size + (np.arange(2000) % 3 == 0)), "larger")
+    found = summarize(state, of)
+    assert (found.since, found.changed_from) == (None, 1)
+    (advice,) = found.advice
+    assert asks in advice
+    if labelled:
+        assert "label a sample" not in advice
+        known = rows.label >= 0
+        assert f"{rows.hit[known].mean():.3f} on the {known.sum():,} labelled rows" in advice
+
+
+def test_the_last_batch_is_told_beside_all_rows():
+    of = reference()
+    state = after(after(started(of), of, drawn(300, 32)), of, drawn(100, 33, coverage=0.8))
+    last = summarize(state, of).batches[-1]
+    assert f"{last.hits / 100:.4f} on the 100 of the last batch" in str(summarize(state, of))
+
+
 def test_a_detector_alarms_in_the_call_in_which_it_sees_a_change():
     of = reference()
     state = started(of, delta=1e-9, run_length=300)
