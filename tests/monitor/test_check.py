@@ -74,7 +74,7 @@ def test_holm_is_bonferroni_closed_over_all_intersections(p):
 
 @pytest.mark.parametrize("bad", [[0.5, np.nan], [-0.1], [1.5], [[0.5]], 0.5])
 def test_holm_refuses_what_is_no_p_value(bad):
-    with pytest.raises(InputError, match="p_values must be numbers from 0 to 1"):
+    with pytest.raises(InputError, match="p_values"):
         holm(bad)
 
 
@@ -582,27 +582,27 @@ GOOD = with_hits([3, 4], [4, 4])
             {"fail_on": "marginal"},
             "got 'marginal'",
         ),
-        (GOOD, Promise(ALPHA, [9]), {"n_bins": 0}, "n_bins must be a whole number"),
-        (GOOD, Promise(ALPHA, [9]), {"class_names": ["a"]}, "class_names must name the 2 classes of the sets; got 1"),
-        (GOOD, Promise(1.5, [9]), {}, "alpha must be a number strictly between 0 and 1"),
-        (GOOD, Promise(ALPHA, [9, 9]), {}, r"pool_sizes must be 1 whole numbers of at least 0; got shape \(2,\)"),
-        (GOOD, Promise(ALPHA, [9.5]), {}, "pool_sizes must be 1 whole numbers of at least 0; got .* of float64"),
-        (GOOD, Promise(ALPHA, [-9]), {}, "pool_sizes must be 1 whole numbers of at least 0; got smallest -9"),
-        (GOOD, Promise(ALPHA, [9], "class"), {}, "pool_sizes must be 2 whole numbers of at least 0"),
-        (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping must be None, 'class', 'cluster'"),
-        (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, r"group_of_class must be 2 whole numbers of at least -1"),
-        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for classes of the same group"),
+        (GOOD, Promise(ALPHA, [9]), {"n_bins": 0}, "n_bins"),
+        (GOOD, Promise(ALPHA, [9]), {"class_names": ["a"]}, "class_names"),
+        (GOOD, Promise(1.5, [9]), {}, "alpha"),
+        (GOOD, Promise(ALPHA, [9, 9]), {}, r"pool_sizes .*shape"),
+        (GOOD, Promise(ALPHA, [9.5]), {}, "pool_sizes .*float64"),
+        (GOOD, Promise(ALPHA, [-9]), {}, "pool_sizes .*-9"),
+        (GOOD, Promise(ALPHA, [9], "class"), {}, "pool_sizes"),
+        (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping"),
+        (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, "group_of_class"),
+        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "equal"),
         ((GOOD[0][:0], GOOD[1][:0], GOOD[2][:0]), Promise(ALPHA, [9]), {}, "at least one row"),
         (
             (GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0),
             Promise(ALPHA, [9]),
             {},
-            "sets and probs must have the same shape",
+            "same shape",
         ),
-        ((GOOD[0], GOOD[1] * 3, GOOD[2]), Promise(ALPHA, [9]), {}, "probs must lie in|rows of probs must sum to one"),
-        ((GOOD[0] * 1.0, GOOD[1], GOOD[2]), Promise(ALPHA, [9]), {}, "sets must be a boolean array"),
-        ((GOOD[0], GOOD[1], GOOD[2] + 1), Promise(ALPHA, [9]), {}, r"Labels must lie in 0\.\.1"),
-        ((GOOD[0], [[0.5, 0.5], [1.0]], GOOD[2]), Promise(ALPHA, [9]), {}, "probs must be a rectangular array"),
+        ((GOOD[0], GOOD[1] * 3, GOOD[2]), Promise(ALPHA, [9]), {}, "probs"),
+        ((GOOD[0] * 1.0, GOOD[1], GOOD[2]), Promise(ALPHA, [9]), {}, "boolean"),
+        ((GOOD[0], GOOD[1], GOOD[2] + 1), Promise(ALPHA, [9]), {}, "Labels"),
+        ((GOOD[0], [[0.5, 0.5], [1.0]], GOOD[2]), Promise(ALPHA, [9]), {}, "rectangular"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(data, promise, options, message):

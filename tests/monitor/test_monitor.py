@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import thermoset as ts
 from law import generated
@@ -83,7 +85,7 @@ def test_what_is_wrong_with_a_batch_is_said_and_changes_nothing(predictor, fresh
             monitor.add(logits, labels)
         assert state_of(monitor) == before
     for name in ("", 7, "x" * 201):
-        with pytest.raises(ts.InputError, match="name must be text of 1 to 200 characters"):
+        with pytest.raises(ts.InputError, match="name must be"):
             monitor.add(some, name=name)
     assert state_of(monitor) == before
 
@@ -94,6 +96,13 @@ def test_rows_with_other_ids_are_other_rows(predictor, fresh):
     assert monitor.add(some, ids=range(50, 100)).rows == 100
     with pytest.raises(ts.InputError, match="has no new labels"):
         monitor.add(some, ids=range(50))
+
+
+def test_a_monitor_needs_a_document_and_its_sets_alone(predictor, fresh):
+    bare = SimpleNamespace(document_=predictor.document_, _inference=predictor._inference)
+    assert ts.Monitor(bare).add(fresh) == ts.Monitor(predictor).add(fresh)
+    with pytest.raises(NotFittedError):
+        ts.Monitor(ts.TwoTemperaturePredictor())
 
 
 @pytest.mark.parametrize(
@@ -112,7 +121,7 @@ def test_a_monitor_is_saved_and_read_again(predictor, fresh, tmp_path):
     read = ts.Monitor.load(path, ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json"))
     assert read.status == monitor.status
     assert read.add(fresh.take(slice(500, 900))) == monitor.add(fresh.take(slice(500, 900)))
-    with pytest.raises(ts.InputError, match="a monitor for another predictor"):
+    with pytest.raises(ts.InputError, match="another predictor"):
         ts.Monitor.load(path, predictor.at(0.2))
 
 
@@ -125,7 +134,7 @@ def test_an_open_state_is_written_at_the_end_or_not_at_all(predictor, fresh, tmp
         assert monitor.add(fresh.take(slice(100, 200))) == monitor.add(fresh.take(slice(100, 200)))
     assert path.read_bytes() == before
     with (
-        pytest.raises(ts.InputError, match=r"was started with delta 0\.05; got 0\.01"),
+        pytest.raises(ts.InputError, match=r"0\.05; got 0\.01"),
         ts.Monitor.open(path, predictor, delta=0.01),
     ):
         pass
@@ -317,7 +326,7 @@ def test_a_reference_that_makes_no_sense_is_refused(predictor, tmp_path, cuts, c
 
 def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):
     monitor = ts.Monitor(predictor)
-    with pytest.raises(ts.InputError, match=r"were used to fit this predictor .* a monitor watches later rows"):
+    with pytest.raises(ts.InputError, match="used to fit"):
         monitor.add(rows_of(1500).logits)
     assert monitor.add(fresh).rows == 2000
 
@@ -335,5 +344,5 @@ def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, f
 def test_a_predictor_with_weighted_rows_is_refused():
     rows = rows_of(600)
     made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(rows, weights=np.linspace(1, 2, 600))
-    with pytest.raises(ts.InputError, match="with weighted conformal rows cannot be watched"):
+    with pytest.raises(ts.InputError, match="weighted"):
         ts.Monitor(made)

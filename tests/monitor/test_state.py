@@ -60,12 +60,12 @@ def test_a_truncated_file_is_refused(path):
 @pytest.mark.parametrize("other", ["{}", "[]", "3", '{"format": "thermoset predictor"}', '{"format": 7}'])
 def test_another_programs_file_is_refused(path, other):
     path.write_text(other)
-    with pytest.raises(ts.FileFormatError, match="is not a state written by thermoset monitor"):
+    with pytest.raises(ts.FileFormatError, match="not a state"):
         read_state(path, "sha")
 
 
 def test_another_predictors_state_is_refused(path):
-    with pytest.raises(ts.InputError, match="another predictor, or for this one before it was recalibrated"):
+    with pytest.raises(ts.InputError, match="another predictor"):
         read_state(path, "other")
 
 
@@ -73,7 +73,7 @@ def test_another_predictors_state_is_refused(path):
 def test_another_schema_is_refused(path, schema):
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document | {"schema": schema, "more": 1}))
-    with pytest.raises(ts.FileFormatError, match=rf"newer thermoset, or is damaged \(schema {schema}; .* schema 1\)"):
+    with pytest.raises(ts.FileFormatError, match=rf"newer .*schema {schema};"):
         read_state(path, "sha")
 
 
@@ -82,7 +82,7 @@ def test_an_edited_file_is_refused(path):
     document["crossed"] = {}
     document["batches"][0][0]["hits"] += 1
     path.write_text(json.dumps(document))
-    with pytest.raises(ts.FileFormatError, match="its checksum does not match"):
+    with pytest.raises(ts.FileFormatError, match="checksum"):
         read_state(path, "sha")
 
 

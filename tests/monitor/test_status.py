@@ -68,7 +68,7 @@ def test_labels_that_come_later_belong_to_their_batch_and_evidence_to_the_latest
 def test_a_batch_that_adds_nothing_is_refused(labelled):
     of, rows = reference(), drawn(100, 4, labelled=labelled)
     state = after(started(of), of, rows, "monday")
-    with pytest.raises(ts.InputError, match="'tuesday' was already added, as 'monday', and has no new labels"):
+    with pytest.raises(ts.InputError, match=r"'tuesday' .*'monday'"):
         after(state, of, rows, "tuesday")
     with pytest.raises(ts.InputError, match="has no new labels"):
         after(state, of, unlabelled(rows), "tuesday")
@@ -77,9 +77,9 @@ def test_a_batch_that_adds_nothing_is_refused(labelled):
 def test_rows_of_an_earlier_batch_among_others_are_refused():
     of, rows = reference(), drawn(300, 5)
     state = after(started(of), of, cut(rows, slice(0, 100)), "monday")
-    with pytest.raises(ts.InputError, match="'both' contains rows of batch 'monday'"):
+    with pytest.raises(ts.InputError, match=r"'both' .*'monday'"):
         after(state, of, rows, "both")
-    with pytest.raises(ts.InputError, match="'other order' contains rows of batch 'monday'"):
+    with pytest.raises(ts.InputError, match=r"'other order' .*'monday'"):
         after(state, of, cut(rows, np.arange(100)[::-1]), "other order")
     after(state, of, cut(rows, slice(100, 300)), "tuesday")
 
@@ -174,6 +174,28 @@ def test_larger_sets_and_other_confidence_are_told_without_labels():
     surer = replace(rows, bins=np.maximum(rows.bins, 1))
     found = summarize(after(started(of), of, surer), of)
     assert [test.name for test in found.tests if test.crossed_batch is not None] == ["confidence"]
+
+
+@pytest.mark.parametrize(("labelled", "asks"), [(0.0, "label a sample"), (0.5, "Label more"), (1.0, "All of them")])
+def test_rows_that_are_labelled_are_not_to_be_labelled(labelled, asks):
+    of, state = reference(), after(started(reference()), reference(), unlabelled(drawn(100, 30)), "before")
+    rows = drawn(2000, 31, labelled=labelled)
+    state = after(state, of, replace(rows, size=rows.size + (np.arange(2000) % 3 == 0)), "larger")
+    found = summarize(state, of)
+    assert (found.since, found.changed_from) == (None, 1)
+    (advice,) = found.advice
+    assert asks in advice
+    if labelled:
+        assert "label a sample" not in advice
+        known = rows.label >= 0
+        assert f"{rows.hit[known].mean():.3f} on the {known.sum():,} labelled rows" in advice
+
+
+def test_the_last_batch_is_told_beside_all_rows():
+    of = reference()
+    state = after(after(started(of), of, drawn(300, 32)), of, drawn(100, 33, coverage=0.8))
+    last = summarize(state, of).batches[-1]
+    assert f"{last.hits / 100:.4f} on the 100 of the last batch" in str(summarize(state, of))
 
 
 def test_a_detector_alarms_in_the_call_in_which_it_sees_a_change():
@@ -291,7 +313,7 @@ def test_what_is_not_tested_is_said():
 def test_groups_come_with_every_batch_or_with_none():
     of, rows = reference(), drawn(50, 23)
     state = after(started(of), of, rows)
-    with pytest.raises(ts.InputError, match="this batch has groups, but earlier batches had none"):
+    with pytest.raises(ts.InputError, match="groups"):
         after(state, of, drawn(50, 24), kind="group", groups=("a",))
 
 

@@ -196,6 +196,16 @@ def test_the_most_urgent_alarm_is_said_first(status, said):
     assert said in headline_of(status)
 
 
+def test_sizes_are_those_of_the_last_batch_and_labels_that_are_there_are_used():
+    status = alarmed("size")
+    said = headline_of(status)
+    assert f"({status.batches[-1].mean_size:.2f} labels on average in the last batch, 1.87 before)" in said
+    since = status.batches[2:]
+    assert f"Coverage is {sum(b.hits for b in since) / 600:.3f} on the 600 labelled rows since then" in said
+    bare = tuple(replace(batch, labelled=0, hits=0) for batch in status.batches)
+    assert "Label some of these rows" in headline_of(replace(status, batches=bare))
+
+
 def test_an_alarm_of_a_detector_alone_is_said():
     base = status_of(5)
     tests = tuple(replace(t, change_batches=(1, 4) if t.name == "size" else ()) for t in base.tests)

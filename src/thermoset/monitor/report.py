@@ -259,8 +259,8 @@ class CalibrationCheck:
             return None
         worst = self.worst
         shares = worst.confidence, worst.right / worst.rows
-        digits = 0 if abs(shares[0] - shares[1]) > 0.02 else 1
-        mean, right = (f"{share:.{digits}%}" for share in shares)
+        close = abs(shares[0] - shares[1]) < 0.02
+        mean, right = (f"{share:.{int(close or not 0.01 <= share <= 0.99)}%}" for share in shares)
         return (
             f"Confidence does not match accuracy: of {worst.rows:,} answers given with {100 * worst.low:.0f} to "
             f"{worst.high:.0%} confidence ({mean} on average), {right} were right. ECE is {self.ece:.4f}, where "
