@@ -433,14 +433,7 @@ class CheckReport(AsTable):
     def to_json_dict(self) -> dict[str, Any]:
         """The report as plain Python for `json`; values that are not finite (of an absent class) are None.
 
-        Keys: ok, broken, notes, fail_on, rows, alpha, grouping, exact, effective_rows (None without weights); marginal
-        (rows, hits, coverage, promised, allowed as [low, high], p_value); avg_size, empty_share; top_coverage_gap and
-        avg_coverage_gap (value, floor_mean, floor_95); calibration (the fields of `CalibrationCheck`; nll is None when
-        infinite); classwise_calibration (ece, chance, worst_class, worst_error), None where it was not measured;
-        class_names; class_law; classes and clusters: a list of dicts (index, rows, hits, coverage, low, high, p_value,
-        p_holm), clusters None where there are none; parts: the same with by and name in place of the index; part_gaps:
-        a list of dicts (by, value, floor_mean, floor_95); undecided_rows, None for whole rows; group_names, group_law
-        and groups, for groups of rows as for classes, None where rows have none.
+        docs/command-line.md describes the keys, which `thermoset check --json` prints.
         """
         floor, classwise = self.floor, self.classwise
         worst = 0 if classwise is None else int(classwise.error.argmax())

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from thermoset.monitor.status import MonitorStatus, TestStatus
+from thermoset.monitor.status import PLURALS, MonitorStatus, TestStatus
 from thermoset.quoting import printable
 from thermoset.report.naming import shortened
 from thermoset.report.shell import markup, number
 from thermoset.report.timeline import Timeline
 
-__all__ = ["PLURALS", "headline"]
+__all__ = ["headline"]
 
-PLURALS = {"class": "classes", "cluster": "clusters", "group": "groups"}
 """What several parts are called."""
 
 _MOST_NAMED = 3  # classes or groups; the others are counted

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thermoset.io.files import need
-from thermoset.monitor.status import MonitorStatus
+from thermoset.monitor.status import PLURALS, MonitorStatus
 from thermoset.quoting import printable
-from thermoset.report.headline import PLURALS, headline
+from thermoset.report.headline import headline
 from thermoset.report.naming import shortened
 from thermoset.report.shell import along, bar_start, filled, markup, write_html
 from thermoset.report.timeline import Span, Timeline, exact_intervals
