@@ -48,7 +48,8 @@ def test_recalibrate_predict_and_check(call, folder, tmp_path, suffix):
     assert done.returncode == 0, done.stderr
     assert "300 rows are worth" in done.words
     model = ts.TwoTemperaturePredictor.load(tmp_path / "w.json")
-    assert model.document_.weights == ts.TwoTemperaturePredictor.load(folder / "weighted.json").document_.weights
+    assert model.document_.is_weighted
+    assert model.document_.scores == ts.TwoTemperaturePredictor.load(folder / "weighted.json").document_.scores
     done = call("predict", tmp_path / "w.json", fresh, "--out", tmp_path / "sets.jsonl", "--p-values", *named)
     assert done.returncode == 0, done.stderr
     assert "(effective sample size)" in done.words

@@ -50,7 +50,7 @@ def test_fresh_rows_all_judge_and_are_halved_for_the_comparison(fresh):
 def test_rows_it_was_made_from_are_recognised_and_the_conformal_ones_never_judge(known, predictor, parts):
     calibration, _ = parts[0].split(0.5, random_state=5)
     assert (known.origin, known.rows, known.reference_rows) == ("calibration", 800, 800)
-    kept = judged(calibration, calibration.labels, predictor.document_, predictor.recipe, ())
+    kept = judged(calibration, calibration.labels, predictor._inference, ())
     assert known.check.to_json_dict() == kept.to_json_dict()
     with pytest.raises(InputError, match="800 chose the temperatures"):  # fresh rows alone show more than the page can
         predictor.check(calibration)
@@ -141,7 +141,7 @@ def test_examples_have_the_predictors_sets_at_t_hat(fresh, predictor, parts):
 def test_a_stricter_level_is_the_one_that_the_page_shows():
     known, fresh = rows_of(3000, 10, seed=9).split(2000)
     made = ts.TwoTemperaturePredictor("lac", prefer="classes>=0.93").fit(known)
-    level = float(made.document_.alpha_sets)
+    level = float(made.document_.recipe.alpha)
     assert level < 0.1, "hard classes cannot be covered so well at the promised level"
     report = build_report(made, fresh, trials=2)
     assert report.alpha == level
