@@ -17,7 +17,7 @@ import pytest
 
 import thermoset as ts
 from law import generated
-from thermoset.errors import FileFormatError, InputError
+from thermoset.errors import InputError
 from thermoset.predictor.document import Document, checksum_of
 from tiers import cases
 
@@ -120,7 +120,7 @@ def judged(path):
     sets = predictor.predict_set(FRESH, **own)
     np.testing.assert_array_equal(predictor.set_sizes(FRESH, **own), sets.sum(axis=1))
     assert [len(record.set) for record in predictor.predict_records(FRESH, **own)] == sets.sum(axis=1).tolist()
-    with suppress(FileFormatError):  # a broken choice is found here, and nothing else needs it
+    with suppress(InputError):  # a broken choice is found here, and nothing else needs it
         assert predictor.choice_.why
         assert predictor._repr_html_()
     assert 0 <= predictor.check(FRESH, **own).marginal.p_value <= 1
@@ -130,7 +130,7 @@ def judged(path):
     if predictor.document_.scores is not None:
         if predictor.document_.shift is None:
             np.testing.assert_array_equal(predictor.predict_p(FRESH, **own) > float(predictor.document_.alpha), sets)
-        with suppress(FileFormatError):  # it compares levels with that of the choice
+        with suppress(InputError):  # it compares levels with that of the choice
             assert predictor.at(0.5).predict_set(FRESH, **own).shape == sets.shape
     predictor.save(path)
     again = ts.TwoTemperaturePredictor.load(path)
