@@ -82,9 +82,9 @@ def test_loading_and_predicting_need_numpy_and_numba_alone(tmp_path):
         TwoTemperaturePredictor(alpha=0.2, **parameters).fit(rows).save(name)
     submodules_after(PREDICT.format(names=names))  # compiles what is not compiled yet, for which Numba needs SciPy
     brought = submodules_after(PREDICT.format(names=names)) - submodules_after("import numpy, numba")
-    assert "thermoset.predictor.estimator" in brought
+    assert "thermoset.predictor.predictor" in brought
     assert not {name for name in brought if name.split(".")[0] in UNNEEDED}
-    rooms = ("predictor.fitting", "monitor", "sweeping", "tuning.choosing")
+    rooms = ("predictor.fit", "monitor", "sweeping", "tuning.choosing")
     assert not brought & {f"thermoset.{room}" for room in rooms}
 
 

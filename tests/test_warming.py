@@ -97,7 +97,7 @@ ts.theory.explain(rows)
 for dtype in (np.float16, np.float32, np.float64):
     cut = ts.compact(ts.Logits(np.tile(rows.logits, 2).astype(dtype), labels), 5)
     fitted = ts.TwoTemperaturePredictor(alpha=0.2).fit(cut)
-    fitted.predict_arrays(cut), fitted.set_sizes(cut), fitted.undecided(cut, ids=range(600))
+    fitted.predict_arrays(cut), fitted.set_sizes(cut), fitted._inference.undecided(cut, ids=range(600))
 print(*(name for name, entry in ENTRIES.items() if len(entry.compiled.signatures) != 1), sep="\\n")
 """
 

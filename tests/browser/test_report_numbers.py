@@ -298,7 +298,7 @@ def sets_at(page, temperature, rows):
         predictor.randomized,
         predictor.allow_empty,
         predictor.grouping,
-        predictor.document_.provenance.random_state,
+        predictor.document_.recipe.random_state,
     )
     return model.fit(halves(page)[0]).predict_set(rows)
 
@@ -474,7 +474,7 @@ def test_two_branches_are_drawn_with_both_temperatures(opened, request, name):
     assert {"logits", f"\u00f7 {t}", f"\u00f7 {hat}", "softmax", "confidence", "threshold", "prediction set"} <= set(
         texts
     )
-    assert f"{predictor.document_.method.name.upper()} score" in texts
+    assert f"{predictor.document_.recipe.method.name.upper()} score" in texts
     told = seen.page.locator("svg.two-branches").get_attribute("aria-label")
     assert t in told
     assert hat in told
@@ -487,7 +487,7 @@ def test_every_term_is_explained_one_click_away(opened, request, name):
     terms = [text.replace("T\u0302", "T-hat").replace("Tc", "T_c") for text in seen.texts("#words dt")]
     assert len(terms) == len(set(terms)) == seen.page.locator("#words dd").count()
     assert terms[: len(choice.legend)] == [term for term, _ in choice.legend]
-    assert {"\u03b1", page.predictor.document_.method.name.upper(), "TopCovGap", "ECE", "NLL"} <= set(terms)
+    assert {"\u03b1", page.predictor.document_.recipe.method.name.upper(), "TopCovGap", "ECE", "NLL"} <= set(terms)
     assert_glossary_opens(seen)
     used = seen.page.locator("main .term, header .term").evaluate_all(
         "all => all.map(e => e.getAttribute('popovertarget'))"

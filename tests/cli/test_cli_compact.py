@@ -27,7 +27,7 @@ def test_tune_predict_and_check_rows_of_largest_logits(call, tmp_path):
         "predict", tmp_path / "out" / "predictor.json", tmp_path / "fresh.npz", "--out", tmp_path / "sets.jsonl"
     )
     assert done.returncode == 0, done.stderr
-    undecided = int(predictor.undecided(fresh).sum())
+    undecided = int(predictor._inference.undecided(fresh).sum())
     assert (f"Of 500 rows, {undecided} (" in done.words) == (undecided > 0)
     sizes = [json.loads(line)["size"] for line in (tmp_path / "sets.jsonl").read_text().splitlines()]
     assert sizes == predictor.set_sizes(fresh).tolist()

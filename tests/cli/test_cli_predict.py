@@ -224,7 +224,8 @@ def test_other_classes_are_refused(call, tuned, tmp_path, kind):
 
 def damaged(content):
     document = json.loads(content)
-    edited = document | {"temperature_sets": document["temperature_sets"] * 2}
+    edited = document | {"temperature": document["temperature"] * 2}
+    few = {name: value for name, value in document.items() if name != "alpha"}
     renamed = document | {"classes": document["classes"][::-1]}
     return {
         "truncated": (content[:-100], "is not a JSON document, or is damaged"),
@@ -232,7 +233,7 @@ def damaged(content):
         "binary": (b"\x80\x04\x95PK\x03\x04", "is not a JSON document, or is damaged"),
         "a digit": (json.dumps(edited).encode(), "its checksum does not match"),
         "other names": (json.dumps(renamed).encode(), "its checksum does not match"),
-        "a field too few": (json.dumps(document | {"thresholds": None}).encode(), "is damaged or was edited"),
+        "a field too few": (json.dumps(few).encode(), "is damaged or was edited"),
         "a field too many": (json.dumps(document | {"hook": "import os"}).encode(), "is damaged or was edited"),
         "foreign": (b'{"format": "some model", "schema": 1}', "is not a predictor saved by thermoset"),
         "a list": (b"[1, 2]", "is not a predictor saved by thermoset"),
@@ -241,7 +242,7 @@ def damaged(content):
     }
 
 
-@pytest.mark.parametrize("kind", damaged(b'{"temperature_sets": 1, "classes": []}'))
+@pytest.mark.parametrize("kind", damaged(b'{"temperature": 1, "classes": []}'))
 def test_a_file_that_is_no_good_predictor_is_refused(call, tuned, tmp_path, kind):
     content, message = damaged(tuned.path.read_bytes())[kind]
     bad = tmp_path / "bad.json"

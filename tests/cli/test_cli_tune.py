@@ -42,9 +42,8 @@ def fitted(tuned):
 
 def test_the_predictor_is_the_librarys(tuned, fitted, tmp_path):
     made = tuned.predictor
-    checksum = made.document_.checksum
-    assert made.document_ == msgspec.structs.replace(fitted.document_, checksum=checksum)
-    assert made.document_.provenance.random_state == tuned.seed
+    assert made.document_.change(checksum="") == fitted.document_
+    assert made.document_.recipe.random_state == tuned.seed
     assert (made.temperature_, made.temperature_sets_, made.threshold_) == (
         fitted.temperature_,
         fitted.temperature_sets_,
@@ -277,9 +276,9 @@ def test_options_together_in_a_process_of_their_own(command, tuned, tmp_path):
     assert done.stderr.startswith("thermoset: warning: no temperature meets size<=0.5 with 95% confidence")
     assert done.stderr.count("\n") == 1
     made = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json").document_
-    assert (made.alpha, made.method.name, made.provenance.prefer) == ("0.2", "aps", "size<=0.5")
-    assert (made.grouping, len(made.thresholds.value), made.seed) == ("class", 6, None)
-    assert (made.allow_empty, made.provenance.objective, made.provenance.random_state) == (False, "ece", 11)
+    assert (made.alpha, made.recipe.method.name, made.provenance.prefer) == ("0.2", "aps", "size<=0.5")
+    assert (made.recipe.grouping, len(made.pool_rows), made.recipe.seed) == ("class", 6, None)
+    assert (made.recipe.allow_empty, made.provenance.objective, made.recipe.random_state) == (False, "ece", 11)
     assert made.provenance.calibration_rows == 800  # 0.4 of 2,000
     assert "coverage by class" in " ".join(done.stdout.split())
 

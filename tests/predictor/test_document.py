@@ -305,6 +305,9 @@ def test_more_rows_than_bytes_are_refused_before_there_is_room_for_them(document
         {"choice.curve.extra": 1},
         {"choice.preference.kind": "best"},
         {"choice.n_rows": "many"},
+        {"choice.outlooks": []},
+        {"choice.comparisons": []},
+        {"choice.curve.size": [1.0]},
     ],
 )
 def test_a_broken_choice_is_found_when_somebody_asks(document, saved, tmp_path, changes):

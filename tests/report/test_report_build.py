@@ -141,7 +141,7 @@ def test_examples_have_the_predictors_sets_at_t_hat(fresh, predictor, parts):
 def test_a_stricter_level_is_the_one_that_the_page_shows():
     known, fresh = rows_of(3000, 10, seed=9).split(2000)
     made = ts.TwoTemperaturePredictor("lac", prefer="classes>=0.93").fit(known)
-    level = float(made.document_.alpha_sets)
+    level = float(made.document_.recipe.alpha)
     assert level < 0.1, "hard classes cannot be covered so well at the promised level"
     report = build_report(made, fresh, trials=2)
     assert report.alpha == level

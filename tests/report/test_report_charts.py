@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from choices import made_choice
+from choices import made_choice, of_choice
 from pages import rows_of
 from parts import require
 from thermoset.calibration import probabilities
@@ -112,7 +112,7 @@ def protecting(made):
     """The same rows, with a choice made by hand."""
     _, _, report, _ = made
     choice = made_choice(report.document.temperature_sets)
-    return choice, all_charts(replace(report, document=msgspec.structs.replace(report.document, choice=choice)))
+    return choice, all_charts(replace(report, document=of_choice(report.document, choice)))
 
 
 @pytest.mark.parametrize("metric", ["worst_tenth", "class_gap"])
@@ -158,7 +158,7 @@ def test_empty_sets_are_drawn_by_confidence_for_t_1_and_the_recommendation(prote
 
 def test_without_a_frontier_there_are_no_charts_of_it_and_of_payers(made):
     report = made[2]
-    bare = msgspec.structs.replace(report.document, choice=made_choice(report.document.temperature_sets, frontier=()))
+    bare = of_choice(report.document, made_choice(report.document.temperature_sets, frontier=()))
     assert not any(name.startswith(("frontier", "payers")) for name in all_charts(replace(report, document=bare)))
 
 
@@ -166,7 +166,7 @@ def test_where_no_set_is_empty_there_is_no_chart_of_empty_sets(made):
     report, choice = made[2], made_choice(made[2].document.temperature_sets)
     chosen = choice.outlook
     none = msgspec.structs.replace(choice, outlooks=(chosen, chosen, chosen))
-    full = replace(report, document=msgspec.structs.replace(report.document, choice=none))
+    full = replace(report, document=of_choice(report.document, none))
     assert "payers" not in all_charts(full)
 
 

@@ -3,9 +3,13 @@
 The records are part of the predictor's file, so they refuse fields that they do not know when they are read.
 """
 
+from itertools import pairwise
+from typing import Annotated
+
 import msgspec
 
 from thermoset.conformal.recipe import Recipe
+from thermoset.errors import InputError
 from thermoset.notebook import html_paragraphs
 from thermoset.text_tables import TextTable, interval, number, plus_minus
 from thermoset.tuning.parts import WORDS, EvenOver, Words
@@ -95,6 +99,13 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size_error: tuple[float, ...]
     loss: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse columns of different lengths, and temperatures that do not rise."""
+        lengths = {len(self.temperatures), len(self.size), len(self.size_error), len(self.loss)}
+        rising = all(a < b for a, b in pairwise((0.0, *self.temperatures)))
+        if len(lengths) > 1 or not self.temperatures or not rising:
+            raise InputError("a curve must have one entry for each of its temperatures, which must increase.")
+
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A setting for the sets, and why.
@@ -143,8 +154,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     sure: float | None
     peak: float | None
     spread: tuple[float, float] | None
-    outlooks: tuple[Outlook, ...]
-    comparisons: tuple[TradeOff, ...]
+    outlooks: Annotated[tuple[Outlook, ...], msgspec.Meta(min_length=3, max_length=3)]
+    comparisons: Annotated[tuple[TradeOff, ...], msgspec.Meta(min_length=2, max_length=2)]
     frontier: tuple[Outlook, ...]
     signal: Signal
     noise_floor: float
