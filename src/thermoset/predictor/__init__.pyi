@@ -1,8 +1,7 @@
 from . import any_level as any_level
 from . import fitting as fitting
 from . import judging as judging
-from . import priors as priors
-from . import shifting as shifting
+from . import label_shift as label_shift
 from . import shown as shown
 from . import used_rows as used_rows
 from .answers import Answers as Answers

@@ -14,7 +14,6 @@ from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
 from thermoset.kernels import confidences, softmax
 from thermoset.predictor.document import Document
-from thermoset.predictor.label_shift import ratios_of
 from thermoset.rows import map_rows, top_labels
 
 __all__ = ["Calibrated"]
@@ -30,7 +29,7 @@ class Calibrated:
     @classmethod
     def of(cls, made: Document) -> "Calibrated":
         """That of a document."""
-        ratio = None if made.shift is None else ratios_of(made.shift)
+        ratio = None if made.shift is None else made.shift.ratio
         return cls(made.temperature, None if ratio is None or np.all(ratio == 1.0) else ratio)
 
     def of_block(self, block: Block) -> Floats:

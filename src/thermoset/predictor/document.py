@@ -17,7 +17,7 @@ from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.predictor.confidence import ConfidenceReference
 from thermoset.predictor.kept_scores import GroupRows, KeptScores, group_rows
 from thermoset.predictor.kept_weights import KeptWeights
-from thermoset.predictor.label_shift import LabelShift
+from thermoset.predictor.label_shift import LabelShift, ShareReference
 from thermoset.predictor.requirements import broken_requirements
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import UsedKeys
@@ -91,7 +91,8 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     confidence of later rows with, None where rows hold only their largest logits or have weights. The choice was made
     for a level of its own.
     `scores` are the label scores of the conformal rows, if they are kept. `shift` says for which class shares these
-    rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `weights` are
+    rows are weighted, if they are: there is then a threshold for each class, all from the same rows. `shares` is what
+    class shares of later rows are estimated from, None where they cannot be. `weights` are
     those of the conformal rows, where they were given: the threshold of a row then follows from its own weight, and
     `thresholds` is that of a row of average weight. `used` recognises the rows that made it. `input_kind` is
     what it was tuned on (see `data.input_kinds`), and other rows are refused.
@@ -125,6 +126,7 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     confidence: ConfidenceReference | None = None
     scores: KeptScores | None = None
     shift: LabelShift | None = None
+    shares: ShareReference | None = None
     weights: KeptWeights | None = None
     checksum: str = ""
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from thermoset.conformal.calibration_scores import CalibrationScores
     from thermoset.monitor.checking import CheckReport, Promise
     from thermoset.predictor.fitting import Progress
-    from thermoset.predictor.label_shift import LabelShift
-    from thermoset.predictor.priors import PriorEstimate
+    from thermoset.predictor.label_shift import LabelShift, PriorEstimate
 
 __all__ = ["TwoTemperaturePredictor"]
 
@@ -278,7 +277,7 @@ class TwoTemperaturePredictor(Estimator):
         require_fitted(self)
         if (shift := self.document_.shift) is not None:
             plain = copy(self)
-            plain._adopt(rooms.shifting.unshifted(self.document_), self._recipe.score)
+            plain._adopt(rooms.label_shift.shift_document(self.document_, None), self._recipe.score)
             return plain.at(alpha)._under(shift)
         sets = rooms.any_level.classifier_of(self.document_, self._recipe, self._calibration_scores()).at(alpha)
         other = copy(self)
@@ -289,10 +288,20 @@ class TwoTemperaturePredictor(Estimator):
     def estimate_priors(
         self, target: Any, *, bootstrap: int = 200, random_state: int = 0, progress: "Progress | None" = None
     ) -> "PriorEstimate":
-        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`."""
-        data, asked = predict_data(self, target), rooms.priors.Resampling(bootstrap, random_state, progress)
-        counts = rooms.shifting.source_counts(self.document_)
-        return rooms.priors.estimate_priors(data, self.document_.temperature, counts, asked)
+        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `label_shift`.
+
+        Refused where a trial on the predictor's own conformal rows has shown that estimated shares would do harm.
+        """
+        data, made = predict_data(self, target), self.document_
+        return rooms.label_shift.estimate_priors(
+            data,
+            made.temperature,
+            rooms.label_shift.source_counts(made),
+            made.shares,
+            bootstrap=bootstrap,
+            random_state=random_state,
+            progress=progress,
+        )
 
     def shifted(self, target: Any = None, *, priors: Any = None) -> "TwoTemperaturePredictor":
         """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
@@ -323,13 +332,13 @@ class TwoTemperaturePredictor(Estimator):
         require_fitted(self)
         if (target is None) == (priors is None):
             raise InputError("pass either target rows or their class shares (priors=), not both.")
-        rooms.shifting.require_shiftable(self.document_)  # before the work
+        rooms.label_shift.require_shiftable(self.document_)  # before the work
         given = self.estimate_priors(target) if priors is None else priors
-        return self._under(rooms.shifting.shift_of(self.document_, given))
+        return self._under(rooms.label_shift.make_shift(self.document_, given))
 
     def _under(self, shift: "LabelShift") -> "TwoTemperaturePredictor":
         other = copy(self)
-        other._adopt(rooms.shifting.shifted(self.document_, shift), self._recipe.score)
+        other._adopt(rooms.label_shift.shift_document(self.document_, shift), self._recipe.score)
         return other
 
     def undecided(self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None) -> NDArray[np.bool_]:

@@ -26,6 +26,7 @@ from thermoset.levels import Alpha, exact_level
 from thermoset.predictor.any_level import with_scores
 from thermoset.predictor.document import UNDECIDED, Document, Measure, Provenance
 from thermoset.predictor.fingerprints import fingerprint
+from thermoset.predictor.label_shift import learn_shares
 from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
@@ -184,7 +185,7 @@ def _document(
     else:  # the rest was measured where rows of small weight come from
         measures = tuple(one for one in measures if one.name in OF_CONFIDENCE)
     document = msgspec.structs.replace(document, measures=(*measures, *_undecided(sets, conformal, beside)))
-    return with_scores(document, sets)
+    return with_scores(_with_shares(document, conformal, sets), sets)
 
 
 def _provenance(
@@ -262,7 +263,16 @@ def renewed(old: Document, recipe: Recipe, conformal: Logits, beside: Beside) ->
     known = UsedKeys(calibration=old.used.calibration, conformal=PartKeys.of(keys))
     fields |= {"provenance": provenance, "measures": measures, "confidence": seen, "used": known}
     new = msgspec.structs.replace(old, shift=None, **fields)
-    return with_scores(new, sets)
+    return with_scores(_with_shares(new, conformal, sets), sets)
+
+
+def _with_shares(document: Document, conformal: Logits, fitted: ConformalClassifier) -> Document:
+    """The document with what class shares are estimated from, where it can be made for other ones."""
+    found, shares = fitted.calibration_, None
+    if document.is_plain and found.grouping is None and found.weights is None:
+        seed = document.provenance.random_state
+        shares = learn_shares(conformal, document.temperature, found.scores, seed)
+    return msgspec.structs.replace(document, shares=shares)
 
 
 def _still_true(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:

@@ -21,7 +21,7 @@ from thermoset.levels import exact_level
 from thermoset.predictor.confidence import broken_confidence
 from thermoset.predictor.kept_scores import broken_scores, plain_threshold
 from thermoset.predictor.kept_weights import broken_weights
-from thermoset.predictor.label_shift import broken_shift, shares_of, shifted_thresholds
+from thermoset.predictor.label_shift import broken_shares, broken_shift, shares_of
 from thermoset.predictor.thresholds import Thresholds
 from thermoset.predictor.used_rows import broken_keys
 from thermoset.tuning.choice import Choice
@@ -47,6 +47,7 @@ def broken_requirements(document: "Document") -> Broken:
         _of_weights(document),
         _of_scores(document),
         _of_confidence(document),
+        _of_shares(document),
         _of_used(document),
     )
 
@@ -200,6 +201,11 @@ def _of_confidence(document: "Document") -> Broken:
         yield from broken_confidence(document.confidence, document.provenance.conformal_rows)
 
 
+def _of_shares(document: "Document") -> Broken:
+    if document.shares is not None:
+        yield from broken_shares(document.shares, document.n_classes)
+
+
 def _of_weighted_scores(document: "Document") -> Broken:
     """Thresholds under a label shift must follow from scores, labels and shares."""
     kept, shift, n_rows = document.scores, document.shift, sum(document.pool_sizes)
@@ -210,7 +216,7 @@ def _of_weighted_scores(document: "Document") -> Broken:
         yield "source must be the class shares of the scores", tuple(shares_of(counts).tolist()) != shift.source
         weighs = bool(np.any(np.array(shift.target)[labels] > 0))
         yield "target must weigh some of the scores", not weighs
-        found = shifted_thresholds(kept.pairs(n_rows), labels, shift, document.alpha)
+        found = shift.thresholds(kept.pairs(n_rows), labels, document.alpha)
         yield "thresholds must be those of the scores", Thresholds.of(found) != document.thresholds
 
 
