@@ -384,7 +384,7 @@ def _try_shares(probs: Floats, labels: Ints, scores: Pairs, rng: np.random.Gener
     n_rows, n_classes = probs.shape
     threshold = plain_threshold(scores, _LEVEL)
     missed, counts = scores > threshold, np.bincount(labels, minlength=n_classes)
-    rates = np.bincount(labels, missed, n_classes) + _PSEUDO_ROWS * missed.mean()
+    rates = np.bincount(labels, missed, n_classes) + _PSEUDO_ROWS * max(missed.mean(), 1 / n_rows)
     hard = shares_of(counts) * rates / (counts + _PSEUDO_ROWS)
     asked = np.column_stack([rng.dirichlet(np.ones(n_classes), size=_DRAWN).T, hard])
     drawn = np.minimum((probs.cumsum(axis=1) < rng.random((n_rows, 1))).sum(axis=1), n_classes - 1)
@@ -501,7 +501,7 @@ def estimate_priors(
     reference : ShareReference, or None
         What was learned from the source rows; where it says that the estimate would do harm, it is refused.
     bootstrap, random_state : int
-        Number and seed of the resamples of the target rows for the standard errors; 0 for none.
+        Number and seed of the resamples for the standard errors; 0 for none.
     progress : function of two numbers
         Called with how many of the resamples have come to rest.
 
@@ -549,27 +549,38 @@ def estimate_priors(
             stacklevel=3,
         )
     error = None
-    if n_resamples:
-        step = _em_step(data, temperature, mean, trial_keys(seed, range(n_resamples)))
+    if n_resamples:  # of the target rows, and of the source rows, whose labels move with their mean probabilities
+        rng, spread = stream(seed, "source rows"), reference.spreads()[:, None]
+        with_rows, beside = (
+            rng.gamma(1 / var, var, size=(len(mean), n_resamples))
+            for var in (_relative(mean - spread - mean**2, mean, n_source), _relative(spread, mean, n_source))
+        )
         start = _scale(np.repeat(np.maximum(found, _LEAST / len(data)), n_resamples, axis=1))
-        resampled = _ratio(_solve(step, start, _LOOSE, progress)[0], mean, one_row)
-        of_rows = _scale(resampled * source[:, None]).var(axis=1, ddof=min(1, n_resamples - 1))
-        of_labels = ratio[:, 0] ** 2 * reference.spreads() / n_source
+        step = _em_step(data, temperature, mean * with_rows, trial_keys(seed, range(n_resamples)))
+        shares = _solve(step, start, _LOOSE, progress)[0]
+        resampled = _scale(_ratio(shares, mean * with_rows, one_row) * source[:, None] * with_rows * beside)
         drawn_in = target - _scale(found / mean * source[:, None])[:, 0]
         # a share that no resample moves from zero was seen on no row: it is small, as one row would be, and not zero
-        one = 1.0 / len(data) ** 2
-        error = np.sqrt(np.minimum(of_rows + of_labels + (reference.bias * target) ** 2 + drawn_in**2 + one, 1.0))
+        known = drawn_in**2 + (reference.bias * target) ** 2 + 1.0 / len(data) ** 2
+        error = np.sqrt(np.minimum(resampled.var(axis=1, ddof=min(1, n_resamples - 1)) + known, 1.0))
     return PriorEstimate(source, target, error, len(data), n_resamples, bool(calm[0]))
 
 
 def _ratio(shares: Floats, mean: Floats, one_row: float) -> Floats:
     """Target share / source share, with one row more of each class in both, for which few rows say little."""
-    return (shares + one_row) / (mean + one_row)
+    ratio: Floats = (shares + one_row) / (mean + one_row)
+    return ratio
+
+
+def _relative(variance: Floats, mean: Floats, n_rows: int) -> Floats:
+    """Relative variance of a mean over rows, above zero."""
+    return np.maximum(variance / (n_rows * mean**2), 1e-12)
 
 
 def _scale(shares: Floats) -> Floats:
     """Columns that add up to 1."""
-    return shares / shares.sum(axis=0)
+    scaled: Floats = shares / shares.sum(axis=0)
+    return scaled
 
 
 def _em_step(data: Logits, temperature: float, mean: Floats, keys: Keys | None) -> _Step:
@@ -577,7 +588,7 @@ def _em_step(data: Logits, temperature: float, mean: Floats, keys: Keys | None) 
 
     def step(shares: Floats, columns: Ints) -> Floats:
         own = None if keys is None else keys[columns]
-        ratio = np.ascontiguousarray(shares / mean)
+        ratio = np.ascontiguousarray(shares / (mean if keys is None else mean[:, columns]))
         zero = partial(_no_numbers, ratio.shape)
         (rows,) = sum_rows(data, _add_rows, zero, per_row=[range(len(data))], fixed=[temperature, ratio, own])
         new: Floats = rows / np.maximum(rows.sum(axis=0), 1)
