@@ -9,7 +9,8 @@ make the rows most likely maximise sum_i log sum_y (b_y / a_y) p_y(x_i), which i
 over rows of (b_y / a_y) p_y / sum_j (b_j / a_j) p_j. The source a is the *mean probability* of each class over the
 conformal rows, not its share of their labels (Alexandari et al. 2020): rows like the conformal rows then have b = a,
 however biased the probabilities of a class are, and a class that is called too often does not look more frequent than
-it was. What is learned is r = b / a; the target share of a class is r times its share of conformal labels.
+it was. The target share of a class is its share of the conformal labels times b / a. Before such shares are compared,
+one row is added to each: few rows of a class say little about its share.
 """
 
 import math
@@ -55,8 +56,8 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """For which class shares a predictor's conformal rows are weighted.
 
     `source` are the class shares of the conformal rows, `target` those of the rows to be predicted: given, or estimated
-    from `target_rows` rows with these standard errors (`error`). `effective_rows` is how many conformal rows of equal
-    weight say as much as the weighted ones.
+    from `target_rows` rows with these standard errors (`error`). `smoothing` is added to both before they are compared.
+    `effective_rows` is how many conformal rows of equal weight say as much as the weighted ones.
     """
 
     source: tuple[float, ...]
@@ -64,6 +65,7 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     effective_rows: float
     target_rows: int | None = None
     error: tuple[float, ...] | None = None
+    smoothing: float = 0.0
 
     @property
     def estimated(self) -> bool:
@@ -77,7 +79,7 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         >>> LabelShift(source=(0.5, 0.5), target=(0.2, 0.8), effective_rows=1.0).ratio.tolist()
         [0.4, 1.6]
         """
-        ratio: Floats = np.array(self.target) / np.array(self.source)
+        ratio: Floats = (np.array(self.target) + self.smoothing) / (np.array(self.source) + self.smoothing)
         return np.ones_like(ratio) if np.all(ratio == ratio[0]) else ratio
 
     @property
@@ -144,6 +146,7 @@ def make_shift(made: "Document", given: Any) -> LabelShift:
         effective_rows=1.0,
         target_rows=None if estimate is None else estimate.rows,
         error=None if estimate is None or estimate.error is None else tuple(estimate.error.tolist()),
+        smoothing=0.0 if estimate is None else 1 / len(labels) + 1 / estimate.rows,
     )
     weights = shift.ratio[labels]
     if not np.any(weights > 0):
@@ -226,6 +229,7 @@ def broken_shift(shift: LabelShift, n_classes: int, n_rows: int) -> Iterator[tup
     rows, error = shift.target_rows, shift.error
     yield f"target_rows must be from 1 to {MOST_HELD:,}", rows is not None and not 1 <= rows <= MOST_HELD
     yield "error must be that of estimated shares", error is not None and not shift.estimated
+    yield "smoothing must be from 0 to 1", not 0 <= shift.smoothing <= 1
     if error is not None:
         outside = len(error) != n_classes or not all(0 < one <= 1 for one in error)
         yield "error must be above 0 and at most 1, one per class", outside
@@ -404,17 +408,17 @@ def _try_shares(probs: Floats, labels: Ints, scores: Pairs, rng: np.random.Gener
         return new
 
     found, _ = _solve(step, np.repeat(mean / mean.sum(), all_weights.shape[1], axis=1), 1e-5, None, _FEW_STEPS)
-    ratios = np.split(_ratio(found, mean, 2 / n_rows), 2, axis=1)
-    errors = []
-    for ratio, source, truth in zip(ratios, sources, planted, strict=True):
-        target = ratio * source / (ratio * source).sum(axis=0)
-        errors.append(float((((target - truth) ** 2).sum(axis=0) / (truth**2).sum(axis=0)).mean()))
+    errors, targets = [], np.split(found / mean, 2, axis=1)
+    for place, (source, truth) in enumerate(zip(sources, planted, strict=True)):
+        targets[place] = _scale(targets[place] * source)
+        errors.append(float((((targets[place] - truth) ** 2).sum(axis=0) / (truth**2).sum(axis=0)).mean()))
     coverage, accuracy, plain = [], [], probs.argmax(axis=1) == labels
-    for ratio, weight in zip(ratios[0].T, all_weights.T, strict=False):
-        shift = LabelShift(source=(1.0,) * n_classes, target=tuple(ratio.tolist()), effective_rows=1.0)
+    for target, weight in zip(targets[0].T, all_weights.T, strict=False):
+        before, after = (tuple(some.tolist()) for some in (sources[0][:, 0], target))
+        shift = LabelShift(source=before, target=after, effective_rows=1.0, smoothing=2 / n_rows)
         held = scores <= shift.thresholds(scores, labels, _LEVEL)[labels]
         coverage.append(1 - _LEVEL - float(weight @ held))
-        accuracy.append(float(weight @ (plain.astype(float) - ((probs * ratio).argmax(axis=1) == labels))))
+        accuracy.append(float(weight @ (plain.astype(float) - ((probs * shift.ratio).argmax(axis=1) == labels))))
     return {
         "coverage_loss": max(float(np.mean(coverage[:-1])), coverage[-1]),
         "accuracy_loss": max(float(np.mean(accuracy[:-1])), accuracy[-1]),
@@ -507,13 +511,13 @@ def estimate_priors(
 
     Examples
     --------
-    Rows that leave no doubt are counted, but for one row in each class:
+    Rows that leave no doubt are counted:
 
-    >>> rows = np.repeat(np.eye(2) * 1000.0, [300, 700], axis=0)
-    >>> source = Logits(np.repeat(np.eye(2) * 1000.0, 500, axis=0), np.repeat([0, 1], 500))
-    >>> reference = learn_shares(source, 1.0, np.zeros(1000, dtype=complex), 0)
-    >>> estimate_priors(Logits(rows), 1.0, np.array([500, 500]), reference, bootstrap=0).target.round(3).tolist()
-    [0.301, 0.699]
+    >>> source = Logits(np.repeat(np.eye(2) * 1000.0, 50, axis=0), np.repeat([0, 1], 50))
+    >>> reference = learn_shares(source, 1.0, np.zeros(100, dtype=complex), 0)
+    >>> rows = Logits(np.repeat(np.eye(2) * 1000.0, [30, 70], axis=0))
+    >>> estimate_priors(rows, 1.0, np.array([50, 50]), reference, bootstrap=0).target.round(9).tolist()
+    [0.3, 0.7]
     """
     n_resamples = whole_number(bootstrap, "bootstrap", 0, _MOST_RESAMPLES, "Try 200, or 0 for no standard errors.")
     seed, n_source = checked_seed(random_state), int(counts.sum())
@@ -536,9 +540,7 @@ def estimate_priors(
             CoverageWarning,
             stacklevel=3,
         )
-    one_row = 1 / n_source + 1 / len(data)
-    ratio = _ratio(found, mean, one_row)
-    target = _scale(ratio * source[:, None])[:, 0]
+    target = _scale(found / mean * source[:, None])[:, 0]
     unseen = np.flatnonzero((counts == 0) & (found[:, 0] > _RULE_OF_THREE / n_source))
     if unseen.size:
         warnings.warn(
@@ -558,18 +560,11 @@ def estimate_priors(
         start = _scale(np.repeat(np.maximum(found, _LEAST / len(data)), n_resamples, axis=1))
         step = _em_step(data, temperature, mean * with_rows, trial_keys(seed, range(n_resamples)))
         shares = _solve(step, start, _LOOSE, progress)[0]
-        resampled = _scale(_ratio(shares, mean * with_rows, one_row) * source[:, None] * with_rows * beside)
-        drawn_in = target - _scale(found / mean * source[:, None])[:, 0]
+        resampled = _scale(shares / mean * source[:, None] * beside)  # `with_rows` is in the labels and in the means
         # a share that no resample moves from zero was seen on no row: it is small, as one row would be, and not zero
-        known = drawn_in**2 + (reference.bias * target) ** 2 + 1.0 / len(data) ** 2
+        known = (reference.bias * target) ** 2 + 1.0 / len(data) ** 2
         error = np.sqrt(np.minimum(resampled.var(axis=1, ddof=min(1, n_resamples - 1)) + known, 1.0))
     return PriorEstimate(source, target, error, len(data), n_resamples, bool(calm[0]))
-
-
-def _ratio(shares: Floats, mean: Floats, one_row: float) -> Floats:
-    """Target share / source share, with one row more of each class in both, for which few rows say little."""
-    ratio: Floats = (shares + one_row) / (mean + one_row)
-    return ratio
 
 
 def _relative(variance: Floats, mean: Floats, n_rows: int) -> Floats:
