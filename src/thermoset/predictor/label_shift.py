@@ -562,7 +562,7 @@ def estimate_priors(
         shares = _solve(step, start, _LOOSE, progress)[0]
         resampled = _scale(shares / mean * source[:, None] * beside)  # `with_rows` is in the labels and in the means
         # a share that no resample moves from zero was seen on no row: it is small, as one row would be, and not zero
-        known = (reference.bias * target) ** 2 + 1.0 / len(data) ** 2
+        known = reference.bias**2 * target * np.maximum(target, 1 / len(target)) + 1.0 / len(data) ** 2
         error = np.sqrt(np.minimum(resampled.var(axis=1, ddof=min(1, n_resamples - 1)) + known, 1.0))
     return PriorEstimate(source, target, error, len(data), n_resamples, bool(calm[0]))
 
