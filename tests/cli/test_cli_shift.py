@@ -134,7 +134,7 @@ def test_other_commands_take_it(call, files, tmp_path):
     ("content", "because"),
     [
         ('{"ant": 0.6, "bee, small": 0.3, "dog": 0.1}', "an unknown class: 'dog'"),
-        ('{"ant": 1}', "is missing"),
+        ('{"ant": 1}', "missing"),
         ("[0.6, 0.3, 0.2]", "priors must add up to 1; got 1.1"),
         ("[0.6, -0.3, 0.7]", "that of class 'bee, small' is -0.3"),
         ('{"ant": "x"}', "must be an object of shares by class"),
