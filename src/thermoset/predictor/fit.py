@@ -31,6 +31,7 @@ from thermoset.predictor.document import (
     Thresholds,
     pool_of_rows,
 )
+from thermoset.predictor.label_shift import learn_shares
 from thermoset.predictor.leakage import KeySample, RowKeys, find_leakage, fingerprint
 from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
 from thermoset.predictor.sets import Inference
@@ -144,7 +145,8 @@ def fit_split_document(
         document = document.change(confidence=confidence_reference(calibration, conformal, document.temperature))
     else:  # the rest was measured where rows of small weight come from
         measures = tuple(one for one in measures if one.name in OF_CONFIDENCE)
-    return document.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    document = document.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    return _with_shares(document, conformal, sets)
 
 
 def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
@@ -253,7 +255,16 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
     )
     law = coverage_measures(new.pool_sizes.tolist(), old.recipe.alpha)
     measures = _still_true(old, law, weighted)
-    return new.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    new = new.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    return _with_shares(new, conformal, sets)
+
+
+def _with_shares(document: Document, conformal: Logits, fitted: ConformalClassifier) -> Document:
+    """The document with what class shares are estimated from, where it can be made for other ones."""
+    found, shares = fitted.calibration_, None
+    if document.is_plain and found.grouping is None and found.weights is None:
+        shares = learn_shares(conformal, document.temperature, found.scores, document.recipe.random_state)
+    return document.change(shares=shares)
 
 
 def _still_true(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from thermoset.monitor.promise import Promise
     from thermoset.monitor.report import CheckReport
     from thermoset.predictor.fit import Progress
-    from thermoset.predictor.priors import PriorEstimate
+    from thermoset.predictor.label_shift import PriorEstimate
     from thermoset.tuning.choice import Choice
 
 
@@ -242,16 +242,26 @@ class TwoTemperaturePredictor(Estimator):
         moved = package.fit.at_level(self._inference, alpha)
         other = copy(self)
         other.alpha = alpha
-        other._adopt(moved if moved.shift is None else package.shifting.shifted(moved, moved.shift))
+        other._adopt(moved if moved.shift is None else package.label_shift.shift_document(moved, moved.shift))
         return other
 
     def estimate_priors(
         self, target: Any, *, bootstrap: int = 200, random_state: int = 0, progress: "Progress | None" = None
     ) -> "PriorEstimate":
-        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`."""
-        data, asked = predict_data(self, target), package.priors.Resampling(bootstrap, random_state, progress)
-        counts = package.shifting.source_counts(self.document_)
-        return package.priors.estimate_priors(data, self.document_.temperature, counts, asked)
+        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `label_shift`.
+
+        Refused where a trial on the predictor's own conformal rows has shown that estimated shares would do harm.
+        """
+        data, made = predict_data(self, target), self.document_
+        return package.label_shift.estimate_priors(
+            data,
+            made.temperature,
+            package.label_shift.source_counts(made),
+            made.shares,
+            bootstrap=bootstrap,
+            random_state=random_state,
+            progress=progress,
+        )
 
     def shifted(self, target: Any = None, *, priors: Any = None) -> "TwoTemperaturePredictor":
         """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
@@ -282,10 +292,12 @@ class TwoTemperaturePredictor(Estimator):
         require_fitted(self)
         if (target is None) == (priors is None):
             raise InputError("pass either target rows or their class shares (priors=), not both.")
-        package.shifting.require_shiftable(self.document_)  # before the work
+        package.label_shift.require_shiftable(self.document_)  # before the work
         given = self.estimate_priors(target) if priors is None else priors
         other = copy(self)
-        other._adopt(package.shifting.shifted(self.document_, package.shifting.shift_of(self.document_, given)))
+        other._adopt(
+            package.label_shift.shift_document(self.document_, package.label_shift.make_shift(self.document_, given))
+        )
         return other
 
     def predict_arrays(
