@@ -23,7 +23,8 @@ NEED_EXTRAS = ("thermoset.integrations", "thermoset.report", "thermoset.plots")
 
 
 def _public(module):
-    names = module.__all__ if hasattr(module, "__all__") else [name for name in vars(module) if name[0] != "_"]
+    own = [name for name, one in vars(module).items() if getattr(one, "__module__", None) == module.__name__]
+    names = module.__all__ if hasattr(module, "__all__") else [name for name in own if name[0] != "_"]
     return {name for name in names if not name.startswith("__")}
 
 

@@ -41,5 +41,5 @@ def test_not_fitted(kind, name):
 
 def test_predictions_are_among_them():
     for kind, estimator in ESTIMATORS.items():
-        asked = {"predict_proba"} if kind == "scaler" else {"predict_set", "set_sizes", "predict_set_labels"}
+        asked = {"predict_proba"} if kind == "scaler" else {"predict_set", "set_sizes"}
         assert asked <= {name for which, name in CASES if which == kind}, estimator

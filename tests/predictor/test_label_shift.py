@@ -12,7 +12,7 @@ from engines import ENGINES
 from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
-from thermoset.predictor.document import checksum_of, read_document
+from thermoset.predictor.document import Thresholds, checksum_of, read_document, write_document
 from thermoset.predictor.label_shift import read_priors, require_shiftable, shares_of, source_counts
 
 LOGITS, LABELS = generated(1200, 4, signal=0.0)
@@ -152,8 +152,7 @@ def test_new_rows_make_it_an_ordinary_predictor_again(shifted, tmp_path):
     shifted.save(tmp_path / "p.json")
     again = ts.TwoTemperaturePredictor.load(tmp_path / "p.json").recalibrate(ts.Logits(LOGITS[800:], LABELS[800:]))
     assert again.document_.shift is None
-    assert again.promise.exact
-    assert len(again.document_.thresholds.value) == 1
+    assert again._inference.thresholds.size == 1
     assert again.predict_proba(FRESH) == pytest.approx(probabilities(FRESH, again.temperature_))
 
 
@@ -221,15 +220,14 @@ def test_predictors_that_cannot_be_shifted(parameters, because):
 
 
 def test_protected_classes_and_groups_cannot_be_shifted(predictor):
-    made = msgspec.structs.replace(predictor.document_, alpha_sets="0.05")
+    made = predictor.document_.change(recipe=predictor.document_.recipe.change(alpha="0.05"))
     with pytest.raises(InputError, match=r"raised to that of alpha = 0\.05"):
         require_shiftable(made)
     grouped = ts.Logits(ROWS.logits, ROWS.labels, groups=["a", "b"] * 400)
     with pytest.raises(InputError, match="grouping='group' cannot be shifted"):
         ts.TwoTemperaturePredictor("lac", prefer="small", grouping="group").fit(grouped).shifted(priors=TARGET)
-    unlabelled = msgspec.structs.replace(made.scores, labels=None)
     with pytest.raises(InputError, match="without the label scores"):
-        require_shiftable(msgspec.structs.replace(predictor.document_, scores=unlabelled))
+        require_shiftable(predictor.document_.change(scores=None))
 
 
 @pytest.mark.parametrize(
@@ -272,8 +270,8 @@ def test_either_rows_or_shares(predictor):
         ({"target": (0.5, 0.5)}, "target must be shares"),
         ({"target": (0.5, 0.5, 0.5, -0.5)}, "target must be shares"),
         ({"source": (1.0, 0.0, 0.0, 0.0)}, "source must be shares"),
-        ({"source": (0.25,) * 4}, "source must be the class shares of the scores"),
-        ({"target": (0.25,) * 4}, "thresholds must be those of the scores"),
+        ({"source": (0.25,) * 4}, "must be that of the scores"),
+        ({"target": (0.25,) * 4}, "must be that of the scores"),
         ({"effective_rows": 0.0}, "effective_rows must be"),
         ({"effective_rows": 1e9}, "effective_rows must be"),
         ({"target_rows": 0}, "target_rows must be"),
@@ -292,19 +290,15 @@ def test_forged_shifts_are_refused(shifted, tmp_path, change, because):
 
 def test_forged_documents_with_a_shift_are_refused(shifted, tmp_path):
     made, classes = shifted.document_, fitted(grouping="class").document_
-    one = msgspec.structs.replace(made.thresholds, value=made.thresholds.value[:1], refine=made.thresholds.refine[:1])
-    short = msgspec.structs.replace(made.scores, labels=made.scores.labels[1:])
-    wild = msgspec.structs.replace(made.scores, labels=b"\xff" * len(made.scores.labels))
+    scores, one = made.scores, Thresholds(value=(0.5,), tie=(0.0,))
     cases = [
-        (msgspec.structs.replace(made, thresholds=one), "one per class under a label shift"),
-        (msgspec.structs.replace(classes, shift=made.shift), "pool_sizes must have one entry"),
-        (msgspec.structs.replace(made, scores=short), "labels of scores must be those of"),
-        (msgspec.structs.replace(made, scores=wild), "labels of scores must be columns"),
-        (msgspec.structs.replace(made, scores=msgspec.structs.replace(made.scores, labels=None)), "must have labels"),
-        (msgspec.structs.replace(made, shift=None), "thresholds must be one"),
+        (made.change(scores=None, thresholds=one), "one for each"),
+        (classes.change(shift=made.shift), "one threshold"),
+        (made.change(scores=msgspec.structs.replace(scores, labels=scores.labels[1:])), "labels"),
+        (made.change(scores=msgspec.structs.replace(scores, labels=b"\xff" * len(scores.labels))), "labels"),
+        (made.change(scores=msgspec.structs.replace(scores, labels=None)), "labels"),
     ]
     for forged, because in cases:
-        path = tmp_path / "p.json"
-        path.write_bytes(msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum_of(forged))))
+        write_document(tmp_path / "p.json", forged)
         with pytest.raises(FileFormatError, match=because):
-            read_document(path)
+            read_document(tmp_path / "p.json")

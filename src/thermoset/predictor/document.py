@@ -485,6 +485,9 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
         expected = n_classes if by_class else n_pools + (recipe.fallback is not None)
         yield "thresholds must be pairs, one for each pool or class", {len(stored.value), len(stored.tie)} != {expected}
         yield "thresholds must be numbers", bool(np.isnan(stored.pairs()).any())
+    if made.shift is not None:
+        yield "shift must be that of one threshold for all classes", not made.is_plain or grouping is not None
+        yield from broken_shift(made.shift, n_classes, came.conformal_rows)
     if made.scores is not None:
         yield "scores must be those that set the threshold", not made.is_plain
         made.calibration_scores()
@@ -498,10 +501,7 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
         )
         if made.shift is not None:
             labels = made.scores.own_labels(n_rows, n_classes)
-            yield "target must weigh some of the scores", not np.any(np.array(made.shift.target)[labels] > 0)
-    if made.shift is not None:
-        yield "shift must be that of one threshold for all classes", not made.is_plain or grouping is not None
-        yield from broken_shift(made.shift, n_classes, came.conformal_rows)
+            yield "shift must be that of the scores", not made.shift.is_of(labels)
     if made.shares is not None:
         yield from broken_shares(made.shares, n_classes)
     yield from made.row_keys.calibration.faults(came.calibration_rows)

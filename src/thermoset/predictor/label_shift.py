@@ -87,6 +87,13 @@ class LabelShift(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             return None
         return share_ends(np.array(self.target), np.array(self.error), self.target_rows)
 
+    def is_of(self, labels: Ints) -> bool:
+        """Whether source and effective rows are those of conformal rows with these labels."""
+        weights = self.ratio[labels]
+        source = shares_of(np.bincount(labels, minlength=len(self.source)))
+        known = tuple(source.tolist()) == self.source and bool(np.any(weights > 0))
+        return known and Weights.of(weights).effective_rows == self.effective_rows
+
     def thresholds(self, scores: Pairs, labels: Ints, alpha: Alpha) -> Pairs:
         """The threshold of each class, (C,), from scores of rows with these labels.
 
