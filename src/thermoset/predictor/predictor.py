@@ -325,6 +325,7 @@ class TwoTemperaturePredictor(Estimator):
     @property
     def promise(self) -> "Promise":
         """The promised coverage, and the number of rows behind it."""
+        require_fitted(self)
         return package.judging.promise_of(self._inference)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
