@@ -189,7 +189,7 @@ def of_law(predictor):
     if law is None:
         return {"coverage.promised": 1 - float(predictor.alpha)}
     shown = {"coverage.law": law.value}
-    if predictor.promise.exact:
+    if predictor._promise.exact:
         shown |= {"coverage.low": law.low, "coverage.high": law.high}
     again = {f"{key}.again": value for key, value in shown.items()}
     return shown | again | {"conformal_rows.again": predictor.document_.provenance.conformal_rows}
@@ -242,14 +242,14 @@ def of_parts(page, sets):
     counts = {by: (table.count[table.count > 0], table.hits[table.count > 0]) for by, table in tables.items()}
     found = {}
     rows, hits = (np.concatenate([pair[k] for pair in counts.values()]) for k in (0, 1))
-    promised = float(1 - exact_level(predictor.promise.alpha))
+    promised = float(1 - exact_level(predictor._promise.alpha))
     p_holm = holm(binom.cdf(hits, rows, promised))
     low, high = clopper_pearson(hits, rows)
     columns = {"rows": rows, "hits": hits, "coverage": hits / rows, "low": low, "high": high, "p_holm": p_holm}
     for place in range(len(rows)):
         found |= {f"part.{place}.{key}": column[place] for key, column in columns.items()}
     for by, (own, hit) in counts.items():
-        floor = noise_floor_of_counts(own, predictor.promise.alpha)
+        floor = noise_floor_of_counts(own, predictor._promise.alpha)
         gap = np.abs(hit / own - promised).max()
         found |= {f"part_gap.{by}.gap": gap, f"part_gap.{by}.mean": floor.top_mean, f"part_gap.{by}.p95": floor.top_95}
     flagged = np.count_nonzero((p_holm < 0.001) & (hits / rows < promised))

@@ -113,4 +113,4 @@ def test_a_file_holds_tau(tmp_path):
     assert read.document_.recipe.grouping == "interpolated(tau=0.3)"
     assert read.choice_.setting.kind == "LAC, interpolated, tau = 0.3"
     np.testing.assert_array_equal(read.predict_set(LOGITS), predictor.predict_set(LOGITS))
-    assert not read.promise.exact
+    assert not read._promise.exact

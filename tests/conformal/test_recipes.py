@@ -109,7 +109,7 @@ def test_a_file_keeps_the_recipe(recipe, tmp_path):
     made.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert read.document_.recipe == recipe
-    assert read.promise.exact == recipe.exact
+    assert read._promise.exact == recipe.exact
     data = ts.Logits(*generated(300, 3, seed=1))
     np.testing.assert_array_equal(read.recalibrate(data).threshold_, made.recalibrate(data).threshold_)
     assert read.document_.recipe == made.document_.recipe, "and renewing the threshold does not change it"
@@ -121,4 +121,4 @@ def test_a_score_without_u_stays_randomised_through_renewal():
     made.recalibrate(ts.Logits(*generated(300, 3, seed=1)))
     assert made.document_.recipe.seed is None
     assert made.document_.recipe.randomized
-    assert made.promise.exact
+    assert made._promise.exact

@@ -1,6 +1,7 @@
 """What an estimator does after `fit` raises scikit-learn's own error before it; methods are collected from classes."""
 
 import inspect
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -22,10 +23,14 @@ ESTIMATORS = {
 }
 
 
-def methods(estimator):
-    """The public methods of an estimator's own class, but for those that fit it."""
-    own = {name: one for name, one in vars(type(estimator)).items() if inspect.isfunction(one)}
+def public(estimator, kind):
+    """The names of an estimator's own class that are of a kind, but for those that fit it."""
+    own = [name for name, one in vars(type(estimator)).items() if isinstance(one, kind)]
     return [name for name in own if not name.startswith("_") and name not in WHILE_FITTING]
+
+
+def methods(estimator):
+    return public(estimator, FunctionType)
 
 
 CASES = [(kind, name) for kind, estimator in ESTIMATORS.items() for name in methods(estimator)]
@@ -39,7 +44,19 @@ def test_not_fitted(kind, name):
         method(*(GIVEN[one.name] for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD))
 
 
+LEARNED = [(kind, name) for kind, one in ESTIMATORS.items() for name in public(one, property) if name != "recipe"]
+
+
+@pytest.mark.parametrize(("kind", "name"), LEARNED)
+def test_nothing_was_learned(kind, name):
+    """A property is that of something fitted: the error is an AttributeError too, so that hasattr says no."""
+    with pytest.raises(NotFittedError):
+        getattr(ESTIMATORS[kind], name)
+    assert not hasattr(ESTIMATORS[kind], name)
+
+
 def test_predictions_are_among_them():
+    assert ("predictor", "choice_") in LEARNED
     for kind, estimator in ESTIMATORS.items():
         asked = {"predict_proba"} if kind == "scaler" else {"predict_set", "set_sizes"}
         assert asked <= {name for which, name in CASES if which == kind}, estimator

@@ -74,7 +74,7 @@ def test_another_level_is_a_fresh_fit_of_the_threshold(kind, tmp_path):
     for alpha in ("0.05", 0.3, "0.9"):
         other = loaded(predictor.at(alpha), tmp_path)
         assert (other.temperature_, other.temperature_sets_) == (predictor.temperature_, hat)
-        assert other.promise.alpha == str(alpha)
+        assert other._promise.alpha == str(alpha)
         fresh = ts.ConformalClassifier.of(predictor.document_.recipe.change(alpha=alpha)).fit(CONFORMAL)
         if kind == "cluster":  # clusters stay; a fresh fit would cluster for its own level
             assert other.document_.group_of_class == predictor.document_.group_of_class
@@ -105,7 +105,7 @@ def test_what_is_said_of_another_level(one, tmp_path):
     assert names == {"nll_before", "nll_after", "ece_before", "ece_after", "coverage"}
     (law,) = (measure for measure in document.measures if measure.name == "coverage")
     assert law.value == 381 / 401  # k = ceil(401 * 0.95)
-    assert other.promise.exact
+    assert other._promise.exact
     assert other.check(FRESH).marginal.promised == pytest.approx(0.95, abs=1e-15)
     assert "alpha = 0.05" in other._repr_html_()
     assert "refers to alpha = 0.2, for which T-hat was chosen" in other._repr_html_()
@@ -154,7 +154,7 @@ def test_rows_that_are_not_whole(tmp_path):
     np.testing.assert_array_equal(p > 0.1, predictor.predict_set(cut[2]))
     other = loaded(predictor.at("0.3"), tmp_path)
     np.testing.assert_array_equal(p > 0.3, other.predict_set(cut[2]))
-    assert not other.promise.exact
+    assert not other._promise.exact
     assert UNDECIDED not in {measure.name for measure in other.document_.measures}
     assert not other.recalibrate(FRESH).document_.provenance.top_rows
 

@@ -47,7 +47,7 @@ def test_a_saved_predictor_is_the_same(fitted, tmp_path):
     loaded = ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json")
     assert (loaded.predict_set(CUT) == fitted.predict_set(CUT)).all()
     assert undecided_share(loaded) == undecided_share(fitted)
-    assert not loaded.promise.exact
+    assert not loaded._promise.exact
 
 
 def test_a_check_says_how_often_bounds_could_not_decide(fitted):

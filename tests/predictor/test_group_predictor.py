@@ -99,7 +99,7 @@ def test_new_rows_renew_the_thresholds_of_their_groups(predictor, tmp_path):
     assert read_document(tmp_path / "q.json").recipe.fallback == "pooled"
     one = renewed.recalibrate(ts.Logits(other.logits, other.labels, other.classes), groups=["only"] * 400)
     one.save(tmp_path / "r.json")
-    assert ts.TwoTemperaturePredictor.load(tmp_path / "r.json").promise.group_names == ("only",)
+    assert ts.TwoTemperaturePredictor.load(tmp_path / "r.json")._promise.group_names == ("only",)
 
 
 def test_groups_and_thresholds_that_disagree_are_refused(predictor, tmp_path):

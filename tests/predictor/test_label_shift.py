@@ -127,7 +127,7 @@ def test_estimated_from_rows(predictor):
 
 
 def test_no_law_is_promised_of_it(shifted):
-    promise = shifted.promise
+    promise = shifted._promise
     assert not promise.exact
     assert promise.effective_rows == shifted.document_.shift.effective_rows < promise.pool_sizes[0]
     report = shifted.check(FRESH)

@@ -209,7 +209,7 @@ def test_every_kind_survives_the_file(data, fresh, tmp_path, arguments):
     np.testing.assert_array_equal(read.predict_proba(fresh), made.predict_proba(fresh))
     np.testing.assert_array_equal(read.threshold_, made.threshold_)
     assert read.choice_ == made.choice_
-    assert read.promise.exact == made.promise.exact
+    assert read._promise.exact == made._promise.exact
     read.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "p.json").read_bytes()
     # What was loaded can be fitted again with the same parameters.

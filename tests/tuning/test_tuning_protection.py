@@ -60,8 +60,8 @@ def test_the_threshold_is_never_below_that_of_the_promise(rows):
     pooled = ts.ConformalClassifier("lac", safe.choice_.setting.alpha, safe.temperature_sets_)
     pooled.fit(calibration.joined(conformal))
     assert safe.threshold_ == max(plain.threshold_, pooled.threshold_)
-    assert safe.promise.alpha == "0.1"
-    assert not safe.promise.exact
+    assert safe._promise.alpha == "0.1"
+    assert not safe._promise.exact
 
 
 def test_where_the_pooled_rows_would_lower_the_threshold_the_conformal_ones_decide():

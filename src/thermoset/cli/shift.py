@@ -151,7 +151,7 @@ def _show_classes(console: "Console", found: "LabelShift", classes: tuple[str, .
 def _sentences(new: "TwoTemperaturePredictor", found: "LabelShift", sizes: tuple[float, float] | None) -> list[str]:
     """What was done, what it does to the sets, and what it rests on."""
     whence = f"estimated from {found.target_rows:,} rows" if found.estimated else "given"
-    rows, promised = new.document_.provenance.conformal_rows, new.promise.promised
+    rows, promised = new.document_.provenance.conformal_rows, new._promise.promised
     worth = f"{rows:,} rows are worth {found.effective_rows:,.0f} equally weighted rows"
     said = [f"Conformal rows are weighted for class shares that were {whence}: {worth}."]
     if sizes is not None:

@@ -292,7 +292,7 @@ def _known(value: float | None, ends: tuple[float, float] | None = None) -> str:
 
 def promised_coverage(predictor: "TwoTemperaturePredictor") -> str:
     """What is promised: by class, exactly and between which ends, at least, or about (a stricter level)."""
-    made, promise = predictor.document_, predictor.promise
+    made, promise = predictor.document_, predictor._promise
     law = next((measured for measured in made.measures if measured.name == "coverage"), None)
     if made.is_weighted:
         return f"at least {promise.promised:.3g} on average, if the weights are right"

@@ -45,6 +45,8 @@ class Estimator:
 
     def __getattr__(self, name: str) -> Any:
         """What else scikit-learn asks of an estimator (metadata routing, parts of its HTML), once it is loaded."""
+        if isinstance(own := getattr(type(self), name, None), property):  # which raised AttributeError: say the same
+            return own.__get__(self)
         base = getattr(sys.modules.get("sklearn.base"), "BaseEstimator", None)
         asked = base is not None and not isinstance(self, base) and not name.startswith("__")
         if asked:

@@ -338,10 +338,11 @@ class TwoTemperaturePredictor(Estimator):
         return check_rows(self._inference, data, y, fail_on, weights)
 
     @property
-    def promise(self) -> "Promise":
+    def _promise(self) -> "Promise":
         """The promised coverage, and the number of rows behind it."""
         from thermoset.monitor.promise import Promise  # noqa: PLC0415 - predicting does without
 
+        require_fitted(self)
         return Promise.of(self._inference)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:

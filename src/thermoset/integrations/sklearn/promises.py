@@ -10,7 +10,7 @@ __all__ = ["cross_bound", "cross_promise", "split_promise"]
 
 def split_promise(predictor: TwoTemperaturePredictor) -> str:
     """The promise of sets whose threshold comes from rows that the model was not fitted on."""
-    made, promise = predictor.document_, predictor.promise
+    made, promise = predictor.document_, predictor._promise
     level = f"{promise.promised:.6g}"
     grouping = made.grouping
     if grouping is not None and not grouping.exact:
