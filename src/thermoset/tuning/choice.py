@@ -202,7 +202,9 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             versus for versus, at in zip(self.comparisons, self.outlooks, strict=False) if at.setting != self.setting
         ]
         traded = (_traded(versus, self.words.gap) for versus in others)
-        return (self.preference.reason(self), *traded, *self._paid(), *self._doubts())
+        by_hand = len(self.curve.temperatures) == 1
+        why = f"T-hat = {self.temperature:.2f} was set by hand." if by_hand else self.preference.reason(self)
+        return (why, *traded, *self._paid(), *self._doubts())
 
     @property
     def legend(self) -> tuple[tuple[str, str], ...]:

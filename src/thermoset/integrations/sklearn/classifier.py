@@ -220,7 +220,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         labels = data.require_labels("check")
         refuse_leakage(made.document_, data)
         sets, probs = self._sets(X, data, ids), probabilities(data, self.temperature_)
-        return check(sets, probs, labels, made.promise, fail_on=fail_on, class_names=data.classes)
+        return check(sets, probs, labels, made._promise, fail_on=fail_on, class_names=data.classes)
 
     def logits(self, X: Any, y: Any = None) -> Logits:
         """The scores of `estimator_` as `Logits`, with the names of the classes: what `predictor_` takes.
