@@ -11,7 +11,7 @@ from thermoset import TemperatureScaler
 __all__ = ["ece", "temperature"]
 
 _WARM_UP = 100  # rows on which kernels are compiled before anything is timed
-_ECE_SHARE = 5  # the ECE search looks at over a hundred temperatures: it gets this fraction of the rows
+_ECE_SHARE = 5  # the ECE search looks at some ninety temperatures: it gets this fraction of the rows
 
 
 def temperature(settings: Settings) -> Table:

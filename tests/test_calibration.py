@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 
 from parts import since_sklearn
 from thermoset import BoundWarning, InputError, Logits, TemperatureScaler, ZeroProbabilityWarning, metrics
-from thermoset.calibration import T_MAX, T_MIN, fit_ece, fit_nll, probabilities
+from thermoset.calibration import T_MAX, T_MIN, _LogOdds, confidence_at, fit_ece, fit_nll, probabilities
 from tiers import examples
 
 
@@ -282,3 +282,17 @@ def test_wide_rows_are_no_trouble_where_the_label_is_near_the_top():
     # two of three right at odds of e: probability 2/3 at e**(1/T) = 2
     assert fitted.temperature_ == pytest.approx(1 / np.log(2))
     assert np.isfinite(fitted.loss_)
+
+
+@pytest.mark.parametrize("n_classes", [2, 40, 2000])
+def test_confidences_of_fine_scans_are_those_of_full_evaluations(n_classes):
+    """The hardest rows: one class against all others, which are equal, at a confidence near one half."""
+    ratio = (T_MAX / T_MIN) ** (1 / 48)
+    for low in (T_MIN, 0.7, T_MAX / ratio):
+        halves = np.log(n_classes - 1) * low * np.linspace(0.8, 1.3, 50) + np.linspace(0, low, 50)
+        logits = np.zeros((50, n_classes))
+        logits[:, 0] = halves
+        data = Logits(np.concatenate([logits, np.random.default_rng(0).normal(size=(50, n_classes)) * 3 * low]))
+        found = _LogOdds.between(data, low, low * ratio)
+        for t in np.geomspace(low, low * ratio, 17):
+            np.testing.assert_allclose(found.confidence(t), confidence_at(data, t), rtol=0, atol=1e-8)

@@ -40,6 +40,7 @@ _MAX_STEPS = 100
 _LAST_STEP = 1e-8  # Newton converges quadratically: after a relative step this small the error is below rounding
 _GRID = 49  # temperatures of the first ECE scan, even in log T
 _BRACKETS = 3  # how many of its best temperatures are looked at closely
+_NODES = 9  # temperatures between two of the first scan that a polynomial goes through
 _FURTHEST = 1e100  # of a label below the top: the square of its loss is summed over rows
 _FINEST = 1 + 1e-5  # ratio of temperatures at which the scans end: far below the sampling error of any ECE
 
@@ -181,29 +182,78 @@ def fit_ece(data: Logits, n_bins: int = 15) -> Fit:
     """Minimise the expected calibration error, which is piecewise and not convex in T.
 
     A scan of [0.01, 100] even in log T, then ever finer scans around the best few temperatures of the first, to
-    a ratio of 1 + 1e-5. Deterministic; among equal errors the temperature nearest 1 in ratio wins.
+    a ratio of 1 + 1e-5. Deterministic; among equal errors the temperature nearest 1 in ratio wins. Fine scans read
+    confidences off a polynomial through a few temperatures; what is found is evaluated in full.
     """
     labels = data.require_labels("temperature scaling")
     correct = top_labels(data) == labels
-    seen: dict[float, float] = {}
+    grid = np.geomspace(T_MIN, T_MAX, _GRID)
+    grid[0], grid[-1] = T_MIN, T_MAX
+    n_iter, between = _GRID, {}
 
-    def scan(low: float, high: float, points: int) -> list[float]:
-        """Evaluate temperatures from low to high in one pass over the rows; return them by rising error."""
-        grid = [low, *map(float, np.geomspace(low, high, points)[1:-1]), high]
-        new = np.array([t for t in grid if t not in seen])
-        confidence = confidences_at(data, new)
-        for t, level in zip(new, confidence, strict=True):
-            seen[float(t)] = reliability_from_confidence(level, correct, n_bins).ece
-        return sorted(grid, key=lambda t: (seen[t], abs(math.log(t))))
+    def error_of(confidence: Floats) -> float:
+        return float(reliability_from_confidence(confidence, correct, n_bins).ece)
 
-    ratio = (T_MAX / T_MIN) ** (1 / (_GRID - 1))
-    for centre in scan(T_MIN, T_MAX, _GRID)[:_BRACKETS]:
+    def estimate(t: float) -> float:
+        """The error at a temperature of a fine scan."""
+        nonlocal n_iter
+        place = min(int(np.searchsorted(grid, t, side="right")), _GRID - 1) - 1
+        if place not in between:
+            between[place] = _LogOdds.between(data, grid[place], grid[place + 1])
+            n_iter += _NODES
+        return error_of(between[place].confidence(t))
+
+    def evaluate(temperatures: Floats) -> dict[float, float]:
+        levels = confidences_at(data, temperatures)
+        return {float(t): error_of(level) for t, level in zip(temperatures, levels, strict=True)}
+
+    def rank(t: float) -> tuple[float, float]:
+        return seen[t], abs(math.log(t))
+
+    exact = evaluate(grid)
+    seen, found, ratio = dict(exact), [], (T_MAX / T_MIN) ** (1 / (_GRID - 1))
+    for centre in sorted(seen, key=rank)[:_BRACKETS]:
         best, width = centre, ratio
         while width > _FINEST:
-            best = scan(max(best / width, T_MIN), min(best * width, T_MAX), 9)[0]
-            width = width ** (1 / 4)
-    temperature = min(seen, key=lambda t: (seen[t], abs(math.log(t))))
-    return Fit(temperature, seen[temperature], len(seen))
+            low, high = max(best / width, T_MIN), min(best * width, T_MAX)
+            scan = [low, *map(float, np.geomspace(low, high, 9)[1:-1]), high]
+            seen |= {t: estimate(t) for t in scan if t not in seen}
+            best, width = min(scan, key=rank), width ** (1 / 4)
+        found.append(best)
+    seen = exact | evaluate(np.array(found))
+    temperature = min(seen, key=rank)
+    return Fit(temperature, seen[temperature], n_iter + _BRACKETS)
+
+
+@dataclass(frozen=True, eq=False)
+class _LogOdds:
+    """Log-odds against each row's top class at the Chebyshev nodes of an interval of log T, (nodes, n).
+
+    They are smooth: between two temperatures of the first scan the polynomial is right to 1e-8 and mostly far better.
+    The nearest place where log sum e**(z / T) is not analytic belongs to rows of many classes and a confidence near
+    1/2.
+    """
+
+    nodes: Floats
+    odds: Floats
+
+    @classmethod
+    def between(cls, data: Logits, low: float, high: float) -> "_LogOdds":
+        """Evaluate them."""
+        cosines = np.cos((np.arange(_NODES) + 0.5) * np.pi / _NODES)
+        nodes = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * cosines
+        odds = confidences_at(data, np.exp(nodes))  # in place from here on: it may be in a file
+        np.subtract(np.divide(1.0, odds, out=odds), 1.0, out=odds)
+        return cls(nodes, np.log(np.maximum(odds, np.finfo(float).tiny, out=odds), out=odds))
+
+    def confidence(self, temperature: float) -> Floats:
+        """The confidence of each row at a temperature in the interval."""
+        apart = math.log(temperature) - self.nodes
+        weights = (-1.0) ** np.arange(_NODES) * np.sin((np.arange(_NODES) + 0.5) * np.pi / _NODES)
+        if not np.all(apart):
+            return np.asarray(1.0 / (1.0 + np.exp(self.odds[np.argmin(np.abs(apart))])))
+        weights = weights / apart
+        return np.asarray(1.0 / (1.0 + np.exp(weights @ self.odds / weights.sum())))
 
 
 def confidences_at(data: Logits, temperatures: Floats) -> Floats:

@@ -157,7 +157,7 @@ FURTHEST = -1e300
 
 _NEGLIGIBLE = -44.0  # e**-44 is less than half of 2**-62: nothing of it is left in fixed point
 _CHUNK = 16  # ranks whose exponentials are computed together
-_FEW = 8  # undecided ranks that are quicker done for all trials at once than by a scan along them
+_FEW = 24  # undecided ranks that are quicker done for all trials at once than by a scan along them
 
 
 @intrinsic
@@ -701,6 +701,19 @@ def trial_values(terms_of: Floats, unit: float, bound: float, rows: Counts, u: F
             out[t, j] = (1.0 if bound <= s < np.inf else s) + unit * (steps[i] + u[t, j] * part[i])
 
 
+@entry
+def group_by_class(order: Ints, classes: Ints, first: Ints, out: Ints) -> None:
+    """Rows in the order of their scores, (trials, n), as they come class by class, in that order: a counting sort.
+
+    classes (trials, n) : of the rows; first (trials, C) : where those of each class begin; used up.
+    """
+    for t in range(order.shape[0]):
+        for k in range(order.shape[1]):
+            c = classes[t, order[t, k]]
+            out[t, first[t, c]] = order[t, k]
+            first[t, c] += 1
+
+
 # ---- sets under thresholds -------------------------------------------------------------------------------------------
 
 
@@ -942,33 +955,50 @@ def tail_logs(all_gaps: Floats, temperature: float, work: Floats, own: Floats, t
 
 
 @inlined
+def is_linear(bound: float, low: float, own: float, part: float) -> bool:
+    """Whether the value of a label with these terms is low + u own and a constant, whatever u is."""
+    return part == 0.0 and (own == 0.0 or low + own < bound)
+
+
+@inlined
 def few_sizes(
     code: int, unit: float, k_reg: float, drawn: float, keep_top: bool,
     own: Floats, low: Floats, scale: float, rest: float, first: int, stop: int, i: int, all_u: Floats,
-    all_seen: Floats, m: int, j: int, level: int, thresholds: Floats, size: Floats,
+    m: int, j: int, level: int, thresholds: Floats, size: Floats,
 ) -> bool:  # fmt: skip
     """Sizes of row i in all trials at once where ranks first .. stop are undecided; whether a value ties.
 
-    A threshold ties with the row that set it, which is not evaluated in that trial: that does not count.
+    Where u is NaN the row is not evaluated, and nothing is below a threshold or ties with it: it may have set it. Two
+    ranks at a time: what is read is read once.
     """
-    tied, bound = False, bound_of(code)
+    tied, bound, r = False, bound_of(code), first
     for t in range(size.shape[0]):
         size[t] = first
-    for r in range(first, stop):
+    while r < stop:
+        s = min(r + 1, stop - 1)
         a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
+        e, f, g, h = terms(code, k_reg, drawn, keep_top, s, low[s], own[s], scale, rest)
+        if s > r and is_linear(bound, a, b, d) and is_linear(bound, e, f, h):
+            added, more = unit * c, unit * g
+            for t in range(size.shape[0]):
+                q, v, w = thresholds[0, m, j, level, t], a + all_u[i, t] * b + added, e + all_u[i, t] * f + more
+                size[t] += (1.0 if v < q else 0.0) + (1.0 if w < q else 0.0)
+                tied |= (v == q) | (w == q)
+            r += 2
+            continue
+        r += 1
         if d == 0.0:
             added = unit * c
             for t in range(size.shape[0]):
-                q, s = thresholds[0, m, j, level, t], a + all_u[i, t] * b
-                v = (1.0 if s >= bound else s) + added
+                q, v = thresholds[0, m, j, level, t], a + all_u[i, t] * b
+                v = (1.0 if v >= bound else v) + added
                 size[t] += 1.0 if v < q else 0.0
-                tied |= (v == q) & (all_seen[i, t] > 0.0)
+                tied |= v == q
         else:
             for t in range(size.shape[0]):
-                q, s = thresholds[0, m, j, level, t], a + all_u[i, t] * b
-                v = (1.0 if s >= bound else s) + unit * (c + all_u[i, t] * d)
+                q, v = thresholds[0, m, j, level, t], value_at(unit, bound, a, b, c, d, all_u[i, t])
                 size[t] += 1.0 if v < q else 0.0
-                tied |= (v == q) & (all_seen[i, t] > 0.0)
+                tied |= v == q
     return tied
 
 
@@ -983,7 +1013,7 @@ def many_sizes(
     At most one label depends on u: the first that is outside at u = 1.
     """
     bound, log_total = bound_of(code), math.log1p(rest)
-    one = u[0] * 0.0 + 1.0
+    one = scale * 0.0 + 1.0
     t = ascending[0]
     r = crossing(code, unit, k_reg, drawn, keep_top, own, low, scale, rest, n, one, q[t])
     r = tied_crossing(
@@ -1068,9 +1098,9 @@ def count_sets(
     """Add what the sets of these rows hold, for every score, temperature, level and trial.
 
     codes, keep (M,), parameters (M, 3) : the scores; all_others (T, n) : see `label_parts`; all_u, all_seen
-    (n, trials) : u, and 1 where the row is evaluated; wanted, cells (n, Q) : a set with fewer labels than wanted is
-    counted in the cell; thresholds (2, M, T, alphas, trials), and ascending their order. Added to: sizes, empty
-    (M, T, alphas, trials), misses (M, T, alphas, cells, trials).
+    (n, trials) : u and 1 where the row is evaluated, else NaN and 0; wanted, cells (n, Q) : a set with fewer labels
+    than wanted is counted in the cell; thresholds (2, M, T, alphas, trials), and ascending their order. Added to:
+    sizes, empty (M, T, alphas, trials), misses (M, T, alphas, cells, trials).
     """
     n_rows, n_classes = all_gaps.shape
     trials = all_u.shape[1]
@@ -1107,8 +1137,8 @@ def count_sets(
                         add_same_size(first, i, all_seen, wanted, cells, m, j, level, sizes, empty, misses)
                         continue
                     if stop - first > _FEW or most == np.inf or few_sizes(
-                        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, stop, i, all_u, all_seen,
-                        m, j, level, thresholds, size,
+                        code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, stop, i, all_u, m, j, level,
+                        thresholds, size,
                     ):  # fmt: skip
                         many_sizes(
                             code, unit, k_reg, drawn, keep_top, own, low, scale, rest, first, known, n_classes,
@@ -1120,27 +1150,32 @@ def count_sets(
 
 @inlined
 def add_label(
-    code: int, unit: float, a: float, b: float, c: float, d: float, label: int, i: int, all_u: Floats,
-    all_seen: Floats, q: Floats, out: Floats,
+    unit: float, bound: float, a: float, b: float, c: float, d: float, label: int, i: int, all_u: Floats, q: Floats,
+    out: Floats,
 ) -> bool:  # fmt: skip
     """Add 1 to `out` in each trial in which a label with these terms is below its threshold q[label], (C, trials).
 
-    Returns whether it ties with a threshold of a trial that evaluates row i: the row that set it never does.
+    Returns whether it ties with one; where u is NaN it does neither.
     """
-    bound, tied = bound_of(code), False
-    if d == 0.0:
-        added = unit * c
-        for t in range(out.shape[0]):
-            s = a + all_u[i, t] * b
-            v = (1.0 if s >= bound else s) + added
-            out[t] += 1.0 if v < q[label, t] else 0.0
-            tied |= (v == q[label, t]) & (all_seen[i, t] > 0.0)
-    else:
-        for t in range(out.shape[0]):
-            s = a + all_u[i, t] * b
-            v = (1.0 if s >= bound else s) + unit * (c + all_u[i, t] * d)
-            out[t] += 1.0 if v < q[label, t] else 0.0
-            tied |= (v == q[label, t]) & (all_seen[i, t] > 0.0)
+    tied = False
+    for t in range(out.shape[0]):
+        v = value_at(unit, bound, a, b, c, d, all_u[i, t])
+        out[t] += 1.0 if v < q[label, t] else 0.0
+        tied |= v == q[label, t]
+    return tied
+
+
+@inlined
+def add_two(
+    a: float, b: float, added: float, label: int, e: float, f: float, more: float, other: int, i: int, all_u: Floats,
+    q: Floats, out: Floats,
+) -> bool:  # fmt: skip
+    """The same for two labels with linear values at once: what is read is read once."""
+    tied = False
+    for t in range(out.shape[0]):
+        v, w = a + all_u[i, t] * b + added, e + all_u[i, t] * f + more
+        out[t] += (1.0 if v < q[label, t] else 0.0) + (1.0 if w < q[other, t] else 0.0)
+        tied |= (v == q[label, t]) | (w == q[other, t])
     return tied
 
 
@@ -1160,18 +1195,46 @@ def add_tied(
 
 
 @entry
-def count_class_sets(
-    codes: Ints, parameters: Floats, keep: Bools, temperatures: Floats, all_gaps: Floats, all_order: Ints,
-    labels: Ints, all_u: Floats, all_seen: Floats, least: Ints, of_label: Bools, cells: Ints,
+def class_ranges(q: Floats, infinite: Floats, lowest: Floats, highest: Floats, reach: Floats, mean: Floats) -> None:
+    """What `count_class_sets` looks up of thresholds by class, (K, C, trials), in which NaN takes the place of +inf.
+
+    infinite (K, trials) : classes with +inf; lowest, highest (K, C) : range of a class's thresholds over trials, lowest
+    being -inf where one is +inf; reach (K,) : the largest of all but +inf; mean (K, trials) : of finite ones, or the
+    largest if there are none.
+    """
+    finite = np.empty(q.shape[2])
+    for k in range(q.shape[0]):
+        reach[k] = -np.inf
+        infinite[k], mean[k], finite[:] = 0.0, 0.0, 0.0
+        for c in range(q.shape[1]):
+            least, most, some = np.inf, -np.inf, False
+            for t in range(q.shape[2]):
+                x = q[k, c, t]
+                without = x == np.inf
+                infinite[k, t] += 1.0 if without else 0.0
+                mean[k, t] += x if abs(x) < np.inf else 0.0
+                finite[t] += 1.0 if abs(x) < np.inf else 0.0
+                least, most = min(least, x), max(most, -np.inf if without else x)
+                some |= without
+                q[k, c, t] = np.nan if without else x
+            lowest[k, c], highest[k, c] = -np.inf if some else least, most
+            reach[k] = max(reach[k], most)
+        for t in range(q.shape[2]):
+            none = np.inf if infinite[k, t] > 0.0 else -np.inf
+            mean[k, t] = mean[k, t] / finite[t] if finite[t] > 0.0 else none
+
+
+@entry
+def count_class_sets(  # noqa: PLR0915
+    codes: Ints, parameters: Floats, keep: Bools, temperatures: Floats, all_gaps: Floats, all_others: Floats,
+    all_order: Ints, labels: Ints, all_u: Floats, all_seen: Floats, least: Ints, of_label: Bools, cells: Ints,
     thresholds: Floats, infinite: Floats, lowest: Floats, highest: Floats, reach: Floats,
     sizes: Floats, empty: Floats, misses: Counts,
 ) -> None:  # fmt: skip
-    """The same with thresholds by class, (2, M, T, alphas, C, trials), in which NaN stands for +inf.
+    """The same with thresholds by class, (2, M, T, alphas, C, trials), and what `class_ranges` found of them.
 
     all_order (n, C) : the label at each rank; least, of_label (Q,) : how many labels a set must have, and whether the
-    row's own must be among them; infinite (M, T, alphas, trials) : classes with +inf; lowest, highest (M, T, alphas, C)
-    : range of a class's thresholds over trials, lowest being -inf where one is +inf; reach (M, T, alphas) : the largest
-    of all but +inf.
+    row's own must be among them.
     """
     n_rows, n_classes = all_gaps.shape
     trials = all_u.shape[1]
@@ -1182,11 +1245,10 @@ def count_class_sets(
     for j in range(temperatures.shape[0]):
         inverse = 1.0 / temperatures[j]
         for i in range(n_rows):
-            gaps, order, u, seen = all_gaps[i], all_order[i], all_u[i], all_seen[i]
+            gaps, order, u, seen, others = all_gaps[i], all_order[i], all_u[i], all_seen[i], all_others[j, i]
             n, filled, place = count_unmasked(gaps), int(np.int64(0)), 0
             while order[place] != labels[i]:
                 place += 1
-            others = relative_mass(gaps[1:], inverse, weights)
             scale, rest, share = label_scale(second_of(gaps), inverse, others)
             for m in range(codes.shape[0]):
                 code, unit, k_reg, drawn, keep_top = (
@@ -1195,63 +1257,72 @@ def count_class_sets(
                 bound = bound_of(code)
                 for level in range(reach.shape[2]):
                     q, tie = thresholds[0, m, j, level], thresholds[1, m, j, level]
-                    most, everywhere = reach[m, j, level], 0.0
+                    most, everywhere, held = reach[m, j, level], 0.0, -1
+                    a0, b0, c0, label = zero, zero, zero, labels[i]
                     for t in range(trials):
                         size[t] = infinite[m, j, level, t]
+                        hit[t] = 0.0
                     filled = extend_to(
-                        code,
-                        unit,
-                        k_reg,
-                        drawn,
-                        keep_top,
-                        gaps,
-                        inverse,
-                        scale,
-                        rest,
-                        share,
-                        own,
-                        low,
-                        filled,
-                        n,
-                        zero,
-                        most,
-                    )
+                        code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n,
+                        zero, most,
+                    )  # fmt: skip
                     for r in range(min(filled, n)):
                         a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
                         start = value_at(unit, bound, a, b, c, d, zero)
                         if start > most:
                             break  # and so do all that rank lower
-                        label = order[r]
-                        if start > highest[m, j, level, label]:
+                        if r == place or start > highest[m, j, level, order[r]]:
                             continue
-                        if value_at(unit, bound, a, b, c, d, one) < lowest[m, j, level, label]:
+                        if value_at(unit, bound, a, b, c, d, one) < lowest[m, j, level, order[r]]:
                             everywhere += 1.0
-                        elif add_label(code, unit, a, b, c, d, label, i, all_u, all_seen, q, size):
-                            add_tied(
-                                code, unit, keep_top, a, b, c, d, r, label, low[r], own[r], u, q, tie, gaps, inverse,
-                                rest, others, weights, size,
-                            )  # fmt: skip
-                    label = labels[i]
-                    for t in range(trials):
-                        size[t] += everywhere
-                        hit[t] = 1.0 if np.isnan(q[label, t]) else 0.0
+                            continue
+                        if a >= bound:
+                            a, b = one, zero  # saturated, whatever u is
+                        if not is_linear(bound, a, b, d):
+                            if add_label(unit, bound, a, b, c, d, order[r], i, all_u, q, size):
+                                add_tied(
+                                    code, unit, keep_top, a, b, c, d, r, order[r], low[r], own[r], u, q, tie, gaps,
+                                    inverse, rest, others, weights, size,
+                                )  # fmt: skip
+                        elif held < 0:
+                            held, a0, b0, c0 = r, a, b, c
+                        else:
+                            if add_two(
+                                a0, b0, unit * c0, order[held], a, b, unit * c, order[r], i, all_u, q, size
+                            ):  # fmt: skip
+                                add_tied(
+                                    code, unit, keep_top, a0, b0, c0, zero, held, order[held], low[held], own[held], u,
+                                    q, tie, gaps, inverse, rest, others, weights, size,
+                                )  # fmt: skip
+                                add_tied(
+                                    code, unit, keep_top, a, b, c, d, r, order[r], low[r], own[r], u, q, tie, gaps,
+                                    inverse, rest, others, weights, size,
+                                )  # fmt: skip
+                            held = -1
+                    if held >= 0 and add_label(unit, bound, a0, b0, c0, zero, order[held], i, all_u, q, size):
+                        add_tied(
+                            code, unit, keep_top, a0, b0, c0, zero, held, order[held], low[held], own[held], u, q, tie,
+                            gaps, inverse, rest, others, weights, size,
+                        )  # fmt: skip
                     if place < n:
                         while filled <= place:
                             filled = extend(gaps, inverse, scale, share, own, low, filled)
                         a, b, c, d = terms(code, k_reg, drawn, keep_top, place, low[place], own[place], scale, rest)
-                        if add_label(code, unit, a, b, c, d, label, i, all_u, all_seen, q, hit):
+                        if add_label(unit, bound, a, b, c, d, label, i, all_u, q, hit):
                             add_tied(
                                 code, unit, keep_top, a, b, c, d, place, label, low[place], own[place], u, q, tie,
                                 gaps, inverse, rest, others, weights, hit,
                             )  # fmt: skip
                     for t in range(trials):
+                        size[t] += hit[t] + everywhere
+                        hit[t] += 1.0 if np.isnan(q[label, t]) else 0.0
                         sizes[m, j, level, t] += seen[t] * size[t]
                         empty[m, j, level, t] += seen[t] if size[t] == 0.0 else 0.0
                     for k in range(cells.shape[1]):
-                        missed = misses[m, j, level, cells[i, k]]
+                        needed, others_do, cell = float(least[k]), 0.0 if of_label[k] else 1.0, cells[i, k]
                         for t in range(trials):
-                            inside = size[t] >= least[k] and (hit[t] > 0.0 or not of_label[k])
-                            missed[t] += np.int32(0.0 if inside else seen[t])
+                            inside = (size[t] >= needed) & (hit[t] + others_do > 0.0)
+                            misses[m, j, level, cell, t] += np.int32(0.0 if inside else seen[t])
 
 
 # ---- u integrated out ------------------------------------------------------------------------------------------------
@@ -1599,7 +1670,7 @@ def extreme_means(values: Floats, count: int, smallest: bool, work: Floats, coun
 
 @entry
 def class_summaries(
-    hits: Floats, rows: Floats, promised: float, n_top: int, n_worst: int, work: Floats, counts: Ints, out: Floats
+    hits: Floats, rows: Ints, promised: float, n_top: int, n_worst: int, work: Floats, counts: Ints, out: Floats
 ) -> None:
     """What coverage by class (n, C) shows, of classes with rows: out (6, n); work (3, C), counts (N_COUNTS,).
 
@@ -1610,7 +1681,7 @@ def class_summaries(
     for i in range(hits.shape[0]):
         n, below, hit, count = 0, 0, hits[i], rows[i]
         for c in range(n_classes):
-            present, share = count[c] > 0.0, hit[c] / max(count[c], 1.0)
+            present, share = count[c] > 0, hit[c] / float(max(count[c], 1))
             coverage[c] = share if present else 0.0
             gap[c] = abs(share - promised) if present else 0.0
             square[c] = gap[c] * gap[c]
@@ -1622,8 +1693,8 @@ def class_summaries(
         out[1, i], out[2, i], out[4, i] = fixed_sum(gap) / n, fixed_sum(square) / n, fixed_sum(coverage) / n
         out[5, i] = below / n
         for c in range(n_classes):  # absent classes beyond all others, on the far side
-            gap[c] = gap[c] if count[c] > 0.0 else -1.0
-            coverage[c] = coverage[c] if count[c] > 0.0 else 2.0
+            gap[c] = gap[c] if count[c] > 0 else -1.0
+            coverage[c] = coverage[c] if count[c] > 0 else 2.0
         top, worst = min(n_top, n), min(n_worst, n)
         out[0, i] = extreme_sum(gap, top, False, square, counts) / top if top < n else out[1, i]
         out[3, i] = extreme_sum(coverage, worst, True, square, counts) / worst if worst < n else out[4, i]

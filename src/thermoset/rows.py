@@ -161,6 +161,7 @@ class Sorter:
 
     def __init__(self, keep: bool = False) -> None:
         self._kept: dict[int, Block] | None = {} if keep else None
+        self._orders: dict[int, NDArray[np.unsignedinteger[Any]]] = {}
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return Sorter, ()
@@ -173,6 +174,17 @@ class Sorter:
         if found is None:
             found = self._kept[first] = sort_ascending(block)
         return gaps_of(found)
+
+    def order(self, first: int, block: Block) -> tuple[Floats, Ints]:
+        """Gaps of the block that begins at row `first`, and the label at each rank; see `sorted_order`."""
+        if self._kept is None:
+            return sorted_order(block)
+        found = self._orders.get(first)
+        if found is not None:
+            return self.gaps(first, block), found.astype(np.int64)
+        gaps, order = sorted_order(block)
+        self._orders[first] = order.astype(np.uint16 if block.shape[1] <= 2**16 else np.uint32)
+        return gaps, order
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------

@@ -217,7 +217,8 @@ class SetCounts(Brief):
         n_classes = self.rows.shape[-1]
         out = np.full((6, *self.rows.shape[:-1]), np.nan)
         if self.hits.shape == self.rows.shape:
-            hits, rows = (np.require(x.reshape(-1, n_classes), np.float64, ("C", "W")) for x in (self.hits, self.rows))
+            hits = np.require(self.hits.reshape(-1, n_classes), np.float64, ("C", "W"))
+            rows = np.require(self.rows.reshape(-1, n_classes), np.int64, ("C", "W"))
             sizes = n_top_classes(n_classes), n_worst_classes(n_classes)
             level = 0.0 if np.isnan(self.promised) else self.promised
             kernels.class_summaries(hits, rows, level, *sizes, np.empty((3, n_classes)), _counts(), out.reshape(6, -1))

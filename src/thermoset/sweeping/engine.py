@@ -21,12 +21,10 @@ from thermoset.rows import (
     Progress,
     SortedRows,
     Sorter,
-    Source,
     Spills,
     map_rows,
     row_array,
     run_tasks,
-    sorted_order,
     sum_rows,
 )
 from thermoset.scores import Score, stack_terms
@@ -234,54 +232,65 @@ def class_thresholds(
     trials: Trials, seed: int, *, n_jobs: int | None = None,
 ) -> Floats:  # fmt: skip
     """Thresholds of every class, for each score, temperature, level and trial: (2, M, T, alphas, C, trials)."""
-    n_classes = trials.counts.shape[1]
-    out = np.empty((2, len(scores), len(labels.temperatures), len(alphas), n_classes, trials.count))
-    alike = [(which, rows, trials.uniforms(which, rows)) for which, rows in trials.alike()]
-    ranks = rank_table(max(rows.shape[1] for _, rows, _ in alike), alphas)
+    n_classes, together = trials.counts.shape[1], grouping.each_class and grouping.exact
+    out = np.full((2, len(scores), len(labels.temperatures), len(alphas), n_classes, trials.count), np.inf)
+    alike = []
+    for which, rows in trials.alike():
+        places = _class_places(own[rows], alphas, n_classes) if together else None
+        alike.append((np.arange(trials.count)[which], rows, trials.uniforms(which, rows), places))
 
     def work(j: int) -> None:
         for m, score in enumerate(scores):
             terms_of = labels.terms(score, j)
-            for which, rows, u in alike:
+            for which, rows, u, places in alike:
                 values = np.empty(rows.shape)
                 kernels.trial_values(terms_of, score.terms.unit, saturation_of(score), rows, u, values)
-                if grouping.each_class and grouping.exact:  # nothing to find out trial by trial
-                    found = _class_statistics(labels, score, j, values, rows, u, own, ranks, n_classes)
+                if places is not None:  # nothing to find out trial by trial
+                    order = _order_by_class(labels, score, j, values, rows, u, places)
+                    for a, (t, c, place) in enumerate(places.wanted):
+                        column = order[t, place]
+                        out[0, m, j, a, c, which[t]] = values[t, column]
+                        out[1, m, j, a, c, which[t]] = labels.ties(score, j, as_int64(rows[t, column]), u[t, column])
                 else:
-                    found = _divided_statistics(
+                    out[:, m, j][..., which] = _divided_statistics(
                         labels, score, j, values, rows, u, own, alphas, n_classes, grouping, seed
                     )  # fmt: skip
-                out[:, m, j][..., which] = found
 
     run_tasks([partial(work, j) for j in range(len(labels.temperatures))], n_jobs=n_jobs)
     return out
 
 
-def _class_statistics(
-    labels: LabelParts, score: Score, j: int, values: Floats, rows: Counts, u: Floats, own: Ints, ranks: Ints,
-    n_classes: int,
-) -> Floats:  # fmt: skip
-    """The order statistic of each class in every trial, (2, alphas, C, trials); `ranks` is a `rank_table`."""
-    classes = own[rows]
-    order = np.argsort(values, axis=1)
-    order = np.take_along_axis(
-        order, np.argsort(np.take_along_axis(classes, order, axis=1), axis=1, kind="stable"), axis=1
-    )
+class _ClassPlaces(NamedTuple):
+    """Where the rows of each class stand in a trial once they are ordered by class, and which of them set thresholds.
+
+    classes : (trials, n); first : (trials, C); wanted : for each level trial, class and place, where there is one.
+    """
+
+    classes: Ints
+    first: Ints
+    wanted: list[tuple[Ints, Ints, Ints]]
+
+
+def _class_places(classes: Ints, alphas: Sequence[Alpha], n_classes: int) -> _ClassPlaces:
+    counts = np.array([np.bincount(of_trial, minlength=n_classes) for of_trial in classes])
+    first, wanted = np.cumsum(counts, axis=1) - counts, []
+    for ranks in rank_table(classes.shape[1], alphas):
+        t, c = np.nonzero(ranks[counts] <= counts)
+        wanted.append((t, c, first[t, c] + ranks[counts[t, c]] - 1))
+    return _ClassPlaces(classes, first, wanted)
+
+
+def _order_by_class(
+    labels: LabelParts, score: Score, j: int, values: Floats, rows: Counts, u: Floats, places: _ClassPlaces
+) -> Ints:
+    """The rows of every trial by class, and by their scores within a class: columns (trials, n)."""
+    order = np.empty(values.shape, dtype=np.int64)
+    kernels.group_by_class(np.argsort(values, axis=1), places.classes, places.first.copy(), order)
     ordered = np.take_along_axis(values, order, axis=1)
     for t in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):  # tie-breaks only where values tie
         ties = labels.ties(score, j, as_int64(rows[t]), u[t])
-        order[t] = np.lexsort((ties, values[t], classes[t]))
-    counts = np.array([np.bincount(of_trial, minlength=n_classes) for of_trial in classes])
-    wanted = ranks[:, counts]  # (alphas, trials, C)
-    trial, column = np.nonzero(np.ones(counts.shape, dtype=np.bool_))
-    found = np.full((2, *wanted.shape), np.inf)
-    for a in range(len(ranks)):
-        some = (wanted[a] <= counts).ravel()
-        t, c = trial[some], column[some]
-        place = order[t, (np.cumsum(counts, axis=1) - counts)[t, c] + wanted[a, t, c] - 1]
-        found[0, a, t, c] = values[t, place]
-        found[1, a, t, c] = labels.ties(score, j, as_int64(rows[t, place]), u[t, place])
-    return found.transpose(0, 1, 3, 2)
+        order[t] = np.lexsort((ties, values[t], places.classes[t]))
+    return order
 
 
 def _divided_statistics(
@@ -398,7 +407,7 @@ def _count_block(
     gaps = sorter.gaps(numbers.start, block)
     for k, ((codes, parameters, keep), temperatures, thresholds, order, keys, randomized) in enumerate(how):
         others, seen = of_parts[2 * k], of_parts[2 * k + 1]
-        u = block_uniforms(keys, numbers, randomized)
+        u = np.where(seen, block_uniforms(keys, numbers, randomized), np.nan)
         kernels.count_sets(
             codes, parameters, keep, temperatures, gaps, np.ascontiguousarray(others.T), u, seen.astype(np.float64),
             wanted, cells, thresholds, order, *sums[3 * k : 3 * k + 3],
@@ -414,38 +423,42 @@ def block_uniforms(keys: Keys, numbers: range, randomized: bool) -> Floats:
 
 
 def count_class_sets(
-    source: Source, labels: Ints, temperatures: Floats, scores: Sequence[Score], thresholds: Floats, trials: Trials,
+    rows: SortedRows, labels: LabelParts, own: Ints, scores: Sequence[Score], thresholds: Floats, trials: Trials,
     misses: Misses, *, n_jobs: int | None = None, progress: Progress | None = None,
-) -> Counted:  # fmt: skip
-    """The same under thresholds by class, (2, scores, T, alphas, C, trials)."""
-    unbounded = np.isposinf(thresholds[0])
-    finite = np.where(unbounded, -np.inf, thresholds[0])
-    highest = finite.max(axis=4)
-    ranges = np.count_nonzero(unbounded, axis=3).astype(np.float64), finite.min(axis=4), highest, highest.max(axis=3)
-    cuts = np.stack([np.where(unbounded, np.nan, thresholds[0]), thresholds[1]])
-    how = stack_terms(scores), temperatures, cuts, ranges, misses.least, misses.of_label, trials.keys, trials.randomized
+) -> tuple[Counted, Floats]:  # fmt: skip
+    """The same under thresholds by class, (2, scores, T, alphas, C, trials), which are used up.
+
+    Also gives the mean of the finite thresholds of each trial, (scores, T, alphas, trials).
+    """
     shape = *thresholds.shape[1:4], thresholds.shape[5]
+    by_class, by_trial, reach = thresholds.shape[1:5], (*shape[:3], shape[3]), np.empty(shape[:3])
+    infinite, lowest, highest, mean = np.empty(by_trial), np.empty(by_class), np.empty(by_class), np.empty(by_trial)
+    ranges = infinite, lowest, highest, reach
+    q, *flat = (array.reshape(reach.size, *array.shape[3:]) for array in (thresholds[0], *ranges, mean))
+    kernels.class_ranges(q, flat[0], flat[1], flat[2], flat[3], flat[4])
+    how = stack_terms(scores), labels.temperatures, thresholds, ranges
     found = sum_rows(
-        source,
+        rows.source,
         _count_class_block,
         partial(_zeros, (shape,), misses.n_cells),
-        per_row=[range(source.n_rows), as_int64(labels), misses.cell, trials.evaluation],
-        fixed=[how],
+        per_row=[range(rows.source.n_rows), as_int64(own), misses.cell, labels.others.T, trials.evaluation],
+        fixed=[rows.sorter, (*how, misses.least, misses.of_label, trials.keys, trials.randomized)],
         n_jobs=n_jobs,
         progress=progress,
     )
-    return Counted(*found)
+    return Counted(*found), mean
 
 
 def _count_class_block(
-    block: Block, sums: tuple[NDArray[Any], ...], numbers: range, labels: Ints, cells: Ints, seen: Bools, how: Any
-) -> None:
-    (codes, parameters, keep), temperatures, cuts, ranges, least, of_label, keys, randomized = how
-    gaps, order = sorted_order(block)
-    u = block_uniforms(keys, numbers, randomized)
+    block: Block, sums: tuple[NDArray[Any], ...], numbers: range, own: Ints, cells: Ints, others: Floats, seen: Bools,
+    sorter: Sorter, how: Any,
+) -> None:  # fmt: skip
+    (codes, parameters, keep), temperatures, thresholds, ranges, least, of_label, keys, randomized = how
+    gaps, order = sorter.order(numbers.start, block)
+    u = np.where(seen, block_uniforms(keys, numbers, randomized), np.nan)
     kernels.count_class_sets(
-        codes, parameters, keep, temperatures, gaps, order, labels, u, seen.astype(np.float64), least, of_label, cells,
-        cuts, *ranges, *sums,
+        codes, parameters, keep, temperatures, gaps, np.ascontiguousarray(others.T), order, own, u,
+        seen.astype(np.float64), least, of_label, cells, thresholds, *ranges, *sums,
     )  # fmt: skip
 
 

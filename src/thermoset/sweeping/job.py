@@ -95,8 +95,8 @@ class SweptValues:
 
 def set_counts(counted: Counted, rows: Ints, alpha: Alpha, threshold: Floats) -> SetCounts:
     """What metrics of classes read: `counted` holds one score, temperature and level, `rows` is (trials, C)."""
-    level = float(1 - exact_level(alpha))
-    return SetCounts(rows, rows - np.ascontiguousarray(counted.missed.T), counted.size, counted.empty, level, threshold)
+    hits = np.subtract(rows, counted.missed.T, out=np.empty(rows.shape))
+    return SetCounts(rows, hits, counted.size, counted.empty, float(1 - exact_level(alpha)), threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ def run(
     per_cell = 4 * threads if grouping is None else 28
     one = 32 * len(data) + per_cell * len(job.scores) * len(job.alphas) * measured.misses.n_cells * trials
     turns = job.turns(one)
-    rows = SortedRows(data, keep=None if grouping is None else False)
+    rows = SortedRows(data)
     passes = 2 + (len(job.scores) if job.integrate else 0)
     for number, some in enumerate(turns):
         of_passes = [part_of(progress, number * passes + k, len(turns) * passes) for k in range(passes)]
@@ -207,7 +207,7 @@ def run(
         if grouping is None:
             _one_threshold(rows, job, measured, labels, values[:, some], of_passes[1:])
         else:
-            _by_class(data, job, grouping, measured, labels, protocol.random_state, values[:, some], of_passes[1])
+            _by_class(rows, job, grouping, measured, labels, protocol.random_state, values[:, some], of_passes[1])
     return SweptValues(values, measured.trials.counts, measured.temperature)
 
 
@@ -224,24 +224,24 @@ def _one_threshold(
 
 
 def _by_class(
-    data: Logits, job: SweepJob, grouping: Grouping, measured: Measured, labels: LabelParts, seed: int,
+    rows: SortedRows, job: SweepJob, grouping: Grouping, measured: Measured, labels: LabelParts, seed: int,
     values: Floats, progress: Progress | None,
 ) -> None:  # fmt: skip
     """`threshold` is then the mean of the finite thresholds of the classes."""
     thresholds = class_thresholds(
         labels, measured.labels, job.set_scores, job.alphas, grouping, measured.trials, seed, n_jobs=job.n_jobs
     )
-    counted = count_class_sets(
-        data, measured.labels, labels.temperatures, job.set_scores, thresholds, measured.trials, measured.misses,
+    counted, means = count_class_sets(
+        rows, labels, measured.labels, job.set_scores, thresholds, measured.trials, measured.misses,
         n_jobs=job.n_jobs, progress=progress,
     )  # fmt: skip
-    measured.fill(values, counted, job, np.apply_along_axis(mean_finite, 3, thresholds[0]))
+    measured.fill(values, counted, job, means)
 
 
 def mean_finite(thresholds: Floats) -> float:
     """Mean of the finite thresholds, but for those beyond a rank limit; where there is none, the largest of all."""
     finite = thresholds[np.isfinite(thresholds) & (thresholds < BEYOND)]
-    return float(finite.mean() if finite.size else thresholds.max())
+    return float(np.cumsum(finite)[-1] / finite.size if finite.size else thresholds.max())  # in the order of classes
 
 
 def _fill_integrated(

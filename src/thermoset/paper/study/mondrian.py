@@ -42,7 +42,8 @@ def count_sets(
     """
     labels, score, one = data.require_labels("the study"), resolve(method), np.ones(1)
     drawn = draw_trials(labels, data.n_classes, range(trials), protocol)
-    known = label_parts(SortedRows(data, keep=False), labels, one)
+    rows = SortedRows(data, keep=False)
+    known = label_parts(rows, labels, one)
     found = []
     for mode, grouping in KINDS:
         if mode == "published":
@@ -53,7 +54,7 @@ def count_sets(
     cuts = np.concatenate(found, axis=3)  # kinds stand where levels do
     split, groups = split_by_top(drawn, labels, known.is_top)
     misses = Misses.by_group(groups, split.counts.shape[1])
-    counted = count_class_sets(data, labels, one, [score], cuts, split, misses)
+    counted, _ = count_class_sets(rows, known, labels, [score], cuts.copy(), split, misses)
     none = np.full(drawn.count, np.nan)  # no cell shows a threshold
     both = []
     for k in range(len(KINDS)):
