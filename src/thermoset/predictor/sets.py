@@ -22,7 +22,7 @@ from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.kernels import confidences, softmax
 from thermoset.predictor.document import Document, Thresholds, checksum_of
-from thermoset.rows import map_rows, top_labels
+from thermoset.rows import block_rows, map_rows, top_labels
 from thermoset.uniforms import Randomness
 
 
@@ -213,8 +213,11 @@ class Inference:
         """Label, confidence and set of each row, in one pass."""
         if tops_of(data) is not None:
             return PredictionArrays(*self.confidences(data), self.sets(data, ids, weights))
+        rows = self.rows(data, ids, weights)
+        if type(data) is Logits and len(data) <= block_rows(data.n_classes):  # a single row waits for no machinery
+            return PredictionArrays(*self.softmax.top_of_block(data.logits), rows.of_block(data.logits))
         labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))
-        sets, rows = np.empty((len(data), data.n_classes), dtype=np.bool_), self.rows(data, ids, weights)
+        sets = np.empty((len(data), data.n_classes), dtype=np.bool_)
         map_rows(data, _arrays_of_block, [labels, confidence, sets], per_row=[rows], fixed=[self.softmax], axis=-2)
         return PredictionArrays(labels[:, 0], confidence[:, 0], sets)
 
