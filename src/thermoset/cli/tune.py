@@ -115,7 +115,7 @@ def tune(
         method,
         alpha,
         prefer,
-        objective,
+        objective=objective,
         randomized=not deterministic,
         allow_empty=not no_empty,
         grouping=grouping,

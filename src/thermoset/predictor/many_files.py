@@ -31,7 +31,6 @@ from thermoset.io.files import FilePath, as_path, check_folder, errors_about, ne
 from thermoset.io.finding import Where
 from thermoset.io.locks import lock
 from thermoset.io.names import checked_columns
-from thermoset.predictor.document import checksum_of
 from thermoset.quoting import printable, quoted
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ def predict_shards(
         need("pyarrow", "io", "writing parquet")
     jobs = _plan(where, folder, kind, how)
     check_folder(folder)
-    asked = {"version": __version__, "predictor": checksum_of(predictor.document_), "format": kind, **asdict(how)}
+    asked = {"version": __version__, "predictor": predictor._inference.identity, "format": kind, **asdict(how)}
     del asked["memory"]
     asked = msgspec.json.decode(msgspec.json.encode(asked))  # as it is read from a manifest
     done = _finished(folder, jobs, asked, resume)

@@ -88,16 +88,16 @@ class TwoTemperaturePredictor(Estimator):
         method: ScoreLike = "raps",
         alpha: Alpha = 0.1,
         prefer: str = "even",
+        *,
+        temperature_sets: float | None = None,
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
         allow_empty: bool = True,
         grouping: GroupingLike | None = None,
-        random_state: int = 0,
-        *,
-        temperature_sets: float | None = None,
+        fallback: str | None = None,
         even: Literal["class", "group"] = "class",
         calibration_fraction: Alpha = 0.5,
-        fallback: str | None = None,
+        random_state: int = 0,
     ) -> None:
         self.method = method
         self.alpha = alpha
@@ -344,6 +344,15 @@ class TwoTemperaturePredictor(Estimator):
 
         require_fitted(self)
         return Promise.of(self._inference)
+
+    def report(self, logits: Any, labels: Any = None, *, out: str | os.PathLike[str], **options: Any) -> None:
+        """Write the HTML page that explains the choice and shows the sets; it needs the extra `report`.
+
+        Rows are fresh labelled ones, or all those of `fit`. `options` are those of `thermoset.report.build_report`.
+        """
+        from thermoset.report import build_report, write_page  # noqa: PLC0415 - which know predictors
+
+        write_page(build_report(self, logits, labels, **options), out)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
         """Write one JSON document for `load`, completely or not at all.
