@@ -108,7 +108,7 @@ def fit_split_document(
     sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(conformal, **options._asdict())
     if recipe.alpha != choice.alpha:
         sets.tighten(recipe.alpha, calibration)
-    fields = _fields_of_sets(sets, recipe, conformal, options)
+    fields = _fields_of_sets(sets, recipe.alpha == choice.alpha, conformal, options)
     n_zero = scaler.zero_labels_, zero_labels(conformal)
     document = Document(
         recipe=recipe,
@@ -191,20 +191,20 @@ def _check_before_work(
         calibration.require_groups("grouping='group'")
 
 
-def _fields_of_sets(
-    sets: ConformalClassifier, recipe: Recipe, conformal: Logits, options: RowOptions
-) -> dict[str, Any]:
-    """The fields of a document that the conformal rows decide; with weights, their sizes say nothing of later rows."""
+def _fields_of_sets(sets: ConformalClassifier, plain: bool, conformal: Logits, options: RowOptions) -> dict[str, Any]:
+    """The fields of a document that the conformal rows decide; with weights, their sizes say nothing of later rows.
+
+    `plain` says that the threshold is that of the promised level.
+    """
     found, grouping = sets.calibration_, sets.calibration_.grouping
-    plain = recipe.alpha == str(sets.alpha) and (grouping is None or grouping.has_p_values)
-    storable = plain and len(found.labels) <= MOST_STORED
+    storable = plain and (grouping is None or grouping.has_p_values) and len(found.labels) <= MOST_STORED
     if found.weights is not None and not storable:
         raise InputError(
             f"a predictor stores the scores of weighted conformal rows, at most {MOST_STORED:,}; got "
             f"{len(found.labels):,}. Use fewer conformal rows, and keep those with larger weights."
             if plain
-            else "weights need the threshold of the promised level, but this predictor's was raised to that of alpha = "
-            f"{recipe.alpha} to protect classes. Fit with prefer='even' or 'small', or omit weights."
+            else "weights need the threshold of the promised level, but this predictor's was raised to protect classes. "
+            "Fit with prefer='even' or 'small', or omit weights."
         )
     sizes = None if found.weights is not None else sets.set_sizes(conformal, ids=options.ids)
     of_class, n_groups = found.group_of_class, 1 if found.groups is None else len(found.groups.names)
@@ -244,7 +244,7 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         conformal_zero_labels=zero_labels(conformal),
     )
     warn_of_zero_labels(provenance.conformal_zero_labels, len(conformal))
-    fields, weighted = _fields_of_sets(sets, old.recipe, conformal, options), sets.calibration_.weights is not None
+    fields, weighted = _fields_of_sets(sets, old.is_plain, conformal, options), sets.calibration_.weights is not None
     seen = None if provenance.top_rows or weighted else old.confidence
     new = old.change(
         **fields,
