@@ -203,8 +203,8 @@ def _fields_of_sets(sets: ConformalClassifier, plain: bool, conformal: Logits, o
             f"a predictor stores the scores of weighted conformal rows, at most {MOST_STORED:,}; got "
             f"{len(found.labels):,}. Use fewer conformal rows, and keep those with larger weights."
             if plain
-            else "weights need the threshold of the promised level, but this predictor's was raised to protect classes. "
-            "Fit with prefer='even' or 'small', or omit weights."
+            else "weights need the threshold of the promised level, but this predictor's was raised to protect "
+            "classes. Fit with prefer='even' or 'small', or omit weights."
         )
     sizes = None if found.weights is not None else sets.set_sizes(conformal, ids=options.ids)
     of_class, n_groups = found.group_of_class, 1 if found.groups is None else len(found.groups.names)
