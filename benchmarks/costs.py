@@ -116,7 +116,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 def _predict(size: Size) -> float:
     import thermoset as ts
-    from thermoset.predictor.shards import predict_shards
+    from thermoset.predictor.many_files import predict_shards
 
     predictor, data = _fitted(size)
     with tempfile.TemporaryDirectory() as folder:

@@ -150,15 +150,15 @@ def _single_tests(hits: Hits, rank: int, n: int) -> Iterator[NDArray[np.float64]
 
 
 def _single_detectors(hits: Hits, rank: int, n: int) -> Iterator[list[float]]:
-    from thermoset.kernels import CoverageBets, Purse, Track, bet_on_hits
+    from thermoset.kernels import NO_WEALTH, CoverageBets, Track, Wealth, bet_on_hits
 
     none, track = np.zeros(0), Track(np.empty(hits.shape[1]), np.empty(hits.shape[1], dtype=bool))
     for r in _ODDS:
         bets = CoverageBets(float(rank), float(n + 1 - rank), none, none, np.array([r]))
         found = []
         for row in hits:
-            purse = Purse(none, np.zeros(0, dtype=np.int64), np.zeros(1), np.zeros(1), 0.0)
-            bet_on_hits(row, np.zeros(2, dtype=np.int64), bets, purse, float(_RUN_LENGTH), track)
+            wealth = Wealth(none, np.full(1, NO_WEALTH), np.full(1, NO_WEALTH), 0.0)
+            bet_on_hits(row, np.zeros(2, dtype=np.int64), bets, wealth, math.log(_RUN_LENGTH), track)
             found.append(_after_drop(np.flatnonzero(track.alarm) + 1))
         yield found
 
@@ -199,7 +199,7 @@ def _ranked(stream: Stream, v: NDArray[np.float64], level: float) -> float:
     )  # known before any row: bins from conformal rows would not be exchangeable with fresh ones
     reference = np.bincount(np.searchsorted(cuts, stream.conformal), minlength=64)
     begun = RankTest.start(reference, share_of_delta=level, run_length=None)
-    return begun.after(np.searchsorted(cuts, stream.scores), v).sequential.crossed or _NEVER
+    return begun.after(np.searchsorted(cuts, stream.scores), v).process.crossed or _NEVER
 
 
 def _hit_p_values(stream: Stream, v: NDArray[np.float64]) -> NDArray[np.float64]:

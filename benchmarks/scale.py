@@ -135,7 +135,7 @@ def _task_folder(folder: Path) -> dict[str, float]:
 
 def _fit_and_predict(data: object, where: list[Path], out: Path, **budget: str) -> dict[str, float]:
     import thermoset as ts
-    from thermoset.predictor.shards import predict_shards
+    from thermoset.predictor.many_files import predict_shards
 
     start = time.perf_counter()
     predictor = ts.TwoTemperaturePredictor().fit(data, **budget)

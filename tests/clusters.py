@@ -5,7 +5,7 @@ from functools import cache
 
 from parts import require
 
-LOADED = ["distributed", "dask.array", "thermoset.integrations.dask", "thermoset.predictor.shards.running"]
+LOADED = ["distributed", "dask.array", "thermoset.integrations.dask", "thermoset.predictor.many_files"]
 
 
 @cache

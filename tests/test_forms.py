@@ -8,7 +8,7 @@ from forms import FORMS, stored
 from law import generated
 from parts import require
 from thermoset.predictor.document import checksum_of
-from thermoset.predictor.used_rows import used_rows
+from thermoset.predictor.leakage import find_leakage
 
 LOGITS, LABELS = generated(3000, 7, seed=21)
 LOGITS = LOGITS.astype(np.float32)
@@ -45,8 +45,8 @@ def test_one_answer(rows, predictor, other):
     assert checksum_of(fitted.document_) == checksum_of(predictor.document_)
     assert fitted.predict_set(rows).tobytes() == predictor.predict_set(ROWS).tobytes()
     assert other.check(rows).to_json_dict() == other.check(ROWS).to_json_dict()
-    assert used_rows(predictor.document_, rows) == used_rows(predictor.document_, ROWS)
-    assert used_rows(predictor.document_, rows.take(slice(5, 905))).total == 900
+    assert find_leakage(predictor.document_, rows) == find_leakage(predictor.document_, ROWS)
+    assert find_leakage(predictor.document_, rows.take(slice(5, 905))).total == 900
 
 
 def test_the_order_of_shards_is_that_of_the_rows(tmp_path, predictor):

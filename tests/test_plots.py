@@ -5,7 +5,7 @@ import pytest
 
 from parts import require
 from thermoset.metrics import noise_floor_of_counts, reliability_from_confidence, size_stratified_coverage
-from thermoset.monitor.checking.by_group import yardstick
+from thermoset.monitor.check import yardstick
 from thermoset.sweeping import Sweep
 
 require("matplotlib", "plot")

@@ -7,10 +7,10 @@ import pytest
 
 import thermoset as ts
 from choices import made_choice
-from standings import standing_of
+from monitor_statuses import status_of
 from thermoset.errors import InputError
 from thermoset.metrics import class_coverage, reliability_table
-from thermoset.monitor.checking import Promise, check
+from thermoset.monitor.check import Promise, check
 from thermoset.monitor.drift import size_drift
 from thermoset.paper import study
 from thermoset.quoting import Brief, brief
@@ -40,7 +40,7 @@ def test_a_check_prints_a_paragraph(checked):
     assert len(told) < 900
     assert "\n" not in told
     # 2,990 of 3,000: all but the ten rows of class 7
-    for part in ("PASS: coverage is consistent with the promised 0.9.", "2,990 of 3,000 sets", "0.9967", "1.00 labels"):
+    for part in ("PASS: coverage is consistent with the promised 0.9", "2,990 of 3,000 sets", "0.9967", "1.00 labels"):
         assert part in told
     assert repr(checked) == "CheckReport(PASS: coverage 0.9967 of 3,000 rows, promised 0.9; 1.00 labels in a set)"
 
@@ -103,12 +103,12 @@ def test_a_sweep_is_a_table_of_means_with_two_standard_errors():
         found.to_table(temperatures=[3])
 
 
-def test_a_standing_lists_its_batches():
-    standing = standing_of(n=3)
-    assert len(repr(standing)) < 200
-    assert repr(standing).startswith("Standing(")
-    assert len(standing.to_table().lines) == len(standing.batches)
-    assert "<table" in standing._repr_html_()
+def test_a_status_lists_its_batches():
+    status = status_of(n=3)
+    assert len(repr(status)) < 200
+    assert repr(status).startswith("MonitorStatus(")
+    assert len(status.to_table().lines) == len(status.batches)
+    assert "<table" in status._repr_html_()
 
 
 def test_a_drift_prints_its_message():

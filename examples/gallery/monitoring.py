@@ -22,14 +22,14 @@ def rows(n, noise):
 monitor = ts.Monitor(ts.TwoTemperaturePredictor("aps", alpha=0.1).fit(*rows(4_000, 1.0)))
 evidence = []
 for day in range(1, 31):
-    standing = monitor.add(*rows(200, 1.0 if day <= 15 else 1.25), name=f"day {day}")
-    test = next(test for test in standing.tests if test.name == "under")  # coverage too low
+    status = monitor.add(*rows(200, 1.0 if day <= 15 else 1.25), name=f"day {day}")
+    test = next(test for test in status.tests if test.name == "under")  # coverage too low
     evidence.append(np.exp(test.log_e))
-print(f"first alarm: {standing.batches[test.crossed_batch].name}")
-print(f"the change most likely began with: {standing.batches[standing.since].name}")
+print(f"first alarm: {status.batches[test.crossed_batch].name}")
+print(f"the change most likely began with: {status.batches[status.since].name}")
 
 made, (left, right) = figure(2)
-left.plot(range(1, 31), [batch.hits / batch.labelled for batch in standing.batches], marker="o", color=COLOURS[0])
+left.plot(range(1, 31), [batch.hits / batch.labelled for batch in status.batches], marker="o", color=COLOURS[0])
 left.axhline(0.9, color="#333333", linewidth=1, linestyle="--")
 left.set(xlabel="day", ylabel="coverage of the day's rows")
 right.semilogy(range(1, 31), evidence, color=COLOURS[1])

@@ -26,20 +26,20 @@ from .errors import BoundWarning as BoundWarning
 from .errors import BudgetWarning as BudgetWarning
 from .errors import CacheWarning as CacheWarning
 from .errors import CoverageWarning as CoverageWarning
+from .errors import DataLeakageWarning as DataLeakageWarning
 from .errors import FileFormatError as FileFormatError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
-from .errors import ReusedRowsWarning as ReusedRowsWarning
 from .errors import ZeroProbabilityWarning as ZeroProbabilityWarning
 from .io import load as load
 from .io import save as save
 from .io.opening import open as open  # noqa: A004 (`ts.open`; not in `__all__`)
 from .metrics import plan as plan
+from .monitor.monitor import Monitor as Monitor
 from .paper import study as study
 from .paper import theory as theory
 from .predictor import TwoTemperaturePredictor as TwoTemperaturePredictor
-from .predictor.watching import Monitor as Monitor
 from .scores import APS as APS
 from .scores import LAC as LAC
 from .scores import PAS as PAS

@@ -41,7 +41,7 @@ class ProbabilitiesAsLogitsWarning(UserWarning):
     """Rows that were given as logits look like probabilities."""
 
 
-class ReusedRowsWarning(UserWarning):
+class DataLeakageWarning(UserWarning):
     """A few supposedly fresh rows have the same logits as rows that a predictor was made from."""
 
 

@@ -1742,51 +1742,45 @@ def worst_window(value: Floats, order: Counts, missed: Bools, least: int) -> tup
 
 # ---- bets against a promise ------------------------------------------------------------------------------------------
 #
-# A bet multiplies its stake by a factor that has expectation one while the promise holds. There are two kinds of bets.
-# Steady bets began at the first row; they win most where the promise never held. Fresh bets begin at every row: as a
-# test, the stakes of all rows sum to one: row t gets the weight w_t, and F_t = (F_(t - 1) + w_t) L_t; as a detector,
-# every row gets the stake one: R_t = (R_(t - 1) + 1) L_t, and R starts again from zero when it reaches the run length.
-# The value of the test is what all bets have won plus the stakes that later rows will get.
+# A bet multiplies its wealth by a factor that has expectation one while the promise holds. Wealth is kept as a
+# logarithm, so that nothing overflows and a bet that has lost all but 1e-1000 of its stake can still win it back.
 #
-# Values are kept within what a float can hold: a bet stops growing at _MOST, and a steady bet that has fallen below
-# 2**-512 is kept as a multiple of a power of 2**-512, and counts as nothing until it has recovered. Both only make a
-# value smaller, so a test stays valid.
+# Bets that start once, at the first row, win most where the promise never held. Bets that start at every row find a
+# change after a long good time, in two ways. As an e-process, a mixture over the starts, the stakes of all rows sum to
+# one: row t gets the weight w_t, and M_t = (M_(t - 1) + w_t) L_t. As a detector, every row gets the stake one: R_t =
+# (R_(t - 1) + 1) L_t, and R starts again from zero when it reaches the run length. The e-process is the wealth of all
+# bets of the first two kinds and the stakes that later rows will get.
 
 START_ROWS = 1000.0
 """Rows after which the stakes left for later starts have fallen to 1/sqrt(2)."""
 
-_MOST = 1e290  # of one bet; the sum over bets is still a float
-_STEP = 2.0**512
-
-LEAST = 1.0 / _STEP
-"""A value below this may be given as nothing."""
+NO_WEALTH = -1e300
+"""Stands for the logarithm of 0, which JSON cannot hold."""
 
 
-class Purse(NamedTuple):
-    """What bets hold; kernels write into it.
+class Wealth(NamedTuple):
+    """Log-wealth of bets; kernels write into it.
 
-    steady, deep : value of each bet that began at the first row, times 2**(-512 deep);
-    fresh : value of each bet that begins at every row, as a test; rising : the same as a detector;
-    stake : what all fresh bets of the test get together, over all rows.
+    once : bets that started at the first row; mixture : bets that start at every row, as an e-process; detector : the
+    same as a detector; stake : what all bets of the mixture get together, over all rows.
     """
 
-    steady: Floats
-    deep: Ints
-    fresh: Floats
-    rising: Floats
+    once: Floats
+    mixture: Floats
+    detector: Floats
     stake: float
 
 
 class CoverageBets(NamedTuple):
-    """Bets on hits, against Beta(above, below): alternatives of steady bets are Beta(steady_above, steady_below).
+    """Bets on hits, against Beta(above, below): those that start once expect Beta(once_above, once_below).
 
-    odds : what a fresh bet expects: odds of a hit that are so many times those promised for the row.
+    odds : what a bet that starts at every row expects: odds of a hit that are so many times those promised for the row.
     """
 
     above: float
     below: float
-    steady_above: Floats
-    steady_below: Floats
+    once_above: Floats
+    once_below: Floats
     odds: Floats
 
 
@@ -1798,9 +1792,9 @@ class RankBets(NamedTuple):
 
 
 class Track(NamedTuple):
-    """What happens at each row: the value of the test after it, and whether the detector gave an alarm."""
+    """What happens at each row: the logarithm of the e-process after it, and whether the detector gave an alarm."""
 
-    value: Floats
+    log_e: Floats
     alarm: Bools
 
 
@@ -1811,58 +1805,56 @@ def left_to_start(rows: int) -> float:
 
 
 @inner
-def _move_steady(purse: Purse, i: int, factor: float) -> None:
-    value = purse.steady[i] * factor
-    if value < LEAST:
-        value *= _STEP
-        purse.deep[i] += 1
-    elif value >= 1.0 and purse.deep[i] > 0:
-        value /= _STEP
-        purse.deep[i] -= 1
-    purse.steady[i] = min(value, _MOST)
+def _log_sum(log_wealth: Floats, more: float) -> float:
+    """Logarithm of the wealth of all bets and exp(more) together."""
+    most = more
+    for i in range(log_wealth.shape[0]):
+        most = max(most, log_wealth[i])
+    total = math.exp(more - most)
+    for i in range(log_wealth.shape[0]):
+        total += math.exp(log_wealth[i] - most)
+    return float(most + math.log(total))
 
 
 @inner
-def _move_fresh(purse: Purse, i: int, factor: float, start: float) -> None:
-    share = 1.0 / purse.fresh.shape[0]
-    purse.fresh[i] = min((purse.fresh[i] + purse.stake * start * share) * factor, _MOST)
-    purse.rising[i] = min((purse.rising[i] + share) * factor, _MOST)
+def _start_and_bet(log_wealth: Floats, i: int, log_stake: float, log_factor: float) -> None:
+    """Add the stake of this row to a bet, and then multiply by its factor."""
+    held = log_wealth[i]
+    log_wealth[i] = max(held, log_stake) + math.log1p(math.exp(-abs(held - log_stake))) + log_factor
 
 
 @inner
-def _take_stock(purse: Purse, left: float, run_length: float, track: Track, at: int) -> None:
-    """Values after a row, all bets together; the detector starts again after an alarm."""
-    value, rising = purse.stake * left, 0.0
-    for i in range(purse.steady.shape[0]):
-        if purse.deep[i] == 0:
-            value += purse.steady[i]
-    for i in range(purse.fresh.shape[0]):
-        value += purse.fresh[i]
-        rising += purse.rising[i]
-    track.value[at] = value
-    track.alarm[at] = rising >= run_length
+def _take_stock(wealth: Wealth, left: float, log_run_length: float, track: Track, at: int) -> None:
+    """The wealth of all bets after a row; the detector starts again after an alarm."""
+    track.log_e[at] = _log_sum(wealth.mixture, _log_sum(wealth.once, math.log(wealth.stake * left)))
+    track.alarm[at] = _log_sum(wealth.detector, NO_WEALTH) >= log_run_length
     if track.alarm[at]:
-        purse.rising[:] = 0.0
+        wealth.detector[:] = NO_WEALTH
 
 
 @entry
-def bet_on_hits(hit: Bools, seen: Ints, bets: CoverageBets, purse: Purse, run_length: float, track: Track) -> None:
+def bet_on_hits(
+    hit: Bools, seen: Ints, bets: CoverageBets, wealth: Wealth, log_run_length: float, track: Track
+) -> None:
     """Bet on each row in turn; seen: rows and hits before the first of them, and after the last on return."""
-    left = left_to_start(seen[0])
+    n_starts = wealth.mixture.shape[0]
+    left, log_share = left_to_start(seen[0]), -math.log(n_starts)
     for t in range(hit.shape[0]):
         rows, hits, yes = seen[0], seen[1], hit[t]
         p = (bets.above + hits) / (bets.above + bets.below + rows)
         promised = p if yes else (bets.below + (rows - hits)) / (bets.above + bets.below + rows)
-        for i in range(purse.steady.shape[0]):
-            above, below = bets.steady_above[i] + hits, bets.steady_below[i] + (rows - hits)
-            _move_steady(purse, i, (above if yes else below) / ((above + below) * promised))
+        for i in range(wealth.once.shape[0]):
+            above, below = bets.once_above[i] + hits, bets.once_below[i] + (rows - hits)
+            wealth.once[i] += math.log((above if yes else below) / ((above + below) * promised))
         start, left = left, left_to_start(rows + 1)
-        start -= left
-        for i in range(purse.fresh.shape[0]):
+        log_stake = math.log(wealth.stake * (start - left)) + log_share
+        for i in range(n_starts):
             # With odds r p / (1 - p) a hit is r / (1 - p + r p) times as likely, and a miss 1 / (1 - p + r p) times.
-            _move_fresh(purse, i, (bets.odds[i] if yes else 1.0) / (1.0 - p + bets.odds[i] * p), start)
+            log_factor = math.log((bets.odds[i] if yes else 1.0) / (1.0 - p + bets.odds[i] * p))
+            _start_and_bet(wealth.mixture, i, log_stake, log_factor)
+            _start_and_bet(wealth.detector, i, log_share, log_factor)
         seen[0], seen[1] = rows + 1, hits + yes
-        _take_stock(purse, left, run_length, track, t)
+        _take_stock(wealth, left, log_run_length, track, t)
 
 
 @inner
@@ -1876,21 +1868,22 @@ def smoothed_rank(counts: Ints, total: int, place: int, v: float) -> float:
 
 @entry
 def bet_on_ranks(
-    bins: Ints, v: Floats, counts: Ints, bets: RankBets, purse: Purse, run_length: float, track: Track
+    bins: Ints, v: Floats, counts: Ints, bets: RankBets, wealth: Wealth, log_run_length: float, track: Track
 ) -> None:
     """Bet on the smoothed rank of each row among all rows before it; counts (2, bins): of the reference, and seen."""
     rows, total = 0, 0
     for b in range(counts.shape[1]):
         rows += counts[1, b]
         total += counts[0, b] + counts[1, b]
-    left = left_to_start(rows)
+    left, log_share = left_to_start(rows), -math.log(wealth.mixture.shape[0])
     for t in range(bins.shape[0]):
         p = smoothed_rank(counts, total, bins[t], v[t])
         start, left = left, left_to_start(rows + 1)
-        start -= left
-        for i in range(purse.fresh.shape[0]):
+        log_stake = math.log(wealth.stake * (start - left)) + log_share
+        for i in range(wealth.mixture.shape[0]):
             factor = 1.0 + bets.line[i] * (2.0 * p - 1.0) + bets.bend[i] * (6.0 * p * (p - 1.0) + 1.0)
-            _move_fresh(purse, i, factor, start)
+            _start_and_bet(wealth.mixture, i, log_stake, math.log(factor))
+            _start_and_bet(wealth.detector, i, log_share, math.log(factor))
         counts[1, bins[t]] += 1
         rows, total = rows + 1, total + 1
-        _take_stock(purse, left, run_length, track, t)
+        _take_stock(wealth, left, log_run_length, track, t)

@@ -38,7 +38,7 @@ def test_a_killed_run_leaves_the_old_state_or_the_new_one(zygote, files, begun, 
     assert number == signal.SIGKILL or not left
     assert zygote.run(*asked).returncode == 0, "what was left is in nobody's way"
     predictor = ts.TwoTemperaturePredictor.load(files.predictor)
-    assert [batch.name for batch in ts.Monitor.load(out / "state.json", predictor).standing.batches] == [
+    assert [batch.name for batch in ts.Monitor.load(out / "state.json", predictor).status.batches] == [
         "a.npz",
         "b.npz",
     ]
@@ -59,5 +59,5 @@ def test_runs_at_the_same_time_add_a_batch_once(zygote, files, begun):
     assert sorted(one.returncode for one in ended) == [0, 2, 2], ended
     assert sum("has no new labels" in one.stderr for one in ended) == 2
     predictor = ts.TwoTemperaturePredictor.load(files.predictor)
-    assert ts.Monitor.load(out / "state.json", predictor).standing.rows == 120
+    assert ts.Monitor.load(out / "state.json", predictor).status.rows == 120
     assert list(content(out)) == ["state.json"]

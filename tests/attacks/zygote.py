@@ -28,7 +28,7 @@ import thermoset.io.files
 import thermoset.paper.study
 import thermoset.paper.study.folder
 import thermoset.plots
-import thermoset.predictor.shards.running
+import thermoset.predictor.many_files
 from attacks.written import Files, writing
 from law import generated
 from thermoset.cli import main

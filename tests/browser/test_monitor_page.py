@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
+from monitor_statuses import parts_of, renamed, status_of, untimed
 from pages import (
     CLIPPED,
     CONTRAST,
@@ -14,8 +15,7 @@ from pages import (
     assert_glossary_opens,
     assert_wide_tables_say_so,
 )
-from standings import parts_of, renamed, standing_of, untimed
-from thermoset.monitor.watching import Standing
+from thermoset.monitor.status import MonitorStatus
 
 pytestmark = pytest.mark.long
 
@@ -24,22 +24,22 @@ class Watched(NamedTuple):
     """A page on disk, and the record it shows."""
 
     path: Path
-    standing: Standing
+    status: MonitorStatus
 
 
 def _hostile():
     names = list(HOSTILE)
     parts = parts_of(len(names), names=names)
-    return renamed(untimed(standing_of(len(names), drop_from=4, parts=parts)), names)
+    return renamed(untimed(status_of(len(names), drop_from=4, parts=parts)), names)
 
 
 MADE = {
-    "alarm": lambda: standing_of(26, drop_from=14),
+    "alarm": lambda: status_of(26, drop_from=14),
     "hostile": _hostile,
-    "unlabelled": lambda: standing_of(12, labelled=False),
-    "one": lambda: standing_of(1),
-    "thousand": lambda: standing_of(1000, drop_from=700, parts=parts_of(300, alarm=(2, 7))),
-    "nothing": lambda: standing_of(0, parts=()),
+    "unlabelled": lambda: status_of(12, labelled=False),
+    "one": lambda: status_of(1),
+    "thousand": lambda: status_of(1000, drop_from=700, parts=parts_of(300, alarm=(2, 7))),
+    "nothing": lambda: status_of(0, parts=()),
 }
 WINDOWS = [("alarm", 1280, "light"), ("alarm", 390, "dark"), *((name, 390, "light") for name in [*MADE][1:])]
 
@@ -54,7 +54,7 @@ def watched(tmp_path_factory, chromium):
     def page(name):
         if name not in made:
             made[name] = Watched(folder / f"{name}.html", MADE[name]())
-            write_monitor_page(made[name].standing, made[name].path, title=f"<b>{name}</b>")
+            write_monitor_page(made[name].status, made[name].path, title=f"<b>{name}</b>")
         return made[name]
 
     return page
@@ -107,7 +107,7 @@ def test_the_glossary_is_one_click_away(opened, watched):
 
 def test_points_say_what_they_are(opened, watched):
     page = watched("alarm")
-    seen, batch = opened(page.path), page.standing.batches[0]
+    seen, batch = opened(page.path), page.status.batches[0]
     chart = seen.page.locator("#chart-coverage")
     chart.scroll_into_view_if_needed()
     place = """e => { const box = e.querySelector('.mark-symbol path').getBoundingClientRect();

@@ -24,9 +24,8 @@ from thermoset.metrics import (
     reliability_table,
     size_stratified_coverage,
 )
-from thermoset.monitor.checking import holm
+from thermoset.monitor.check import check_rows, holm
 from thermoset.paper.theory import critical_temperature
-from thermoset.predictor.judging import judged as promise_kept
 from thermoset.sweeping import standard_error
 from thermoset.tuning import comparing
 from thermoset.tuning.alternatives import alternatives
@@ -43,7 +42,7 @@ def expected(page):
     """The numbers of the page, from the library's functions; not from the record behind the page."""
     predictor, judged = page.predictor, page.judged
     labels, sets = judged.labels, predictor.predict_set(judged)
-    check = promise_kept(judged, labels, predictor._inference, ())
+    check = check_rows(predictor._inference, judged, labels)
     return {
         **of_head(page, sets, check),
         **of_choice(predictor.choice_),

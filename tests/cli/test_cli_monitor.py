@@ -69,10 +69,10 @@ def test_labels_that_come_later(call, tuned, batches, tmp_path):
     assert json.loads(at_once.stdout)["hits"] == seen[-1]["hits"]
 
 
-def test_json_is_the_standing(call, tuned, batches, tmp_path):
+def test_json_is_the_status(call, tuned, batches, tmp_path):
     done = call("monitor", tuned.path, batches / "day-0.npz", "--state", tmp_path / "s.json", "--quiet", "--json")
-    standing = ts.Monitor.load(tmp_path / "s.json", tuned.predictor).standing
-    assert json.loads(done.stdout) == json.loads(json.dumps(standing.to_json_dict()))
+    status = ts.Monitor.load(tmp_path / "s.json", tuned.predictor).status
+    assert json.loads(done.stdout) == json.loads(json.dumps(status.to_json_dict()))
 
 
 def test_settings_of_a_state_stay(call, tuned, batches, tmp_path):

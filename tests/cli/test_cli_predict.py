@@ -87,7 +87,7 @@ def test_p_values_are_those_of_the_library(call, tuned, some, tmp_path, suffix, 
     p = tuned.predictor.predict_p(rows)
     told, written = ts.conformal.p_summary(p), set()
     for n_rows in (7, 10**6):
-        monkeypatch.setattr("thermoset.predictor.shards.jobs.BLOCK_BYTES", 4 * 8 * 6 * n_rows)
+        monkeypatch.setattr("thermoset.predictor.many_files.BLOCK_BYTES", 4 * 8 * 6 * n_rows)
         out = tmp_path / f"{n_rows}{suffix}"
         assert call("predict", tuned.path, path, "--out", out, "--p-values").returncode == 0
         written.add(out.read_bytes())
@@ -124,7 +124,7 @@ def test_blocks_of_any_size_give_the_same_bytes(call, monkeypatch, tuned, some, 
         require("pyarrow", "io")
     rows, written = some[0], set()
     for n_rows in (1, 7, 299, 300, 10**6):
-        monkeypatch.setattr("thermoset.predictor.shards.jobs.BLOCK_BYTES", 8 * 6 * n_rows)
+        monkeypatch.setattr("thermoset.predictor.many_files.BLOCK_BYTES", 8 * 6 * n_rows)
         out = tmp_path / f"{n_rows}{suffix}"
         assert call("predict", tuned.path, rows, "--out", out).returncode == 0
         written.add(out.read_bytes())
@@ -290,7 +290,7 @@ def test_a_bad_row_at_the_end_leaves_what_was_there_before(call, monkeypatch, tu
     logits[299, 1] = np.nan
     some[0].unlink()
     np.savez(tmp_path / "bad.npz", logits=logits)
-    monkeypatch.setattr("thermoset.predictor.shards.jobs.BLOCK_BYTES", 8 * 6 * 100)
+    monkeypatch.setattr("thermoset.predictor.many_files.BLOCK_BYTES", 8 * 6 * 100)
     out = tmp_path / f"sets{suffix}"
     asked = ("predict", tuned.path, tmp_path / "bad.npz", "--out", out)
     call(*asked).assert_refused("logits[299, 1] is NaN")

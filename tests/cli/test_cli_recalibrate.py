@@ -37,8 +37,8 @@ def test_it_prints_both_thresholds_and_the_interval_of_the_new_rows(tuned, call,
     done = call("recalibrate", tuned.path, new, "--out", tmp_path / "renewed.json")
     assert f"threshold {before.threshold_:.5g} {after.threshold_:.5g}" in done.words
     assert "rows behind the threshold 1,000 900" in done.words
-    sizes = [float(np.mean(one.set_sizes(rows))) for one, rows in ((before, conformal(tuned)), (after, ts.load(new)))]
-    assert f"labels in a set, on those rows {sizes[0]:.2f} {sizes[1]:.2f}" in done.words
+    sizes = [float(np.mean(one.set_sizes(ts.load(new)))) for one in (before, after)]
+    assert f"labels in a set, on the new rows {sizes[0]:.2f} {sizes[1]:.2f}" in done.words
     law = ts.metrics.conformal_coverage_distribution(900, 0.1)
     low, high = law.ppf([0.025, 0.975])
     assert f"coverage {law.mean():.3f} on average; this predictor: {low:.3f} to {high:.3f} (95%)" in done.words

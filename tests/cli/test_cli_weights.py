@@ -9,7 +9,7 @@ import thermoset as ts
 from law import generated
 from thermoset.errors import InputError
 from thermoset.integrations.batches import Predictor
-from thermoset.predictor.shards import predict_shards
+from thermoset.predictor.many_files import predict_shards
 from thermoset.report import build_report
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_recalibrate_predict_and_check(call, folder, tmp_path, suffix):
     assert done.returncode == 0, done.stderr
     assert "300 rows are worth" in done.words
     model = ts.TwoTemperaturePredictor.load(tmp_path / "w.json")
-    assert model.document_.is_weighted
+    assert model.document_.scores.weights is not None
     assert model.document_.scores == ts.TwoTemperaturePredictor.load(folder / "weighted.json").document_.scores
     done = call("predict", tmp_path / "w.json", fresh, "--out", tmp_path / "sets.jsonl", "--p-values", *named)
     assert done.returncode == 0, done.stderr
@@ -62,25 +62,28 @@ def test_recalibrate_predict_and_check(call, folder, tmp_path, suffix):
     assert json.loads(done.stdout)["marginal"]["hits"] == report.marginal.hits
 
 
-def test_many_files(folder, tmp_path):
-    """Blocks of a few rows, in several files, have the weights of their own rows."""
+def test_many_files(folder, tmp_path, monkeypatch):
+    """Blocks of a few rows, in several files, have the weights of their own rows; large ones let all labels in."""
     (tmp_path / "in").mkdir()
+    weights = np.where(np.random.default_rng(0).random(300) < 0.3, 1e6, 1.0)
     for i in range(3):
-        write(tmp_path / "in" / f"part-{i}.npz", slice(600 + 100 * i, 700 + 100 * i))
+        rows = slice(100 * i, 100 * i + 100)
+        np.savez(tmp_path / "in" / f"part-{i}.npz", logits=LOGITS[600:][rows], importance=weights[rows])
     model = ts.TwoTemperaturePredictor.load(folder / "weighted.json")
-    predict_shards(model, tmp_path / "in", tmp_path / "out", kind="jsonl", weights="importance", memory="1MiB")
+    monkeypatch.setattr("thermoset.predictor.many_files.BLOCK_BYTES", 8 * LOGITS.shape[1] * 7)
+    predict_shards(model, tmp_path / "in", tmp_path / "out", kind="jsonl", weights="importance")
     lines = [line for i in range(3) for line in (tmp_path / "out" / f"part-{i}.jsonl").read_text().splitlines()]
-    records = model.predict_records(LOGITS[600:], weights=WEIGHTS[600:])
+    records = model.predict_records(LOGITS[600:], weights=weights)
     assert [json.loads(line)["set"] for line in lines] == [list(record.set) for record in records]
-    with pytest.raises(InputError, match="column of weights"):
+    with pytest.raises(InputError, match="weights"):
         predict_shards(model, tmp_path / "in", tmp_path / "out", kind="jsonl", weights="other", resume=True)
 
 
 @pytest.mark.parametrize(
     ("predictor", "options", "message"),
     [
-        ("weighted.json", [], "rows to be predicted need them too"),
-        ("plain.json", ["--weights", "importance"], "have no weights"),
+        ("weighted.json", [], "Pass weights"),
+        ("plain.json", ["--weights", "importance"], "without weights"),
         ("weighted.json", ["--weights", "importances"], "importances"),
         ("weighted.json", ["--weights", "bad"], r"weights[7] is -1.0"),
     ],

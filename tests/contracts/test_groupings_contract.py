@@ -12,7 +12,7 @@ from thermoset.arrays import pairs
 from thermoset.cli import options
 from thermoset.conformal.groupings import GROUPINGS, NULL_GROUP, Division, Grouping, resolve_grouping
 from thermoset.conformal.scoring import predict_sets
-from thermoset.monitor.checking import Promise
+from thermoset.monitor.promise import Promise
 
 ALL = pytest.mark.parametrize("name", list(GROUPINGS))
 OF_CLASSES = pytest.mark.parametrize("name", [name for name, one in GROUPINGS.items() if not one.of_rows])
@@ -130,8 +130,8 @@ def test_the_promise_checks_out_from_fit_to_file(name, tmp_path):
 
 
 def test_groups_come_from_the_grouping():
-    assert Promise(ALPHA, [9, 9], "class").groups(2).index.tolist() == [0, 1]
-    assert Promise(ALPHA, [9]).groups(2).index.tolist() == [0]
+    assert Promise(ALPHA, [9, 9], "class").class_pools(2).index.tolist() == [0, 1]
+    assert Promise(ALPHA, [9]).class_pools(2).index.tolist() == [0]
 
 
 class ByParity(Grouping):

@@ -13,7 +13,7 @@ from clusters import local_cluster
 from law import generated
 from parts import require
 from thermoset.predictor.document import checksum_of
-from thermoset.predictor.shards import predict_shards
+from thermoset.predictor.many_files import predict_shards
 
 pytestmark = pytest.mark.long
 

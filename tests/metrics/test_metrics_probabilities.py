@@ -13,7 +13,13 @@ from sklearn.metrics import brier_score_loss, log_loss, top_k_accuracy_score
 from parts import since_sklearn
 from thermoset import metrics
 from thermoset.errors import InputError
-from thermoset.metrics.probabilities import _mean_deviation, add_bins, calibration_of_bins, no_bins
+from thermoset.metrics.probabilities import (
+    _mean_deviation,
+    add_bins,
+    calibration_of_bins,
+    no_bins,
+    reliability_from_confidence,
+)
 
 
 @st.composite
@@ -337,3 +343,50 @@ def test_bad_confidence(confidence, correct, word):
 def test_bad_k(k):
     with pytest.raises(InputError, match="k must be"):
         metrics.top_k_accuracy([[0.5, 0.5]], [0], k=k)
+
+
+SHAPES = {
+    "right": lambda c: c,
+    "a little off": lambda c: c - 0.03 * np.sin(6 * c),
+    "overconfident": lambda c: 1 / (1 + ((1 - c) / c) ** 0.6),
+    "wrong in the middle": lambda c: c - 0.15 * np.exp(-(((c - 0.75) / 0.1) ** 2)),
+}
+
+
+@pytest.mark.parametrize("n_rows", [300, 3000])
+@pytest.mark.parametrize("accuracy", SHAPES.values(), ids=SHAPES)
+def test_intervals_hold_the_ece_of_the_population(accuracy, n_rows):
+    """200 draws from a population whose ECE is known: 95% intervals hold it in 92 to 98% or more of them."""
+    rng, draws = np.random.default_rng(0), 200
+    population = 0.1 + 0.9 * rng.beta(6, 1, size=100_000)
+    right = np.clip(accuracy(population), 0, 1)
+    bins = np.ceil(population * 15).astype(int)
+    ece = np.abs(np.bincount(bins, population - right)).sum() / len(population)
+    found, readings = [], []
+    for _ in range(draws):
+        rows = rng.integers(len(population), size=n_rows)
+        table = reliability_from_confidence(population[rows], rng.random(n_rows) < right[rows])
+        found.append(table.ece_estimate())
+        readings.append(table.ece)
+    value, low, high = np.array(found).T
+    held = np.mean((low <= ece) & (ece <= high))
+    assert held > 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+    assert abs(np.mean(value) - ece) < abs(np.mean(readings) - ece)
+    assert np.mean(readings) > ece, "what is put right"
+
+
+def test_an_ece_that_many_rows_leave_no_doubt_about():
+    confidence, right = np.full(1_000_000, 0.75), np.arange(1_000_000) % 2 == 0
+    found = reliability_from_confidence(confidence, right).ece_estimate()
+    assert found.value == pytest.approx(0.25, abs=1e-5)
+    assert found.high - 0.25 == pytest.approx(2 * 0.5 / 1000, rel=0.05)  # two standard errors of a share of one half
+    assert 0.25 - found.low == pytest.approx(2.5 * 0.5 / 1000, rel=0.05)
+
+
+def test_one_row_and_no_gap():
+    for right in (True, False):
+        found = reliability_from_confidence([1.0], [right]).ece_estimate()
+        assert 0 <= found.low <= found.value <= found.high <= 1
+    half = reliability_from_confidence([0.5, 0.5], [True, False]).ece_estimate()  # the reading is 0
+    assert (half.value, half.low) == (0, 0)
+    assert 0 < half.high < 1

@@ -235,5 +235,5 @@ def test_what_it_says():
 @pytest.mark.parametrize("name", ["reference_counts", "batch_counts"])
 def test_bad_counts_are_refused(bad, name):
     given_counts = {"reference_counts": [1, 2], "batch_counts": [1, 2], name: bad}
-    with pytest.raises(InputError, match=rf"^{name} must be whole numbers of rows by set size.*np\.bincount"):
+    with pytest.raises(InputError, match=rf"^{name} .*bincount"):
         size_drift(**given_counts)

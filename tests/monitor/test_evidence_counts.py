@@ -12,16 +12,16 @@ from scipy.stats import betabinom, binom
 
 from thermoset.errors import InputError
 from thermoset.monitor.evidence import (
+    SIZES,
     Change,
     change_point,
-    closed,
+    closed_testing,
     confidence_sequence,
     coverage_since,
     fixed_evidence,
+    mean_evidence,
     part_evidence,
 )
-from thermoset.monitor.evidence.confidence import mean_evidence
-from thermoset.monitor.evidence.coverage import SIZES
 
 
 @given(st.integers(1, 60), st.data())
@@ -92,17 +92,17 @@ def test_closed_testing_against_all_subsets(log_e):
         min(values[list(s)].mean() for size in range(1, len(values) + 1) for s in combinations(others, size) if i in s)
         for i in others
     ]
-    assert closed(log_e) == pytest.approx(np.log(expected), rel=1e-12, abs=1e-12)
+    assert closed_testing(log_e) == pytest.approx(np.log(expected), rel=1e-12, abs=1e-12)
 
 
 def test_closed_testing_with_ties_nothing_and_giants():
-    assert closed([]).shape == (0,)
-    assert closed(np.zeros(4)).tolist() == [0.0] * 4
-    found = closed([0.0, 5000.0, -5000.0, 1e6])
+    assert closed_testing([]).shape == (0,)
+    assert closed_testing(np.zeros(4)).tolist() == [0.0] * 4
+    found = closed_testing([0.0, 5000.0, -5000.0, 1e6])
     assert found[0] == pytest.approx(math.log(0.5))  # with the one that has no evidence at all
     assert (found[[1, 3]] > 500).all()
     assert found[2] <= -500
-    many = closed(np.random.default_rng(0).normal(size=100_000))
+    many = closed_testing(np.random.default_rng(0).normal(size=100_000))
     assert (many <= 0.0001).all()
 
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from thermoset.monitor.watching import read_state, told, write_state
-from watched import after, drawn, started, watched
+from monitored import after, drawn, reference, started
+from thermoset.monitor.state import read_state, write_state
+from thermoset.monitor.status import summarize
 
 
 @pytest.fixture(scope="module")
 def state():
-    of = watched()
+    of = reference()
     made = started(of, run_length=1000)
     for i in range(3):
         made = after(made, of, drawn(80, i, labelled=0.5), f"day {i}")
@@ -28,9 +29,9 @@ def path(state, tmp_path):
 
 def test_what_is_written_is_read_to_the_last_bit(state, path):
     read = read_state(path, "sha")
-    of, rows = watched(), drawn(100, 9)
+    of, rows = reference(), drawn(100, 9)
     assert after(read, of, rows) == after(read, of, rows)
-    assert told(after(read, of, rows), of) == told(after(state, of, rows), of)
+    assert summarize(after(read, of, rows), of) == summarize(after(state, of, rows), of)
     again = path.with_name("again.json")
     write_state(again, read)
     assert again.read_bytes() == path.read_bytes()
@@ -59,12 +60,12 @@ def test_a_truncated_file_is_refused(path):
 @pytest.mark.parametrize("other", ["{}", "[]", "3", '{"format": "thermoset predictor"}', '{"format": 7}'])
 def test_another_programs_file_is_refused(path, other):
     path.write_text(other)
-    with pytest.raises(ts.FileFormatError, match="is not a state written by thermoset monitor"):
+    with pytest.raises(ts.FileFormatError, match="not a state"):
         read_state(path, "sha")
 
 
 def test_another_predictors_state_is_refused(path):
-    with pytest.raises(ts.InputError, match="another predictor, or for this one before it was recalibrated"):
+    with pytest.raises(ts.InputError, match="another predictor"):
         read_state(path, "other")
 
 
@@ -72,7 +73,7 @@ def test_another_predictors_state_is_refused(path):
 def test_another_schema_is_refused(path, schema):
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document | {"schema": schema, "more": 1}))
-    with pytest.raises(ts.FileFormatError, match=rf"newer thermoset, or is damaged \(schema {schema}; .* schema 1\)"):
+    with pytest.raises(ts.FileFormatError, match=rf"newer .*schema {schema};"):
         read_state(path, "sha")
 
 
@@ -81,14 +82,14 @@ def test_an_edited_file_is_refused(path):
     document["crossed"] = {}
     document["batches"][0][0]["hits"] += 1
     path.write_text(json.dumps(document))
-    with pytest.raises(ts.FileFormatError, match="its checksum does not match"):
+    with pytest.raises(ts.FileFormatError, match="checksum"):
         read_state(path, "sha")
 
 
 def test_a_million_rows_in_a_thousand_batches_stay_small(tmp_path):
-    of = watched()
+    of = reference()
     state = after(started(of, run_length=1_000_000), of, drawn(1000, 0, labelled=0.5), "part-0000.parquet")
     state = after(state, of, drawn(1000, 1, labelled=0.5), "part-0001.parquet")
     write_state(tmp_path / "state.json", msgspec.structs.replace(state, batches=state.batches * 500))
     assert (tmp_path / "state.json").stat().st_size < 1_000_000
-    assert told(read_state(tmp_path / "state.json", "sha"), of).rows == 1_000_000
+    assert summarize(read_state(tmp_path / "state.json", "sha"), of).rows == 1_000_000

@@ -8,13 +8,12 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset.metrics import coverage_law
-from thermoset.monitor.checking import Promise
-from thermoset.monitor.checking.promise import group_laws, union_coverage
+from thermoset.monitor.promise import Promise, part_laws, union_coverage
 
 
 def p_value(pools, rows, hits, alpha=0.2):
     promise = Promise(alpha, pools, "interpolated", exact=False, group_of_class=np.arange(len(pools)))
-    laws = group_laws(promise.groups(len(pools)), np.array(rows), alpha)
+    laws = part_laws(promise.class_pools(len(pools)), np.array(rows), promise)
     return union_coverage(laws, np.array(rows), np.array(hits), promise)
 
 

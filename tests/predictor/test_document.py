@@ -21,7 +21,7 @@ from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import Scoring
 from thermoset.errors import FileFormatError, InputError
 from thermoset.predictor.document import SCHEMA, StoredScores, Thresholds, pool_of_rows, read_document, write_document
-from thermoset.predictor.fingerprints import fingerprint
+from thermoset.predictor.leakage import fingerprint
 from thermoset.scores import APS, LAC, RAPS, SAPS, RankLimited
 from tiers import examples
 

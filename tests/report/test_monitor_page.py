@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from monitor_statuses import parts_of, renamed, status_of, untimed
 from pages import HOSTILE, is_rounded
 from parts import require
-from standings import parts_of, renamed, standing_of, untimed
 from thermoset.errors import InputError
 from thermoset.report.headline import headline
 from thermoset.report.timeline import Timeline
@@ -67,7 +67,7 @@ def exact(hits, rows):
     return low, high
 
 
-ALARM = standing_of(26, drop_from=14)
+ALARM = status_of(26, drop_from=14)
 
 
 @cache
@@ -80,39 +80,39 @@ def read():
     return Read(page())
 
 
-def headline_of(standing):
-    return Read(f"<h1>{headline(standing, Timeline(standing.batches))}</h1>").texts["h1"]
+def headline_of(status):
+    return Read(f"<h1>{headline(status, Timeline(status.batches))}</h1>").texts["h1"]
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
-def expected(standing):
+def expected(status):
     """Every number of the page by key, from the record."""
-    last = standing.batches[-1]
-    sizes, rows = [b.mean_size for b in standing.batches], [b.rows for b in standing.batches]
+    last = status.batches[-1]
+    sizes, rows = [b.mean_size for b in status.batches], [b.rows for b in status.batches]
     found = {
         "batches": 26, "batches.again": 26, "rows": 5200, "labelled": 5200, "labelled.share": 1.0,
-        "coverage": standing.hits / 5200, "coverage.low": last.coverage_low, "coverage.high": last.coverage_high,
-        "promised": 0.9, "after": standing.after, "after.low": standing.after_low, "after.high": standing.after_high,
-        "before": standing.before, "size": np.average(sizes, weights=rows), "size.reference": 1.87,
-        "empty": sum(b.empty for b in standing.batches) / 5200, "alarms": 2, "tests": 5, "changes": 2,
+        "coverage": status.hits / 5200, "coverage.low": last.coverage_low, "coverage.high": last.coverage_high,
+        "promised": 0.9, "after": status.after, "after.low": status.after_low, "after.high": status.after_high,
+        "before": status.before, "size": np.average(sizes, weights=rows), "size.reference": 1.87,
+        "empty": sum(b.empty for b in status.batches) / 5200, "alarms": 2, "tests": 5, "changes": 2,
         "confidence.level": 0.99, "reference_rows": 1000, "delta": 0.01, "run_length": 1_000_000,
         "parts.alarms": 1, "parts.count": 6, "parts.promised": 6,
     }  # fmt: skip
     found |= {f"head.{key}": found[key] for key in ("promised", "after", "after.low", "after.high", "before")}
-    for i, batch in enumerate(standing.batches):
+    for i, batch in enumerate(status.batches):
         low, high = exact(batch.hits, batch.labelled)
         row = {"number": i + 1, "rows": batch.rows, "labelled": batch.labelled, "low": low, "high": high}
         row |= {"coverage": batch.hits / batch.labelled, "accuracy": batch.correct / batch.labelled}
         row |= {"size": batch.mean_size, "empty": batch.empty / batch.rows, "confidence": batch.mean_confidence}
         row |= {f"e_{name}": getattr(batch, f"log_{name}") for name in ("under", "over", "size", "confidence")}
         found |= {f"b.{i}.{key}": value for key, value in row.items()}
-    for i, part in enumerate(standing.parts):
+    for i, part in enumerate(status.parts):
         low, high = exact(part.hits, part.rows)
         row = {"coverage": part.hits / part.rows, "low": low, "high": high, "rows": part.rows, "log_e": part.log_e}
         found |= {f"part.{i}.{key}": value for key, value in row.items()}
-    for test in standing.tests:
+    for test in status.tests:
         found |= {f"test.{test.name}.log_e": test.log_e, f"test.{test.name}.log_bar": test.log_bar}
         if test.crossed_batch is not None:
             found |= {f"test.{test.name}.row": test.crossed_row, f"test.{test.name}.changes": 1}
@@ -148,14 +148,14 @@ def test_the_same_record_gives_the_same_page():
 
 def alarmed(*names, **changes):
     """A record in which these tests have alarmed in the third batch."""
-    base = standing_of(5)
+    base = status_of(5)
     tests = tuple(replace(t, crossed_batch=2 if t.name in names else None, crossed_row=None) for t in base.tests)
     return replace(base, tests=tests, alarm=True, **changes)
 
 
 def test_the_head_of_the_page_says_alarm_or_pass():
     assert read().texts["h1"] == f"ALARM {headline_of(ALARM)}"
-    good = standing_of(2)
+    good = status_of(2)
     assert Read(build_monitor_page(good)).texts["h1"] == f"PASS {headline_of(good)}"
 
 
@@ -167,33 +167,47 @@ def test_a_loss_of_coverage_is_said_with_since_when_and_how_much():
 
 
 def test_no_alarm_says_pass():
-    standing = standing_of(8)
-    assert headline_of(standing) == (
-        f"Coverage is {standing.hits / 1600:.3f} over 1,600 labelled rows, in line with the promised 0.9."
+    status = status_of(8)
+    assert headline_of(status) == (
+        f"Coverage is {status.hits / 1600:.3f} over 1,600 labelled rows ({status.batches[-1].hits / 200:.3f} in the "
+        "last batch), in line with the promised 0.9."
     )
-    assert headline_of(standing_of(8, labelled=False)).endswith("Without labels, coverage is not known.")
-    assert headline_of(standing_of(0, parts=())) == "No batch so far."
+    assert headline_of(status_of(8, labelled=False)).endswith("Without labels, coverage is not known.")
+    assert headline_of(status_of(0, parts=())) == "No batch so far."
 
 
 @pytest.mark.parametrize(
-    ("standing", "said"),
+    ("status", "said"),
     [
         (alarmed("under", since=0, after=0.8, after_low=0.7, after_high=0.85), "below the promised 0.9 from the start"),
         (alarmed("under", "size"), "Coverage is below the promised 0.9"),
         (alarmed("over"), "Coverage is above the promised 0.9"),
-        (alarmed("over", "parts"), "for class class 2, first seen in week 3"),
-        (alarmed("parts", parts=parts_of(9, alarm=range(5))), "for classes class 0, class 1, class 2 and 2 more,"),
+        (alarmed("over", "parts"), "for class class 2 (0.767 of 60 rows), first seen in week 3"),
+        (
+            alarmed("parts", parts=parts_of(9, alarm=range(5))),
+            "class 1 (0.760 of 50 rows), class 2 (0.767 of 60 rows) and 2 more,",
+        ),
         (alarmed("size", "confidence"), "Sets no longer have the sizes"),
         (alarmed("size", reference_size=None), "conformal rows, first seen in week 3"),
         (alarmed("confidence"), "Confidence is no longer what it was on the conformal rows, first seen in week 3"),
     ],
 )
-def test_the_most_urgent_alarm_is_said_first(standing, said):
-    assert said in headline_of(standing)
+def test_the_most_urgent_alarm_is_said_first(status, said):
+    assert said in headline_of(status)
+
+
+def test_sizes_are_those_of_the_last_batch_and_labels_that_are_there_are_used():
+    status = alarmed("size")
+    said = headline_of(status)
+    assert f"({status.batches[-1].mean_size:.2f} labels on average in the last batch, 1.87 before)" in said
+    since = status.batches[2:]
+    assert f"Coverage is {sum(b.hits for b in since) / 600:.3f} on the 600 labelled rows since then" in said
+    bare = tuple(replace(batch, labelled=0, hits=0) for batch in status.batches)
+    assert "Label some of these rows" in headline_of(replace(status, batches=bare))
 
 
 def test_an_alarm_of_a_detector_alone_is_said():
-    base = standing_of(5)
+    base = status_of(5)
     tests = tuple(replace(t, change_batches=(1, 4) if t.name == "size" else ()) for t in base.tests)
     found = replace(base, tests=tests, alarm=True, new_changes=True)
     assert headline_of(found) == (
@@ -214,12 +228,12 @@ def test_what_to_type_is_set_as_code_and_sentences_are_kept():
 
 def test_no_name_becomes_html():
     names = list(HOSTILE)
-    standing = renamed(standing_of(len(names), parts=parts_of(len(names), names=names)), names)
-    batches = tuple(replace(batch, time=name) for batch, name in zip(standing.batches, names, strict=True))
+    status = renamed(status_of(len(names), parts=parts_of(len(names), names=names)), names)
+    batches = tuple(replace(batch, time=name) for batch, name in zip(status.batches, names, strict=True))
     spoken = tuple(names)
     for some in (names[:5], names[5:]):
-        tests = tuple(replace(test, title=name) for test, name in zip(standing.tests, some, strict=True))
-        hostile = replace(standing, batches=batches, tests=tests, sentences=spoken, advice=spoken, alpha=some[0])
+        tests = tuple(replace(test, title=name) for test, name in zip(status.tests, some, strict=True))
+        hostile = replace(status, batches=batches, tests=tests, sentences=spoken, advice=spoken, alpha=some[0])
         read = Read(build_monitor_page(hostile, title=some[1]))
         assert not {"img", "b onclick"} & read.tags
         assert not {"onerror", "onclick", "onmouseover", "x"} & read.attributes
@@ -229,8 +243,8 @@ def test_no_name_becomes_html():
 # --- charts ---------------------------------------------------------------------------------------------------------
 
 
-def charts_of(standing):
-    return monitor_charts(standing, Timeline(standing.batches))[0]
+def charts_of(status):
+    return monitor_charts(status, Timeline(status.batches))[0]
 
 
 def values(spec, layer):
@@ -240,10 +254,10 @@ def values(spec, layer):
 
 CASES = {
     "alarm": ALARM,
-    "no labels": standing_of(7, labelled=False),
-    "one batch": standing_of(1),
-    "one without labels": standing_of(1, labelled=False, reference_size=None),
-    "two without times or tests": untimed(standing_of(2, tests=())),
+    "no labels": status_of(7, labelled=False),
+    "one batch": status_of(1),
+    "one without labels": status_of(1, labelled=False, reference_size=None),
+    "two without times or tests": untimed(status_of(2, tests=())),
 }
 
 
@@ -305,20 +319,20 @@ def test_labels_that_came_late_are_part_of_the_line_and_of_its_band():
 
 def test_a_thousand_batches_stay_readable_and_small():
     names = [f"a camera with quite a long name, in the hall, day {i}" for i in range(1000)]
-    standing = renamed(standing_of(1000, drop_from=700, rows=20, parts=parts_of(1000)), names)
-    page = build_monitor_page(standing)
+    status = renamed(status_of(1000, drop_from=700, rows=20, parts=parts_of(1000)), names)
+    page = build_monitor_page(status)
     assert len(page.encode()) < 3_000_000
     read = Read(page)
     assert read.numbers["together"][0] == 9
     assert {key for key in read.numbers if key.endswith(".number")} == {f"b.{i}.number" for i in range(500, 1000)}
-    points = charts_of(standing)["coverage"]["datasets"]["batches"]
+    points = charts_of(status)["coverage"]["datasets"]["batches"]
     assert len(points) == 112
-    assert sum(row["r"] for row in points) == standing.labelled
+    assert sum(row["r"] for row in points) == status.labelled
 
 
 @given(n=st.integers(0, 4000))
 def test_points_hold_every_batch_once_and_lines_end_at_the_last(n):
-    batch = standing_of(1).batches[0]
+    batch = status_of(1).batches[0]
     timeline = Timeline([batch] * n)
     spans, steps = timeline.spans(), timeline.steps()
     assert sum(len(span.batches) for span in spans) == n
@@ -340,7 +354,7 @@ def test_points_hold_every_batch_once_and_lines_end_at_the_last(n):
     ],
 )
 def test_time_is_the_axis_only_where_it_can_be(times, by_time):
-    batches = [replace(standing_of(1).batches[0], time=time) for time in times]
+    batches = [replace(status_of(1).batches[0], time=time) for time in times]
     timeline = Timeline(batches)
     assert timeline.by_time == by_time
     assert timeline.places == ([1, 2] if not by_time else sorted(timeline.places))

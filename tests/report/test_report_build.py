@@ -14,7 +14,7 @@ from law import generated
 from pages import rows_of
 from thermoset.errors import InputError
 from thermoset.metrics import size_stratified_coverage, size_stratified_coverage_violation
-from thermoset.predictor.judging import judged
+from thermoset.monitor.check import check_rows
 from thermoset.report import build_report
 from thermoset.report.set_facts import label_pairs, pick_examples, set_facts
 
@@ -50,7 +50,7 @@ def test_fresh_rows_all_judge_and_are_halved_for_the_comparison(fresh):
 def test_rows_it_was_made_from_are_recognised_and_the_conformal_ones_never_judge(known, predictor, parts):
     calibration, _ = parts[0].split(0.5, random_state=5)
     assert (known.origin, known.rows, known.reference_rows) == ("calibration", 800, 800)
-    kept = judged(calibration, calibration.labels, predictor._inference, ())
+    kept = check_rows(predictor._inference, calibration, calibration.labels)
     assert known.check.to_json_dict() == kept.to_json_dict()
     with pytest.raises(InputError, match="800 chose the temperatures"):  # fresh rows alone show more than the page can
         predictor.check(calibration)

@@ -19,7 +19,7 @@ from thermoset.metrics import (
     reliability_table,
     size_stratified_coverage,
 )
-from thermoset.monitor.checking.by_group import yardstick
+from thermoset.monitor.check import yardstick
 from thermoset.report import build_report
 from thermoset.sweeping import standard_error
 from thermoset.tuning.alternatives import alternatives, front, settings_of

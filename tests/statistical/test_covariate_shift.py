@@ -11,7 +11,7 @@ import pytest
 
 import thermoset as ts
 from law import generated
-from thermoset.monitor.checking.promise import weighted_law
+from thermoset.monitor.promise import weighted_law
 
 pytestmark = pytest.mark.long
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from streams import dropped, law_of
-from thermoset.kernels import CoverageBets, Purse, Track, bet_on_hits
-from thermoset.monitor.evidence import CoverageTest
-from thermoset.monitor.evidence.coverage import SHARE_UNDER
+from thermoset.kernels import NO_WEALTH, CoverageBets, Track, Wealth, bet_on_hits
+from thermoset.monitor.evidence import SHARE_UNDER, CoverageTest
 
 pytestmark = pytest.mark.long
 
@@ -43,8 +42,8 @@ def fixed_detectors(hits, law):
         bets = CoverageBets(float(law.rank), float(law.pool + 1 - law.rank), none, none, np.array([r]))
         alarms = []
         for row in hits:
-            purse = Purse(none, np.zeros(0, dtype=np.int64), np.zeros(1), np.zeros(1), 0.0)
-            bet_on_hits(row, np.zeros(2, dtype=np.int64), bets, purse, float(RUN_LENGTH), track)
+            wealth = Wealth(none, np.full(1, NO_WEALTH), np.full(1, NO_WEALTH), 0.0)
+            bet_on_hits(row, np.zeros(2, dtype=np.int64), bets, wealth, math.log(RUN_LENGTH), track)
             alarms.append(first_after(np.flatnonzero(track.alarm) + 1))
         found.append(delay(alarms))
     return found

@@ -14,8 +14,7 @@ from thermoset.arrays import Floats
 from thermoset.conformal.calibration_scores import Weights
 from thermoset.levels import conformal_rank
 from thermoset.metrics import coverage_law
-from thermoset.predictor.label_shift import LabelShift, shares_of, shifted_thresholds
-from thermoset.predictor.priors import Resampling, estimate_priors
+from thermoset.predictor.label_shift import LabelShift, estimate_priors, learn_shares, shares_of
 
 pytestmark = pytest.mark.long
 
@@ -58,7 +57,7 @@ def over_splits(case, source_of, *, weighted=True):
         shares = source_of(labels, data.n_classes)
         shift = LabelShift(source=tuple(shares), target=tuple(target), effective_rows=1.0)
         own = scores[known]
-        found = shifted_thresholds(own, labels, shift, ALPHA) if weighted else np.sort(own)[[rank - 1]]
+        found = shift.thresholds(own, labels, ALPHA) if weighted else np.sort(own)[[rank - 1]]
         weight = ratio[data.labels[others]]
         coverage[split] = weight @ covered(scores, data.labels, others, found) / weight.sum()
         worth[split] = Weights.of((target / shares)[labels]).effective_rows
@@ -111,10 +110,11 @@ def test_estimated_shares_come_close(case):
         weight = ratio[data.labels[pool]]
         drawn = data.take(rng.choice(pool, size=2000, p=weight / weight.sum()))
         counts = np.bincount(labels, minlength=data.n_classes)
-        estimate = estimate_priors(drawn, temperature, counts, Resampling(0))
+        reference = learn_shares(data.take(known), temperature, scores[known], 0)
+        estimate = estimate_priors(drawn, temperature, counts, reference, bootstrap=0)
         assert estimate.converged
         shift = LabelShift(source=tuple(estimate.source), target=tuple(estimate.target), effective_rows=1.0)
-        thresholds = shifted_thresholds(scores[known], labels, shift, ALPHA)
+        thresholds = shift.thresholds(scores[known], labels, ALPHA)
         own = ratio[data.labels[others]]
         found.append(own @ covered(scores, data.labels, others, thresholds) / own.sum())
 

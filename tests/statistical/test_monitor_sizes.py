@@ -27,5 +27,5 @@ def test_the_threshold_of_the_reference_rows_costs_no_false_alarms():
     for _ in range(streams):
         reference, fresh = sizes(60, 600, rng)
         test = RankTest.start(np.bincount(reference, minlength=7), share_of_delta=delta, run_length=None)
-        alarms += test.after(fresh, rng.random(600)).sequential.alarm
+        alarms += test.after(fresh, rng.random(600)).process.alarm
     assert alarms <= streams * delta + 3 * math.sqrt(streams * delta * (1 - delta))

@@ -7,8 +7,7 @@ import pytest
 
 from streams import kept, law_of, too_many
 from thermoset.kernels import bet_on_hits
-from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest, Sequential
-from thermoset.monitor.evidence.confidence import mean_evidence
+from thermoset.monitor.evidence import CoverageTest, EProcess, HitLaw, RankTest, mean_evidence
 
 pytestmark = pytest.mark.long
 
@@ -37,9 +36,9 @@ def test_streams_that_keep_the_promise(n):
 
 def count_peak(hits, law, side):
     """Largest value of the evidence of counts alone."""
-    begun = Sequential.start(delta=0.1, run_length=None, steady=5, fresh=0, share=0.0)
+    begun = EProcess.start(delta=0.1, run_length=None, once=5, mixture=0, share=0.0)
     seen, bets = np.zeros(2, dtype=np.int64), law.bets(side)
-    return begun.after(len(hits), lambda purse, run, track: bet_on_hits(hits, seen, bets, purse, run, track)).peak
+    return begun.after(len(hits), lambda wealth, run, track: bet_on_hits(hits, seen, bets, wealth, run, track)).peak
 
 
 @pytest.mark.parametrize("n", POOLS)
@@ -101,7 +100,7 @@ def test_ranks_of_rows_that_are_exchangeable():
     for _ in range(streams):
         bins = rng.choice(6, 40 + rows, p=rng.dirichlet(np.ones(6)))
         begun = RankTest.start(np.bincount(bins[:40], minlength=6), share_of_delta=0.1, run_length=300)
-        found.append(begun.after(bins[40:], rng.random(rows)).sequential)
+        found.append(begun.after(bins[40:], rng.random(rows)).process)
     assert_valid([test.peak for test in found])
     number = np.array([len(test.changes) for test in found])
     assert number.mean() < rows / 300 + 4 * number.std() / math.sqrt(streams)

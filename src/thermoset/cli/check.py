@@ -32,7 +32,7 @@ from thermoset.quoting import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from thermoset.monitor.checking import CheckReport, CoverageTable
+    from thermoset.monitor.report import CheckReport, CoverageTable
 
 __all__ = ["check"]
 
@@ -48,7 +48,10 @@ def check(
     predictor: Predictor,
     logits: Labelled,
     fail_on: Annotated[
-        str, typer.Option(help="Also fail on: classes, groups (too little coverage), calibration; comma-separated.")
+        str,
+        typer.Option(
+            help="Also fail on: classes, groups (too little coverage), confidence (unlike accuracy); comma-separated."
+        ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     labels: Labels = None,
@@ -123,8 +126,7 @@ def _show(console: "Console", report: "CheckReport") -> None:
     for sentence in report.broken:
         console.print(Text.assemble(("FAIL:", "bold red"), f" {sentence}"))
     if report.ok:
-        told = f"coverage is consistent with the promised {seen.promised:g}."
-        console.print(Text.assemble(("PASS:", "bold green"), f" {told}"))
+        console.print(Text.assemble(("PASS:", "bold green"), report.verdict.removeprefix("PASS:")))
     console.print(f"[dim]{_REPEATED}[/]", highlight=False)
 
 

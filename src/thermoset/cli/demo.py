@@ -105,7 +105,7 @@ def _show_families(console: "Console", predictor: "TwoTemperaturePredictor", gly
     from thermoset.metrics import coverage_law
     from thermoset.sweeping import sweep
 
-    recipe, n_rows = predictor.recipe, len(glyphs.logits)
+    recipe, n_rows = predictor.document_.recipe, len(glyphs.logits)
     half = n_rows // 2
     found = []
     for together in (None, glyphs.family):

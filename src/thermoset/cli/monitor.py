@@ -32,7 +32,7 @@ from thermoset.quoting import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from thermoset.monitor.watching import Standing
+    from thermoset.monitor.status import MonitorStatus
     from thermoset.predictor import TwoTemperaturePredictor
 
 __all__ = ["monitor"]
@@ -91,16 +91,16 @@ def monitor(
     settings |= {} if run_length is None else {"run_length": run_length or None}
     with working(quiet, "Monitoring"):
         model = TwoTemperaturePredictor.load(predictor)
-        standing = _added(model, state, asked, settings) if asked.paths else _read(model, state)
+        status = _added(model, state, asked, settings) if asked.paths else _read(model, state)
     if page is not None:
         from thermoset.report.over_time import write_monitor_page
 
-        write_monitor_page(standing, page, predictor.name)
+        write_monitor_page(status, page, predictor.name)
     if as_json:
-        sys.stdout.write(json.dumps(standing.to_json_dict(), indent=1, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(status.to_json_dict(), indent=1, allow_nan=False) + "\n")
     else:
-        _show(Console(emoji=False), standing, [] if page is None else [page])
-    if standing.alarm:
+        _show(Console(emoji=False), status, [] if page is None else [page])
+    if status.alarm:
         raise typer.Exit(1)
 
 
@@ -119,10 +119,10 @@ class _Batch(NamedTuple):
         return [*(files_in(self.paths) if self.paths else ()), *self.columns.files]
 
 
-def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, settings: dict[str, Any]) -> "Standing":
+def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, settings: dict[str, Any]) -> "MonitorStatus":
     """Where the monitor stands after the batch."""
     from thermoset.io.partial_labels import read_partial_labels
-    from thermoset.predictor.watching import Monitor
+    from thermoset.monitor.monitor import Monitor
 
     columns = asked.columns
     opened = opened_logits(asked.paths, columns, with_labels=False, memory=asked.memory, made=model.document_)
@@ -132,13 +132,13 @@ def _added(model: "TwoTemperaturePredictor", state: Path, asked: _Batch, setting
             return monitor.add(rows, labels, time=asked.time, name=asked.name)
 
 
-def _read(model: "TwoTemperaturePredictor", state: Path) -> "Standing":
+def _read(model: "TwoTemperaturePredictor", state: Path) -> "MonitorStatus":
     """Where the monitor stands as it is."""
-    from thermoset.predictor.watching import Monitor
+    from thermoset.monitor.monitor import Monitor
 
     if not state.exists():
         raise InputError(f"{state}: there is no such file. Pass a batch to start one.")
-    return Monitor.load(state, model).standing
+    return Monitor.load(state, model).status
 
 
 def _check_targets(state: Path, page: Path | None, reads: list[Path]) -> None:
@@ -154,7 +154,7 @@ def _check_targets(state: Path, page: Path | None, reads: list[Path]) -> None:
             need(module, "report", "--page")
 
 
-def _show(console: "Console", standing: "Standing", written: list[Path]) -> None:
+def _show(console: "Console", status: "MonitorStatus", written: list[Path]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -163,7 +163,7 @@ def _show(console: "Console", standing: "Standing", written: list[Path]) -> None
     table.add_column("batch")
     for column in ("rows", "labelled", "coverage", "all so far", "set size"):
         table.add_column(column, justify="right", no_wrap=True)
-    for batch in standing.batches[-_LATEST:]:
+    for batch in status.batches[-_LATEST:]:
         coverage = f"{batch.hits / batch.labelled:.3f}" if batch.labelled else ""
         seen = "" if batch.coverage_low is None else f"{batch.coverage_low:.3f} to {batch.coverage_high:.3f}"
         called = printable(batch.name, 40) + ("" if batch.time is None else f", {printable(batch.time, 40)}")
@@ -172,14 +172,14 @@ def _show(console: "Console", standing: "Standing", written: list[Path]) -> None
     tests = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in ("test", "evidence", "alarm from"):
         tests.add_column(column, justify="left" if column == "test" else "right", no_wrap=True)
-    for test in standing.tests:
+    for test in status.tests:
         tests.add_row(test.title, _odds(test.log_e), _odds(test.log_bar))
     console.print(tests)
-    for sentence in standing.sentences:
+    for sentence in status.sentences:
         console.print(Text(sentence))
-    for sentence in standing.advice:
+    for sentence in status.advice:
         console.print(Text.assemble(("To do", "bold yellow"), f" {sentence}"))
-    if standing.alarm:
+    if status.alarm:
         console.print("[bold red]Alarm[/]", highlight=False)
     name_files(console, written)
 

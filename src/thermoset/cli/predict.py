@@ -1,7 +1,6 @@
 """`thermoset predict`: labels, confidences and sets for files of any length, one after the other."""
 
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -32,11 +31,10 @@ from thermoset.errors import InputError
 from thermoset.quoting import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.shards import Predicted, ShardDone
-    from thermoset.predictor.shards.running import RunShards
+    from thermoset.predictor.many_files import Predicted, RunShards
 
 __all__ = ["predict"]
 
@@ -91,11 +89,11 @@ def predict(
 ) -> None:
     """Write label, confidence and set of every row; files are read in blocks and may be larger than memory."""
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.shards import ShardJob, predict_shard, predict_shards
-    from thermoset.predictor.shards.jobs import Reading
+    from thermoset.predictor.many_files import Predicted, Reading, ShardJob, predict_shard, predict_shards
 
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
-    reading = Reading(**columns.how, weights=weights, p_values=p_values, u=u).checked()
+    how = {**columns.how, "weights": weights, "p_values": p_values, "u": u, "memory": memory}
+    reading = Reading(**how)
     source = _only_file(logits, out, resume, file_format, reading.sidecars)
     if source is not None:
         check_file(out, [predictor, source])
@@ -103,31 +101,31 @@ def predict(
             raise InputError(f"--scheduler works on shards, but --out {out} is one file. Name a folder.")
     model = TwoTemperaturePredictor.load(predictor)
     if p_values:
-        model.require_p()
-    shards: Sequence[ShardDone]
+        model._inference.require_p_values()
     with told_warnings(), ProgressBar(quiet, "Predicting") as bar:
         if source is not None:
-            job = ShardJob(source, out, source.name, out.name, reading.within(memory))
-            shards = [predict_shard(model, job, bar.tell)]
+            job = ShardJob(source, out, source.name, out.name, reading)
+            found = Predicted((predict_shard(model, job, bar.tell),))
             done = f"Wrote {printable(str(out))}:"
         else:
-            with _told_how_to_resume(out), on_cluster(scheduler) as client:
-                found = predict_shards(
-                    model,
-                    logits,
-                    out,
-                    kind=file_format or "parquet",
-                    resume=resume,
-                    p_values=p_values,
-                    u=u,
-                    weights=weights,
-                    **columns.how,
-                    memory=memory,
-                    run=None if client is None else _on(client),
-                    progress=bar.tell,
-                )
-            shards, done = found.shards, _done(found)
-    _sum_up(model, shards, done)
+            try:
+                with on_cluster(scheduler) as client:
+                    found = predict_shards(
+                        model,
+                        logits,
+                        out,
+                        kind=file_format or "parquet",
+                        resume=resume,
+                        run=None if client is None else _on(client),
+                        progress=bar.tell,
+                        **how,
+                    )
+            except (KeyboardInterrupt, SystemExit) as ended:
+                for note in getattr(ended, "__notes__", ()):
+                    tell(f"{note}. Continue with the same command and --resume.")
+                raise
+            done = _done(found, out)
+    _sum_up(model, found, done)
 
 
 def _on(client: Any) -> "RunShards":
@@ -154,40 +152,21 @@ def _only_file(
     return files[0]
 
 
-@contextmanager
-def _told_how_to_resume(out: Path) -> "Iterator[None]":
-    """Where somebody ends the work, say what is kept and how to go on."""
-    from thermoset.predictor.shards.folder import standing
-
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):
-        found = standing(out)
-        if found is not None:
-            tell(
-                f"{found[0]:,} of {found[1]:,} shards are finished and kept. Continue with the same command and "
-                "--resume."
-            )
-        raise
-
-
-def _done(found: "Predicted") -> str:
-    folder, n_shards = printable(str(found.folder)), len(found.shards)
+def _done(found: "Predicted", out: Path) -> str:
+    folder, n_shards = printable(str(out)), len(found.shards)
     if found.found == n_shards:
         return f"Nothing to do: all {n_shards:,} shards in {folder} are finished:"
     before = f" ({found.found:,} of them earlier)" if found.found else ""
     return f"Wrote {n_shards:,} shards{before} to {folder}:"
 
 
-def _sum_up(model: "TwoTemperaturePredictor", shards: "Sequence[ShardDone]", done: str) -> None:
+def _sum_up(model: "TwoTemperaturePredictor", found: "Predicted", done: str) -> None:
     """Say what was written, and whether set sizes have drifted."""
     import numpy as np
 
     from thermoset.monitor.drift import size_drift
-    from thermoset.predictor.shards import size_counts
 
-    sizes = size_counts(shards)
-    rows = int(sizes.sum())
+    rows, sizes = found.rows, found.sizes
     if rows == 0:
         sys.stdout.write(f"{done} no rows, as in the logits\n")
         return
@@ -196,7 +175,7 @@ def _sum_up(model: "TwoTemperaturePredictor", shards: "Sequence[ShardDone]", don
     sys.stdout.write(f"{done} {rows:,} rows, {sets}\n")
     if (told := weighed(model.document_)) is not None:
         sys.stdout.write(f"{told}\n")
-    undecided = sum(one.undecided for one in shards)
+    undecided = sum(one.undecided for one in found.shards)
     if undecided:
         sys.stdout.write(f"{undecided_line(rows, undecided)}\n")
     known = model.document_.sizes

@@ -1,7 +1,7 @@
 """`thermoset recalibrate`: a new threshold from new labelled rows, for a predictor whose temperatures stay."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,12 +29,13 @@ from thermoset.cli.options import (
 from thermoset.cli.output import check_files, made_folder, name_files, undecided_line
 from thermoset.cli.progress import working
 from thermoset.cli.tune import promised_coverage
+from thermoset.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from thermoset.data import Logits
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.document import Document
     from thermoset.predictor.sets import Inference
 
 __all__ = ["recalibrate"]
@@ -66,7 +67,7 @@ def recalibrate(
     from rich.console import Console
 
     from thermoset.predictor import TwoTemperaturePredictor
-    from thermoset.predictor.used_rows import used_rows
+    from thermoset.predictor.leakage import find_leakage
 
     # PREDICTOR may be written to: it is read whole before, and replaced whole or not at all.
     columns = Columns(labels, classes, id_column, groups, ignore, probabilities, weights=weights)
@@ -76,23 +77,24 @@ def recalibrate(
     before = known.document
     rows = opened_logits(logits, columns, made=before, memory=memory, scheduler=scheduler)
     with working(quiet, "Recalibrating"), told_warnings(), rows as data:
-        model.recalibrate(data, weights=weights_of(logits, columns, len(data)))
-        used = used_rows(before, data)
+        own = weights_of(logits, columns, len(data))
+        sizes = [_mean_size(model, data, own)]
+        sizes.append(_mean_size(model.recalibrate(data, weights=own), data, own))
+        leakage = find_leakage(before, data)
     with made_folder(out.parent):
         model.save(out, scores=scores)
     console = Console(emoji=False)
-    _show(console, known, model)
-    if used.set_threshold:
-        about = "about " if used.estimated else ""
+    _show(console, known, model, sizes)
+    if leakage.conformal.leaked:
         console.print(
-            f"[bold yellow]Note[/] {about}{used.conformal:,} of the {used.rows:,} rows also set the old threshold: the "
-            "promise holds if all of them are like future rows.",
+            f"[bold yellow]Note[/] {leakage.about}{leakage.conformal.rows:,} of the {leakage.rows:,} rows also set the "
+            "old threshold: the promise holds if all of them are like future rows.",
             highlight=False,
         )
     name_files(console, [out])
 
 
-def _show(console: "Console", known: "Inference", model: "TwoTemperaturePredictor") -> None:
+def _show(console: "Console", known: "Inference", model: "TwoTemperaturePredictor", sizes: list[str]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -107,7 +109,7 @@ def _show(console: "Console", known: "Inference", model: "TwoTemperaturePredicto
     table.add_row(
         "thresholds, lowest to highest" if several else "threshold", *map(_threshold, (known, model._inference))
     )
-    table.add_row("labels in a set, on those rows", *map(_size, both))
+    table.add_row("labels in a set, on the new rows", *sizes)
     console.print(table)
     console.print(f"Promised for rows like the new ones: coverage {promised_coverage(model)}.", highlight=False)
     if (told := weighed(after)) is not None:
@@ -120,14 +122,17 @@ def _show(console: "Console", known: "Inference", model: "TwoTemperaturePredicto
     console.print(f"The new threshold comes from the new rows alone; {kept} are unchanged.", highlight=False)
 
 
+def _mean_size(model: "TwoTemperaturePredictor", rows: "Logits", weights: Any) -> str:
+    """Of the sets of these rows; nothing where the predictor does not know their groups, or needs their weights."""
+    try:
+        sizes = model.set_sizes(rows, weights=weights if model.document_.is_weighted else None)
+    except InputError:
+        return ""
+    return f"{sizes.mean():.2f}"
+
+
 def _threshold(known: "Inference") -> str:
     """The threshold as the score's value, or the lowest and the highest of several."""
     values = known.thresholds.real.ravel()
     low, high = f"{values.min():.5g}", f"{values.max():.5g}"
     return low if len(values) == 1 else f"{low} to {high}"
-
-
-def _size(made: "Document") -> str:
-    """The mean size of the sets of its conformal rows; nothing where the level was changed without them."""
-    n_rows = sum(made.sizes)
-    return f"{sum(size * count for size, count in enumerate(made.sizes)) / n_rows:.2f}" if n_rows else ""

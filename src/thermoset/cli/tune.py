@@ -205,10 +205,10 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
 
 
 def _within(found: "Measure | None") -> str:
-    """A measure with its error; NLL is infinite where no label has a probability."""
+    """A measure with its 95% interval; NLL is infinite where no label has a probability."""
     if found is None or found.low is None or found.high is None:
         return "∞"
-    return f"{found.value:.3f} ± {(found.high - found.low) / 2:.3f}"
+    return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
 def _sets_line(made: "Document", choice: "Choice") -> str:

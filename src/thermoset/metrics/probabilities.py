@@ -29,6 +29,9 @@ N_BINS = 15
 """The default number of confidence bins: one number for tables, diagrams and the ECE."""
 
 _MOST_BINS = 100_000
+_PRIOR_ROWS = 2.0  # by which the accuracy of a bin is drawn to its confidence, for its sampling error
+_BELOW, _ABOVE = 2.5, 2.0  # standard errors to the ends: readings are skewed, and the shape of gaps comes from the rows
+_HALVINGS = 50
 _ROW_SUM_TOLERANCE = 1e-3  # how far from one a row of probabilities may sum; float16 gets more, see `check_probs`
 _BLOCK = 1 << 20  # numbers that are copied or binned at once
 
@@ -98,6 +101,33 @@ class ReliabilityTable(Brief, AsTable):
         filled = self.count > 0
         return float(np.abs(self.gap[filled]) @ self.count[filled] / self.count.sum())
 
+    def ece_estimate(self) -> "EceEstimate":
+        """ECE of the population that these rows come from, with its 95% interval: see `EceEstimate`.
+
+        >>> rng = np.random.default_rng(0)
+        >>> confidence = rng.uniform(0.5, 1.0, 2000)
+        >>> table = reliability_from_confidence(confidence, rng.random(2000) < confidence)  # calibrated: ECE 0
+        >>> table.ece > 0.01, table.ece_estimate().low
+        (True, 0.0)
+        """
+        filled = self.count > 0
+        rows, gap = self.count[filled], self.gap[filled]
+        right, sure = self.accuracy[filled], self.confidence[filled]
+        share, smooth = rows / rows.sum(), (right * rows + _PRIOR_ROWS * sure) / (rows + _PRIOR_ROWS)
+        noise = np.sqrt(np.maximum(smooth * (1 - smooth) / rows, 1e-12))
+        shape = gap / self.ece if self.ece > 0 else np.ones_like(gap)
+
+        def matching(errors: float) -> float:
+            """The ECE at which the reading of these rows is so many standard errors above its mean."""
+            low, high = 0.0, 1.0
+            for _ in range(_HALVINGS):
+                scale = (low + high) / 2
+                mean, error = _reading(scale * shape, noise, share, int(rows.sum()))
+                low, high = (scale, high) if mean + errors * error < self.ece else (low, scale)
+            return low
+
+        return EceEstimate(matching(0.0), matching(_BELOW), matching(-_ABOVE))
+
     def to_table(self) -> TextTable:
         """The bins as a table of text.
 
@@ -114,6 +144,30 @@ class ReliabilityTable(Brief, AsTable):
         ]
         head = ("confidence", "rows", "mean confidence", "accuracy", "gap")
         return TextTable("reliability", f"Reliability, ECE {self.ece:.4f}", head, tuple(lines))
+
+
+class EceEstimate(NamedTuple):
+    """ECE of a population, from finitely many rows, and its 95% interval.
+
+    The ECE of the rows themselves is too high: the gap of a bin has a sampling error, and its absolute value does not
+    average out. Here the gaps are scaled to the ECE at which rows like these would show, on average, what these show;
+    the ends are where that would be too much or too little.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def _reading(gap: Floats, noise: Floats, share: Floats, n_rows: int) -> tuple[float, float]:
+    """Mean and standard error of the ECE of rows, with these true gaps of bins: a sum of folded normal numbers."""
+    from scipy.special import erf  # noqa: PLC0415 - servers do without
+
+    size = np.abs(gap)
+    folded = noise * np.sqrt(2 / np.pi) * np.exp(-((gap / noise) ** 2) / 2) + size * erf(size / noise / np.sqrt(2))
+    within = share**2 @ (gap**2 + noise**2 - folded**2)
+    between = share @ gap**2 - (share @ size) ** 2  # how many rows fall into which bin is drawn too
+    return float(share @ folded), float(np.sqrt(max(within + between / n_rows, 0.0)))
 
 
 def reliability_from_confidence(confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS) -> ReliabilityTable:

@@ -1,9 +1,16 @@
-"""Watching a predictor after it has been fitted.
+"""Whether a fitted predictor keeps its promise: labelled rows once, or batch after batch.
 
-`checking` tests labelled rows once, `drift` rows without labels, and `evidence` both, row by row, at all times;
-`watching` keeps such tests for a predictor, batch after batch (`thermoset.Monitor`).
+================  =====================================================================================
+`promise`         what was promised, and the law that hits on fresh rows then follow
+`check`           labelled rows, tested once; `report` says what was found
+`drift`           rows without labels, tested once
+`evidence`        e-processes, detectors and confidence sequences, which may be looked at after every row
+`monitor`         `thermoset.Monitor`: batch after batch; `state` is its document, `status` what it says
+================  =====================================================================================
 """
 
 from lazy_loader import attach as _attach
 
-__getattr__, __dir__, __all__ = _attach(__name__, submodules=["checking", "drift", "evidence", "watching"])
+__getattr__, __dir__, __all__ = _attach(
+    __name__, submodules=["check", "drift", "evidence", "monitor", "promise", "report", "state", "status"]
+)

@@ -4,9 +4,7 @@ Set sizes are whole numbers, most of them tied and some of them rare. Each of up
 labels" and "more", a table of two by two. If both samples come from one population, the number of conformal rows
 above the cut is hypergeometric given the margins of the table (Fisher's exact test). The p-value is the smallest of
 the cuts' times their number (Bonferroni). Cuts are placed by the two samples taken together, which the margins fix, so
-the test keeps its level at any number of rows. A chi-squared test keeps it where expected counts are large, and so
-has to merge sizes: it cannot see in ten rows what this test sees, and spends its power on shapes that nested sets do
-not take.
+the test keeps its level at any number of rows, where a chi-squared test would have to merge rare sizes.
 
 The sizes of conformal rows follow the law of fresh rows only nearly, since the threshold was found on them. One row
 weighs 1/n in it; the tests measure the rate of false alarms of the whole procedure.
@@ -16,14 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
+from thermoset.arrays import Ints
 from thermoset.bounds import MOST_HELD
 from thermoset.errors import InputError
 from thermoset.quoting import quoted
-
-__all__ = ["LEVELS", "SIGNIFICANCE", "Drift", "size_drift"]
 
 SIGNIFICANCE = 0.001
 """A p-value below this is reported as drift: at most one false alarm in a thousand batches."""
@@ -112,21 +108,24 @@ def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
     >>> drift.size, drift.share_before, drift.share_after  # sets of more than one label
     (1, 0.05, 0.9)
     """
-    before, after = _checked(reference_counts, "reference_counts"), _checked(batch_counts, "batch_counts")
+    before, after = _size_counts(reference_counts, "reference_counts"), _size_counts(batch_counts, "batch_counts")
     sizes = np.arange(max(len(before), len(after)))
     before, after = (np.pad(counts, (0, len(sizes) - len(counts))) for counts in (before, after))
     n_before, n_after = int(before.sum()), int(after.sum())
     above_before, above_after = n_before - np.cumsum(before), n_after - np.cumsum(after)
     cuts = _cuts(before + after)
-    p_values = _two_sided(above_before[cuts], above_after[cuts], n_before, n_after)
+    # Twice the smaller tail of the hypergeometric law, given the margins of each cut's table.
+    margins = n_before + n_after, (above_before + above_after)[cuts], n_before
+    tails = hypergeom.cdf(above_before[cuts], *margins), hypergeom.sf(above_before[cuts] - 1, *margins)
+    p_values = np.minimum(2 * np.minimum(*tails), 1.0)
     # Far apart, several p-values round to 0: the largest difference is then the one to tell.
     difference = np.abs(above_after / n_after - above_before / n_before)[cuts]
     # p-values that are equal but for rounding are equal, so that the samples may change places.
     with np.errstate(divide="ignore"):
-        found = np.lexsort((-difference, np.log(p_values).round(9)))[0]
-    size = int(cuts[found])
+        clearest = np.lexsort((-difference, np.log(p_values).round(9)))[0]
+    size = int(cuts[clearest])
     return Drift(
-        p_value=min(len(cuts) * float(p_values[found]), 1.0),
+        p_value=min(len(cuts) * float(p_values[clearest]), 1.0),
         cuts=len(cuts),
         size=size,
         share_before=int(above_before[size]) / n_before,
@@ -138,7 +137,7 @@ def size_drift(reference_counts: Any, batch_counts: Any) -> Drift:
     )
 
 
-def _cuts(pooled: NDArray[np.int64]) -> NDArray[np.int64]:
+def _cuts(pooled: Ints) -> Ints:
     """Sizes after which to cut: of those that occur, the two around each of the shares `LEVELS` of all rows.
 
     Two, since a size may hold most rows by itself: then one cut is before it and one after. If all rows have one
@@ -152,17 +151,7 @@ def _cuts(pooled: NDArray[np.int64]) -> NDArray[np.int64]:
     return occurring[places[inside]] if inside.any() else occurring[-1:]
 
 
-def _two_sided(
-    above_before: NDArray[np.int64], above_after: NDArray[np.int64], n_before: int, n_after: int
-) -> NDArray[np.float64]:
-    """Twice the smaller tail of the hypergeometric law of `above_before`, given the margins of each cut's table."""
-    margins = (n_before + n_after, above_before + above_after, n_before)
-    tails = hypergeom.cdf(above_before, *margins), hypergeom.sf(above_before - 1, *margins)
-    p_values: NDArray[np.float64] = np.minimum(2 * np.minimum(*tails), 1.0)
-    return p_values
-
-
-def _checked(counts: Any, name: str) -> NDArray[np.int64]:
+def _size_counts(counts: Any, name: str) -> Ints:
     """Numbers of rows by set size, at least one row in all."""
     wanted = f"{name} must be whole numbers of rows by set size, shape (sizes,), with at least one row"
     remedy = "Pass np.bincount(set_sizes)."

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from thermoset.levels import Alpha, exact_level
 from thermoset.looks import COLOURS, score_looks
 from thermoset.metrics import METRICS, PartCoverage, ReliabilityTable, clopper_pearson
-from thermoset.monitor.checking import CoverageTable
+from thermoset.monitor.report import CoverageTable
 from thermoset.plots.curve_figures import BEHIND_TEXT, INK
 from thermoset.sweeping import Sweep
 
@@ -89,7 +89,8 @@ def plot_class_coverage(table: CoverageTable, *, ax: "Axes") -> "Axes":
     """Coverage of each class with its 95% interval, the least covered first; significantly low ones are orange squares.
 
     >>> import numpy as np
-    >>> from thermoset.monitor.checking import Promise, check
+    >>> from thermoset.monitor.check import check
+    >>> from thermoset.monitor.promise import Promise
     >>> from thermoset.plots import figure
     >>> sets = np.eye(2, dtype=bool)[[0] * 90 + [1] * 10]  # {0} for 90 rows, {1} for 10
     >>> found = check(sets, np.where(sets, 0.9, 0.1), labels=[0] * 100, promise=Promise(0.1, [999]))

@@ -1,9 +1,7 @@
 from . import fit as fit
-from . import judging as judging
-from . import priors as priors
-from . import shifting as shifting
+from . import label_shift as label_shift
+from . import leakage as leakage
 from . import shown as shown
-from . import used_rows as used_rows
 from .predictor import TwoTemperaturePredictor as TwoTemperaturePredictor
 from .sets import Prediction as Prediction
 from .sets import PredictionArrays as PredictionArrays

@@ -30,9 +30,9 @@ from thermoset.data.input_kinds import INPUT_KINDS
 from thermoset.errors import FileFormatError, InputError
 from thermoset.io.files import errors_about, read_at_most, write_whole
 from thermoset.levels import exact_level
-from thermoset.predictor.label_shift import LabelShift, broken_shift
+from thermoset.predictor.label_shift import LabelShift, ShareReference, broken_shares, broken_shift
+from thermoset.predictor.leakage import RowKeys
 from thermoset.predictor.packing import packed, unpacked
-from thermoset.predictor.used_rows import UsedKeys, broken_keys
 from thermoset.quoting import quoted, reason
 from thermoset.tuning.choice import Choice
 
@@ -175,7 +175,7 @@ class ConfidenceReference(Stored, frozen=True, kw_only=True):
     [0, 1, 2]
     """
 
-    cuts: tuple[Annotated[float, Meta(gt=0, le=1)], ...]
+    cuts: Annotated[tuple[Annotated[float, Meta(gt=0, le=1)], ...], Meta(min_length=1, max_length=MOST_CUTS)]
     counts: tuple[Count, ...]
 
     def bins(self, confidence: Floats) -> Ints:
@@ -241,14 +241,16 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
         of the `fallback` last.
     shift : LabelShift or None
         For which class shares the conformal rows are weighted.
+    shares : ShareReference or None
+        What class shares of later rows are estimated from; None where they cannot be.
     sizes : tuple of int
         `sizes[s]` counts the conformal rows with a set of size s; empty where the level was changed without them.
     confidence : ConfidenceReference or None
         None where rows hold only their largest logits or have weights.
     measures, provenance
         What was measured when it was made, and what it was made from.
-    used : UsedKeys
-        Recognises the rows that made it.
+    row_keys : RowKeys
+        Finds data leakage: the rows that made it.
     choice : Choice
         Why; made for a level of its own. It is decoded when somebody asks for it.
     """
@@ -264,7 +266,7 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
     sizes: tuple[Count, ...]
     measures: tuple[Measure, ...]
     provenance: Provenance
-    used: UsedKeys
+    row_keys: RowKeys
     stored_choice: msgspec.Raw = msgspec.field(name="choice")
     classes: tuple[str, ...] | None = None
     group_of_class: tuple[Annotated[int, Meta(ge=NULL_GROUP)], ...] | None = None
@@ -272,6 +274,7 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
     scores: StoredScores | None = None
     thresholds: Thresholds | None = None
     shift: LabelShift | None = None
+    shares: ShareReference | None = None
     confidence: ConfidenceReference | None = None
     checksum: str = ""
 
@@ -499,6 +502,8 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
     if made.shift is not None:
         yield "shift must be that of one threshold for all classes", not made.is_plain or grouping is not None
         yield from broken_shift(made.shift, n_classes, came.conformal_rows)
-    yield from broken_keys(made.used.calibration, came.calibration_rows)
-    yield from broken_keys(made.used.conformal, came.conformal_rows)
+    if made.shares is not None:
+        yield from broken_shares(made.shares, n_classes)
+    yield from made.row_keys.calibration.faults(came.calibration_rows)
+    yield from made.row_keys.conformal.faults(came.conformal_rows)
     exact_level(came.calibration_fraction)

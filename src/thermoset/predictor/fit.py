@@ -31,10 +31,10 @@ from thermoset.predictor.document import (
     Thresholds,
     pool_of_rows,
 )
-from thermoset.predictor.fingerprints import fingerprint
+from thermoset.predictor.label_shift import learn_shares
+from thermoset.predictor.leakage import KeySample, RowKeys, find_leakage, fingerprint
 from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
 from thermoset.predictor.sets import Inference
-from thermoset.predictor.used_rows import PartKeys, UsedKeys, used_rows
 from thermoset.tuning.choosing import choose
 from thermoset.tuning.kinds import menu
 from thermoset.tuning.parts import checked_even, parts_of
@@ -119,7 +119,7 @@ def fit_split_document(
         input_kind=input_kind_of(calibration),
         stored_choice=msgspec.Raw(msgspec.json.encode(choice)),
         measures=(),
-        used=UsedKeys(calibration=PartKeys.of(row_keys(calibration)), conformal=PartKeys.of(row_keys(conformal))),
+        row_keys=RowKeys(calibration=KeySample.of(row_keys(calibration)), conformal=KeySample.of(row_keys(conformal))),
         provenance=Provenance(
             version=__version__,
             calibration_rows=len(calibration),
@@ -145,7 +145,8 @@ def fit_split_document(
         document = document.change(confidence=confidence_reference(calibration, conformal, document.temperature))
     else:  # the rest was measured where rows of small weight come from
         measures = tuple(one for one in measures if one.name in OF_CONFIDENCE)
-    return document.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    document = document.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    return _with_shares(document, conformal, sets)
 
 
 def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
@@ -227,10 +228,10 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
     """The same document with a threshold from new labelled rows; both temperatures stay."""
     conformal.require_labels("recalibrate")
     keys = row_keys(conformal)
-    used = used_rows(old, conformal, keys)
-    if used.chose:
+    leakage = find_leakage(old, conformal, keys)
+    if leakage.calibration.leaked:
         raise InputError(
-            f"{used.sentence}, and a threshold from rows that also chose a temperature cannot keep its promise. "
+            f"{leakage.sentence}, and a threshold from rows that also chose a temperature cannot keep its promise. "
             "Recalibrate on other rows."
         )
     sets = ConformalClassifier.of(old.recipe).fit(conformal, **options._asdict())
@@ -250,16 +251,20 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         shift=None,
         provenance=provenance,
         confidence=None if seen is None else seen.recount(confidence_at(conformal, old.temperature)),
-        used=replace_conformal(old.used, PartKeys.of(keys)),
+        row_keys=msgspec.structs.replace(old.row_keys, conformal=KeySample.of(keys)),
     )
     law = coverage_measures(new.pool_sizes.tolist(), old.recipe.alpha)
     measures = _still_true(old, law, weighted)
-    return new.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    new = new.change(measures=(*measures, *_undecided(sets, conformal, options)))
+    return _with_shares(new, conformal, sets)
 
 
-def replace_conformal(used: UsedKeys, keys: PartKeys) -> UsedKeys:
-    """Keys with those of other conformal rows."""
-    return UsedKeys(calibration=used.calibration, conformal=keys)
+def _with_shares(document: Document, conformal: Logits, fitted: ConformalClassifier) -> Document:
+    """The document with what class shares are estimated from, where it can be made for other ones."""
+    found, shares = fitted.calibration_, None
+    if document.is_plain and found.grouping is None and found.weights is None:
+        shares = learn_shares(conformal, document.temperature, found.scores, document.recipe.random_state)
+    return document.change(shares=shares)
 
 
 def _still_true(old: Document, law: list[Measure], weighted: bool) -> list[Measure]:

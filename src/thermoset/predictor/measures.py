@@ -23,7 +23,6 @@ __all__ = ["OF_CONFIDENCE", "confidence_reference", "coverage_measures", "measur
 OF_CONFIDENCE = ("nll_before", "nll_after", "ece_before", "ece_after")
 """Measures that no level has a part in."""
 
-_RESAMPLES = 200  # of rows, for the error of ECE
 _NORMAL = 1.96
 
 
@@ -41,7 +40,9 @@ def measure(
     return (
         *_nlls({"nll_before": before[1], "nll_after": after[1]}),
         *(
-            _ece(name, confidence, correct, scaler.n_bins, recipe.random_state)
+            Measure(
+                name=name, **reliability_from_confidence(confidence, correct, scaler.n_bins).ece_estimate()._asdict()
+            )
             for name, (confidence, _) in (("ece_before", before), ("ece_after", after))
         ),
         *(coverage_measures(pool_sizes, recipe.alpha) if recipe.grouping is None else []),
@@ -84,19 +85,6 @@ def _nlls(losses: dict[str, NDArray[np.float64]]) -> list[Measure]:
         if finite.size > 1:
             made.append(_within(name, float(finite.mean()), float(finite.std(ddof=1) / np.sqrt(len(finite)))))
     return made
-
-
-def _ece(
-    name: str, confidence: NDArray[np.float64], correct: NDArray[np.bool_], n_bins: int, random_state: int
-) -> Measure:
-    rng = stream(random_state, "bootstrap")
-    resampled = np.empty(_RESAMPLES)
-    for i in range(_RESAMPLES):
-        rows = rng.integers(len(confidence), size=len(confidence))
-        resampled[i] = reliability_from_confidence(confidence[rows], correct[rows], n_bins).ece
-    value = reliability_from_confidence(confidence, correct, n_bins).ece
-    made = _within(name, value, float(resampled.std(ddof=1)))
-    return Measure(name=name, value=made.value, low=max(made.low or 0.0, 0.0), high=made.high)
 
 
 def coverage_measures(pool_sizes: Sequence[int], alpha: Alpha) -> list[Measure]:

@@ -21,9 +21,10 @@ from thermoset.rows import memory_budget
 from thermoset.scores import ScoreLike
 
 if TYPE_CHECKING:
-    from thermoset.monitor.checking import CheckReport, Promise
+    from thermoset.monitor.promise import Promise
+    from thermoset.monitor.report import CheckReport
     from thermoset.predictor.fit import Progress
-    from thermoset.predictor.priors import PriorEstimate
+    from thermoset.predictor.label_shift import PriorEstimate
     from thermoset.tuning.choice import Choice
 
 
@@ -241,16 +242,26 @@ class TwoTemperaturePredictor(Estimator):
         moved = package.fit.at_level(self._inference, alpha)
         other = copy(self)
         other.alpha = alpha
-        other._adopt(moved if moved.shift is None else package.shifting.shifted(moved, moved.shift))
+        other._adopt(moved if moved.shift is None else package.label_shift.shift_document(moved, moved.shift))
         return other
 
     def estimate_priors(
         self, target: Any, *, bootstrap: int = 200, random_state: int = 0, progress: "Progress | None" = None
     ) -> "PriorEstimate":
-        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `priors.estimate_priors`."""
-        data, asked = predict_data(self, target), package.priors.Resampling(bootstrap, random_state, progress)
-        counts = package.shifting.source_counts(self.document_)
-        return package.priors.estimate_priors(data, self.document_.temperature, counts, asked)
+        """Class shares of unlabelled target rows, by EM on their probabilities at T*; see `label_shift`.
+
+        Refused where a trial on the predictor's own conformal rows has shown that estimated shares would do harm.
+        """
+        data, made = predict_data(self, target), self.document_
+        return package.label_shift.estimate_priors(
+            data,
+            made.temperature,
+            package.label_shift.source_counts(made),
+            made.shares,
+            bootstrap=bootstrap,
+            random_state=random_state,
+            progress=progress,
+        )
 
     def shifted(self, target: Any = None, *, priors: Any = None) -> "TwoTemperaturePredictor":
         """The predictor for rows with other class shares (label shift): sets, probabilities and labels for the target.
@@ -281,10 +292,12 @@ class TwoTemperaturePredictor(Estimator):
         require_fitted(self)
         if (target is None) == (priors is None):
             raise InputError("pass either target rows or their class shares (priors=), not both.")
-        package.shifting.require_shiftable(self.document_)  # before the work
+        package.label_shift.require_shiftable(self.document_)  # before the work
         given = self.estimate_priors(target) if priors is None else priors
         other = copy(self)
-        other._adopt(package.shifting.shifted(self.document_, package.shifting.shift_of(self.document_, given)))
+        other._adopt(
+            package.label_shift.shift_document(self.document_, package.label_shift.make_shift(self.document_, given))
+        )
         return other
 
     def predict_arrays(
@@ -310,23 +323,27 @@ class TwoTemperaturePredictor(Estimator):
         weights: Any = None,
         fail_on: str | Iterable[str] = (),
     ) -> "CheckReport":
-        """Check the promise on fresh labelled rows; see `checking.check`.
+        """Check the promise on fresh labelled rows; see `monitor.check`.
 
         Rows with groups also show the coverage of each group, whatever the grouping of the thresholds. Rows that chose
-        the temperatures or set the threshold are refused: see `predictor.used_rows`. Where conformal rows have weights,
+        the temperatures or set the threshold are refused: see `predictor.leakage`. Where conformal rows have weights,
         these rows need them too, and must come from the population that the weights are for; the law is then
         approximate.
         """
         data = predict_data(self, logits, groups, labels)
         y = data.require_labels("check")
-        package.used_rows.refuse_used(self.document_, data)
-        return package.judging.judged(data, y, self._inference, fail_on, weights)
+        package.leakage.refuse_leakage(self.document_, data)
+        from thermoset.monitor.check import check_rows  # noqa: PLC0415 - predicting does without
+
+        return check_rows(self._inference, data, y, fail_on, weights)
 
     @property
     def promise(self) -> "Promise":
         """The promised coverage, and the number of rows behind it."""
         require_fitted(self)
-        return package.judging.promise_of(self._inference)
+        from thermoset.monitor.promise import Promise  # noqa: PLC0415 - predicting does without
+
+        return Promise.of(self._inference)
 
     def save(self, path: str | os.PathLike[str], *, scores: bool | None = None) -> None:
         """Write one JSON document for `load`, completely or not at all.

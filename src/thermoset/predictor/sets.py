@@ -22,7 +22,6 @@ from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
 from thermoset.kernels import confidences, softmax
 from thermoset.predictor.document import Document, Thresholds, checksum_of
-from thermoset.predictor.label_shift import ratios_of, shifted_thresholds
 from thermoset.rows import map_rows, top_labels
 from thermoset.uniforms import Randomness
 
@@ -115,7 +114,7 @@ class Inference:
 
     def __init__(self, document: Document) -> None:
         self.document, self.recipe = document, document.recipe
-        ratio = None if document.shift is None else ratios_of(document.shift)
+        ratio = None if document.shift is None else document.shift.ratio
         plain = ratio is None or bool(np.all(ratio == 1.0))
         self.softmax = CalibratedSoftmax(document.temperature, None if plain else ratio)
         self.scoring = Scoring.of(self.recipe)
@@ -129,7 +128,7 @@ class Inference:
             return stored[None, :, None] if by_row else stored[None, None, :]
         scores = self.calibration_scores
         if made.shift is not None:
-            return shifted_thresholds(scores.scores, scores.labels, made.shift, made.alpha)[None, None, :]
+            return made.shift.thresholds(scores.scores, scores.labels, made.alpha)[None, None, :]
         found, other = scores.thresholds(self.recipe.alpha), scores.fallback_threshold(self.recipe.alpha)
         return (found if other is None else np.concatenate([found, other]))[None]
 
@@ -143,13 +142,18 @@ class Inference:
         """A checksum of the document that does not depend on whether scores or thresholds are stored."""
         return checksum_of(self.document.change(scores=None, thresholds=Thresholds.of(self.thresholds)))
 
-    def p_values(self, data: Logits, smoothed: bool, ids: Any = None, weights: Any = None) -> Floats:
-        """p-values of all labels, (n, C)."""
+    def require_p_values(self) -> None:
+        """Refuse where there are no p-values."""
         if self.document.shift is not None:
             raise InputError(
                 "this predictor has no p-values: its conformal rows are weighted for a label shift. Use the predictor "
                 "it was made from."
             )
+        _ = self.calibration_scores
+
+    def p_values(self, data: Logits, smoothed: bool, ids: Any = None, weights: Any = None) -> Floats:
+        """p-values of all labels, (n, C)."""
+        self.require_p_values()
         seed = self.recipe.random_state if smoothed else None
         return self.calibration_scores.p_values(data, seed, ids=ids, weights=weights)
 

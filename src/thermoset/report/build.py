@@ -15,10 +15,10 @@ from thermoset.errors import InputError
 from thermoset.levels import exact_level, rows_needed
 from thermoset.metrics import NoiseFloor, brier_score, noise_floor_of_counts, reliability_from_confidence
 from thermoset.metrics.probabilities import N_BINS, add_bins, calibration_of_bins, no_bins
+from thermoset.monitor.check import check_rows
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.document import Document
-from thermoset.predictor.judging import judged as promise_kept
 from thermoset.report.record import Examples, Reliability, Report
 from thermoset.report.roles import Roles, roles_of
 from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
@@ -110,7 +110,7 @@ def build_report(
         warnings.simplefilter("always")
         curves, conditional = _sweeps(data, made, alphas, trials, steps)
         # Not `predictor.check`, which refuses calibration rows: the page says that it is they who judge.
-        sets, check = predictor.predict_set(judged), promise_kept(judged, judged_labels, predictor._inference, ())
+        sets, check = predictor.predict_set(judged), check_rows(predictor._inference, judged, judged_labels)
         grid = (curves if made.grouping is None else conditional).temperatures.tolist()
         models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, reference), strict=True))
         steps.reach(0.85)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thermoset.io.files import need
-from thermoset.monitor.watching import Standing
+from thermoset.monitor.status import PLURALS, MonitorStatus
 from thermoset.quoting import printable
-from thermoset.report.headline import PLURALS, headline
+from thermoset.report.headline import headline
 from thermoset.report.naming import shortened
 from thermoset.report.shell import along, bar_start, filled, markup, write_html
 from thermoset.report.timeline import Span, Timeline, exact_intervals
@@ -22,12 +22,12 @@ _MOST_PARTS, _MOST_BATCHES = 1000, 500  # lines of the tables; more would make t
 _TIMES_TEN = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 
 
-def build_monitor_page(standing: Standing, title: str | None = None) -> str:
+def build_monitor_page(status: MonitorStatus, title: str | None = None) -> str:
     """The page over time as HTML: self-contained, it asks for nothing over a network. Needs the `report` extra.
 
     Parameters
     ----------
-    standing : Standing
+    status : MonitorStatus
         Where a monitor stands.
     title : str, optional
         What is watched; shown on top.
@@ -35,10 +35,10 @@ def build_monitor_page(standing: Standing, title: str | None = None) -> str:
     Examples
     --------
     >>> nothing = dict.fromkeys(("since", "before", "after", "after_low", "after_high"))
-    >>> standing = Standing(promised=0.9, alpha="0.1", exact=True, delta=0.01, run_length=None, reference_rows=500,
+    >>> status = MonitorStatus(promised=0.9, alpha="0.1", exact=True, delta=0.01, run_length=None, reference_rows=500,
     ...     reference_size=1.5, batches=(), tests=(), part_kind="class", parts=(), alarm=False,
     ...     new_changes=False, sentences=(), advice=(), **nothing)
-    >>> page = build_monitor_page(standing, title="the shop")
+    >>> page = build_monitor_page(status, title="the shop")
     >>> "the shop: no alarm" in page
     True
     """
@@ -46,17 +46,17 @@ def build_monitor_page(standing: Standing, title: str | None = None) -> str:
     from thermoset.report.charts.evidence import is_cut, log_evidence  # noqa: PLC0415 (needs altair)
     from thermoset.report.charts.monitoring import monitor_charts  # noqa: PLC0415 (needs altair)
 
-    timeline = Timeline(standing.batches)
-    charts, legend = monitor_charts(standing, timeline)
+    timeline = Timeline(status.batches)
+    charts, legend = monitor_charts(status, timeline)
     named = printable(title) if title is not None else "predictor"
-    curves = [test for test in standing.tests if test.name != "parts"]
+    curves = [test for test in status.tests if test.name != "parts"]
     return filled(
         "monitor.html",
         (),
-        monitor_words(standing),
-        standing=standing,
+        monitor_words(status),
+        status=status,
         title=shortened(named, f"{len(named):,} letters"),
-        headline=headline(standing, timeline),
+        headline=headline(status, timeline),
         timeline=timeline,
         charts=charts,
         legend=legend,
@@ -64,43 +64,43 @@ def build_monitor_page(standing: Standing, title: str | None = None) -> str:
         columns={test.name: f"e: {test.title}" for test in curves},
         evidence=_evidence,
         log_evidence=log_evidence,
-        **_totals(standing, timeline),
-        **_tables(standing, timeline),
+        **_totals(status, timeline),
+        **_tables(status, timeline),
     )
 
 
-def write_monitor_page(standing: Standing, path: str | os.PathLike[str], title: str | None = None) -> None:
+def write_monitor_page(status: MonitorStatus, path: str | os.PathLike[str], title: str | None = None) -> None:
     """Write the page over time to a file, whole or not at all."""
-    write_html(path, "the page over time", lambda: build_monitor_page(standing, title))
+    write_html(path, "the page over time", lambda: build_monitor_page(status, title))
 
 
-def _totals(standing: Standing, timeline: Timeline) -> dict[str, Any]:
+def _totals(status: MonitorStatus, timeline: Timeline) -> dict[str, Any]:
     """What the tiles show."""
     whole = Span(0.0, "", timeline.batches)
-    alarms = [test.name for test in standing.tests if test.crossed_batch is not None]
+    alarms = [test.name for test in status.tests if test.crossed_batch is not None]
     return {
         "last": timeline.batches[-1] if timeline.batches else None,
-        "since": standing.since is not None and standing.after is not None,
+        "since": status.since is not None and status.after is not None,
         "coverage": whole.coverage,
         "mean_size": whole.mean_size if whole.rows else None,
         "empty_share": whole.empty_share if whole.rows else None,
         "alarms": alarms,
         "covered_badly": bool({"under", "over"} & {*alarms}),
         "alarms_drawn": bool({*alarms} - {"parts"}),
-        "n_changes": sum(len(test.change_batches) for test in standing.tests),
+        "n_changes": sum(len(test.change_batches) for test in status.tests),
     }
 
 
-def _tables(standing: Standing, timeline: Timeline) -> dict[str, Any]:
+def _tables(status: MonitorStatus, timeline: Timeline) -> dict[str, Any]:
     """What the tables of parts and of batches show."""
-    parts = _parts(standing)
+    parts = _parts(status)
     lows = [part.ends[0] for part in parts if part.ends[0] is not None]
-    start = bar_start(np.array([standing.promised, *lows]))
+    start = bar_start(np.array([status.promised, *lows]))
     return {
-        "kind": _Kind(standing.part_kind, PLURALS[standing.part_kind]),
+        "kind": _Kind(status.part_kind, PLURALS[status.part_kind]),
         "parts": parts,
-        "part_alarms": sum(part.alarm for part in standing.parts),
-        "promised_parts": sum(part.promised for part in standing.parts),
+        "part_alarms": sum(part.alarm for part in status.parts),
+        "promised_parts": sum(part.promised for part in status.parts),
         "bar_from": start,
         "along": partial(along, start),
         "rows": _batches(timeline),
@@ -125,14 +125,14 @@ class _Line(NamedTuple):
     ends: tuple[float | None, float | None]
 
 
-def _parts(standing: Standing) -> list[_Line]:
+def _parts(status: MonitorStatus) -> list[_Line]:
     """Those with an alarm first, then the least covered."""
-    parts = standing.parts
+    parts = status.parts
     ends = exact_intervals([part.hits for part in parts], [part.rows for part in parts])
     lines = [
         _Line(
             place=i,
-            name=shortened(printable(part.name), f"{standing.part_kind} {i + 1}"),
+            name=shortened(printable(part.name), f"{status.part_kind} {i + 1}"),
             of=part,
             coverage=part.hits / part.rows if part.rows else None,
             ends=ends[i] or (None, None),

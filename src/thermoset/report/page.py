@@ -17,7 +17,7 @@ from thermoset.conformal.groupings import resolve_grouping
 from thermoset.io.files import need
 from thermoset.levels import exact_level
 from thermoset.metrics import METRICS
-from thermoset.monitor.checking import CoverageTable
+from thermoset.monitor.report import CoverageTable
 from thermoset.quoting import printable
 from thermoset.report.guideline import guideline
 from thermoset.report.naming import shortened

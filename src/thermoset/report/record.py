@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from thermoset.arrays import Bools, Floats, Ints
 from thermoset.levels import exact_level
 from thermoset.metrics import ClasswiseCalibration, NoiseFloor, ReliabilityTable
-from thermoset.monitor.checking import CheckReport
+from thermoset.monitor.report import CheckReport
 from thermoset.predictor.document import Document
 from thermoset.quoting import Brief, printable
 from thermoset.report.naming import shortened

@@ -10,8 +10,7 @@ from thermoset.data import Logits
 from thermoset.data.splits import split_indices
 from thermoset.errors import InputError
 from thermoset.predictor.document import Document
-from thermoset.predictor.fingerprints import fingerprint
-from thermoset.predictor.used_rows import split_of, used_rows
+from thermoset.predictor.leakage import find_leakage, find_split, fingerprint
 
 __all__ = ["Roles", "roles_of"]
 
@@ -38,15 +37,16 @@ def roles_of(data: Logits, made: Document, split_by: Any = None) -> Roles:
     Rows that set the threshold are refused otherwise. Rows that are new to it, and calibration rows, all judge, and are
     halved at random for the comparison of temperatures.
     """
-    used = used_rows(made, data)
+    matched = find_leakage(made, data)
     seen = fingerprint(data)
-    split = split_of(data, made, split_by)
+    split = find_split(data, made, split_by)
     if split is not None:
         return Roles(seen, "calibration", split[0], split[1], split[0])
-    if used.set_threshold:
+    if matched.conformal.leaked:
         raise InputError(
-            f"{used.sentence}, and coverage on rows that set the threshold shows nothing. Pass fresh labelled rows, or "
-            "all rows that the predictor was fitted on, in the same order and with the same split_by."
+            f"{matched.sentence}, and coverage on rows that set the threshold shows nothing. Pass fresh labelled rows, "
+            "or all rows that the predictor was fitted on, in the same order and with the same split_by."
         )
     reference, compared = split_indices(len(data), 0.5, random_state=made.recipe.random_state)
-    return Roles(seen, "calibration" if used.chose else "fresh", np.arange(len(data)), reference, compared)
+    origin: Literal["fresh", "calibration"] = "calibration" if matched.calibration.leaked else "fresh"
+    return Roles(seen, origin, np.arange(len(data)), reference, compared)

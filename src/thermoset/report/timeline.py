@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from thermoset.metrics.laws import Interval, clopper_pearson
-from thermoset.monitor.watching import BatchRecord
+from thermoset.monitor.status import BatchRecord
 from thermoset.quoting import printable
 from thermoset.report.naming import shortened
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from thermoset.metrics import METRICS
-from thermoset.monitor.watching import Standing
+from thermoset.monitor.status import MonitorStatus
 from thermoset.report.record import Report
 
 __all__ = ["SCORE_WORDS", "monitor_words", "study_words", "words"]
@@ -108,11 +108,11 @@ def study_words() -> dict[str, str]:
     }
 
 
-def monitor_words(standing: Standing) -> dict[str, str]:
+def monitor_words(status: MonitorStatus) -> dict[str, str]:
     """Terms of the page over time with their meanings."""
     return {
         **_some(("set", "empty set")),
-        "\u03b1": f"alpha: the share of rows whose set may miss the true label, here {standing.alpha}",
+        "\u03b1": f"alpha: the share of rows whose set may miss the true label, here {status.alpha}",
         **_some(("coverage", "conformal rows", "exchangeable")),
         "e-value": "evidence against the promise, as the winnings of a bet against it. Whoever starts with 1 and bets "
         "while the promise holds has 1 on average, and ever reaches 100 with a chance of at most 1 in 100",

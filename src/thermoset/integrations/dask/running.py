@@ -15,12 +15,11 @@ from thermoset.errors import InputError
 from thermoset.integrations.dask.engine import DaskEngine
 from thermoset.integrations.dask.shards import remote_rows
 from thermoset.io.files import need
-from thermoset.monitor.checking import CheckReport
+from thermoset.monitor.report import CheckReport
 from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.predictor.many_files import Predicted, RunShards, ShardDone, ShardJob, predict_shard
+from thermoset.predictor.many_files import predict_shards as shards_here
 from thermoset.predictor.sets import PredictionArrays
-from thermoset.predictor.shards import Predicted, ShardDone, ShardJob, predict_shard
-from thermoset.predictor.shards import predict_shards as shards_here
-from thermoset.predictor.shards.running import RunShards
 from thermoset.rows import alone
 from thermoset.sweeping import Sweep
 from thermoset.sweeping import sweep as sweep_here
@@ -109,7 +108,7 @@ def _answers(predictor: TwoTemperaturePredictor, rows: Any, groups: Groups | Non
 def predict_shards(
     predictor: TwoTemperaturePredictor, where: Any, out: Any, *, client: Any = None, **options: Any
 ) -> Predicted:
-    """`thermoset.predictor.shards.predict_shards` on a cluster: one file of predictions per file of logits.
+    """`thermoset.predictor.many_files.predict_shards` on a cluster: one file of predictions per file of logits.
 
     The workers read and write the files themselves. The `options` are the same. The folder can be resumed anywhere.
     """
@@ -117,7 +116,7 @@ def predict_shards(
 
 
 def run_shards(client: Any) -> RunShards:
-    """What runs jobs on the workers of a cluster, for the `run` of `thermoset.predictor.shards.predict_shards`."""
+    """What runs jobs on the workers of a cluster, for the `run` of `thermoset.predictor.many_files.predict_shards`."""
 
     def run(predictor: TwoTemperaturePredictor, jobs: Sequence[ShardJob]) -> Iterator[ShardDone]:
         there = client.submit(_same, predictor, pure=False)

@@ -23,9 +23,10 @@ from thermoset.integrations.sklearn.folds import TrainingRows
 from thermoset.integrations.sklearn.promises import cross_promise, split_promise
 from thermoset.integrations.sklearn.responses import check_response, respond
 from thermoset.levels import Alpha, exact_level
-from thermoset.monitor.checking import CheckReport, check
+from thermoset.monitor.check import check
+from thermoset.monitor.report import CheckReport
 from thermoset.predictor import Prediction, TwoTemperaturePredictor
-from thermoset.predictor.used_rows import refuse_used
+from thermoset.predictor.leakage import refuse_leakage
 from thermoset.quoting import quoted
 from thermoset.scores import ScoreLike
 
@@ -208,7 +209,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return sizes
 
     def check(self, X: Any, y: Any, *, ids: Any = None, fail_on: str | Iterable[str] = ()) -> CheckReport:
-        """Check the promise on fresh labelled rows; see `monitor.checking.check`."""
+        """Check the promise on fresh labelled rows; see `monitor.check`."""
         made = self._made
         if isinstance(made, CrossSets):
             raise InputError(
@@ -217,7 +218,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             )
         data = self.logits(X, y)
         labels = data.require_labels("check")
-        refuse_used(made.document_, data)
+        refuse_leakage(made.document_, data)
         sets, probs = self._sets(X, data, ids), probabilities(data, self.temperature_)
         return check(sets, probs, labels, made.promise, fail_on=fail_on, class_names=data.classes)
 

@@ -17,8 +17,8 @@ from thermoset.integrations.sklearn.folds import TrainingRows, fold_models, fold
 from thermoset.integrations.sklearn.responses import Reader, label_columns, respond
 from thermoset.levels import exact_level
 from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.predictor.fit import candidates_of
 from thermoset.quoting import quoted
-from thermoset.tuning import read_preference
 from thermoset.uniforms import checked_ids
 
 __all__ = ["Fitted", "fit_cross", "fit_prefit", "fit_split"]
@@ -61,7 +61,7 @@ def _predictor(asked: Any) -> TwoTemperaturePredictor:
             "TwoTemperaturePredictor(grouping='group') on the scores of held-out rows."
         )
     predictor = TwoTemperaturePredictor(**{name: getattr(asked, name) for name in _OF_PREDICTOR})
-    _, _ = read_preference(predictor.prefer), predictor.recipes
+    candidates_of(predictor)
     return predictor
 
 

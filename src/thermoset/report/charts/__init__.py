@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from thermoset.monitor.checking import CoverageTable
+from thermoset.monitor.report import CoverageTable
 from thermoset.report.charts.coverage_of_parts import coverage_of_parts
 from thermoset.report.charts.frontier import FIFTHS, frontier, frontier_names, payers
 from thermoset.report.charts.over_temperature import TRADE_OFF, size_gap, trade_off

@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from thermoset.monitor.checking import CoverageTable
+from thermoset.monitor.report import CoverageTable
 from thermoset.report.charts.parts import data, tip
 
 __all__ = ["MOST_PARTS", "coverage_of_parts"]

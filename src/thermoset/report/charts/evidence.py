@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from thermoset.monitor.watching import BatchRecord, TestStanding
+from thermoset.monitor.status import BatchRecord, TestStatus
 from thermoset.report.charts.over_batches import ON_CLEAR, across, level
 from thermoset.report.charts.palette import Palette
 from thermoset.report.charts.parts import data, shared
@@ -31,13 +31,13 @@ def log_evidence(batch: BatchRecord, test: str) -> float | None:
     return value
 
 
-def is_cut(tests: Sequence[TestStanding], batches: Sequence[BatchRecord]) -> bool:
+def is_cut(tests: Sequence[TestStatus], batches: Sequence[BatchRecord]) -> bool:
     """Whether some evidence is beyond the ends of the axis."""
     found = (log_evidence(batch, test.name) for test in tests for batch in batches)
     return any(not _LEAST <= log_e / _TEN <= _MOST for log_e in found if log_e is not None)
 
 
-def evidence_over_time(tests: Sequence[TestStanding], timeline: Timeline, looks: Palette) -> Any:
+def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: Palette) -> Any:
     """A curve for each test, a line where it alarms, diamonds at its alarms and triangles where changes were found."""
     curves = {test.title: _curve(test, timeline) for test in tests}
     values = [row["v"] for rows in curves.values() for row in rows] + [test.log_bar / _TEN for test in tests]
@@ -84,7 +84,7 @@ def _tips(what: str) -> list[alt.Tooltip]:
     ]
 
 
-def _curve(test: TestStanding, timeline: Timeline) -> list[dict[str, Any]]:
+def _curve(test: TestStatus, timeline: Timeline) -> list[dict[str, Any]]:
     found = ((i, log_evidence(timeline.batches[i], test.name)) for i in timeline.steps())
     return [
         {"x": timeline.places[i], "n": timeline.name(i), "v": _tens(log_e)} for i, log_e in found if log_e is not None
@@ -105,7 +105,7 @@ def _power(log_e: float) -> str:
     return f"{math.exp(log_e):.3g}" if abs(log_e) < 500 else f"1e{_tens(log_e):+.0f}"
 
 
-def _bars(tests: Sequence[TestStanding], y: alt.Y) -> tuple[list[Any], list[Any]]:
+def _bars(tests: Sequence[TestStatus], y: alt.Y) -> tuple[list[Any], list[Any]]:
     """Dashed lines where tests alarm, and what they say: the lowest below its line, so that two are not in the way."""
     together: dict[float, list[str]] = {}
     for test in tests:
@@ -123,7 +123,7 @@ def _bars(tests: Sequence[TestStanding], y: alt.Y) -> tuple[list[Any], list[Any]
     return rules, names
 
 
-def _fired(tests: Sequence[TestStanding], timeline: Timeline, axes: tuple[alt.X, alt.Y, alt.Color]) -> list[Any]:
+def _fired(tests: Sequence[TestStatus], timeline: Timeline, axes: tuple[alt.X, alt.Y, alt.Color]) -> list[Any]:
     """Diamonds at the first alarm of each test, triangles along the bottom where its detector found a change."""
     x, y, colour = axes
     alarms, changes = [], []
@@ -144,11 +144,11 @@ def _fired(tests: Sequence[TestStanding], timeline: Timeline, axes: tuple[alt.X,
     return layers
 
 
-def _event(test: TestStanding, place: int, timeline: Timeline) -> dict[str, Any]:
+def _event(test: TestStatus, place: int, timeline: Timeline) -> dict[str, Any]:
     return {"x": timeline.places[place], "n": timeline.name(place), "m": test.title}
 
 
-def _told(tests: Sequence[TestStanding]) -> str:
+def _told(tests: Sequence[TestStatus]) -> str:
     said = "; ".join(
         f"{test.title}: {_power(test.log_e)} now, "
         f"{'no alarm' if test.crossed_batch is None else f'first alarm in batch {test.crossed_batch + 1}'}"
@@ -157,7 +157,7 @@ def _told(tests: Sequence[TestStanding]) -> str:
     return f"Evidence of the tests after each batch, on a logarithmic scale. {said}."
 
 
-def drift_by_batch(tests: Sequence[TestStanding], timeline: Timeline, looks: Palette) -> Any:
+def drift_by_batch(tests: Sequence[TestStatus], timeline: Timeline, looks: Palette) -> Any:
     """By which factor each batch changed the evidence of a test: above 1 it speaks for a change."""
     spans, layers = timeline.spans(), []
     x, colour = across(timeline), looks.colour()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from thermoset.monitor.evidence import confidence_sequence
-from thermoset.monitor.watching import Standing
+from thermoset.monitor.status import MonitorStatus
 from thermoset.report.charts.palette import Palette
 from thermoset.report.charts.parts import data, shared, tip
 from thermoset.report.timeline import Span, Timeline, exact_intervals
@@ -82,12 +82,12 @@ def _tips(*more: alt.Tooltip) -> list[alt.Tooltip]:
 # --- coverage -------------------------------------------------------------------------------------------------------
 
 
-def coverage_over_time(standing: Standing, timeline: Timeline, found: Iterable[Mark]) -> Any:
+def coverage_over_time(status: MonitorStatus, timeline: Timeline, found: Iterable[Mark]) -> Any:
     """Coverage of each batch with its exact interval; the mean so far with its confidence sequence; the promise."""
     x = across(timeline)
     points = _covered([span for span in timeline.spans() if span.labelled])
-    running = _running(standing, timeline)
-    lowest = min(standing.promised, *(row["c"] for row in points), *(row["c"] for row in running)) - 0.04
+    running = _running(status, timeline)
+    lowest = min(status.promised, *(row["c"] for row in points), *(row["c"] for row in running)) - 0.04
     scale = alt.Scale(domain=[max(0.0, math.floor(20 * lowest) / 20), 1.0], nice=False, zero=False)
     y = alt.Y("c:Q", title="coverage", scale=scale)
     low = alt.Y("lo:Q", title="coverage", scale=scale)
@@ -109,7 +109,7 @@ def coverage_over_time(standing: Standing, timeline: Timeline, found: Iterable[M
     )
     return alt.layer(
         band.encode(x=x, y=low, y2="hi:Q"),
-        level(standing.promised, alt.Y("v:Q", title="coverage", scale=scale)),
+        level(status.promised, alt.Y("v:Q", title="coverage", scale=scale)),
         base.mark_rule(style="soft", clip=True).encode(x=x, y=low, y2="hi:Q", tooltip=tips),
         base.mark_point(style="limit", filled=True, size=26, opacity=1).encode(x=x, y=y, tooltip=tips),
         mean.mark_line(style="running", clip=True).encode(x=x, y=y, tooltip=so_far),
@@ -119,7 +119,7 @@ def coverage_over_time(standing: Standing, timeline: Timeline, found: Iterable[M
         height=280,
         datasets=datasets,
         description=f"Coverage of {len(points)} points in time with exact 95% intervals, the mean so far, "
-        f"{running[-1]['c']:.3f} at the end, and the promised {standing.promised:g}. The numbers are in the table.",
+        f"{running[-1]['c']:.3f} at the end, and the promised {status.promised:g}. The numbers are in the table.",
     )
 
 
@@ -131,7 +131,7 @@ def _covered(spans: Sequence[Span]) -> list[dict[str, Any]]:
     ]
 
 
-def _running(standing: Standing, timeline: Timeline) -> list[dict[str, Any]]:
+def _running(status: MonitorStatus, timeline: Timeline) -> list[dict[str, Any]]:
     """The mean so far with its confidence sequence.
 
     Both are of the labels that are known now. What a batch holds was found while it was the latest, perhaps without
@@ -140,7 +140,7 @@ def _running(standing: Standing, timeline: Timeline) -> list[dict[str, Any]]:
     counts = timeline.so_far()
     known = [i for i in timeline.steps() if counts[i][1]]
     hits, rows = ([counts[i][j] for i in known] for j in (0, 1))
-    low, high = confidence_sequence(hits, rows, standing.delta)
+    low, high = confidence_sequence(hits, rows, status.delta)
     return [
         {"x": timeline.places[i], "n": timeline.name(i), "c": h / n, "lo": lo, "hi": hi}
         for i, h, n, lo, hi in zip(known, hits, rows, low.tolist(), high.tolist(), strict=True)
@@ -150,13 +150,13 @@ def _running(standing: Standing, timeline: Timeline) -> list[dict[str, Any]]:
 # --- sets and confidence --------------------------------------------------------------------------------------------
 
 
-def sizes_over_time(standing: Standing, timeline: Timeline) -> dict[str, Any]:
+def sizes_over_time(status: MonitorStatus, timeline: Timeline) -> dict[str, Any]:
     """Mean size of the sets beside that of the conformal rows, and the share of empty sets."""
     rows: list[dict[str, Any]] = [
         {"x": span.x, "n": span.name, "s": span.mean_size, "e": span.empty_share, "r": span.rows}
         for span in timeline.spans()
     ]
-    known = standing.reference_size
+    known = status.reference_size
     told = "" if known is None else f", beside {known:.2f} on the conformal rows"
     sizes, shares = [row["s"] for row in rows], [row["e"] for row in rows]
     shown = sizes if known is None else [*sizes, known]

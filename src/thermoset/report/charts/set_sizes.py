@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 
 from thermoset.looks import COLOURS
-from thermoset.monitor.checking import CoverageTable
+from thermoset.monitor.report import CoverageTable
 from thermoset.report.charts.parts import data, tip
 from thermoset.report.record import Report
 

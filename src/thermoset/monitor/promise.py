@@ -14,7 +14,6 @@ With n conformal rows behind a threshold and k = ceil((n + 1)(1 - alpha)):
   threshold of the class. Misses are at most the sum of two counts whose laws are those of the first two lines, and the
   union bound needs nothing of how they depend on each other. So the coverage of all rows together is at least
   1 - 2 alpha on average.
-
 - Weighted conformal rows, for other class shares or a known shift of rows: coverage of target rows is at least
   1 - alpha on average, and no exact law is known. It scatters about as with n' rows of equal weight, n' the effective
   sample size, which may be any number: Beta-Binomial(m; (n' + 1)(1 - alpha), (n' + 1) alpha) has mean 1 - alpha and
@@ -29,59 +28,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.signal import convolve
 from scipy.stats import betabinom
 
+from thermoset.arrays import Bools, Floats, Ints
 from thermoset.conformal.groupings import NULL_GROUP, Grouping, resolve_grouping
-from thermoset.data.groups import Groups as RowGroups
+from thermoset.data.groups import Groups
 from thermoset.errors import InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.metrics import Interval, coverage_law
-
-__all__ = [
-    "NULL_GROUP",
-    "SIGNIFICANCE",
-    "Groups",
-    "MarginalCoverage",
-    "Pools",
-    "Promise",
-    "group_laws",
-    "lower_tails",
-    "marginal_coverage",
-    "union_coverage",
-    "weighted_law",
-]
-
-SIGNIFICANCE = 0.001
-"""A promise is called broken when such data would have a probability below this if it were kept."""
+from thermoset.monitor.report import MarginalCoverage
+from thermoset.predictor.sets import Inference
 
 _TAIL = 0.025  # of each side of the 95% interval
 _CONVOLVED = 1e-12  # a p-value of a convolution is rounded up to this, which is above the error of the transforms
 
-_Mass = NDArray[np.float64]
-_Counts = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """What laws need of each group: `pools`, its conformal rows, and `promised`, whether its rows follow its law."""
+    """What laws need of each part: `pools`, its conformal rows, and `promised`, whether its rows follow its law."""
 
-    pools: _Counts
-    promised: NDArray[np.bool_]
+    pools: Ints
+    promised: Bools
 
 
 @dataclass(frozen=True, eq=False)
-class Groups(Pools):
-    """Classes that share a threshold.
+class ClassPools(Pools):
+    """The same for classes that share a threshold.
 
     `of_class` (C,) is the place of a class's group in `index` (name of the group), `pools` and `promised`.
     """
 
-    of_class: _Counts
-    index: _Counts
+    of_class: Ints
+    index: Ints
 
-    def total(self, counts: _Counts) -> _Counts:
+    def total(self, counts: Ints) -> Ints:
         """Counts by group from counts by class."""
         sums = np.zeros(len(self.index), dtype=np.int64)
         np.add.at(sums, self.of_class, counts)
@@ -122,6 +104,29 @@ class Promise:
     group_names: tuple[str, ...] | None = None
     effective_rows: float | None = None
 
+    @classmethod
+    def of(cls, inference: Inference) -> "Promise":
+        """What a document promises.
+
+        Weighted rows have no exact law. Coverage then scatters about as much as with so many rows of equal weight as
+        say the same, and these are given.
+        """
+        document, effective = inference.document, None
+        if document.is_weighted:
+            effective = inference.calibration_scores.scatter_rows(document.alpha)
+        elif document.shift is not None:
+            effective = document.shift.effective_rows
+        like_fresh = not document.is_weighted and document.shift is None and not document.provenance.top_rows
+        return cls(
+            alpha=document.alpha,
+            pool_sizes=document.pool_sizes,
+            grouping=document.recipe.grouping,
+            exact=inference.recipe.exact and document.is_plain and like_fresh,
+            group_of_class=document.by_class,
+            group_names=document.group_names,
+            effective_rows=effective,
+        )
+
     @property
     def promised(self) -> float:
         """Coverage 1 - alpha, for every group with its own promise.
@@ -131,110 +136,83 @@ class Promise:
         """
         return float(1 - exact_level(self.alpha))
 
-    def groups(self, n_classes: int) -> Groups:
-        """Which classes share a threshold, and the rows behind it.
-
-        >>> Promise(0.1, [40, 60, 40], "cluster", group_of_class=[3, 5, 3]).groups(3).pools.tolist()
-        [40, 60]
-        """
-        kind = self.kind
-        of_class = _whole(self._group_of_class(kind, n_classes), "group_of_class", n_classes, NULL_GROUP)
-        pools = _whole(self.pool_sizes, "pool_sizes", 1 if kind is None else n_classes, 0)
-        index, first, place = np.unique(of_class, return_index=True, return_inverse=True)
-        if np.any(pools[first][place] != pools):
-            raise InputError("pool_sizes must be equal for classes of the same group, because they share a threshold.")
-        return Groups(pools[first], (index != NULL_GROUP) | (len(index) == 1), place, index)
-
-    def row_groups(self, fresh: RowGroups) -> tuple[RowGroups, Pools]:
-        """The groups of fresh rows, those with a threshold first, and the rows behind it; others were promised nothing.
-
-        >>> sites = RowGroups(("east", "mars"), np.array([0, 1]))
-        >>> groups, pools = Promise(0.1, [40, 60], "group", group_names=("west", "east")).row_groups(sites)
-        >>> groups.names, groups.codes.tolist(), pools.pools.tolist(), pools.promised.tolist()
-        (('west', 'east', 'mars'), [1, 2], [40, 60, 0], [True, True, False])
-        """
-        known = self.group_names or ()
-        pools = _whole(self.pool_sizes, "pool_sizes", len(known), 0)
-        names = known + tuple(name for name in fresh.names if name not in set(known))
-        promised = np.arange(len(names)) < len(known)
-        return RowGroups(names, fresh.codes_among(names)), Pools(
-            np.where(promised, np.resize(pools, len(names)), 0), promised
-        )
-
     @property
     def kind(self) -> Grouping | None:
         """The grouping itself."""
         return resolve_grouping(self.grouping)
 
-    def _group_of_class(self, kind: Grouping | None, n_classes: int) -> ArrayLike | None:
-        if kind is None:
-            return np.zeros(n_classes, dtype=np.int64)
-        return np.arange(n_classes) if kind.each_class else self.group_of_class
+    def class_pools(self, n_classes: int) -> ClassPools:
+        """Which classes share a threshold, and the rows behind it.
 
-
-@dataclass(frozen=True)
-class MarginalCoverage:
-    """Coverage of all rows covered by a promise, taken together.
-
-    Attributes
-    ----------
-    rows, hits : int
-        Rows, without those of a null cluster, and how many of their sets contain the label.
-    coverage, promised : float
-        hits / rows (NaN without rows), and 1 - alpha.
-    allowed : Interval
-        The 95% range of the coverage under the law; up to 1 where the law is a lower bound.
-    p_value : float
-        Probability of that many hits or fewer under the promise; never below 1e-12 where laws were convolved.
-    """
-
-    rows: int
-    hits: int
-    coverage: float
-    promised: float
-    allowed: Interval
-    p_value: float
-
-    @property
-    def broken(self) -> bool:
-        """Whether coverage is below 1 - alpha, with a p-value below `SIGNIFICANCE`.
-
-        With few conformal rows k / (n + 1) exceeds 1 - alpha, and the law demands more than was promised.
+        >>> Promise(0.1, [40, 60, 40], "cluster", group_of_class=[3, 5, 3]).class_pools(3).pools.tolist()
+        [40, 60]
         """
-        return self.p_value < SIGNIFICANCE and self.coverage < self.promised
+        kind, group = self.kind, self.group_of_class
+        if kind is None or kind.each_class:
+            group = np.zeros(n_classes, dtype=np.int64) if kind is None else np.arange(n_classes)
+        of_class = _whole_numbers(group, "group_of_class", n_classes, NULL_GROUP)
+        pools = _whole_numbers(self.pool_sizes, "pool_sizes", 1 if kind is None else n_classes, 0)
+        index, first, place = np.unique(of_class, return_index=True, return_inverse=True)
+        if np.any(pools[first][place] != pools):
+            raise InputError("pool_sizes must be equal for classes of the same group, because they share a threshold.")
+        return ClassPools(pools[first], (index != NULL_GROUP) | (len(index) == 1), place, index)
+
+    def group_pools(self, fresh: Groups) -> tuple[Groups, Pools]:
+        """The groups of fresh rows, those with a threshold first, and the rows behind it; others were promised nothing.
+
+        >>> sites = Groups(("east", "mars"), np.array([0, 1]))
+        >>> groups, pools = Promise(0.1, [40, 60], "group", group_names=("west", "east")).group_pools(sites)
+        >>> groups.names, groups.codes.tolist(), pools.pools.tolist(), pools.promised.tolist()
+        (('west', 'east', 'mars'), [1, 2], [40, 60, 0], [True, True, False])
+        """
+        known = self.group_names or ()
+        pools = _whole_numbers(self.pool_sizes, "pool_sizes", len(known), 0)
+        names = known + tuple(name for name in fresh.names if name not in set(known))
+        promised = np.arange(len(names)) < len(known)
+        of_names = Pools(np.where(promised, np.resize(pools, len(names)), 0), promised)
+        return Groups(names, fresh.codes_among(names)), of_names
 
 
-def weighted_law(effective_rows: float, rows: int, alpha: Alpha) -> _Mass:
+def _whole_numbers(values: ArrayLike | None, name: str, length: int, minimum: int) -> Ints:
+    array = np.asarray(values)
+    whole = array.shape == (length,) and array.dtype.kind in "iu"
+    if not whole or array.min() < minimum:
+        got = f"smallest {array.min()}" if whole else f"shape {array.shape} of {array.dtype}"
+        raise InputError(
+            f"{name} must be {length} whole numbers of at least {minimum}; got {got}. Pass the predictor's own values."
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def part_laws(parts: Pools, rows: Ints, promise: Promise) -> list[Floats | None]:
+    """Mass function of the hits of each part on 0 .. rows; None where there is no row or nothing is promised.
+
+    >>> one = Promise(0.1, [9])
+    >>> mass = part_laws(one.class_pools(2), np.array([1]), one)[0]  # one row: a miss has probability 1/10
+    >>> mass.round(12).tolist()
+    [0.1, 0.9]
+    """
+    if promise.effective_rows is not None:
+        return [weighted_law(promise.effective_rows, int(rows.sum()), promise.alpha)]
+    known: dict[tuple[int, int], Floats] = {}  # many classes have the same numbers of rows
+    for n, m in set(zip(parts.pools[parts.promised].tolist(), rows[parts.promised].tolist(), strict=True)):
+        known[n, m] = coverage_law(n, m, promise.alpha).pmf(np.arange(m + 1)) if m else np.ones(1)
+    each = zip(parts.pools.tolist(), rows.tolist(), parts.promised.tolist(), strict=True)
+    return [known[n, m] if promised and m else None for n, m, promised in each]
+
+
+def weighted_law(effective_rows: float, rows: int, alpha: Alpha) -> Floats:
     """Mass function of the hits on 0 .. rows that stands for the law where conformal rows have weights.
 
     >>> weighted_law(9.0, 1, 0.1).round(12).tolist()
     [0.1, 0.9]
     """
     level, behind = float(exact_level(alpha)), effective_rows + 1
-    mass: _Mass = betabinom(rows, behind * (1 - level), behind * level).pmf(np.arange(rows + 1))
+    mass: Floats = betabinom(rows, behind * (1 - level), behind * level).pmf(np.arange(rows + 1))
     return mass
 
 
-def group_laws(groups: Pools, rows: _Counts, alpha: Alpha) -> list[_Mass | None]:
-    """Mass function of the hits of each group on 0 .. rows; None where there is no row or nothing is promised.
-
-    >>> mass = group_laws(Promise(0.1, [9]).groups(2), np.array([1]), 0.1)[0]  # one row: a miss has probability 1/10
-    >>> mass.round(12).tolist()
-    [0.1, 0.9]
-    """
-    known: dict[tuple[int, int], _Mass] = {}
-    laws: list[_Mass | None] = []
-    for n, m, promised in zip(groups.pools.tolist(), rows.tolist(), groups.promised, strict=True):
-        if not (promised and m):
-            laws.append(None)
-            continue
-        if (n, m) not in known:  # many classes have the same numbers of rows
-            known[n, m] = coverage_law(n, m, alpha).pmf(np.arange(m + 1))
-        laws.append(known[n, m])
-    return laws
-
-
-def lower_tails(laws: Sequence[_Mass | None], hits: _Counts) -> NDArray[np.float64]:
+def lower_tails(laws: Sequence[Floats | None], hits: Ints) -> Floats:
     """Probability of so few hits or fewer by each law, NaN where there is none.
 
     >>> lower_tails([np.array([0.25, 0.25, 0.5]), None], np.array([1, 0])).tolist()
@@ -246,8 +224,8 @@ def lower_tails(laws: Sequence[_Mass | None], hits: _Counts) -> NDArray[np.float
     )
 
 
-def marginal_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts, promise: Promise) -> MarginalCoverage:
-    """Hits of all groups with a law against the convolution of the laws.
+def marginal_coverage(laws: Sequence[Floats | None], rows: Ints, hits: Ints, promise: Promise) -> MarginalCoverage:
+    """Hits of all parts with a law against the convolution of the laws.
 
     >>> laws = [np.array([0.5, 0.5])] * 2
     >>> marginal_coverage(laws, np.array([1, 1]), np.array([0, 0]), Promise(0.5, [1, 1], "class")).p_value
@@ -255,7 +233,7 @@ def marginal_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts
     """
     tested = [i for i, mass in enumerate(laws) if mass is not None]
     m, h = int(rows[tested].sum()), int(hits[tested].sum())
-    mass = _sum_law([mass for mass in laws if mass is not None])
+    mass = _convolution([mass for mass in laws if mass is not None])
     p_value = float(lower_tails([mass], np.array([h]))[0])
     low = int(np.searchsorted(np.cumsum(mass), _TAIL))
     high = m - int(np.searchsorted(np.cumsum(mass[::-1]), _TAIL)) if promise.exact else m
@@ -269,7 +247,7 @@ def marginal_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts
     )
 
 
-def union_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts, promise: Promise) -> MarginalCoverage:
+def union_coverage(laws: Sequence[Floats | None], rows: Ints, hits: Ints, promise: Promise) -> MarginalCoverage:
     """Hits of all rows against the union bound, for thresholds between that of all rows and those of classes.
 
     `laws` are those of the classes. With M <= A + B, M >= t needs A >= a or B >= t + 1 - a, for every a.
@@ -280,9 +258,10 @@ def union_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts, p
     0.166666666667
     """
     m, h = int(rows.sum()), int(hits.sum())
-    pooled = int(promise.groups(len(rows)).pools.sum())
+    pooled = int(promise.class_pools(len(rows)).pools.sum())
     whole = coverage_law(pooled, m, promise.alpha).pmf(np.arange(m + 1)) if m else np.ones(1)
-    tails = _at_least(whole), _at_least(_sum_law([mass for mass in laws if mass is not None]))
+    both = whole, _convolution([mass for mass in laws if mass is not None])
+    tails = [np.append(np.clip(np.cumsum(mass)[::-1], 0.0, 1.0), 0.0) for mass in both]  # P(misses >= t), t = 0 .. m+1
 
     def bound(misses: int) -> float:
         """Of the probability of so many misses or more."""
@@ -303,12 +282,7 @@ def union_coverage(laws: Sequence[_Mass | None], rows: _Counts, hits: _Counts, p
     )
 
 
-def _at_least(mass: _Mass) -> _Mass:
-    """P(misses >= t) for t = 0 .. rows + 1, from the mass function of hits."""
-    return np.append(np.clip(np.cumsum(mass)[::-1], 0.0, 1.0), 0.0)
-
-
-def _sum_law(masses: Sequence[_Mass]) -> _Mass:
+def _convolution(masses: Sequence[Floats]) -> Floats:
     """Mass function of a sum of independent counts: short ones are convolved in pairs until one is left.
 
     Long ones are multiplied as Fourier transforms. Their absolute error is below 1e-13 for ten million rows.
@@ -319,14 +293,3 @@ def _sum_law(masses: Sequence[_Mass]) -> _Mass:
         odd = left[len(left) - len(left) % 2 :]
         left = [convolve(a, b) for a, b in zip(left[::2], left[1::2], strict=False)] + odd
     return left[0]
-
-
-def _whole(values: ArrayLike | None, name: str, length: int, minimum: int) -> _Counts:
-    array = np.asarray(values)
-    whole = array.shape == (length,) and array.dtype.kind in "iu"
-    if not whole or array.min() < minimum:
-        got = f"smallest {array.min()}" if whole else f"shape {array.shape} of {array.dtype}"
-        raise InputError(
-            f"{name} must be {length} whole numbers of at least {minimum}; got {got}. Pass the predictor's own values."
-        )
-    return array.astype(np.int64, copy=False)

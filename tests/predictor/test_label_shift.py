@@ -13,8 +13,7 @@ from law import generated
 from thermoset.calibration import probabilities
 from thermoset.errors import CoverageWarning, FileFormatError, InputError
 from thermoset.predictor.document import checksum_of, read_document
-from thermoset.predictor.label_shift import shares_of
-from thermoset.predictor.shifting import read_priors, source_counts
+from thermoset.predictor.label_shift import read_priors, require_shiftable, shares_of, source_counts
 
 LOGITS, LABELS = generated(1200, 4, signal=0.0)
 LOGITS = LOGITS / 4
@@ -223,15 +222,13 @@ def test_predictors_that_cannot_be_shifted(parameters, because):
 
 def test_protected_classes_and_groups_cannot_be_shifted(predictor):
     made = msgspec.structs.replace(predictor.document_, alpha_sets="0.05")
-    from thermoset.predictor.shifting import require_shiftable
-
     with pytest.raises(InputError, match=r"raised to that of alpha = 0\.05"):
         require_shiftable(made)
     grouped = ts.Logits(ROWS.logits, ROWS.labels, groups=["a", "b"] * 400)
     with pytest.raises(InputError, match="grouping='group' cannot be shifted"):
         ts.TwoTemperaturePredictor("lac", prefer="small", grouping="group").fit(grouped).shifted(priors=TARGET)
     unlabelled = msgspec.structs.replace(made.scores, labels=None)
-    with pytest.raises(InputError, match="did not store the labels"):
+    with pytest.raises(InputError, match="without the label scores"):
         require_shiftable(msgspec.structs.replace(predictor.document_, scores=unlabelled))
 
 
@@ -244,7 +241,7 @@ def test_protected_classes_and_groups_cannot_be_shifted(predictor):
         ([0.5, np.nan, 0.5, 0], "that of class 'bee' is nan"),
         ("even", "priors must be numbers"),
         (OTHER | {"elk": 0.0}, "an unknown class: 'elk'"),
-        ({"ant": 1.0}, "a share for each of the 4 classes; 'bee' and 2 more is missing"),
+        ({"ant": 1.0}, "a share for each of the 4 classes; 'bee', 'cow', 'doe' are missing"),
         ({0: 0.5, "0": 0.5, 1: 0, 2: 0, 3: 0}, "name class 'ant' twice"),
         ({"ant": "many", "bee": 0, "cow": 0, "doe": 0}, "priors must be numbers"),
     ],

@@ -2,16 +2,17 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import thermoset as ts
 from law import generated
 from thermoset.calibration import confidence_at
-from thermoset.predictor.confidence import ConfidenceReference
-from thermoset.predictor.requirements import broken_requirements
+from thermoset.predictor.document import ConfidenceReference, read_document, write_document
 
 
 def rows_of(n_rows, seed=0, n_classes=4, **more):
@@ -84,7 +85,7 @@ def test_what_is_wrong_with_a_batch_is_said_and_changes_nothing(predictor, fresh
             monitor.add(logits, labels)
         assert state_of(monitor) == before
     for name in ("", 7, "x" * 201):
-        with pytest.raises(ts.InputError, match="name must be text of 1 to 200 characters"):
+        with pytest.raises(ts.InputError, match="name must be"):
             monitor.add(some, name=name)
     assert state_of(monitor) == before
 
@@ -95,6 +96,13 @@ def test_rows_with_other_ids_are_other_rows(predictor, fresh):
     assert monitor.add(some, ids=range(50, 100)).rows == 100
     with pytest.raises(ts.InputError, match="has no new labels"):
         monitor.add(some, ids=range(50))
+
+
+def test_a_monitor_needs_a_document_and_its_sets_alone(predictor, fresh):
+    bare = SimpleNamespace(document_=predictor.document_, _inference=predictor._inference)
+    assert ts.Monitor(bare).add(fresh) == ts.Monitor(predictor).add(fresh)
+    with pytest.raises(NotFittedError):
+        ts.Monitor(ts.TwoTemperaturePredictor())
 
 
 @pytest.mark.parametrize(
@@ -111,9 +119,9 @@ def test_a_monitor_is_saved_and_read_again(predictor, fresh, tmp_path):
     monitor.save(path)
     predictor.save(tmp_path / "predictor.json", scores=False)
     read = ts.Monitor.load(path, ts.TwoTemperaturePredictor.load(tmp_path / "predictor.json"))
-    assert read.standing == monitor.standing
+    assert read.status == monitor.status
     assert read.add(fresh.take(slice(500, 900))) == monitor.add(fresh.take(slice(500, 900)))
-    with pytest.raises(ts.InputError, match="a monitor for another predictor"):
+    with pytest.raises(ts.InputError, match="another predictor"):
         ts.Monitor.load(path, predictor.at(0.2))
 
 
@@ -126,7 +134,7 @@ def test_an_open_state_is_written_at_the_end_or_not_at_all(predictor, fresh, tmp
         assert monitor.add(fresh.take(slice(100, 200))) == monitor.add(fresh.take(slice(100, 200)))
     assert path.read_bytes() == before
     with (
-        pytest.raises(ts.InputError, match=r"was started with delta 0\.05; got 0\.01"),
+        pytest.raises(ts.InputError, match=r"0\.05; got 0\.01"),
         ts.Monitor.open(path, predictor, delta=0.01),
     ):
         pass
@@ -149,7 +157,7 @@ def test_two_writers_at_once_lose_nothing(predictor, tmp_path):
     predictor.save(tmp_path / "predictor.json")
     runs = [subprocess.Popen([sys.executable, "-c", ADD, str(i)], cwd=tmp_path) for i in range(2)]
     assert [run.wait() for run in runs] == [0, 0]
-    names = {batch.name for batch in ts.Monitor.load(tmp_path / "state.json", predictor).standing.batches}
+    names = {batch.name for batch in ts.Monitor.load(tmp_path / "state.json", predictor).status.batches}
     assert names == {f"{run}-{i}" for run in range(2) for i in range(4)}
 
 
@@ -160,20 +168,18 @@ def test_a_stream_of_real_rows_and_a_planted_change():
     fit, rest = glyphs.take(np.sort(order[:3000])), glyphs.take(order[3000:])
     monitor = ts.Monitor(ts.TwoTemperaturePredictor(alpha=0.1, method="lac", prefer="small").fit(fit))
     for i in range(10):
-        standing = monitor.add(
-            rest.take(slice(200 * i, 200 * i + 200)), time=f"2026-01-{i + 1:02}", name=f"day {i + 1}"
-        )
-        assert not standing.alarm, standing
+        status = monitor.add(rest.take(slice(200 * i, 200 * i + 200)), time=f"2026-01-{i + 1:02}", name=f"day {i + 1}")
+        assert not status.alarm, status
     rng = np.random.default_rng(1)
     for i in range(10, 15):
         some = rest.take(slice(200 * i, 200 * i + 200))
         noise = rng.random(200) < 0.2
         labels = np.where(noise, rng.integers(0, glyphs.n_classes, 200), some.labels)
-        standing = monitor.add(some.logits, labels, time=f"2026-01-{i + 1:02}", name=f"day {i + 1}")
-    assert standing.alarm
-    assert standing.batches[standing.since].name == "day 11"
-    assert standing.after_high < 0.9 < standing.before + 0.02
-    said = str(standing)
+        status = monitor.add(some.logits, labels, time=f"2026-01-{i + 1:02}", name=f"day {i + 1}")
+    assert status.alarm
+    assert status.batches[status.since].name == "day 11"
+    assert status.after_high < 0.9 < status.before + 0.02
+    said = str(status)
     assert "This most likely began with day 11 (2026-01-11): coverage has been 0." in said
     assert "points below the promise" in said
     assert "thermoset recalibrate" in said
@@ -184,18 +190,18 @@ def test_harder_rows_without_labels_raise_an_alarm(predictor):
     monitor = ts.Monitor(predictor)
     alarms = [monitor.add(logits[i : i + 300]).alarm for i in range(0, 1500, 300)]
     assert alarms[-1]
-    crossed = {test.name for test in monitor.standing.tests if test.crossed_batch is not None}
+    crossed = {test.name for test in monitor.status.tests if test.crossed_batch is not None}
     assert crossed <= {"size", "confidence"}
 
 
 @pytest.mark.parametrize("grouping", ["class", "cluster", "rc3p"])
 def test_predictors_with_thresholds_by_class(grouping, fresh):
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping=grouping, prefer="small").fit(rows_of(1500))
-    standing = ts.Monitor(predictor).add(fresh)
-    assert [test.name for test in standing.tests] == ["under", "parts", "size", "confidence"]
-    assert not standing.alarm
-    assert sum(part.rows for part in standing.parts) == 2000
-    assert standing.part_kind == ("cluster" if grouping == "cluster" else "class")
+    status = ts.Monitor(predictor).add(fresh)
+    assert [test.name for test in status.tests] == ["under", "parts", "size", "confidence"]
+    assert not status.alarm
+    assert sum(part.rows for part in status.parts) == 2000
+    assert status.part_kind == ("cluster" if grouping == "cluster" else "class")
     # Of clusters, those of rare classes promise nothing: there half of the rows of every class are wrong.
     half = np.where(np.arange(2000) % 2, (fresh.labels + 1) % 4, fresh.labels)
     labels = half if grouping == "cluster" else np.where(fresh.labels == 2, 3, fresh.labels)
@@ -211,8 +217,8 @@ def test_predictors_with_thresholds_by_group(fresh):
     fit = rows_of(1500, groups=sites[np.arange(1500) % 2])
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping="group", prefer="small").fit(fit)
     monitor, where = ts.Monitor(predictor), sites[np.arange(2000) % 2]
-    standing = monitor.add(fresh.take(slice(0, 1000)), groups=where[:1000])
-    assert (standing.part_kind, standing.alarm) == ("group", False)
+    status = monitor.add(fresh.take(slice(0, 1000)), groups=where[:1000])
+    assert (status.part_kind, status.alarm) == ("group", False)
     before = state_of(monitor)
     with pytest.raises(ts.InputError, match="needs groups"):
         monitor.add(fresh.take(slice(1000, 2000)))
@@ -221,16 +227,16 @@ def test_predictors_with_thresholds_by_group(fresh):
     assert state_of(monitor) == before
     some = fresh.take(slice(1000, 2000))
     labels = np.where(where[1000:] == "south", np.roll(some.labels, 1), some.labels)
-    standing = monitor.add(some.logits, labels, groups=where[1000:])
-    assert [part.name for part in standing.parts if part.alarm] == ["south"]
+    status = monitor.add(some.logits, labels, groups=where[1000:])
+    assert [part.name for part in status.parts if part.alarm] == ["south"]
 
 
 def test_groups_of_a_predictor_with_one_threshold_are_notes(predictor, fresh):
     where = np.where(np.arange(2000) % 2, "north", "south")
-    standing = ts.Monitor(predictor).add(fresh, groups=where)
-    assert standing.part_kind == "group"
-    assert {part.name for part in standing.parts} == {"north", "south"}
-    assert not any(part.promised or part.alarm for part in standing.parts)
+    status = ts.Monitor(predictor).add(fresh, groups=where)
+    assert status.part_kind == "group"
+    assert {part.name for part in status.parts} == {"north", "south"}
+    assert not any(part.promised or part.alarm for part in status.parts)
 
 
 @pytest.mark.parametrize(
@@ -244,20 +250,20 @@ def test_groups_of_a_predictor_with_one_threshold_are_notes(predictor, fresh):
 def test_promises_of_at_least_have_no_test_of_too_many_hits(asked, fresh):
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, **asked).fit(rows_of(600))
     monitor = ts.Monitor(predictor)
-    if monitor.standing.exact:
+    if monitor.status.exact:
         assert asked == {"prefer": "protect"}  # it may find nothing to protect
         return
     assert not monitor.state.coverage.law.exact
     assert monitor.add(fresh).alarm is False
-    assert [test.name for test in monitor.standing.tests] == ["under", "size", "confidence"]
+    assert [test.name for test in monitor.status.tests] == ["under", "size", "confidence"]
 
 
 def test_interpolated_thresholds_are_shown_and_not_tested(fresh):
     predictor = ts.TwoTemperaturePredictor(alpha=0.1, grouping="interpolated", prefer="small").fit(rows_of(1500))
-    standing = ts.Monitor(predictor).add(fresh.logits, np.roll(fresh.labels, 1))
-    assert "Coverage is shown but not tested" in str(standing)
-    assert standing.batches[0].coverage_high < 0.9
-    assert not standing.alarm
+    status = ts.Monitor(predictor).add(fresh.logits, np.roll(fresh.labels, 1))
+    assert "Coverage is shown but not tested" in str(status)
+    assert status.batches[0].coverage_high < 0.9
+    assert not status.alarm
 
 
 @pytest.mark.slow
@@ -267,9 +273,9 @@ def test_rows_that_hold_their_largest_logits(predictor, fresh):
     top = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(ts.compact(rows, top=5))
     assert top.document_.confidence is None
     monitor = ts.Monitor(top)
-    standing = monitor.add(ts.compact(some, top=5))
-    assert [test.name for test in standing.tests] == ["under"]
-    assert "not tested for changes in set sizes and confidence" in str(standing)
+    status = monitor.add(ts.compact(some, top=5))
+    assert [test.name for test in status.tests] == ["under"]
+    assert "not tested for changes in set sizes and confidence" in str(status)
     with pytest.raises(ts.InputError, match="has no new labels"):
         monitor.add(ts.compact(some, top=5))
     whole = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(rows)
@@ -293,50 +299,50 @@ def test_the_reference_counts_the_conformal_rows():
     assert renewed.cuts == reference.cuts
     assert sum(renewed.counts) == 300
     old = msgspec.structs.replace(predictor.document_, confidence=None)
-    predictor._adopt(old, predictor._recipe.score)
+    predictor._adopt(old)
     predictor.recalibrate(conformal)
     assert predictor.document_.confidence is None
 
 
 @pytest.mark.parametrize(
-    ("cuts", "counts", "said"),
+    ("cuts", "counts"),
     [
-        ((), (500,), "from 1 to 63 cuts"),
-        (tuple(np.arange(1, 65) / 65), (500,) + (0,) * 64, "from 1 to 63 cuts"),
-        ((0.5, 0.5), (500, 0, 0), "increasing"),
-        ((0.0,), (500, 0), "must be increasing probabilities"),
-        ((float("nan"),), (500, 0), "must be increasing probabilities"),
-        ((0.5,), (500,), "one more count than cuts"),
-        ((0.5,), (499, 0), "must count the conformal rows"),
-        ((0.5,), (501, -1), "must count the conformal rows"),
+        ((), (500,)),
+        (tuple((np.arange(1, 65) / 65).tolist()), (500,) + (0,) * 64),
+        ((0.5, 0.5), (500, 0, 0)),
+        ((0.0,), (500, 0)),
+        ((0.5,), (500,)),
+        ((0.5,), (499, 0)),
+        ((0.5,), (501, -1)),
     ],
 )
-def test_a_reference_that_makes_no_sense_is_refused(predictor, cuts, counts, said):
+def test_a_reference_that_makes_no_sense_is_refused(predictor, tmp_path, cuts, counts):
     scale = predictor.document_.provenance.conformal_rows - 500
-    wrong = ConfidenceReference(cuts, (counts[0] + scale, *counts[1:]))
-    document = msgspec.structs.replace(predictor.document_, confidence=wrong)
-    assert said in next(text for text, broken in broken_requirements(document) if broken)
+    wrong = ConfidenceReference(cuts=cuts, counts=(counts[0] + scale, *counts[1:]))
+    write_document(tmp_path / "p.json", predictor.document_.change(confidence=wrong))
+    with pytest.raises(ts.FileFormatError, match="confidence"):
+        read_document(tmp_path / "p.json")
 
 
 def test_rows_that_the_predictor_was_fitted_on_are_refused(predictor, fresh):
     monitor = ts.Monitor(predictor)
-    with pytest.raises(ts.InputError, match=r"were used to fit this predictor .* a monitor watches later rows"):
+    with pytest.raises(ts.InputError, match="used to fit"):
         monitor.add(rows_of(1500).logits)
     assert monitor.add(fresh).rows == 2000
 
 
 def test_thresholds_for_other_class_shares_are_shown_and_not_tested(predictor, fresh):
     shifted = predictor.shifted(priors=[0.4, 0.2, 0.2, 0.2])
-    standing = ts.Monitor(shifted).add(fresh.logits, np.roll(fresh.labels, 1))
-    assert (standing.tests, standing.alarm) == ((), False)
-    assert "thresholds adjusted for label shift, it follows no known law" in str(standing)
+    status = ts.Monitor(shifted).add(fresh.logits, np.roll(fresh.labels, 1))
+    assert (status.tests, status.alarm) == ((), False)
+    assert "thresholds adjusted for label shift, it follows no known law" in str(status)
     hit = shifted.predict_set(fresh)[np.arange(2000), np.roll(fresh.labels, 1)]
-    assert standing.hits == hit.sum()
-    assert standing.batches[0].correct == (shifted.predict(fresh) == np.roll(fresh.labels, 1)).sum()
+    assert status.hits == hit.sum()
+    assert status.batches[0].correct == (shifted.predict(fresh) == np.roll(fresh.labels, 1)).sum()
 
 
 def test_a_predictor_with_weighted_rows_is_refused():
     rows = rows_of(600)
     made = ts.TwoTemperaturePredictor(alpha=0.1, prefer="small").fit(rows, weights=np.linspace(1, 2, 600))
-    with pytest.raises(ts.InputError, match="with weighted conformal rows cannot be watched"):
+    with pytest.raises(ts.InputError, match="weighted"):
         ts.Monitor(made)

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import numpy as np
 
 from thermoset.monitor.evidence import confidence_sequence
-from thermoset.monitor.watching import BatchRecord, PartStanding, Standing, TestStanding
+from thermoset.monitor.status import BatchRecord, MonitorStatus, PartStatus, TestStatus
 
 _TITLES = {
     "under": "coverage below the promise",
@@ -18,7 +18,7 @@ _TITLES = {
 }
 
 
-def standing_of(n=26, drop_from=None, seed=0, rows=200, labelled=True, **changes):
+def status_of(n=26, drop_from=None, seed=0, rows=200, labelled=True, **changes):
     """Weekly batches whose coverage is 0.9, and 0.8 from one batch on; evidence is that of a plain likelihood ratio."""
     rng = np.random.default_rng(seed)
     log_e, batches = dict.fromkeys(_TITLES, 0.0), []
@@ -47,7 +47,7 @@ def standing_of(n=26, drop_from=None, seed=0, rows=200, labelled=True, **changes
                 coverage_low=None, coverage_high=None,
             )
         )  # fmt: skip
-    return replace(_standing(_with_ends(batches, labelled), log_e, crossed, bars, drop_from, labelled), **changes)
+    return replace(_status(_with_ends(batches, labelled), log_e, crossed, bars, drop_from, labelled), **changes)
 
 
 def _with_ends(batches, labelled):
@@ -59,7 +59,7 @@ def _with_ends(batches, labelled):
     return tuple(replace(batch, coverage_low=low, coverage_high=high) for batch, low, high in ends)
 
 
-def _standing(batches, log_e, crossed, bars, drop_from, labelled):
+def _status(batches, log_e, crossed, bars, drop_from, labelled):
     after = batches[drop_from:] if drop_from is not None else ()
     before = batches[:drop_from] if drop_from is not None else ()
     changed = crossed["under"] is not None
@@ -68,7 +68,7 @@ def _standing(batches, log_e, crossed, bars, drop_from, labelled):
         return sum(batch.hits for batch in part) / sum(batch.labelled for batch in part)
 
     tests = tuple(
-        TestStanding(
+        TestStatus(
             name, title, log_e[name], bars[name], crossed[name],
             None if crossed[name] is None else 200 * crossed[name] + 7,
             (crossed[name],) if crossed[name] is not None else (),
@@ -77,7 +77,7 @@ def _standing(batches, log_e, crossed, bars, drop_from, labelled):
         if labelled or name in ("size", "confidence")
     )  # fmt: skip
     alarm = any(test.crossed_batch is not None for test in tests)
-    return Standing(
+    return MonitorStatus(
         promised=0.9, alpha="0.1", exact=True, delta=0.01, run_length=1_000_000, reference_rows=1000,
         reference_size=1.87,
         batches=batches, tests=tests, part_kind="class", parts=parts_of(6) if labelled else (),
@@ -92,7 +92,7 @@ def _standing(batches, log_e, crossed, bars, drop_from, labelled):
 def parts_of(n, names=None, promised=True, alarm=(2,)):
     """Classes; some of them alarm."""
     return tuple(
-        PartStanding(
+        PartStatus(
             name=names[i] if names else f"class {i}", rows=40 + 10 * i, hits=(30 if i in alarm else 38) + 8 * i,
             log_e=(9.5 if i in alarm else -0.3 * i) if promised else None, promised=promised,
             alarm=promised and i in alarm,
@@ -101,12 +101,12 @@ def parts_of(n, names=None, promised=True, alarm=(2,)):
     )  # fmt: skip
 
 
-def renamed(standing, names):
+def renamed(status, names):
     """The same with other names of batches."""
-    pairs = zip(standing.batches, names, strict=True)
-    return replace(standing, batches=tuple(replace(batch, name=name) for batch, name in pairs))
+    pairs = zip(status.batches, names, strict=True)
+    return replace(status, batches=tuple(replace(batch, name=name) for batch, name in pairs))
 
 
-def untimed(standing):
+def untimed(status):
     """The same without times."""
-    return replace(standing, batches=tuple(replace(batch, time=None) for batch in standing.batches))
+    return replace(status, batches=tuple(replace(batch, time=None) for batch in status.batches))

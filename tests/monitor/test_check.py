@@ -16,10 +16,10 @@ from law import generated
 from thermoset import ConformalClassifier, metrics
 from thermoset.conformal import groupings
 from thermoset.errors import InputError
-from thermoset.monitor import checking
-from thermoset.monitor.checking import NULL_GROUP, SIGNIFICANCE, Promise, check, holm
-from thermoset.monitor.checking.confidence import calibration_check
-from thermoset.monitor.checking.facts import facts_of
+from thermoset.monitor import check as checking
+from thermoset.monitor.check import RowFacts, calibration_check, check, holm
+from thermoset.monitor.promise import NULL_GROUP, Promise
+from thermoset.monitor.report import SIGNIFICANCE
 
 ALPHA = "0.1"
 
@@ -74,7 +74,7 @@ def test_holm_is_bonferroni_closed_over_all_intersections(p):
 
 @pytest.mark.parametrize("bad", [[0.5, np.nan], [-0.1], [1.5], [[0.5]], 0.5])
 def test_holm_refuses_what_is_no_p_value(bad):
-    with pytest.raises(InputError, match="p_values must be numbers from 0 to 1"):
+    with pytest.raises(InputError, match="p_values"):
         holm(bad)
 
 
@@ -207,7 +207,7 @@ def test_p_values_of_exact_laws_are_not_larger_than_they_must_be(case):
     law = cache(lambda n, m: metrics.coverage_law(n, m, ALPHA).pmf(np.arange(m + 1)))
     middle = []
     for report in reports_over_splits(case):
-        groups = report.promise.groups(6)
+        groups = report.promise.class_pools(6)
         rows = groups.total(report.classes.rows)
         mass = np.ones(1)
         for n, m in zip(groups.pools[groups.promised], rows[groups.promised], strict=True):
@@ -335,7 +335,7 @@ def two_class(confidence, correct):
 
 
 def calibrated(probs, labels):
-    return calibration_check(facts_of(probs > 0, probs, labels)[0])
+    return calibration_check(RowFacts.of(probs > 0, probs, labels))
 
 
 @pytest.mark.parametrize("right", [(1, 1, 1, 1, 0, 1, 0), (1,) * 7, (0,) * 7, (0, 1, 0, 1, 1, 1, 1)])
@@ -347,7 +347,7 @@ def test_chance_is_what_every_outcome_gives(right):
         probs, labels = two_class(confidence, outcome)
         outcomes.append((chance, metrics.expected_calibration_error(probs, labels, n_bins=5)))
     probs, labels = two_class(confidence, right)
-    seen = calibration_check(facts_of(probs > 0, probs, labels)[0], n_bins=5)
+    seen = calibration_check(RowFacts.of(probs > 0, probs, labels), n_bins=5)
     assert seen.ece == metrics.expected_calibration_error(probs, labels, n_bins=5)
     mean = sum(c * e for c, e in outcomes)
     spread = math.sqrt(sum(c * (e - mean) ** 2 for c, e in outcomes))
@@ -390,22 +390,54 @@ def test_two_errors_of_a_sure_model_are_no_news_to_an_exact_test():
     assert seen.p_value > SIGNIFICANCE
 
 
-def test_fail_on_calibration():
+def test_fail_on_confidence():
     confidence = np.full(400, 0.9)
     probs, labels = two_class(confidence, np.arange(400) < 280)  # right in 70% of rows
     sets = np.ones(probs.shape, dtype=bool)
     promise = Promise(ALPHA, [500])
     assert check(sets, probs, labels, promise).ok
-    report = check(sets, probs, labels, promise, fail_on=("classes", "calibration"))
+    report = check(sets, probs, labels, promise, fail_on=("classes", "confidence"))
     assert (round(report.calibration.ece, 12), report.calibration.accuracy) == (0.2, 0.7)
     assert report.calibration.p_value == 1 / 5000  # none of 4,999 is as far off, and it is one of 5,000
-    assert len(report.broken) == 1
-    assert report.broken[0].startswith(
-        "Confidence is not calibrated: its mean is 0.900, but accuracy is 0.700; ECE is 0.2000, while a "
-        "calibrated model would"
-    )
+    assert report.broken == (report.calibration.sentence,)
+    assert report.notes == ()
     calibrated = two_class(confidence, np.arange(400) < 355)
-    assert check(sets, *calibrated, promise, fail_on=["calibration"]).ok
+    assert check(sets, *calibrated, promise, fail_on=["confidence"]).ok
+
+
+def test_confident_answers_that_are_wrong_are_said_in_words():
+    """3,000 answers at .5 to .7 and 3,000 at .9 or more are calibrated; of 819 at .7 to .9, one in seven is right."""
+    rng = np.random.default_rng(11)
+    good = np.concatenate([rng.uniform(0.5, 0.7, 3000), rng.uniform(0.9, 1.0, 3000)])
+    confidence = np.concatenate([good, rng.uniform(0.7, 0.9, 819)])
+    correct = np.concatenate([rng.random(6000) < good, np.arange(819) % 7 == 0])
+    probs, labels = two_class(confidence, correct)
+    report = check(np.ones(probs.shape, dtype=bool), probs, labels, Promise(ALPHA, [500], exact=False))
+    worst = report.calibration.worst
+    assert (worst.low, worst.high, worst.rows, worst.right) == (0.7, 0.9, 819, 117)
+    assert worst.confidence == pytest.approx(confidence[6000:].mean(), rel=1e-12)
+    assert report.ok
+    assert "of 819 answers given with 70 to 90% confidence (80% on average), 14% were right" in report.notes[0]
+    assert "confidence" in report.verdict
+    assert report.to_json_dict()["calibration"]["worst"]["right"] == 117
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 1.0), st.booleans()), min_size=1, max_size=40))
+def test_the_worst_range_is_the_farthest_of_all(rows):
+    confidence, correct = (np.array(column) for column in zip(*rows, strict=True))
+    worst = calibrated(*two_class(confidence, correct)).worst
+
+    def inside(low, high):
+        return (confidence >= low) & ((confidence < high) | (high == 1))
+
+    def distance(low, high):
+        sure, right = confidence[inside(low, high)], correct[inside(low, high)]
+        return abs(right.sum() - sure.sum()) / math.sqrt((sure * (1 - sure)).sum() + 1)
+
+    best = max(distance(a, b) for a, b in itertools.combinations([k / 10 for k in range(11)], 2))
+    assert distance(worst.low, worst.high) == pytest.approx(best, abs=1e-9)
+    some = inside(worst.low, worst.high)
+    assert (worst.rows, worst.right) == (some.sum(), correct[some].sum())
 
 
 # --- the report -----------------------------------------------------------------------------------------------------
@@ -439,7 +471,7 @@ def test_the_report_holds_the_metrics():
 
 
 def test_json_is_finite_and_says_null_for_absent_classes():
-    report, *_ = small_report(class_names=list("abcdefgh"), fail_on=("calibration",))
+    report, *_ = small_report(class_names=list("abcdefgh"), fail_on=("confidence",))
     told = report.to_json_dict()
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert (told["ok"], told["broken"], told["alpha"], told["clusters"]) == (report.ok, list(report.broken), 0.1, None)
@@ -489,7 +521,7 @@ def test_a_part_that_is_covered_too_little_is_noted_and_breaks_nothing():
     sets = np.zeros((4000, 3), dtype=bool)
     sets[:, 0], sets[~small, 1] = True, True
     labels = np.where(small & (np.arange(4000) % 2 == 0), 2, 0)
-    probs = np.where(small[:, None], [0.5, 0.25, 0.25], [0.9, 0.05, 0.05])
+    probs = np.where(small[:, None], [0.5, 0.25, 0.25], [1.0, 0.0, 0.0])
     report = check(sets, probs, labels, Promise(ALPHA, [100_000]))
     assert report.marginal.coverage == 0.95
     assert report.ok
@@ -502,8 +534,8 @@ def test_a_part_that_is_covered_too_little_is_noted_and_breaks_nothing():
 
 def test_nothing_is_noted_of_sets_that_cover_every_part_alike():
     rng, rows = np.random.default_rng(5), np.arange(3000)
-    sets, labels = np.zeros((3000, 4), dtype=bool), rng.integers(0, 4, 3000)
-    probs = rng.dirichlet(np.ones(4), 3000)
+    sets, probs = np.zeros((3000, 4), dtype=bool), rng.dirichlet(np.ones(4), 3000)
+    labels = np.count_nonzero(np.cumsum(probs, axis=1)[:, :3] < rng.random((3000, 1)), axis=1)  # as often as they say
     sets[rows, np.where(rng.random(3000) < 0.9, labels, (labels + 1) % 4)] = True
     sets[rows, (labels + 2) % 4] = True  # two labels each
     assert check(sets, probs, labels, Promise(ALPHA, [10_000])).notes == ()
@@ -542,35 +574,35 @@ GOOD = with_hits([3, 4], [4, 4])
             GOOD,
             Promise(ALPHA, [9]),
             {"fail_on": ["size"]},
-            "accepts 'classes', 'groups' and 'calibration'; got 'size'",
+            "got 'size'",
         ),
         (
             GOOD,
             Promise(ALPHA, [9]),
             {"fail_on": "marginal"},
-            "accepts 'classes', 'groups' and 'calibration'; got 'marginal'",
+            "got 'marginal'",
         ),
-        (GOOD, Promise(ALPHA, [9]), {"n_bins": 0}, "n_bins must be a whole number"),
-        (GOOD, Promise(ALPHA, [9]), {"class_names": ["a"]}, "class_names must name the 2 classes of the sets; got 1"),
-        (GOOD, Promise(1.5, [9]), {}, "alpha must be a number strictly between 0 and 1"),
-        (GOOD, Promise(ALPHA, [9, 9]), {}, r"pool_sizes must be 1 whole numbers of at least 0; got shape \(2,\)"),
-        (GOOD, Promise(ALPHA, [9.5]), {}, "pool_sizes must be 1 whole numbers of at least 0; got .* of float64"),
-        (GOOD, Promise(ALPHA, [-9]), {}, "pool_sizes must be 1 whole numbers of at least 0; got smallest -9"),
-        (GOOD, Promise(ALPHA, [9], "class"), {}, "pool_sizes must be 2 whole numbers of at least 0"),
-        (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping must be None, 'class', 'cluster'"),
-        (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, r"group_of_class must be 2 whole numbers of at least -1"),
-        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "must be equal for classes of the same group"),
+        (GOOD, Promise(ALPHA, [9]), {"n_bins": 0}, "n_bins"),
+        (GOOD, Promise(ALPHA, [9]), {"class_names": ["a"]}, "class_names"),
+        (GOOD, Promise(1.5, [9]), {}, "alpha"),
+        (GOOD, Promise(ALPHA, [9, 9]), {}, r"pool_sizes .*shape"),
+        (GOOD, Promise(ALPHA, [9.5]), {}, "pool_sizes .*float64"),
+        (GOOD, Promise(ALPHA, [-9]), {}, "pool_sizes .*-9"),
+        (GOOD, Promise(ALPHA, [9], "class"), {}, "pool_sizes"),
+        (GOOD, Promise(ALPHA, [9], "by row"), {}, "grouping"),
+        (GOOD, Promise(ALPHA, [9, 9], "cluster"), {}, "group_of_class"),
+        (GOOD, Promise(ALPHA, [9, 8], "cluster", True, [0, 0]), {}, "equal"),
         ((GOOD[0][:0], GOOD[1][:0], GOOD[2][:0]), Promise(ALPHA, [9]), {}, "at least one row"),
         (
             (GOOD[0], GOOD[1][:, :1] * 2, GOOD[2] * 0),
             Promise(ALPHA, [9]),
             {},
-            "sets and probs must have the same shape",
+            "same shape",
         ),
-        ((GOOD[0], GOOD[1] * 3, GOOD[2]), Promise(ALPHA, [9]), {}, "probs must lie in|rows of probs must sum to one"),
-        ((GOOD[0] * 1.0, GOOD[1], GOOD[2]), Promise(ALPHA, [9]), {}, "sets must be a boolean array"),
-        ((GOOD[0], GOOD[1], GOOD[2] + 1), Promise(ALPHA, [9]), {}, r"Labels must lie in 0\.\.1"),
-        ((GOOD[0], [[0.5, 0.5], [1.0]], GOOD[2]), Promise(ALPHA, [9]), {}, "probs must be a rectangular array"),
+        ((GOOD[0], GOOD[1] * 3, GOOD[2]), Promise(ALPHA, [9]), {}, "probs"),
+        ((GOOD[0] * 1.0, GOOD[1], GOOD[2]), Promise(ALPHA, [9]), {}, "boolean"),
+        ((GOOD[0], GOOD[1], GOOD[2] + 1), Promise(ALPHA, [9]), {}, "Labels"),
+        ((GOOD[0], [[0.5, 0.5], [1.0]], GOOD[2]), Promise(ALPHA, [9]), {}, "rectangular"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(data, promise, options, message):

@@ -1,0 +1,253 @@
+"""A monitor of a fitted predictor: takes batches of rows and says what it finds."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from thermoset._version import __version__
+from thermoset.arrays import Block, Bools, Floats, Ints
+from thermoset.bounds import MOST_ROWS, real_number, whole_number
+from thermoset.data import Logits
+from thermoset.data.fitted import predict_data, remember_classes, require_fitted
+from thermoset.data.labels import partial_indices
+from thermoset.data.row_keys import row_keys
+from thermoset.data.top_rows import tops_of
+from thermoset.errors import InputError
+from thermoset.io.files import as_path
+from thermoset.io.locks import locked_file
+from thermoset.monitor.state import BatchRows, MonitorState, Reference, read_state, row_identities, write_state
+from thermoset.monitor.status import MonitorStatus, PartKind, summarize
+from thermoset.predictor.document import Document
+from thermoset.predictor.leakage import find_leakage
+from thermoset.predictor.sets import CalibratedSoftmax, Inference, RowSets
+from thermoset.quoting import quoted
+from thermoset.rows import map_rows
+from thermoset.uniforms import checked_ids
+
+DELTA = 0.01
+RUN_LENGTH = 1_000_000
+_LEAST_DELTA = 1e-90
+_LONGEST_NAME = 200
+_PATIENCE = 60.0  # seconds to wait for another process that holds the same state
+_BUSY = "another process has been using this state for more than a minute. Try again when it has finished."
+
+
+class Predictor(Protocol):
+    """What a monitor uses of a fitted predictor."""
+
+    document_: Document
+    _inference: Inference
+
+
+class Monitor:
+    """Watches a fitted predictor, batch after batch, and says what it finds after each.
+
+    While coverage is as promised and rows are like the conformal rows, the chance that any test *ever* alarms is at
+    most `delta`, however long it watches. Change detectors, which find a change sooner after a long good period, have a
+    separate guarantee: each gives a false alarm at most once in `run_length` rows on average.
+
+    Parameters
+    ----------
+    predictor : TwoTemperaturePredictor
+        A fitted one.
+    delta : float
+        Chance of a false alarm, over all tests and all time.
+    run_length : int or None
+        See above; None switches the change detectors off.
+
+    Examples
+    --------
+    >>> import numpy as np, thermoset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 5, size=6000)
+    >>> logits = rng.normal(size=(6000, 5)) + 2 * np.eye(5)[labels]
+    >>> predictor = ts.TwoTemperaturePredictor(alpha=0.1).fit(logits[:3000], labels[:3000])
+    >>> monitor = ts.Monitor(predictor)
+    >>> monitor.add(logits[3000:4000], labels[3000:4000]).alarm
+    False
+    >>> monitor.add(logits[4000:5000]).alarm  # labels may come later
+    False
+    >>> monitor.add(logits[4000:5000], labels[4000:5000]).labelled
+    2000
+    >>> wrong = np.where(rng.random(1000) < 0.3, rng.integers(0, 5, size=1000), labels[5000:])
+    >>> status = monitor.add(logits[5000:], wrong, name="Tuesday")
+    >>> status.alarm, status.batches[status.since].name
+    (True, 'Tuesday')
+    """
+
+    def __init__(self, predictor: Predictor, *, delta: float = DELTA, run_length: int | None = RUN_LENGTH) -> None:
+        delta = real_number(delta, "delta", _LEAST_DELTA, 0.5, f"a number from {_LEAST_DELTA:g} to 0.5", "Try 0.01.")
+        if run_length is not None:
+            advice = "Use None to switch change detectors off."
+            run_length = whole_number(run_length, "run_length", 1, MOST_ROWS, advice)
+        self._watch(predictor)
+        self.state: MonitorState = MonitorState.start(self._reference, __version__, delta, run_length)
+
+    def _watch(self, predictor: Predictor) -> None:
+        if not hasattr(predictor, "document_"):
+            require_fitted(predictor)
+        self.predictor, document = predictor, predictor.document_
+        self._reference = Reference.of(predictor._inference)
+        remember_classes(self, document.n_classes, document.classes, document.input_kind)
+
+    def __repr__(self) -> str:
+        return f"Monitor({self.status!r})"
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], predictor: Predictor) -> "Monitor":
+        """Read what `save` wrote, for the predictor it belongs to."""
+        monitor: Monitor = object.__new__(cls)
+        monitor._watch(predictor)
+        monitor.state = read_state(path, monitor._reference.predictor)
+        return monitor
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one JSON document, completely or not at all."""
+        write_state(path, self.state)
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: str | os.PathLike[str], predictor: Predictor, **settings: Any) -> Iterator["Monitor"]:
+        """Open the monitor whose state is in a file, for this process alone; the file is written at the end.
+
+        If the file does not exist, a new monitor is started. If another process has it open, this waits for up to a
+        minute. If an exception is raised inside, the file stays as it is. `settings` (delta and run_length) apply to a
+        new monitor; those of an existing file must be the same.
+
+        >>> import tempfile, numpy as np, thermoset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(0, 5, size=3000)
+        >>> logits = rng.normal(size=(3000, 5)) + 2 * np.eye(5)[labels]
+        >>> predictor = ts.TwoTemperaturePredictor(alpha=0.1).fit(logits[:2000], labels[:2000])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for place in (slice(2000, 2500), slice(2500, 3000)):
+        ...         with ts.Monitor.open(f"{folder}/state.json", predictor) as monitor:
+        ...             print(monitor.add(logits[place], labels[place]).rows)
+        500
+        1000
+        """
+        target, monitor = as_path(path), cls(predictor, **settings)
+        with locked_file(target.with_name(f".{target.name}.lock"), _BUSY, _PATIENCE):
+            if os.path.lexists(target):
+                wanted, monitor = monitor.state, cls.load(target, predictor)
+                for name in settings:  # with others its promise would no longer hold
+                    given, known = getattr(wanted, name), getattr(monitor.state, name)
+                    if given != known:
+                        raise InputError(
+                            f"{target}: was started with {name} {known}; got {given}. Omit it, or name another file to "
+                            "start a new state."
+                        )
+            yield monitor
+            monitor.save(target)
+
+    @property
+    def status(self) -> MonitorStatus:
+        """The status after the last batch."""
+        return summarize(self.state, self._reference)
+
+    def add(
+        self,
+        logits: Any,
+        labels: Any = None,
+        groups: Any = None,
+        *,
+        ids: Any = None,
+        time: str | None = None,
+        name: str | None = None,
+    ) -> MonitorStatus:
+        """Add a batch of rows, in the order in which they arrived, and return the monitor's status.
+
+        Some or all labels may be missing (-1, NaN, None, or blank text). When they become known, pass the same rows
+        again with them: rows are recognised by their logits, and only new labels count. A batch that adds nothing new,
+        or mixes rows of an earlier batch with others, is refused; one without rows changes nothing. Whether a label is
+        known must not depend on whether the set contains it.
+
+        Parameters
+        ----------
+        logits : array-like (n, C), or Logits
+            Whole rows, as the predictor takes them.
+        labels : array-like (n,), optional
+            Column numbers or class names.
+        groups : array-like (n,), optional
+            The group of each row: coverage is shown by group, and tested if the predictor has thresholds by group.
+        ids : sequence, optional
+            As in `predict_set`; rows with different ids are different rows, even if their logits are the same.
+        time, name : str, optional
+            When the rows arrived, and a name for them; any text.
+        """
+        data = predict_data(self, logits, groups)
+        known = data.labels
+        if labels is not None:
+            names = data.classes or self._reference.classes
+            known = partial_indices(labels, (len(data), data.n_classes), names)
+        if len(data):
+            truth = np.full(len(data), -1, dtype=np.int64) if known is None else known
+            self.state = self.state.after(self._reference, self._batch(data, truth, ids, time, name))
+        return self.status
+
+    def _batch(self, data: Logits, labels: Ints, ids: Any, time: str | None, name: str | None) -> BatchRows:
+        """What the predictor and the labels say of each row."""
+        texts: tuple[tuple[str, Any], ...] = ("time", time), ("name", name)
+        for what, text in texts:
+            if text is not None and (not isinstance(text, str) or not 0 < len(text) <= _LONGEST_NAME):
+                raise InputError(f"{what} must be text of 1 to {_LONGEST_NAME} characters; got {quoted(text)}.")
+        document, inference, keys = self.predictor.document_, self.predictor._inference, row_keys(data)
+        leakage = find_leakage(document, data, keys)
+        if leakage.leaked:
+            raise InputError(f"{leakage.sentence}, but a monitor watches later rows. Remove them.")
+        whole = tops_of(data) is None
+        if not whole and not document.provenance.top_rows:
+            raise InputError(
+                "this batch holds only the largest logits of each row, but the predictor was fitted on whole rows: "
+                "sets and confidence would differ for that reason alone. Pass whole rows."
+            )
+        size, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
+        hit, correct = np.empty((2, len(data)), dtype=np.bool_)
+        if whole:
+            out, per_row = [size, hit, correct, confidence], [labels, inference.rows(data, ids)]
+            map_rows(data, _facts_of_block, out, per_row=per_row, fixed=[inference.softmax])
+        else:
+            size, hit, correct, confidence = _facts(inference.sets(data, ids), *inference.confidences(data), labels)
+        kind, groups, part = self._parts(data, labels)
+        cuts = document.confidence
+        return BatchRows(
+            name=name or f"batch {len(self.state.batches) + 1}",
+            time=time,
+            part_kind=kind,
+            groups=groups,
+            size=size,
+            confidence=confidence,
+            bins=np.zeros(len(data), dtype=np.int64) if cuts is None else cuts.bins(confidence),
+            key=row_identities(keys, None if ids is None else checked_ids(ids, len(data))),
+            label=labels,
+            hit=hit,
+            correct=correct,
+            part=np.where(labels >= 0, part, -1),
+        )
+
+    def _parts(self, data: Logits, labels: Ints) -> tuple[PartKind, tuple[str, ...], Ints]:
+        """What the parts are, the groups that are known and then those that are new, and the place of each row."""
+        kind = self._reference.part_kind(data.groups is not None)
+        if kind == "class":
+            return kind, (), labels
+        if kind == "cluster":
+            return kind, (), self._reference.promise.class_pools(data.n_classes).of_class[labels]
+        groups, parts = data.require_groups("this monitor"), self.state.parts
+        known = parts.names if parts is not None else self.predictor.document_.group_names or ()
+        names = known + tuple(one for one in groups.names if one not in set(known))
+        return kind, names, groups.codes_among(names)
+
+
+def _facts(sets: Bools, likeliest: Ints, confidence: Floats, labels: Ints) -> tuple[Ints, Bools, Bools, Floats]:
+    """Size, hit, correct and confidence of rows; a missing label is -1."""
+    has, size = labels >= 0, np.count_nonzero(sets, axis=1).astype(np.int64)
+    return size, has & sets[np.arange(len(sets)), labels], has & (likeliest == labels), confidence
+
+
+def _facts_of_block(
+    block: Block, labels: Ints, sets: RowSets, softmax: CalibratedSoftmax
+) -> tuple[Ints, Bools, Bools, Floats]:
+    return _facts(sets.of_block(block), *softmax.top_of_block(block), labels)

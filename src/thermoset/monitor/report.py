@@ -1,0 +1,482 @@
+"""What a check found: records of numbers, tables, sentences, and plain Python for JSON."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thermoset.arrays import Floats, Ints
+from thermoset.errors import InputError
+from thermoset.levels import exact_level
+from thermoset.metrics import ClasswiseCalibration, Interval, NoiseFloor
+from thermoset.metrics.sets import METRICS
+from thermoset.notebook import html_paragraphs
+from thermoset.quoting import Brief, printable
+from thermoset.text_tables import AsTable, TextTable, number
+
+if TYPE_CHECKING:
+    from thermoset.monitor.promise import Promise
+
+SIGNIFICANCE = 0.001
+"""A promise is called broken when such data would have a probability below this if it were kept."""
+
+FAIL_ON = ("classes", "groups", "confidence")
+"""What a check can fail on besides broken promises."""
+
+_SHOWN = 10  # classes or groups that a notebook shows
+_NAMED = 5  # classes a sentence names before it says "and n more"
+_COLUMNS = ("index", "rows", "hits", "coverage", "low", "high", "p_value", "p_holm")
+_PHRASES = {"size": "sets of {} labels", "confidence": "confidence {}"}
+
+
+@dataclass(frozen=True)
+class MarginalCoverage:
+    """Coverage of all rows covered by a promise, taken together.
+
+    Attributes
+    ----------
+    rows, hits : int
+        Rows, without those of a null cluster, and how many of their sets contain the label.
+    coverage, promised : float
+        hits / rows (NaN without rows), and 1 - alpha.
+    allowed : Interval
+        The 95% range of the coverage under the law; up to 1 where the law is a lower bound.
+    p_value : float
+        Probability of that many hits or fewer under the promise; never below 1e-12 where laws were convolved.
+    """
+
+    rows: int
+    hits: int
+    coverage: float
+    promised: float
+    allowed: Interval
+    p_value: float
+
+    @property
+    def broken(self) -> bool:
+        """Whether coverage is below 1 - alpha, with a p-value below `SIGNIFICANCE`.
+
+        With few conformal rows k / (n + 1) exceeds 1 - alpha, and the law demands more than was promised.
+        """
+        return self.p_value < SIGNIFICANCE and self.coverage < self.promised
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CoverageTable(Brief, AsTable):
+    """Coverage of each class, cluster of classes or group of rows: arrays with one entry for each.
+
+    Attributes
+    ----------
+    index : int array
+        Class, cluster, or place of the group in the names.
+    rows, hits, coverage, low, high : arrays
+        Number of rows, how many of their sets contain the label, the share, and its 95% interval (Clopper-Pearson).
+    p_value, p_holm : float arrays
+        Probability of that many hits or fewer, alone and adjusted by `holm` for the number of entries tested.
+    promised : float
+        1 - alpha.
+    law : str
+        Where the p-values come from: "beta-binomial", the promised law, or "binomial", a comparison with coverage 1 -
+        alpha where nothing was promised.
+
+    The share, the interval and the p-values of an entry without rows are NaN, as are the p-values of a null cluster and
+    of groups that had no conformal row.
+    """
+
+    index: Ints
+    rows: Ints
+    hits: Ints
+    coverage: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    p_holm: Floats
+    promised: float
+    law: str
+
+    @property
+    def tested(self) -> int:
+        """Number of entries with a p-value."""
+        return int(np.count_nonzero(~np.isnan(self.p_value)))
+
+    @property
+    def under_covered(self) -> Ints:
+        """Indices of the entries below 1 - alpha with `p_holm` below `SIGNIFICANCE`, the clearest first."""
+        low = np.flatnonzero((self.p_holm < SIGNIFICANCE) & (self.coverage < self.promised))
+        return low[np.argsort(self.p_holm[low], kind="stable")]
+
+    def at(self, places: Ints) -> "CoverageTable":
+        """Some of the entries, with p-values that are still adjusted for all."""
+        return replace(self, **{name: getattr(self, name)[places] for name in _COLUMNS})
+
+    def sentence(self, kinds: str, names: Sequence[object] | None = None) -> str | None:
+        """Which entries are significantly below 1 - alpha, and of how many rows; None if there are none."""
+        low = self.under_covered
+        if not len(low):
+            return None
+        listed = ", ".join(
+            f"{names[i] if names else self.index[i]} ({self.hits[i]:,} of {self.rows[i]:,} rows, "
+            f"p = {self.p_holm[i]:.1g})"
+            for i in low[:_NAMED]
+        )
+        more = f" and {len(low) - _NAMED} more" if len(low) > _NAMED else ""
+        the, which = ("the promised ", "") if self.law == "beta-binomial" else ("", ", for which it was not promised")
+        return (
+            f"Coverage is below {the}{self.promised:g} in {len(low)} of {self.tested} {kinds}{which} "
+            f"(Holm-adjusted p-values): {listed}{more}."
+        )
+
+    def to_table(self) -> TextTable:
+        """The table in text, the least covered first; entries are called by their number.
+
+        >>> from thermoset.monitor.check import yardstick
+        >>> print(yardstick(np.array([4, 2]), np.array([4, 1]), promised=0.9).to_table())
+        Coverage, promised: 0.9
+        place  rows  hits  coverage             95%  p (Holm)
+        1         2     1     0.500  0.013 to 0.987      0.38
+        0         4     4     1.000  0.398 to 1.000         1
+        """
+        return self.named_table("place", "")
+
+    def named_table(self, one: str, many: str, names: tuple[str, ...] | None = None) -> TextTable:
+        """The same for entries that are called `one` and have names."""
+        order = np.lexsort((self.p_value, np.nan_to_num(self.coverage, nan=2.0))).tolist()
+        lines = [
+            (
+                printable(names[i]) if names else str(self.index[i]),
+                f"{self.rows[i]:,}",
+                f"{self.hits[i]:,}",
+                number(self.coverage[i]),
+                f"{self.low[i]:.3f} to {self.high[i]:.3f}" if self.rows[i] else "-",
+                number(self.p_holm[i], ".2g"),
+            )
+            for i in order
+        ]
+        title = f"Coverage{' of ' if many else ''}{many}, promised: {self.promised:g}"
+        if self.law == "binomial" and many:
+            title = f"Coverage of {many}; {self.promised:g} is promised for all rows together"
+        return TextTable(many or "coverage", title, (one, "rows", "hits", "coverage", "95%", "p (Holm)"), tuple(lines))
+
+    def to_json_dicts(self) -> list[dict[str, Any]]:
+        """One dict per entry, with the names of the arrays as keys; None for NaN."""
+        columns = ([None if x != x else x for x in getattr(self, key).tolist()] for key in _COLUMNS)  # noqa: PLR0124 (NaN)
+        return [dict(zip(_COLUMNS, entry, strict=True)) for entry in zip(*columns, strict=True)]
+
+
+@dataclass(frozen=True)
+class PartGap:
+    """The largest | coverage - (1 - alpha) | over the parts of one kind, and what chance alone shows."""
+
+    by: str
+    gap: float
+    floor: NoiseFloor
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartTable(Brief, AsTable):
+    """Coverage of parts of the rows, for which nothing was promised.
+
+    Attributes
+    ----------
+    by, names : tuple of str
+        For each part: its kind ("size" or "confidence"), and its name.
+    table : CoverageTable
+        Rows, hits, coverage with its interval, and p-values for coverage below 1 - alpha, adjusted for all parts of
+        every kind.
+    gaps : tuple of PartGap
+        The largest gap of each kind, and what chance alone shows.
+    """
+
+    by: tuple[str, ...]
+    names: tuple[str, ...]
+    table: CoverageTable
+    gaps: tuple[PartGap, ...]
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """The name of each part in a sentence, such as "sets of 2 to 3 labels"."""
+        return tuple(_PHRASES[by].format(name) for by, name in zip(self.by, self.names, strict=True))
+
+    def places(self, by: str) -> list[int]:
+        """Where the parts of a kind stand."""
+        return [i for i, kind in enumerate(self.by) if kind == by]
+
+    def to_table(self) -> TextTable:
+        """The parts as a table of text."""
+        return self.table.named_table("part", "parts of the rows", self.phrases)
+
+    def to_json_dicts(self) -> list[dict[str, Any]]:
+        """One dict per part: by, name, and the keys of `CoverageTable.to_json_dicts` except the index."""
+        entries = zip(self.by, self.names, self.table.to_json_dicts(), strict=True)
+        return [{"by": by, "name": name, **{key: entry[key] for key in _COLUMNS[1:]}} for by, name, entry in entries]
+
+
+@dataclass(frozen=True)
+class ConfidenceRange:
+    """Answers with a confidence from `low` to `high`: how many, how many were right, and their mean confidence."""
+
+    low: float
+    high: float
+    rows: int
+    right: int
+    confidence: float
+
+
+@dataclass(frozen=True)
+class CalibrationCheck:
+    """Quality of the probabilities, and whether confidence is calibrated.
+
+    Attributes
+    ----------
+    ece, nll, brier, accuracy, confidence : float
+        Expected calibration error in `n_bins` bins, negative log-likelihood, Brier score, share of correct labels, mean
+        confidence.
+    ece_mean, ece_95 : float
+        Mean and 95% quantile of the ECE that a calibrated model would show with these confidences.
+    p_value : float
+        Probability that a calibrated model shows an ECE at least as large; simulated, so never below 0.0002.
+    worst : ConfidenceRange
+        Where confidence and accuracy differ most clearly, in steps of ten percent.
+    """
+
+    ece: float
+    ece_mean: float
+    ece_95: float
+    p_value: float
+    nll: float
+    brier: float
+    accuracy: float
+    confidence: float
+    n_bins: int
+    worst: ConfidenceRange
+
+    @property
+    def sentence(self) -> str | None:
+        """Which answers are right less or more often than their confidence says; None unless p < `SIGNIFICANCE`."""
+        if self.p_value >= SIGNIFICANCE:
+            return None
+        worst = self.worst
+        shares = worst.confidence, worst.right / worst.rows
+        close = abs(shares[0] - shares[1]) < 0.02
+        mean, right = (f"{share:.{int(close or not 0.01 <= share <= 0.99)}%}" for share in shares)
+        return (
+            f"Confidence does not match accuracy: of {worst.rows:,} answers given with {100 * worst.low:.0f} to "
+            f"{worst.high:.0%} confidence ({mean} on average), {right} were right. ECE is {self.ece:.4f}, where "
+            f"calibrated confidence shows {self.ece_mean:.4f} on average (p = {self.p_value:.1g})."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckReport(AsTable):
+    """What `check` found. `print` it for a paragraph; `to_table`, `to_markdown` and `to_latex` list the classes.
+
+    Attributes
+    ----------
+    promise : Promise
+        What was promised.
+    fail_on : tuple of str
+        What else to fail on.
+    class_names : tuple of str, or None
+        Names of the classes.
+    rows : int
+        Fresh rows.
+    marginal : MarginalCoverage
+        All classes together.
+    avg_size, empty_share : float
+        Mean set size, and share of sets without a label.
+    classes : CoverageTable
+        Every class.
+    clusters : CoverageTable or None
+        Every group of classes, where thresholds are by cluster or another group of classes; otherwise None.
+    top_gap, avg_gap : float
+        TopCovGap and AvgCovGap.
+    floor : NoiseFloor
+        What those two show by chance, given the number of rows of each class.
+    calibration : CalibrationCheck
+        The probabilities.
+    parts : PartTable
+        Coverage by set size and by confidence, for which nothing was promised.
+    classwise : ClasswiseCalibration or None
+        Calibration of every class, where the probabilities of all classes were examined.
+    undecided : int or None
+        Rows with labels in their set that complete rows might exclude, where rows hold only their largest logits; see
+        `TopLogits`.
+    groups : CoverageTable or None
+        Every group of rows, where rows have groups: compared with its own law where thresholds are by group, otherwise
+        with coverage 1 - alpha, which was not promised for it.
+    group_names : tuple of str, or None
+        Names of the groups.
+    """
+
+    promise: "Promise"
+    fail_on: tuple[str, ...]
+    class_names: tuple[str, ...] | None
+    rows: int
+    marginal: MarginalCoverage
+    avg_size: float
+    empty_share: float
+    classes: CoverageTable
+    clusters: CoverageTable | None
+    top_gap: float
+    avg_gap: float
+    floor: NoiseFloor
+    calibration: CalibrationCheck
+    parts: PartTable
+    classwise: ClasswiseCalibration | None = None
+    undecided: int | None = None
+    groups: CoverageTable | None = None
+    group_names: tuple[str, ...] | None = None
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """A sentence for each broken promise, and for each failed test that `fail_on` added."""
+        kind, clusters, groups, seen = self.promise.kind, self.clusters, self.groups, self.marginal
+        sentences: list[str | None] = []
+        if seen.broken:
+            expected = "the expected" if self.promise.effective_rows is None else "the approximate expected"
+            sentences.append(
+                f"Coverage is {seen.coverage:.4f} on {seen.rows:,} rows, below the promised {seen.promised:g}: "
+                f"{expected} 95% range is {seen.allowed.low:.4f} to {seen.allowed.high:.4f} (p = {seen.p_value:.1g})."
+            )
+        # One cluster or group alone is what the first sentence is about.
+        if kind and clusters and clusters.tested > 1:
+            sentences.append(clusters.sentence(kind.units))
+        if groups and ("groups" in self.fail_on or (kind and kind.of_rows and groups.tested > 1)):
+            sentences.append(self._group_sentence)
+        if "classes" in self.fail_on or (kind and kind.each_class):
+            sentences.append(self.classes.sentence("classes", self.class_names and [*map(repr, self.class_names)]))
+        if "confidence" in self.fail_on:
+            sentences.append(self.calibration.sentence)
+        return tuple(sentence for sentence in sentences if sentence)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is broken."""
+        return not self.broken
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what was not promised but is worth knowing: confidence, groups and parts with low coverage.
+
+        Also that the law is an approximation, where conformal rows have weights.
+        """
+        confidence = None if "confidence" in self.fail_on else self.calibration.sentence
+        parts = self.parts.table.sentence("parts of the rows", self.parts.phrases)
+        return tuple(sentence for sentence in (confidence, self.weight_note, self.group_note, parts) if sentence)
+
+    @property
+    def weight_note(self) -> str | None:
+        """A sentence about the law where conformal rows have weights, and about which rows it is for."""
+        rows = self.promise.effective_rows
+        if rows is None:
+            return None
+        return (
+            f"The conformal rows have weights, so coverage varies about as much as with {rows:,.0f} equally weighted "
+            "rows: the expected range given here is approximate, and applies to rows like those the weights were made "
+            "for."
+        )
+
+    @property
+    def group_note(self) -> str | None:
+        """A sentence about groups of rows with too little coverage, where nothing was promised for them."""
+        return None if self._group_sentence in self.broken else self._group_sentence
+
+    @property
+    def _group_sentence(self) -> str | None:
+        names = self.group_names and [*map(repr, self.group_names)]
+        return None if self.groups is None else self.groups.sentence("groups", names)
+
+    @property
+    def verdict(self) -> str:
+        """PASS or FAIL, and why, as the command ends."""
+        if not self.ok:
+            return " ".join(f"FAIL: {sentence}" for sentence in self.broken)
+        but = "; confidence does not match accuracy" if self.calibration.sentence else ""
+        return f"PASS: coverage is consistent with the promised {self.marginal.promised:g}{but}."
+
+    def __str__(self) -> str:
+        """The verdict and the main numbers in a paragraph."""
+        seen, sure, floor = self.marginal, self.calibration, self.floor
+        gap = METRICS["top_coverage_gap"].title
+        expected = f"{seen.allowed.low:.4f} to {seen.allowed.high:.4f}"
+        numbers = (
+            f"{seen.hits:,} of {seen.rows:,} sets hold the true label: {seen.coverage:.4f}, expected {expected} (95%). "
+            f"Sets have {self.avg_size:.2f} labels on average, and {self.empty_share:.1%} are empty. "
+            f"{gap} is {self.top_gap:.3f}; chance alone gives {floor.top_mean:.3f} on these rows. "
+            f"Accuracy is {sure.accuracy:.3f} and mean confidence {sure.confidence:.3f}: ECE {sure.ece:.4f}, and "
+            f"{sure.ece_mean:.4f} by chance alone."
+        )
+        return " ".join((self.verdict, numbers, *self.notes))
+
+    def __repr__(self) -> str:
+        seen = self.marginal
+        coverage = f"coverage {seen.coverage:.4f} of {seen.rows:,} rows, promised {seen.promised:g}"
+        return f"CheckReport({'PASS' if self.ok else 'FAIL'}: {coverage}; {self.avg_size:.2f} labels in a set)"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the paragraph, and the classes or groups that are covered least."""
+        table = self.to_table() if self.groups is None else self.group_table()
+        return html_paragraphs(str(self)) + replace(table, lines=table.lines[:_SHOWN]).to_html()
+
+    def to_table(self) -> TextTable:
+        """Coverage of every class, the least covered first."""
+        return self.classes.named_table("class", "classes", self.class_names)
+
+    def group_table(self) -> TextTable:
+        """Coverage of every group of rows, the least covered first; none without groups."""
+        if self.groups is None:
+            raise InputError("there is no table of groups: the rows that were checked have none. Pass groups to check.")
+        return self.groups.named_table("group", "groups", self.group_names)
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """The report as plain Python for `json`; values that are not finite (of an absent class) are None.
+
+        docs/command-line.md describes the keys, which `thermoset check --json` prints.
+        """
+        floor, classwise = self.floor, self.classwise
+        worst = 0 if classwise is None else int(classwise.error.argmax())
+        return {
+            "ok": self.ok,
+            "broken": list(self.broken),
+            "notes": list(self.notes),
+            "fail_on": list(self.fail_on),
+            "rows": self.rows,
+            "alpha": float(exact_level(self.promise.alpha)),
+            "grouping": self.promise.grouping,
+            "exact": self.promise.exact,
+            "effective_rows": self.promise.effective_rows,
+            "marginal": _finite(asdict(self.marginal)) | {"allowed": list(self.marginal.allowed)},
+            "avg_size": self.avg_size,
+            "empty_share": self.empty_share,
+            "top_coverage_gap": {"value": self.top_gap, "floor_mean": floor.top_mean, "floor_95": floor.top_95},
+            "avg_coverage_gap": {"value": self.avg_gap, "floor_mean": floor.avg_mean, "floor_95": floor.avg_95},
+            "calibration": _finite(asdict(self.calibration)),
+            "classwise_calibration": None
+            if classwise is None
+            else {
+                "ece": classwise.ece,
+                "chance": classwise.ece_chance,
+                "worst_class": worst,
+                "worst_error": float(classwise.error[worst]),
+            },
+            "class_names": list(self.class_names) if self.class_names else None,
+            "class_law": self.classes.law,
+            "classes": self.classes.to_json_dicts(),
+            "clusters": self.clusters.to_json_dicts() if self.clusters else None,
+            "parts": self.parts.to_json_dicts(),
+            "part_gaps": [
+                {"by": of.by, "value": of.gap, "floor_mean": of.floor.top_mean, "floor_95": of.floor.top_95}
+                for of in self.parts.gaps
+            ],
+            "undecided_rows": self.undecided,
+            "group_names": list(self.group_names) if self.group_names else None,
+            "group_law": self.groups.law if self.groups else None,
+            "groups": self.groups.to_json_dicts() if self.groups else None,
+        }
+
+
+def _finite(record: dict[str, Any]) -> dict[str, Any]:
+    """None for values that JSON cannot represent."""
+    return {key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in record.items()}

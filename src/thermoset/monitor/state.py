@@ -1,0 +1,535 @@
+"""The state of a monitor: where its tests stand after the last batch, and how one more batch moves them.
+
+A state is one JSON document with everything that the next batch needs, and no row of the past. A checksum tells a
+damaged or edited file from a good one, and that of the predictor says whose state it is. A batch takes some 300 bytes,
+whatever its number of rows, and one bit for each row where only some have labels so far.
+
+Where classes, clusters or groups ("parts") have thresholds of their own, the hits of each follow a law of its own, and
+given the labels these laws are independent of each other. So there are two questions, each with a share of delta:
+
+- Does a part break its promise? Closed testing with averages of e-values (Vovk and Wang 2021), at any number of parts.
+- Has coverage fallen everywhere? For one alternative, "odds of a hit are r times as large in every part", wealth of
+  independent parts multiplies; the average over r is an e-value again. It sees a loss that is too small in each part.
+
+There is no single law of all rows together: how many hits are expected depends on which parts the rows come from.
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thermoset.arrays import Bools, Floats, Ints, Keys
+from thermoset.conformal.groupings import NULL_GROUP
+from thermoset.data.row_keys import KEY_BITS
+from thermoset.errors import FileFormatError, InputError
+from thermoset.io.files import FilePath, as_path, errors_about, read_at_most, write_whole
+from thermoset.kernels import GOLDEN
+from thermoset.levels import conformal_rank
+from thermoset.monitor.evidence import (
+    SHARE_UNDER,
+    CoverageTest,
+    EProcess,
+    HitLaw,
+    RankTest,
+    closed_testing,
+    confidence_sequence,
+    fixed_evidence,
+    joint_evidence,
+    part_evidence,
+)
+from thermoset.monitor.promise import Promise
+from thermoset.monitor.status import BatchRecord, PartKind
+from thermoset.predictor.sets import Inference
+from thermoset.quoting import quoted, reason
+
+SHARE = 1 / 8
+"""Of delta, for parts, for set sizes and for confidence, each."""
+
+SKETCH = 8
+"""Rows of each batch that are remembered: those with the smallest keys, which are any rows."""
+
+SCHEMA = 1
+"""The schema that is written, and the only one that is read."""
+
+_ENOUGH = 4  # of the rows of a sketch that must come again: a few rows may be alike by chance, as two empty images are
+_OWN_BINS = 48  # sizes that have a bin of their own; larger ones share bins, eight to a doubling
+_PER_DOUBLING = 8
+_FORMAT = "thermoset monitor"
+_MOST_BYTES = 2**30
+_ELSE = "Restore a backup of the file, or name another file to start a new state."
+_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
+
+
+# ---- what later rows are compared with -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PartLaws:
+    """The rank and the conformal rows behind the threshold of each part, and whether anything is promised for it."""
+
+    rank: Ints
+    pool: Ints
+    promised: Bools
+    level: float  # 1 - alpha
+
+    def of(self, n_parts: int) -> "PartLaws":
+        """The same with further parts, for which nothing was promised: groups that are new."""
+        more = (0, max(n_parts - len(self.rank), 0))
+        return PartLaws(np.pad(self.rank, more), np.pad(self.pool, more), np.pad(self.promised, more), self.level)
+
+    def evidence(self, rows: Ints, hits: Ints) -> Floats:
+        """Adjusted evidence of too few hits: of promised parts among themselves, and of the others."""
+        own, adjusted = self.promised, np.zeros(len(rows))
+        adjusted[own] = closed_testing(part_evidence(hits[own], rows[own], self.rank[own], self.pool[own]))
+        adjusted[~own] = closed_testing(fixed_evidence(hits[~own], rows[~own], self.level))
+        return adjusted
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What a monitor compares later rows with.
+
+    `predictor` is a checksum, `law` that of all rows (None where there is none), `sizes` and `confidence` the counts of
+    the conformal rows by set size and by bin of confidence, empty where later rows need not be like them, and `rows`
+    their number.
+    """
+
+    predictor: str
+    promise: Promise
+    law: HitLaw | None
+    n_classes: int
+    classes: tuple[str, ...] | None
+    sizes: tuple[int, ...]
+    confidence: tuple[int, ...]
+    rows: int
+
+    @classmethod
+    def of(cls, inference: Inference) -> "Reference":
+        """What a document says of its conformal rows."""
+        document, promise = inference.document, Promise.of(inference)
+        if document.is_weighted:
+            raise InputError(
+                "a predictor with weighted conformal rows cannot be watched: later rows would need weights too, and "
+                "their coverage follows no known law to test against. Use check on labelled rows, batch by batch."
+            )
+        law, alike = None, not document.provenance.top_rows and document.shift is None
+        if document.grouping is None and document.shift is None:
+            (pool,) = document.pool_rows
+            law = HitLaw(conformal_rank(pool, document.alpha), pool, promise.exact)
+        return cls(
+            predictor=inference.identity,
+            promise=promise,
+            law=law,
+            n_classes=document.n_classes,
+            classes=document.classes,
+            sizes=document.sizes if alike else (),
+            confidence=document.confidence.counts if alike and document.confidence is not None else (),
+            rows=document.provenance.conformal_rows,
+        )
+
+    @property
+    def own_laws(self) -> bool:
+        """Whether classes, clusters or groups have laws of their own."""
+        return self.promise.kind is not None and self.promise.kind.exact
+
+    def part_kind(self, grouped: bool) -> PartKind:
+        """What parts are, for rows that have groups or have none."""
+        kind = self.promise.kind
+        if kind is None or not kind.exact:
+            return "group" if grouped else "class"
+        return "group" if kind.of_rows else "class" if kind.each_class else "cluster"
+
+    def part_laws(self, kind: PartKind) -> PartLaws:
+        """What is promised for each part."""
+        grouping, promise = self.promise.kind, self.promise
+        if grouping is not None and grouping.of_rows:
+            pools = np.asarray(promise.pool_sizes, dtype=np.int64)
+            promised = np.ones(len(pools), dtype=np.bool_)
+        elif self.own_laws:
+            shared = promise.class_pools(self.n_classes)
+            pools, promised = shared.pools, shared.promised
+        else:
+            pools = np.zeros(self.n_classes if kind == "class" else 0, dtype=np.int64)
+            promised = pools > 0
+        rank = np.array([conformal_rank(int(pool), promise.alpha) for pool in pools], dtype=np.int64)
+        return PartLaws(rank, pools, promised, promise.promised)
+
+    def part_names(self, counts: "PartCounts") -> tuple[str, ...]:
+        """What people call the parts."""
+        if counts.kind == "group":
+            return counts.names
+        if counts.kind == "class":
+            return self.classes or tuple(map(str, range(len(counts.rows))))
+        index = self.promise.class_pools(self.n_classes).index.tolist()
+        return tuple("rare classes" if number == NULL_GROUP else f"cluster {number}" for number in index)
+
+
+# ---- a batch ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class BatchRows:
+    """What a batch is called, and what it shows: arrays (n,) in the order of the rows.
+
+    size : labels in the set; confidence : probability of the likeliest label; bins : its bin (see the document's
+    reference), all 0 without a reference; key : a hash of the logits, and of the id where there is one;
+    label : column number, -1 where it is missing; hit, correct : whether the set holds the label, and whether the
+    likeliest label is right, False where it is missing; part : place of the class, cluster or group that the row counts
+    for, -1 where there is no label; part_kind : which of these; groups : the names of the groups by place.
+    """
+
+    name: str
+    time: str | None
+    part_kind: PartKind
+    groups: tuple[str, ...]
+    size: Ints
+    confidence: Floats
+    bins: Ints
+    key: Keys
+    label: Ints
+    hit: Bools
+    correct: Bools
+    part: Ints
+
+    @property
+    def digest(self) -> str:
+        """A hash of all rows in order."""
+        return hashlib.blake2b(self.key.astype("<u8").tobytes(), digest_size=16).hexdigest()
+
+
+def row_identities(keys: Keys, ids: Keys | None) -> Keys:
+    """The keys of rows (`data.row_keys`), with those of their ids taken in: other ids make other rows.
+
+    >>> keys = np.array([7, 7], dtype=np.uint64)
+    >>> row_identities(keys, np.array([1, 2], dtype=np.uint64)).tolist() != row_identities(keys, None).tolist()
+    True
+    """
+    return keys if ids is None else ((keys * GOLDEN) ^ ids) >> np.uint64(64 - KEY_BITS)
+
+
+def tie_breakers(keys: Keys) -> Floats:
+    """A number in (0, 1) for each row that breaks ties of its rank.
+
+    >>> tie_breakers(np.array([1 << 47], dtype=np.uint64)).round(6).tolist()
+    [0.5]
+    """
+    v: Floats = (keys.astype(np.float64) + 0.5) / 2.0**KEY_BITS
+    return v
+
+
+def sketch_of(keys: Keys) -> tuple[int, ...]:
+    """The smallest keys of a batch, ascending: a sample of its rows."""
+    return tuple(np.unique(keys)[:SKETCH].tolist())
+
+
+def first_repeat(earlier: list[tuple[int, ...]], keys: Keys) -> int | None:
+    """The first earlier batch, by its sketch, of which at least half comes again among other rows.
+
+    >>> first_repeat([(1, 2, 3, 4, 5, 6, 7, 8)], np.arange(4, 100, dtype=np.uint64))
+    0
+    >>> first_repeat([(1, 2, 3, 4, 5, 6, 7, 8)], np.arange(7, 100, dtype=np.uint64)) is None
+    True
+    """
+    lengths = [len(sketch) for sketch in earlier]
+    known = np.array([key for sketch in earlier for key in sketch], dtype=np.uint64)
+    batch = np.repeat(np.arange(len(earlier)), lengths)
+    seen = np.bincount(batch[np.isin(known, keys)], minlength=len(earlier))
+    again = np.flatnonzero((seen >= _ENOUGH) & (2 * seen >= np.array(lengths)))
+    return int(again[0]) if len(again) else None
+
+
+def size_bins(sizes: Ints) -> Ints:
+    """Bins of set sizes: up to 47 labels one bin for each size, beyond that eight bins to a doubling.
+
+    >>> size_bins(np.array([0, 1, 47, 48, 96, 1000])).tolist()
+    [0, 1, 47, 48, 56, 83]
+    """
+    large = _OWN_BINS + np.floor(_PER_DOUBLING * np.log2(np.maximum(sizes, _OWN_BINS) / _OWN_BINS)).astype(np.int64)
+    return np.where(sizes < _OWN_BINS, sizes, large)
+
+
+# ---- the document ----------------------------------------------------------------------------------------------------
+
+
+class PartCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Labelled rows and hits of each part so far, and the largest adjusted evidence of each.
+
+    `names` are those of groups that have come, beginning with the predictor's own; classes and clusters have numbers.
+    """
+
+    kind: PartKind
+    names: tuple[str, ...]
+    rows: tuple[int, ...]
+    hits: tuple[int, ...]
+    peaks: tuple[float, ...]
+
+    def after(self, batch: BatchRows, new: Bools, laws: PartLaws) -> "PartCounts":
+        """The counts with those labels of a batch that are new."""
+        n_parts, part = max(len(self.rows), len(batch.groups)), batch.part[new]
+
+        more = (0, n_parts - len(self.rows))
+        rows, hits = (np.pad(np.array(old, dtype=np.int64), more) for old in (self.rows, self.hits))
+        peaks, laws = np.pad(np.array(self.peaks, dtype=np.float64), more), laws.of(n_parts)
+        rows = rows + np.bincount(part, minlength=n_parts)
+        hits = hits + np.bincount(part[batch.hit[new]], minlength=n_parts)
+        if len(part):
+            peaks = np.where(laws.promised, np.maximum(peaks, laws.evidence(rows, hits)), peaks)
+        lists = (tuple(column.tolist()) for column in (rows, hits, peaks))
+        return PartCounts(self.kind, batch.groups, *lists)
+
+
+class StoredBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """One batch: what `BatchRecord` says of it, and what its rows are recognised by.
+
+    `labels_of` has a bit for each row that has a label; it is empty where all rows have one, or none.
+    """
+
+    record: BatchRecord
+    digest: str
+    sketch: tuple[int, ...]
+    labels_of: bytes = b""
+
+    @property
+    def labelled(self) -> Bools:
+        """Which rows have a label."""
+        record = self.record
+        if not self.labels_of:
+            return np.full(record.rows, record.labelled == record.rows)
+        bits = np.frombuffer(self.labels_of, dtype=np.uint8)
+        return np.unpackbits(bits, count=record.rows).astype(np.bool_)
+
+    def with_labels(self, batch: BatchRows, new: Bools) -> "StoredBatch":
+        """The same with those labels of the batch that are new."""
+        has, old = self.labelled | new, self.record
+        record = replace(
+            old,
+            labelled=int(has.sum()),
+            hits=old.hits + int(batch.hit[new].sum()),
+            correct=old.correct + int(batch.correct[new].sum()),
+        )
+        bits = np.packbits(has).tobytes() if 0 < record.labelled < record.rows else b""
+        return msgspec.structs.replace(self, record=record, labels_of=bits)
+
+
+class MonitorState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the tests stand after the last batch.
+
+    `coverage` is the test of one law for all rows, `joint` the evidence of all parts where these have laws of their
+    own; one of them may be there, or neither. `crossed` has the batch at which a test first alarmed, by its name, and
+    `changes` the batches in which its detector did. `new_changes` says whether one did in the last call.
+    """
+
+    format: str = _FORMAT
+    schema: int = SCHEMA
+    version: str
+    predictor: str
+    delta: float
+    run_length: int | None
+    coverage: CoverageTest | None
+    joint: float | None
+    size: RankTest | None
+    confidence: RankTest | None
+    parts: PartCounts | None = None
+    crossed: dict[str, int] = {}
+    changes: dict[str, tuple[int, ...]] = {}
+    new_changes: bool = False
+    batches: tuple[StoredBatch, ...] = ()
+    checksum: str = ""
+
+    @classmethod
+    def start(cls, reference: Reference, version: str, delta: float, run_length: int | None) -> "MonitorState":
+        """The state before the first batch."""
+
+        def ranks(counts: ArrayLike) -> RankTest:
+            return RankTest.start(counts, share_of_delta=delta * SHARE, run_length=run_length)
+
+        law, n_bins = reference.law, int(size_bins(np.array([reference.n_classes]))[0]) + 1
+        counts = np.zeros(n_bins, dtype=np.int64)
+        np.add.at(counts, size_bins(np.arange(len(reference.sizes))), reference.sizes)
+        return cls(
+            version=version,
+            predictor=reference.predictor,
+            delta=delta,
+            run_length=run_length,
+            coverage=None if law is None else CoverageTest.start(law, delta=delta, run_length=run_length),
+            joint=0.0 if reference.own_laws else None,
+            size=ranks(counts) if reference.sizes else None,
+            confidence=ranks(reference.confidence) if reference.confidence else None,
+        )
+
+    @property
+    def records(self) -> tuple[BatchRecord, ...]:
+        """All batches in order."""
+        return tuple(batch.record for batch in self.batches)
+
+    @property
+    def processes(self) -> dict[str, EProcess]:
+        """The tests that look at every row, by name."""
+        coverage, size, confidence = self.coverage, self.size, self.confidence
+        each = {
+            "under": None if coverage is None else coverage.under,
+            "over": None if coverage is None else coverage.over,
+            "size": None if size is None else size.process,
+            "confidence": None if confidence is None else confidence.process,
+        }
+        return {name: test for name, test in each.items() if test is not None}
+
+    @property
+    def evidence(self) -> dict[str, tuple[float, float]]:
+        """Of all tests by name: evidence, and the bar. Those of parts look at counts after every batch."""
+        each = {name: (test.log_e, test.log_bar) for name, test in self.processes.items()}
+        if self.joint is not None:
+            each["under"] = self.joint, -math.log(self.delta * SHARE_UNDER)
+            if self.parts is not None:
+                each["parts"] = max(self.parts.peaks, default=0.0), self.part_bar
+        return each
+
+    @property
+    def part_bar(self) -> float:
+        """The evidence at which a part with a law of its own alarms."""
+        return -math.log(self.delta * SHARE)
+
+    def after(self, reference: Reference, batch: BatchRows) -> "MonitorState":
+        """The state after a batch, which may be an earlier one with more labels."""
+        if self.parts is not None and self.parts.kind != batch.part_kind:
+            has, had = ("groups", "none") if batch.part_kind == "group" else ("no groups", "groups")
+            raise InputError(
+                f"this batch has {has}, but earlier batches had {had}. Pass groups with every batch, or with none."
+            )
+        digest = batch.digest
+        place = next((i for i, known in enumerate(self.batches) if known.digest == digest), None)
+        state = self if place is not None else self._with_batch(batch)
+        place = len(self.batches) if place is None else place
+        new = (batch.label >= 0) & ~state.batches[place].labelled
+        if state is self and not new.any():
+            raise InputError(
+                f"batch {quoted(batch.name)} was already added, as {quoted(self.batches[place].record.name)}, and has "
+                "no new labels. Nothing was counted."
+            )
+        return state._with_labels(reference, batch, place, new)._with_evidence(self)
+
+    def _with_batch(self, batch: BatchRows) -> "MonitorState":
+        """The state with a new batch, whose rows count for the tests that need no labels."""
+        again = first_repeat([known.sketch for known in self.batches], batch.key)
+        if again is not None:
+            raise InputError(
+                f"batch {quoted(batch.name)} contains rows of batch {quoted(self.batches[again].record.name)}, which "
+                "was already added. Each row counts only once: remove them. To add labels, pass all rows of that "
+                "batch again, in the same order."
+            )
+        n_rows, ties = len(batch.size), tie_breakers(batch.key)
+        record = BatchRecord(
+            name=batch.name,
+            time=batch.time,
+            rows=n_rows,
+            labelled=0,
+            hits=0,
+            mean_size=float(batch.size.sum() / n_rows),
+            empty=int(np.count_nonzero(batch.size == 0)),
+            mean_confidence=float(np.mean(batch.confidence)),
+            correct=0,
+        )
+        return msgspec.structs.replace(
+            self,
+            batches=(*self.batches, StoredBatch(record, batch.digest, sketch_of(batch.key))),
+            size=None if self.size is None else self.size.after(size_bins(batch.size), ties),
+            confidence=None if self.confidence is None else self.confidence.after(batch.bins, ties),
+        )
+
+    def _with_labels(self, reference: Reference, batch: BatchRows, place: int, new: Bools) -> "MonitorState":
+        """The state with those labels of the batch at a place that are new."""
+        laws = reference.part_laws(batch.part_kind)
+        zeros = (0,) * len(laws.rank)
+        parts = (self.parts or PartCounts(batch.part_kind, (), zeros, zeros, zeros)).after(batch, new, laws)
+        joint, own = self.joint, laws.promised
+        if joint is not None:
+            rows, hits = (np.array(column)[: len(own)][own] for column in (parts.rows, parts.hits))
+            joint = joint_evidence(hits, rows, laws.rank[own], laws.pool[own])
+        batches = list(self.batches)
+        batches[place] = batches[place].with_labels(batch, new)
+        coverage = None if self.coverage is None else self.coverage.after(batch.hit[new])
+        return msgspec.structs.replace(self, parts=parts, joint=joint, coverage=coverage, batches=tuple(batches))
+
+    def _with_evidence(self, before: "MonitorState") -> "MonitorState":
+        """The state with what happened in this call: which tests alarmed, and where evidence stands at its end."""
+        last, old, evidence = len(self.batches) - 1, before.processes, self.evidence
+        alarmed = [name for name, (log_e, bar) in evidence.items() if log_e >= bar]
+        alarmed += [name for name, test in self.processes.items() if test.alarm]
+        changed = [name for name, test in self.processes.items() if test.changes != old[name].changes]
+        changes = {name: tuple(dict.fromkeys((*self.changes.get(name, ()), last))) for name in changed}
+        rows, hits = (sum(getattr(one, name) for one in self.records) for name in ("labelled", "hits"))
+        seen = confidence_sequence(hits, rows, self.delta)
+        log_e = {name: value for name, (value, _) in evidence.items()}
+        record = replace(
+            self.records[-1],
+            log_under=log_e.get("under"),
+            log_over=log_e.get("over"),
+            log_size=log_e.get("size"),
+            log_confidence=log_e.get("confidence"),
+            coverage_low=float(seen.low) if rows else None,
+            coverage_high=float(seen.high) if rows else None,
+        )
+        latest = msgspec.structs.replace(self.batches[-1], record=record)
+        return msgspec.structs.replace(
+            self,
+            crossed=dict.fromkeys(alarmed, last) | before.crossed,
+            changes=self.changes | changes,
+            new_changes=bool(changed),
+            batches=(*self.batches[:-1], latest),
+        )
+
+    def sealed(self) -> bytes:
+        """The document, with the SHA-256 of everything in it but the checksum itself."""
+        bare = msgspec.json.encode(msgspec.structs.replace(self, checksum=""))
+        return msgspec.json.encode(msgspec.structs.replace(self, checksum=hashlib.sha256(bare).hexdigest())) + b"\n"
+
+
+class _Head(msgspec.Struct):
+    """What tells our files from others, and those of other schemas; read before the rest."""
+
+    format: str = ""
+    schema: int = 0
+
+
+def write_state(path: FilePath, state: MonitorState) -> None:
+    """Write the document, whole or not at all."""
+    target = as_path(path)
+    with errors_about(target, "written"), write_whole(target) as stream:
+        stream.write(state.sealed())
+
+
+def read_state(path: FilePath, predictor: str) -> MonitorState:
+    """Read the state of a monitor of the predictor with this checksum, or say why it is none."""
+    source = as_path(path)
+    content = read_at_most(source, _MOST_BYTES)
+    with errors_about(source):
+        try:
+            head = msgspec.json.decode(content, type=_Head)
+        except msgspec.ValidationError:
+            head = _Head()
+        except _DAMAGE as error:
+            raise FileFormatError(f"is not a JSON document, or is damaged ({reason(error)}). {_ELSE}") from None
+        if head.format != _FORMAT:
+            raise FileFormatError("is not a state written by thermoset monitor. Name another file.")
+        if head.schema != SCHEMA:
+            raise FileFormatError(
+                f"was written by a newer thermoset, or is damaged (schema {quoted(head.schema)}; this one reads schema "
+                f"{SCHEMA}). Upgrade thermoset."
+            )
+        try:
+            state = msgspec.json.decode(content, type=MonitorState)
+            unchanged = state.sealed() == content  # to the byte: a digit more of a number may leave it what it is
+        except _DAMAGE as error:
+            raise FileFormatError(f"is damaged or was edited: {reason(error)}. {_ELSE}") from None
+        if not unchanged:
+            raise FileFormatError(f"is damaged or was edited: its checksum does not match. {_ELSE}")
+        if state.predictor != predictor:
+            raise InputError(
+                "holds the state of a monitor for another predictor, or for this one before it was recalibrated. A "
+                "state belongs to one predictor: name another file to start a new state."
+            )
+    return state
