@@ -184,7 +184,8 @@ def test_where_groups_were_promised_nothing_they_are_a_yardstick():
 
 
 def test_a_check_on_arrays_takes_groups_too():
-    from thermoset.monitor.checking import Promise, check
+    from thermoset.monitor.check import check
+    from thermoset.monitor.promise import Promise
 
     sets, probs = np.eye(2, dtype=bool)[[0] * 90 + [1] * 10], np.full((100, 2), 0.5)
     promise = Promise(0.1, [99, 999], "group", group_names=("a", "b"))
