@@ -90,7 +90,7 @@ class Page(NamedTuple):
         if self.report.origin == "fresh":
             return self.rows
         came = self.predictor.document_.provenance
-        return self.rows.split(came.calibration_fraction, random_state=came.random_state)[0]
+        return self.rows.split(came.calibration_fraction, random_state=self.predictor.document_.recipe.random_state)[0]
 
 
 class Opened(NamedTuple):

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import re
 
 import pytest
@@ -23,9 +24,11 @@ NEED_EXTRAS = ("thermoset.integrations", "thermoset.report", "thermoset.plots")
 
 
 def _public(module):
-    own = [name for name, one in vars(module).items() if getattr(one, "__module__", None) == module.__name__]
-    names = module.__all__ if hasattr(module, "__all__") else [name for name in own if name[0] != "_"]
-    return {name for name in names if not name.startswith("__")}
+    """The names in `__all__`, or the classes and functions that are written there."""
+    if hasattr(module, "__all__"):
+        return {name for name in module.__all__ if not name.startswith("__")}
+    own = {name: one for name, one in vars(module).items() if getattr(one, "__module__", None) == module.__name__}
+    return {name for name, one in own.items() if name[0] != "_" and (inspect.isclass(one) or inspect.isroutine(one))}
 
 
 def test_the_reference_holds_every_name_of_the_package_once():

@@ -280,9 +280,9 @@ def of_pairs(page, sets):
 
 def halves(page):
     """Rows that set thresholds at other temperatures, and rows that are shown at these."""
-    came = page.predictor.document_.provenance
-    known = page.report.origin == "calibration"
-    parts = page.rows.split(came.calibration_fraction if known else 0.5, random_state=came.random_state)
+    made, known = page.predictor.document_, page.report.origin == "calibration"
+    fraction = made.provenance.calibration_fraction if known else 0.5
+    parts = page.rows.split(fraction, random_state=made.recipe.random_state)
     return parts[::-1] if known else parts
 
 
@@ -529,7 +529,7 @@ def test_it_says_how_it_was_made(opened, request, name):
     seen, came = opened(page.path), page.predictor.document_.provenance
     made = seen.page.locator("#made").text_content()
     assert seen.texts("#made .kv code") == [came.calibration_sha256, came.conformal_sha256, page.report.data_sha256]
-    assert f"thermoset {came.version}, seed {came.random_state}" in made
+    assert f"thermoset {came.version}, seed {page.predictor.document_.recipe.random_state}" in made
     assert f"made by thermoset {ts.__version__}" in made
     assert "exchangeable" in made
     by_class = page.predictor.grouping is not None
