@@ -17,7 +17,7 @@ def test_u_matters_where_it_is_drawn_and_the_score_has_it(method, randomized):
     recipe = ts.Recipe(method, randomized=randomized, random_state=5)
     without = method in ("lac", "margin", "pas")  # they alone have no u
     drawn = randomized and not without
-    assert recipe.drawn is drawn
+    assert recipe.draws_u is drawn
     assert recipe.seed == (5 if drawn else None)
     # exact: no u, or u drawn; and sets left empty where they are
     assert recipe.exact is (drawn or without)
@@ -44,8 +44,8 @@ def test_plain_scores_have_no_closed_form(method):
 def test_a_function_becomes_a_score_once():
     recipe = ts.Recipe(_ranks, random_state=5)
     assert recipe.method == recipe.score == ts.OwnScore(_ranks)
-    assert (recipe.drawn, recipe.seed) == (True, 5)
-    assert not ts.Recipe(ts.OwnScore(_ranks, uses_u=False)).drawn
+    assert (recipe.draws_u, recipe.seed) == (True, 5)
+    assert not ts.Recipe(ts.OwnScore(_ranks, uses_u=False)).draws_u
     assert ts.ConformalClassifier.of(recipe).recipe == recipe
 
 

@@ -36,21 +36,21 @@ def nothing(_):
 def solved(data, made, temperature, targets):
     rows, at = SortedRows(ArrayRows(data.logits)), np.array([temperature])
     labels, score = label_parts(rows, data.labels, at), made.set_score
-    q = solve_thresholds(labels, score, 0, np.array(targets, dtype=np.float64), randomized=made.drawn)
-    hits = expected_hits(labels, score, 0, q, randomized=made.drawn)
-    return q, hits, expected_sizes(rows, labels, score, q[:, None], randomized=made.drawn)[0]
+    q = solve_thresholds(labels, score, 0, np.array(targets, dtype=np.float64), randomized=made.draws_u)
+    hits = expected_hits(labels, score, 0, q, randomized=made.draws_u)
+    return q, hits, expected_sizes(rows, labels, score, q[:, None], randomized=made.draws_u)[0]
 
 
 def averaged(data, made, temperature, q):
     """Hits and sizes of the classifier's own arithmetic, averaged over evenly spaced u."""
     hits, sizes = np.zeros(len(data)), np.zeros(len(data))
-    for u in (np.arange(STRATA) + 0.5) / STRATA if made.drawn else [1.0]:
+    for u in (np.arange(STRATA) + 0.5) / STRATA if made.draws_u else [1.0]:
         randomness = Randomness(given=np.full(len(data), u))
         scores = label_scores(data.logits, data.labels, made.set_score, temperature, randomness)
         threshold = pairs(*q)
         hits += scores <= threshold
         sizes += predict_sizes(data.logits, made.set_score, temperature, randomness, threshold[None, None, None])[0]
-    count = STRATA if made.drawn else 1
+    count = STRATA if made.draws_u else 1
     return hits / count, sizes / count
 
 

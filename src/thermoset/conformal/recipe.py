@@ -30,7 +30,7 @@ class Recipe:
     """How sets are made; checked when it is written down. The fields are parameters of `ConformalClassifier`.
 
     >>> recipe = Recipe("lac", alpha=0.05, random_state=7)
-    >>> recipe.drawn, recipe.seed  # LAC has no u to draw
+    >>> recipe.draws_u, recipe.seed  # LAC has no u to draw
     (False, None)
     >>> Recipe("aps", random_state=7).seed
     7
@@ -103,14 +103,14 @@ class Recipe:
         return replace(score, of=NeverEmpty(score.of)) if isinstance(score, RankLimited) else NeverEmpty(score)
 
     @property
-    def drawn(self) -> bool:
+    def draws_u(self) -> bool:
         """Whether u matters."""
         return self.randomized and self.score.uses_u
 
     @property
     def seed(self) -> int | None:
         """The seed of u; None where u does not matter."""
-        return self.random_state if self.drawn else None
+        return self.random_state if self.draws_u else None
 
     @property
     def by_row(self) -> bool:
@@ -180,7 +180,7 @@ class Learned:
     absent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     seen: int = 0
 
-    def told(self, data: Logits) -> tuple[Recipe, Ints | None]:
+    def announce(self, data: Logits) -> tuple[Recipe, Ints | None]:
         """The recipe and the rows, with a warning that names the absent classes."""
         if self.absent.size:
             warnings.warn(

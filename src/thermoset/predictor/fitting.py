@@ -104,7 +104,7 @@ def made_of_split(
     if recipes[0].by_row:
         fitted_groups(conformal, "grouping='group'")
         calibration.require_groups("grouping='group'")
-    recipes = tuple(learn_from(recipe, calibration).told(calibration)[0] for recipe in recipes)
+    recipes = tuple(learn_from(recipe, calibration).announce(calibration)[0] for recipe in recipes)
     with rows_of_user(numbers):
         scaler = TemperatureScaler(asked.objective).learn(calibration)
     choice = choose(

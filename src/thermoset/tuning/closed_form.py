@@ -224,7 +224,7 @@ def _measured(
     loss, halves = np.empty(len(temperatures)), np.empty((len(temperatures), _HALVES))
     of_classes: list[tuple[Floats, ...]] = [()] * len(temperatures)
     sample, halver = samplers
-    score, drawn = recipe.set_score, recipe.drawn
+    score, drawn = recipe.set_score, recipe.draws_u
 
     def work(j: int) -> None:
         cuts[:, j] = solve_thresholds(labels, score, j, targets, randomized=drawn)

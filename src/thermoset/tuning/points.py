@@ -207,7 +207,7 @@ def _one_kind(
     near = [float(exact_level(level)) for level in levels]
     cuts, hits = _hits(labels, recipe, np.array([*near, laxer(recipe.alpha), *multiples]))
     of_levels = cuts[:, :, : len(near)]
-    sizes = expected_sizes(sample.rows, labels, recipe.set_score, of_levels, randomized=recipe.drawn)
+    sizes = expected_sizes(sample.rows, labels, recipe.set_score, of_levels, randomized=recipe.draws_u)
     mean = sizes.mean(axis=2)
     slope = _slopes(mean, near)
     right = labels.is_top
@@ -236,8 +236,8 @@ def _hits(labels: LabelParts, recipe: Recipe, levels: Floats) -> tuple[Floats, F
     cuts, hits = np.empty((2, n_temperatures, len(levels))), row_array((n_temperatures, len(levels), n))
 
     def work(j: int) -> None:
-        cuts[:, j] = solve_thresholds(labels, score, j, (1 - levels) * (n + 1), randomized=recipe.drawn)
-        hits[j] = expected_hits(labels, score, j, cuts[:, j], randomized=recipe.drawn)
+        cuts[:, j] = solve_thresholds(labels, score, j, (1 - levels) * (n + 1), randomized=recipe.draws_u)
+        hits[j] = expected_hits(labels, score, j, cuts[:, j], randomized=recipe.draws_u)
 
     run_tasks([partial(work, j) for j in range(n_temperatures)])
     return cuts, hits
