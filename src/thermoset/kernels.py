@@ -196,26 +196,11 @@ _LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # n * _LN2_HIGH is exact for 
 _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 _ROUNDER = 1.5 * 2.0**52  # adding it rounds to the nearest integer and leaves that integer in the low bits
 # Interpolates (e**r - 1 - r) / r**2 at the Chebyshev nodes of [-ln 2 / 2, ln 2 / 2]: e**r to 1.6e-17.
-_C0, _C1, _C2, _C3, _C4 = map(
-    float.fromhex,
-    (
-        "0x1.0000000000001p-1",
-        "0x1.5555555555556p-3",
-        "0x1.5555555553d68p-5",
-        "0x1.11111111109b5p-7",
-        "0x1.6c16c17889ef9p-10",
-    ),
-)
-_C5, _C6, _C7, _C8, _C9 = map(
-    float.fromhex,
-    (
-        "0x1.a01a01a7c2f03p-13",
-        "0x1.a019b914985a9p-16",
-        "0x1.71de0db2f585ep-19",
-        "0x1.28917c8be7ad6p-22",
-        "0x1.af389ed28db09p-26",
-    ),
-)
+_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = map(float.fromhex, (
+    "0x1.0000000000001p-1", "0x1.5555555555556p-3", "0x1.5555555553d68p-5", "0x1.11111111109b5p-7",
+    "0x1.6c16c17889ef9p-10", "0x1.a01a01a7c2f03p-13", "0x1.a019b914985a9p-16", "0x1.71de0db2f585ep-19",
+    "0x1.28917c8be7ad6p-22", "0x1.af389ed28db09p-26",
+))  # fmt: skip
 
 
 @inlined
@@ -770,23 +755,9 @@ def class_sets(
             for label in range(n_classes):
                 inside[label] = thresholds[0, level, label] == np.inf
             filled = extend_to(
-                code,
-                unit,
-                k_reg,
-                drawn,
-                keep_top,
-                gaps,
-                inverse,
-                scale,
-                rest,
-                share,
-                own,
-                low,
-                filled,
-                n,
-                u,
+                code, unit, k_reg, drawn, keep_top, gaps, inverse, scale, rest, share, own, low, filled, n, u,
                 most[level],
-            )
+            )  # fmt: skip
             for r in range(min(filled, n)):
                 label = order[i, r]
                 q, tie = thresholds[0, level, label], thresholds[1, level, label]
@@ -1114,10 +1085,8 @@ def count_sets(
             scale, rest, share = label_scale(second_of(gaps), inverse, others)
             n, filled = count_unmasked(gaps), int(np.int64(0))
             for m in range(codes.shape[0]):
-                code, unit, k_reg, drawn, keep_top = (
-                    codes[m], parameters[m, 0], parameters[m, 1], parameters[m, 2], keep[m]
-                )  # fmt: skip
-                bound = bound_of(code)
+                code, keep_top, bound = codes[m], keep[m], bound_of(codes[m])
+                unit, k_reg, drawn = parameters[m, 0], parameters[m, 1], parameters[m, 2]
                 for level in range(thresholds.shape[3]):
                     least = thresholds[0, m, j, level, ascending[m, j, level, 0]]
                     most = thresholds[0, m, j, level, ascending[m, j, level, trials - 1]]
@@ -1194,6 +1163,20 @@ def add_tied(
             out[t] += 1.0 if tie_break(code, keep_top, r, low, own, mine, left, u[t]) <= tie[label, t] else 0.0
 
 
+@inlined
+def count_label(
+    code: int, unit: float, keep_top: bool, a: float, b: float, c: float, d: float, r: int, label: int, i: int,
+    own: Floats, low: Floats, all_u: Floats, q: Floats, tie: Floats, gaps: Floats, inverse: float, rest: float,
+    others: float, weights: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Add 1 to `out` in each trial in which the label at rank r is in the set of row i."""
+    if add_label(unit, bound_of(code), a, b, c, d, label, i, all_u, q, out):
+        add_tied(
+            code, unit, keep_top, a, b, c, d, r, label, low[r], own[r], all_u[i], q, tie, gaps, inverse, rest, others,
+            weights, out,
+        )  # fmt: skip
+
+
 @entry
 def class_ranges(q: Floats, infinite: Floats, lowest: Floats, highest: Floats, reach: Floats, mean: Floats) -> None:
     """What `count_class_sets` looks up of thresholds by class, (K, C, trials), in which NaN takes the place of +inf.
@@ -1251,10 +1234,8 @@ def count_class_sets(  # noqa: PLR0915
                 place += 1
             scale, rest, share = label_scale(second_of(gaps), inverse, others)
             for m in range(codes.shape[0]):
-                code, unit, k_reg, drawn, keep_top = (
-                    codes[m], parameters[m, 0], parameters[m, 1], parameters[m, 2], keep[m]
-                )  # fmt: skip
-                bound = bound_of(code)
+                code, keep_top, bound = codes[m], keep[m], bound_of(codes[m])
+                unit, k_reg, drawn = parameters[m, 0], parameters[m, 1], parameters[m, 2]
                 for level in range(reach.shape[2]):
                     q, tie = thresholds[0, m, j, level], thresholds[1, m, j, level]
                     most, everywhere, held = reach[m, j, level], 0.0, -1
@@ -1279,17 +1260,14 @@ def count_class_sets(  # noqa: PLR0915
                         if a >= bound:
                             a, b = one, zero  # saturated, whatever u is
                         if not is_linear(bound, a, b, d):
-                            if add_label(unit, bound, a, b, c, d, order[r], i, all_u, q, size):
-                                add_tied(
-                                    code, unit, keep_top, a, b, c, d, r, order[r], low[r], own[r], u, q, tie, gaps,
-                                    inverse, rest, others, weights, size,
-                                )  # fmt: skip
+                            count_label(
+                                code, unit, keep_top, a, b, c, d, r, order[r], i, own, low, all_u, q, tie, gaps,
+                                inverse, rest, others, weights, size,
+                            )  # fmt: skip
                         elif held < 0:
                             held, a0, b0, c0 = r, a, b, c
                         else:
-                            if add_two(
-                                a0, b0, unit * c0, order[held], a, b, unit * c, order[r], i, all_u, q, size
-                            ):  # fmt: skip
+                            if add_two(a0, b0, unit * c0, order[held], a, b, unit * c, order[r], i, all_u, q, size):
                                 add_tied(
                                     code, unit, keep_top, a0, b0, c0, zero, held, order[held], low[held], own[held], u,
                                     q, tie, gaps, inverse, rest, others, weights, size,
@@ -1299,20 +1277,19 @@ def count_class_sets(  # noqa: PLR0915
                                     inverse, rest, others, weights, size,
                                 )  # fmt: skip
                             held = -1
-                    if held >= 0 and add_label(unit, bound, a0, b0, c0, zero, order[held], i, all_u, q, size):
-                        add_tied(
-                            code, unit, keep_top, a0, b0, c0, zero, held, order[held], low[held], own[held], u, q, tie,
-                            gaps, inverse, rest, others, weights, size,
+                    if held >= 0:
+                        count_label(
+                            code, unit, keep_top, a0, b0, c0, zero, held, order[held], i, own, low, all_u, q, tie, gaps,
+                            inverse, rest, others, weights, size,
                         )  # fmt: skip
                     if place < n:
                         while filled <= place:
                             filled = extend(gaps, inverse, scale, share, own, low, filled)
                         a, b, c, d = terms(code, k_reg, drawn, keep_top, place, low[place], own[place], scale, rest)
-                        if add_label(unit, bound, a, b, c, d, label, i, all_u, q, hit):
-                            add_tied(
-                                code, unit, keep_top, a, b, c, d, place, label, low[place], own[place], u, q, tie,
-                                gaps, inverse, rest, others, weights, hit,
-                            )  # fmt: skip
+                        count_label(
+                            code, unit, keep_top, a, b, c, d, place, label, i, own, low, all_u, q, tie, gaps, inverse,
+                            rest, others, weights, hit,
+                        )  # fmt: skip
                     for t in range(trials):
                         size[t] += hit[t] + everywhere
                         hit[t] += 1.0 if np.isnan(q[label, t]) else 0.0
@@ -1375,13 +1352,11 @@ def expected_hits(
             if a == np.inf:
                 out[k, i] = 1.0 if q == np.inf else 0.0
             elif code == LAC:
-                v_in = a < q
-                if a == q:
-                    v_in = (
-                        tie_break(code, keep_top, ranks[i], parts[0, i], parts[1, i], mine, left, a * 0.0 + 1.0)
-                        <= (thresholds[1, k])
-                    )
-                out[k, i] = 1.0 if v_in or a == -np.inf else 0.0
+                inside = a < q or a == -np.inf
+                if a == q and not inside:
+                    own = tie_break(code, keep_top, ranks[i], parts[0, i], parts[1, i], mine, left, a * 0.0 + 1.0)
+                    inside = own <= thresholds[1, k]
+                out[k, i] = 1.0 if inside else 0.0
             else:
                 out[k, i] = share_inside(
                     code, unit, keep_top, randomized, ranks[i], a, b, c, d, mine, left, q, thresholds[1, k]

@@ -149,7 +149,7 @@ class ConformalClassifier(Estimator):
         data = fit_data(self, logits, labels, groups)
         y = data.require_labels("ConformalClassifier.fit")
         _warn_of_level(self.alpha)
-        recipe, rows = learn_from_some(self.recipe, data).told(data)
+        recipe, rows = learn_from_some(self.recipe, data).announce(data)
         if recipe.by_row:
             fitted_groups(data, _BY_GROUP)
         if weights is not None:
@@ -367,7 +367,7 @@ def fitted_at(
     """
     data = fit_data(model, logits, labels)
     y = data.require_labels("fitted_at")
-    recipe, rows = learn_from_some(model.recipe, data).told(data)
+    recipe, rows = learn_from_some(model.recipe, data).announce(data)
     at = [Scoring.of(recipe.change(temperature=t)) for t in temperatures]
     if recipe.by_row:
         fitted_groups(data, _BY_GROUP)

@@ -223,7 +223,7 @@ class Learned:
     absent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     seen: int = 0
 
-    def told(self, data: Logits) -> tuple[Recipe, Ints | None]:
+    def announce(self, data: Logits) -> tuple[Recipe, Ints | None]:
         """The recipe and the rows, with a warning that names the absent classes."""
         if self.absent.size:
             warnings.warn(

@@ -90,7 +90,7 @@ def fit_split_document(
     by_hand = asked.temperature_sets
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
     _check_before_work(asked, candidates, calibration, conformal, options)
-    candidates = tuple(learn_from(recipe, calibration).told(calibration)[0] for recipe in candidates)
+    candidates = tuple(learn_from(recipe, calibration).announce(calibration)[0] for recipe in candidates)
     with rows_of_user(numbers):
         scaler = TemperatureScaler(asked.objective).learn(calibration)
     choice = choose(
