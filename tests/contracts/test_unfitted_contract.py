@@ -13,7 +13,7 @@ from thermoset.integrations.sklearn import SetClassifier
 
 ROWS = ts.Logits(np.eye(3), [0, 1, 2])
 GIVEN = {"logits": ROWS, "X": np.eye(3), "target": ROWS, "more": ROWS, "y": [0, 1, 2], "alpha": 0.1, "alphas": [0.1]}
-GIVEN |= {"path": "never.json"}
+GIVEN |= {"path": "never.json", "out": "never"}
 WHILE_FITTING = {"fit", "fit_split", "learn", "adopt", "warn_at_bound"}
 ESTIMATORS = {
     "predictor": ts.TwoTemperaturePredictor(),
@@ -41,7 +41,7 @@ def test_not_fitted(kind, name):
     method = getattr(ESTIMATORS[kind], name)
     needed = [one for one in inspect.signature(method).parameters.values() if one.default is one.empty]
     with pytest.raises(NotFittedError):
-        method(*(GIVEN[one.name] for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD))
+        method(**{one.name: GIVEN[one.name] for one in needed if one.kind is not one.VAR_KEYWORD})
 
 
 LEARNED = [(kind, name) for kind, one in ESTIMATORS.items() for name in public(one, property) if name != "recipe"]
