@@ -5,6 +5,7 @@ import copy
 import msgspec
 
 from thermoset.conformal.recipe import Recipe
+from thermoset.predictor.document import Thresholds
 from thermoset.tuning import Choice, Curve, Outlook, TradeOff, read_preference
 from thermoset.tuning.choice import Payers, Signal
 
@@ -89,7 +90,10 @@ def with_choice(predictor, choice):
     made = copy.copy(predictor)
     if predictor.temperature_sets_ != choice.temperature:
         raise ValueError("its sets are made at another temperature")
-    made._adopt(of_choice(predictor.document_, choice).change(alpha=choice.alpha))
+    document = of_choice(predictor.document_, choice).change(alpha=choice.alpha)
+    if not document.is_plain:  # a stricter level than the promised one
+        document = document.change(scores=None, thresholds=Thresholds.of(predictor._inference.thresholds))
+    made._adopt(document)
     return made
 
 
