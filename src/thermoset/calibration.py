@@ -253,7 +253,10 @@ class _LogOdds:
         if not np.all(apart):
             return np.asarray(1.0 / (1.0 + np.exp(self.odds[np.argmin(np.abs(apart))])))
         weights = weights / apart
-        return np.asarray(1.0 / (1.0 + np.exp(weights @ self.odds / weights.sum())))
+        log_odds = np.zeros(self.odds.shape[1])
+        for weight, odds in zip(weights / weights.sum(), self.odds, strict=True):  # in one order, whatever BLAS does
+            log_odds += weight * odds
+        return np.asarray(1.0 / (1.0 + np.exp(log_odds)))
 
 
 def confidences_at(data: Logits, temperatures: Floats) -> Floats:
