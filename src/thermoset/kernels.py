@@ -946,10 +946,12 @@ def few_sizes(
     for t in range(size.shape[0]):
         size[t] = first
     while r < stop:
-        s = min(r + 1, stop - 1)
         a, b, c, d = terms(code, k_reg, drawn, keep_top, r, low[r], own[r], scale, rest)
-        e, f, g, h = terms(code, k_reg, drawn, keep_top, s, low[s], own[s], scale, rest)
-        if s > r and is_linear(bound, a, b, d) and is_linear(bound, e, f, h):
+        s = r + 1
+        e, f, g, h = a, b, c, np.inf
+        if s < stop and is_linear(bound, a, b, d):
+            e, f, g, h = terms(code, k_reg, drawn, keep_top, s, low[s], own[s], scale, rest)
+        if is_linear(bound, e, f, h):
             added, more = unit * c, unit * g
             for t in range(size.shape[0]):
                 q, v, w = thresholds[0, m, j, level, t], a + all_u[i, t] * b + added, e + all_u[i, t] * f + more
@@ -1101,7 +1103,7 @@ def count_sets(
                         a, b, c, d = terms(code, k_reg, drawn, keep_top, stop, low[stop], own[stop], scale, rest)
                         if value_at(unit, bound, a, b, c, d, zero) > most:
                             break
-                        stop += 1
+                        stop += 1 if a < bound else _FEW + 1  # saturated values tie, which a scan settles
                     if stop == first and most < np.inf:
                         add_same_size(first, i, all_seen, wanted, cells, m, j, level, sizes, empty, misses)
                         continue

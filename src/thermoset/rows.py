@@ -166,6 +166,11 @@ class Sorter:
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return Sorter, ()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether sorted rows stay in memory."""
+        return self._kept is not None
+
     def gaps(self, first: int, block: Block) -> Floats:
         """Gaps of the block that begins at row `first`."""
         if self._kept is None:

@@ -18,6 +18,8 @@ from thermoset.rows import gaps_of, sort_ascending
 from thermoset.scores import SCORES, NeverEmpty
 from thermoset.uniforms import Randomness
 
+kernels.start()  # inner functions can be called from compiled ones only then
+
 UNIT = 2.0**-53
 TEMPERATURES = (0.01, 0.05, 0.3, 1.0, 2.7, 100.0)
 EVERY = [*SCORES.values(), *map(NeverEmpty, SCORES.values())]
@@ -324,9 +326,9 @@ def test_responsibilities_by_hand():
 def test_class_summaries_are_what_sorting_gives(seed):
     rng = np.random.default_rng(seed)
     n, n_classes = 20, int(rng.integers(1, 120))
-    rows = rng.integers(0, 6, size=(n, n_classes)).astype(np.float64)
+    rows = rng.integers(0, 6, size=(n, n_classes))
     rows[0] = 0
-    hits, top, worst = rng.binomial(rows.astype(int), 0.8).astype(np.float64), *rng.integers(1, n_classes + 1, size=2)
+    hits, top, worst = rng.binomial(rows, 0.8).astype(np.float64), *rng.integers(1, n_classes + 1, size=2)
     out, counts = np.empty((6, n)), np.empty(kernels.N_COUNTS, dtype=np.int64)
     kernels.class_summaries(hits, rows, 0.9, int(top), int(worst), np.empty((3, n_classes)), counts, out)
     assert np.isnan(out[:, 0]).all()

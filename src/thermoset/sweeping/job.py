@@ -67,9 +67,9 @@ class SweepJob:
         """Scores, temperatures, alphas."""
         return len(self.scores), len(self.temperatures), len(self.alphas)
 
-    def turns(self, bytes_of_one: int) -> list[slice]:
-        """Temperatures whose arrays, of so many bytes each, fit an eighth of the budget."""
-        step = max(1, room(8) // max(bytes_of_one, 1))
+    def turns(self, bytes_of_one: int, parts: int) -> list[slice]:
+        """Temperatures whose arrays, of so many bytes each, fit one of so many parts of the budget."""
+        step = max(1, room(parts) // max(bytes_of_one, 1))
         return [slice(start, start + step) for start in range(0, len(self.temperatures), step)]
 
 
@@ -198,8 +198,8 @@ def run(
     # what labels need at a temperature, and counts for each thread; by class, thresholds with their tie-breaks too
     per_cell = 4 * threads if grouping is None else 28
     one = 32 * len(data) + per_cell * len(job.scores) * len(job.alphas) * measured.misses.n_cells * trials
-    turns = job.turns(one)
     rows = SortedRows(data)
+    turns = job.turns(one, 16 if rows.sorter.keeps else 8)  # a further turn costs little where rows stay sorted
     passes = 2 + (len(job.scores) if job.integrate else 0)
     for number, some in enumerate(turns):
         of_passes = [part_of(progress, number * passes + k, len(turns) * passes) for k in range(passes)]
