@@ -201,7 +201,7 @@ def test_ids_and_probabilities(predictor, tmp_path):
 def test_more_classes_than_multiple_choice_has_options(predictor, tmp_path):
     """A vocabulary: predictors may have many more classes than questions have answers."""
     thresholds = Thresholds.of(predictor._inference.thresholds)
-    wide = predictor.document_.change(n_classes=110_000, classes=None, scores=None, thresholds=thresholds)
+    wide = predictor.document_.change(n_classes=110_000, classes=None, scores=None, thresholds=thresholds, shares=None)
     write_document(tmp_path / "wide.json", wide)
     np.save(tmp_path / "x.npy", 4 * np.random.default_rng(0).normal(size=(3, 110_000)))
     wide = ts.TwoTemperaturePredictor.load(tmp_path / "wide.json")
