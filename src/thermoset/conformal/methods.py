@@ -30,7 +30,7 @@ class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
         >>> from thermoset.scores import SAPS
         >>> Method.of(SAPS(weight=0.1))
-        Method(name='saps', parameters={'weight': 0.1})
+        Method(name='saps', parameters={'weight': 0.1}, limits=None)
         """
         own, limits = (score.of, score.limits) if isinstance(score, RankLimited) else (score, None)
         named = _KINDS.get(own.name) is type(own)
