@@ -27,7 +27,7 @@ FALLBACKS = ("pooled", "strictest")
 """Fallbacks for a group without its own threshold: that of all rows together, or the largest of any group."""
 
 
-class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How sets are made, as a document stores it; checked when it is written down or read.
 
     The fields are the parameters of `ConformalClassifier`, whatever their types were: the score as a `Method`, the
@@ -40,14 +40,15 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     7
     """
 
-    method: Method = Method(name="raps", parameters={"penalty": 0.01, "k_reg": 5})
-    alpha: str = "0.1"
+    # What equals its default is left out of a file: never method, alpha and temperature, stored as other types.
+    method: Method = "raps"  # type: ignore[assignment]
+    alpha: str = 0.1  # type: ignore[assignment]
     randomized: bool = True
     allow_empty: bool = True
     grouping: str | None = None
     random_state: int = 0
     fallback: str | None = None
-    temperature: float = 1.0
+    temperature: float = 1
 
     if TYPE_CHECKING:
 
