@@ -68,9 +68,8 @@ async def refused(_: Request, error: InputError) -> JSONResponse:
 def health(request: Request) -> Health:
     """Whether this process can answer."""
     made = request.app.state.predictor.document_
-    return Health(
-        status="ok", process=os.getpid(), n_classes=made.n_classes, alpha=float(made.alpha), method=made.method.name
-    )
+    method, alpha = made.recipe.method.name, float(made.alpha)
+    return Health(status="ok", process=os.getpid(), n_classes=made.n_classes, alpha=alpha, method=method)
 
 
 @app.post("/predict")

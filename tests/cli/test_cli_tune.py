@@ -75,7 +75,7 @@ def test_the_seed_decides_every_byte_and_threads_none(command, tmp_path):
         assert done.returncode == 0, done
     one, two = ((tmp_path / str(threads) / "predictor.json").read_bytes() for threads in (1, 2))
     assert one == two
-    assert json.loads(one)["provenance"]["random_state"] == 8
+    assert json.loads(one)["recipe"]["random_state"] == 8
 
 
 def test_another_seed_draws_another_split(call, tuned, tmp_path):
