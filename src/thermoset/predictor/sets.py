@@ -120,6 +120,10 @@ class Inference:
         self.scoring = Scoring.of(self.recipe)
         self.thresholds: Pairs = self._thresholds()
 
+    def __reduce__(self) -> tuple[type["Inference"], tuple[Document]]:
+        """Send the document alone: the rest follows from it."""
+        return type(self), (self.document,)
+
     def _thresholds(self) -> Pairs:
         """Thresholds (1, G, K); with a fallback, rows of groups without a threshold of their own have the last."""
         made, by_row = self.document, self.document.group_names is not None
