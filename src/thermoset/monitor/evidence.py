@@ -234,14 +234,14 @@ class CoverageTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         hits = hits.astype(np.bool_, copy=False)
 
-        def moved(test: EProcess, side: int) -> EProcess:
+        def advance(test: EProcess, side: int) -> EProcess:
             seen = np.array([self.rows, self.hits])
             return test.after(
                 len(hits), lambda wealth, run, track: bet_on_hits(hits, seen, self.law.bets(side), wealth, run, track)
             )
 
-        over = None if self.over is None else moved(self.over, 1)
-        return CoverageTest(self.law, self.rows + len(hits), self.hits + int(hits.sum()), moved(self.under, -1), over)
+        over = None if self.over is None else advance(self.over, 1)
+        return CoverageTest(self.law, self.rows + len(hits), self.hits + int(hits.sum()), advance(self.under, -1), over)
 
 
 class RankTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

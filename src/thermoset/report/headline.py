@@ -23,10 +23,10 @@ def headline(status: MonitorStatus, timeline: Timeline) -> Any:
     for name, said in _ALARMS.items():
         if name in crossed:
             return said(status, timeline, crossed[name])
-    return _changed(status, timeline) if status.alarm else _kept(status)
+    return _alarm(status, timeline) if status.alarm else _no_alarm(status)
 
 
-def _kept(status: MonitorStatus) -> Any:
+def _no_alarm(status: MonitorStatus) -> Any:
     if not status.labelled:
         return "Sets and confidence look as they did on the conformal rows. Without labels, coverage is not known."
     last, latest = status.batches[-1], ""
@@ -37,14 +37,14 @@ def _kept(status: MonitorStatus) -> Any:
 
 
 def _too_low(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
-    return _moved(status, timeline, test, "below") + " Recalibrate."
+    return _coverage_change(status, timeline, test, "below") + " Recalibrate."
 
 
 def _too_high(status: MonitorStatus, timeline: Timeline, test: TestStatus) -> Any:
-    return _moved(status, timeline, test, "above") + " Recalibrate to get smaller sets."
+    return _coverage_change(status, timeline, test, "above") + " Recalibrate to get smaller sets."
 
 
-def _moved(status: MonitorStatus, timeline: Timeline, test: TestStatus, side: str) -> Any:
+def _coverage_change(status: MonitorStatus, timeline: Timeline, test: TestStatus, side: str) -> Any:
     """Coverage from the batch on where it most likely changed; over all rows where that is not known."""
     if status.since is None or status.after is None:
         said = markup("Coverage is {} the promised {}: {} over {} labelled rows, first seen in {}.")
@@ -94,13 +94,13 @@ def _of_confidence(status: MonitorStatus, timeline: Timeline, test: TestStatus) 
     return said.format(_batch(timeline, test.crossed_batch), _of_labels(status))
 
 
-def _changed(status: MonitorStatus, timeline: Timeline) -> Any:
+def _alarm(status: MonitorStatus, timeline: Timeline) -> Any:
     """An alarm of change detectors alone."""
     place, test = max(
         ((test.change_batches[-1], test) for test in status.tests if test.change_batches), key=lambda found: found[0]
     )
     if status.since is not None and status.after is not None:
-        return _moved(status, timeline, test, "below" if status.after < status.promised else "above")
+        return _coverage_change(status, timeline, test, "below" if status.after < status.promised else "above")
     said = markup("Something changed in {}: the detector of \u201c{}\u201d raised an alarm.")
     return said.format(_batch(timeline, place), printable(test.title))
 

@@ -63,7 +63,7 @@ def evidence_over_time(tests: Sequence[TestStatus], timeline: Timeline, looks: P
         width="container",
         height=_HEIGHT,
         datasets=datasets,
-        description=_told(tests),
+        description=_description(tests),
     )
 
 
@@ -148,7 +148,7 @@ def _event(test: TestStatus, place: int, timeline: Timeline) -> dict[str, Any]:
     return {"x": timeline.places[place], "n": timeline.name(place), "m": test.title}
 
 
-def _told(tests: Sequence[TestStatus]) -> str:
+def _description(tests: Sequence[TestStatus]) -> str:
     said = "; ".join(
         f"{test.title}: {_power(test.log_e)} now, "
         f"{'no alarm' if test.crossed_batch is None else f'first alarm in batch {test.crossed_batch + 1}'}"

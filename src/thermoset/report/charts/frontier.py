@@ -73,7 +73,7 @@ def frontier(report: Report, metric: Front, looks: Palette) -> Any:
         *([] if target is None else _target(target, y)),
         *_names(shown, metric, (across, along), (x, y)),
     ]
-    return alt.layer(*layers, width="container", height=_HEIGHT, description=_told(shown, metric, titles))
+    return alt.layer(*layers, width="container", height=_HEIGHT, description=_description(shown, metric, titles))
 
 
 def _row(one: Alternative, metric: Front, series: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _names(
     ]  # fmt: skip
 
 
-def _told(shown: Sequence[Alternative], metric: Front, titles: Mapping[Front, str]) -> str:
+def _description(shown: Sequence[Alternative], metric: Front, titles: Mapping[Front, str]) -> str:
     """A sentence in place of the picture."""
     named = "; ".join(
         f"{one.name}: {one.outlook.size:.2f} and {getattr(one.outlook, metric):.3f}" for one in shown if one.names

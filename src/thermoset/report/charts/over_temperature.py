@@ -76,7 +76,11 @@ def trade_off(report: Report, metric: str, looks: Palette) -> Any:
     layers = [*_floor(report, metric), band, line, signs, *_marks(report, x), _cursor(x), _pointer(x), dots]
     signals = {"at": report.document.temperature_sets, "hover": 0, "level": report.alpha}
     return alt.layer(
-        *layers, width="container", height=220, description=_told(report, metric), datasets={"curves": plain(rows)}
+        *layers,
+        width="container",
+        height=220,
+        description=_description(report, metric),
+        datasets={"curves": plain(rows)},
     ).add_params(*(alt.param(name=name, value=value) for name, value in signals.items()))
 
 
@@ -129,7 +133,7 @@ def _floor(report: Report, metric: str) -> list[Any]:
     return [base.mark_rect(style="floor").encode(y=y, y2="hi:Q"), base.mark_rule(style="floorline").encode(y=y)]
 
 
-def _told(report: Report, metric: str) -> str:
+def _description(report: Report, metric: str) -> str:
     """A sentence in place of the picture."""
     sweep = report.own
     values = sweep.curve(metric, sweep.methods[0], report.alpha)
