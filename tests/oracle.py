@@ -6,8 +6,8 @@ Loops are plain, one row at a time.
 
 A score is kept as two summands, ``offset + mass``. The mass is a probability (its distance to 0 and to 1 is what
 log-odds measure), the offset is what penalties add. Masses that are running sums (APS, RAPS) count as 1 from
-1 - 2^-32 on. Two scores are compared by their sum, and where sums are equal by a second mass: what the sum would have
-been where it counts as 1, or what a formula names: without u, ranks alone would tie by the hundred.
+1 - 2^-32 on. Two scores are compared by their sum, and where sums are equal by a second mass:
+the running sum itself, or what a formula names: without u, ranks would tie by the hundred.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Score:
 
     @property
     def order(self):
-        return self.value, self.mass if self.saturated else self.tie
+        return self.value, self.mass if self.running else self.tie
 
 
 def digits(rows, temperature):

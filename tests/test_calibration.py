@@ -15,7 +15,8 @@ from sklearn.frozen import FrozenEstimator
 
 from parts import since_sklearn
 from thermoset import BoundWarning, InputError, Logits, TemperatureScaler, ZeroProbabilityWarning, metrics
-from thermoset.calibration import T_MAX, T_MIN, _LogOdds, confidence_at, fit_ece, fit_nll, probabilities
+from thermoset.calibration import T_MAX, T_MIN, confidence_at, fit_ece, fit_nll, probabilities
+from thermoset.calibration.temperature import _LogOdds
 from tiers import examples
 
 

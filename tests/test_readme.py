@@ -1,11 +1,14 @@
-"""The README's picture shows what the library says today, and its text alternative says what the picture shows."""
+"""The README's picture shows what the library says today, its text alternative what the picture shows, and its first
+sentences are true of the bundled data."""
 
 import importlib.util
+import math
 import re
 from pathlib import Path
 
 import pytest
 
+import thermoset as ts
 from parts import missing
 
 ROOT = Path(__file__).parents[1]
@@ -35,3 +38,29 @@ def test_what_the_readme_links_to_exists():
     links = re.findall(r"\]\(((?:docs/)?[\w./-]+\.md|LICENSE)(?:#[\w-]+)?\)", (ROOT / "README.md").read_text())
     assert len(links) > 15
     assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+@pytest.mark.slow
+def test_the_confidence_is_calibrated_as_the_first_sentences_say():
+    """On half of the glyphs, none of which any step has seen: in every tenth, and in the numbers that are given."""
+    known, fresh = ts.datasets.load_glyphs().logits.split(0.5)
+    said = re.search(
+        r"of (\d+) answers that are about 80% sure, (\d+)% are right; it was (\d+)% with",
+        (ROOT / "README.md").read_text(),
+    )
+    shares = {}
+    for calibration in ("auto", "temperature"):
+        model = ts.TwoTemperaturePredictor("lac", temperature_sets=1.0, calibration=calibration).fit(known)
+        probs = model.predict_proba(fresh)
+        confidence, right = probs.max(axis=1), probs.argmax(axis=1) == fresh.labels
+        about = (confidence >= 0.75) & (confidence < 0.85)
+        shares[calibration] = int(about.sum()), round(100 * right[about].mean())
+        off = []
+        for tenth in range(10):
+            some = (confidence >= tenth / 10) & (confidence < (tenth + 1) / 10)
+            if some.sum() >= 200:
+                mean = confidence[some].mean()
+                error = math.sqrt(mean * (1 - mean) / some.sum())
+                off.append(abs(right[some].mean() - mean) > 0.04 + 2 * error)
+        assert any(off) == (calibration == "temperature")
+    assert tuple(map(int, said.groups())) == (*shares["auto"], shares["temperature"][1])

@@ -25,6 +25,7 @@ from .data.top import TopLogits as TopLogits
 from .errors import BoundWarning as BoundWarning
 from .errors import BudgetWarning as BudgetWarning
 from .errors import CacheWarning as CacheWarning
+from .errors import CalibrationWarning as CalibrationWarning
 from .errors import CoverageWarning as CoverageWarning
 from .errors import DataLeakageWarning as DataLeakageWarning
 from .errors import FileFormatError as FileFormatError

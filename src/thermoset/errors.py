@@ -22,7 +22,11 @@ class MissingExtraError(ImportError):
 
 
 class CoverageWarning(UserWarning):
-    """Coverage may not be what you meant: too few rows for a threshold or a choice, or alpha above a half."""
+    """Coverage may not be what you meant: too few rows, a class that is hardly covered, or alpha above a half."""
+
+
+class CalibrationWarning(UserWarning):
+    """A class correction was learned from rows that hardly say how often classes occur."""
 
 
 class BoundWarning(UserWarning):

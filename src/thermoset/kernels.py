@@ -14,7 +14,8 @@ Then
 for scores that are masses (APS, RAPS); other scores are never squashed. `terms` knows the scores; whatever compares
 values with thresholds does not. A rank at u = 1 and the next one at u = 0 have the same bits and values never fall
 along a row, so there is one place where a row crosses its threshold. Where values are equal, tie-breaks decide: minus
-the log of the mass left out for scores that are masses, the log-odds of the others for LAC.
+the log of the mass left out for scores that are masses, which float64 holds more finely than the mass itself, and the
+log-odds of the others for LAC.
 
 Rules that keep this fast and quick to compile: entry points (`entry`) take arrays and scalars of one type each; inner
 functions (`inner`) are handed arrays and scalars, not records, and no literal numbers; nothing sorts in here.
@@ -382,9 +383,7 @@ def value_at(unit: float, bound: float, low: float, own: float, steps: float, pa
 
 
 @inner
-def tie_break(
-    code: int, keep_top: bool, rank: int, low: float, own: float, log_own: float, log_left: float, u: float
-) -> float:
+def tie_break(code: int, keep_top: bool, rank: int, own: float, log_own: float, log_left: float, u: float) -> float:
     """What decides between labels of equal value; log_own and log_left are logs of shares."""
     if keep_top and rank == 0:
         return -np.inf
@@ -392,8 +391,6 @@ def tie_break(
         return (log_left if rank == 0 and own > 0.5 else math.log1p(-own)) - log_own
     if code == SAPS or code == TOPK:  # the same in all of a row: it tells rows apart that have the same u
         return -log_left
-    if low + u * own < SATURATED:
-        return 0.0
     return -log_left if u >= 1.0 else -log_add(log_left, log_own + math.log1p(-u))
 
 
@@ -430,7 +427,7 @@ def tied_crossing(
         if enters:
             left = log_left(code, gaps, inverse, r, others, weights) - log_total
             mine = scaled(gaps[r], inverse) - log_total
-            enters = tie_break(code, keep_top, r, low[r], own[r], mine, left, u) <= tie
+            enters = tie_break(code, keep_top, r, own[r], mine, left, u) <= tie
         if enters:
             inside, step = r + 1, 2 * step
         else:
@@ -546,6 +543,86 @@ def confidences(rows: Floats, temperatures: Floats, weights: Floats, out: Floats
 
 
 @entry
+def top_odds(rows: Floats, temperature: float, weights: Floats, out: Floats) -> None:
+    """Log-odds of each unsorted row's top class, and the weight of the others relative to the second: out (2, n)."""
+    inverse = 1.0 / temperature
+    for i in range(rows.shape[0]):
+        top, second = top_two(rows[i])
+        others = weigh_row(rows[i], top, second, inverse, weights)
+        out[0, i] = -log_rest(second - rows[i, top], inverse, others)
+        out[1, i] = others
+
+
+@entry
+def share_out(rows: Floats, temperature: float, confidence: Floats, out: Floats) -> None:
+    """Probabilities of unsorted rows whose top class has the probability `confidence`: the others share the rest."""
+    inverse = 1.0 / temperature
+    for i in range(rows.shape[0]):
+        top, second = top_two(rows[i])
+        probs = out[i]
+        others = weigh_row(rows[i], top, second, inverse, probs)
+        share = (1.0 - confidence[i]) / others if others > 0.0 else 0.0
+        for j in range(probs.shape[0]):
+            probs[j] *= share
+        probs[top] = confidence[i]
+
+
+@entry
+def correct_classes(rows: Floats, temperature: float, scale: Floats, shift: Floats, out: Floats) -> None:
+    """Corrected logits of unsorted rows, scale * log softmax(row / T) + shift; masked classes stay masked."""
+    inverse = 1.0 / temperature
+    for i in range(rows.shape[0]):
+        top, second = top_two(rows[i])
+        new, largest = out[i], rows[i, top]
+        others = weigh_row(rows[i], top, second, inverse, new)
+        log_total = math.log1p(exp((second - largest) * inverse) * others)
+        for j in range(new.shape[0]):
+            new[j] = scale[j] * ((rows[i, j] - largest) * inverse - log_total) + shift[j]
+
+
+@entry
+def class_slopes(
+    logs: Floats, labels: Ints, rows: Ints, factor: float, scale: Floats, shift: Floats, work: Floats, losses: Floats,
+    out: Floats,
+) -> None:  # fmt: skip
+    """Loss of some rows under softmax(factor * (scale * log p + shift)), with what its derivatives are made of.
+
+    logs (n, C) : log p of all rows, finite; rows : those that are meant; work (3, C); losses : (len(rows),). Added to:
+    out (5, C), by class the slopes in factor * shift and factor * scale, their curvatures, and in the first entries of
+    the last row the slope and the curvature in the factor.
+    """
+    weights, steps, values = work[0], work[1], work[2]
+    for k in range(rows.shape[0]):
+        row, label = logs[rows[k]], labels[rows[k]]
+        for j in range(row.shape[0]):
+            values[j] = scale[j] * row[j] + shift[j]
+        largest = largest_of(values)
+        for j in range(row.shape[0]):
+            weights[j] = exp((values[j] - largest) * factor)
+        total = lane_sum(weights)
+        for j in range(row.shape[0]):
+            steps[j] = weights[j] * (values[j] - largest)
+        mean = lane_sum(steps) / total
+        for j in range(row.shape[0]):
+            steps[j] *= values[j] - largest
+        square = lane_sum(steps) / total
+        own = values[label] - largest
+        losses[k] = math.log(total) - factor * own
+        out[4, 0] += mean - own
+        out[4, 1] += square - mean * mean
+        part = 1.0 / total
+        for j in range(row.shape[0]):
+            p = weights[j] * part
+            step, bend = p * row[j], p * (1.0 - p)
+            out[0, j] += p
+            out[1, j] += step
+            out[2, j] += bend
+            out[3, j] += bend * row[j] * row[j]
+        out[0, label] -= 1.0
+        out[1, label] -= row[label]
+
+
+@entry
 def likelihoods(rows: Floats, labels: Ints, inverse: float, out: Floats) -> None:
     """NLL of each unsorted row at 1/T = `inverse`, with its first and second derivative in 1/T: out (3, n).
 
@@ -611,7 +688,7 @@ def rank_labels(rows: Floats, labels: Ints, out: Ints) -> None:
 def label_parts(all_gaps: Floats, ranks: Ints, temperatures: Floats, weights: Floats, out: Floats) -> None:
     """What the score of each label needs at every temperature: out (4, T, n) is low, own, others and log_tail.
 
-    log_tail is the log of the share of all ranks below, where the label's mass can saturate, else 0.
+    log_tail is the log of the share of all ranks below.
     """
     for i in range(all_gaps.shape[0]):
         gaps, rank = all_gaps[i], ranks[i]
@@ -630,9 +707,9 @@ def label_parts(all_gaps: Floats, ranks: Ints, temperatures: Floats, weights: Fl
                 for k in range(rank - 1):
                     low += share * weights[k]
                 own = share * weights[rank - 1]
-            out[0, t, i], out[1, t, i], out[2, t, i], out[3, t, i] = low, own, others, 0.0
-            if low + own >= SATURATED:
-                out[3, t, i] = log_beyond(gaps, inverse, rank + 1, weights) - math.log1p(rest)
+            out[0, t, i], out[1, t, i], out[2, t, i] = low, own, others
+            left = log_rest(second, inverse, others) if rank == 0 else log_beyond(gaps, inverse, rank + 1, weights)
+            out[3, t, i] = left - math.log1p(rest)
 
 
 @inlined
@@ -671,7 +748,7 @@ def label_ties(
         if code != APS and code != RAPS:
             left = log_rest(second[i], inverse, parts[2, i]) - log_total
         mine = scaled(gap[i], inverse) - log_total
-        found = tie_break(code, keep_top, ranks[i], parts[0, i], parts[1, i], mine, left, u[k])
+        found = tie_break(code, keep_top, ranks[i], parts[1, i], mine, left, u[k])
         out[k] = np.inf if gap[i] == -np.inf else found
 
 
@@ -768,7 +845,7 @@ def class_sets(
                 if v == q and q < np.inf:
                     left = log_left(code, gaps, inverse, r, others, weights) - log_total
                     mine = scaled(gaps[r], inverse) - log_total
-                    inside[label] = tie_break(code, keep_top, r, low[r], own[r], mine, left, u) <= tie
+                    inside[label] = tie_break(code, keep_top, r, own[r], mine, left, u) <= tie
                 elif v < q:
                     inside[label] = True
 
@@ -851,7 +928,7 @@ def settle_row(
         if v == q[j]:
             left = log_rest(gap, inverse, others) - log_total
             rank = int(np.int64(0)) if j == top else int(np.int64(1))
-            inside[j] = tie_break(code, False, rank, 0.0, own, mine, left, 1.0) <= tie[j]
+            inside[j] = tie_break(code, False, rank, own, mine, left, 1.0) <= tie[j]
 
 
 @entry
@@ -896,11 +973,10 @@ def rank_ties(
             last, filled = i, int(np.int64(0))
         while filled <= r:
             filled = extend(gaps, inverse, scale, share, own, low, filled)
-        log_total, left = math.log1p(rest), 0.0
-        if (code != APS and code != RAPS) or low[r] + all_u[i] * own[r] >= SATURATED:  # else nothing looks at it
-            left = log_left(code, gaps, inverse, r, others, weights) - log_total
+        log_total = math.log1p(rest)
+        left = log_left(code, gaps, inverse, r, others, weights) - log_total
         mine = scaled(gaps[r], inverse) - log_total
-        found = tie_break(code, keep_top, r, low[r], own[r], mine, left, all_u[i])
+        found = tie_break(code, keep_top, r, own[r], mine, left, all_u[i])
         out[k] = np.inf if gaps[r] == -np.inf else found
 
 
@@ -1004,7 +1080,7 @@ def many_sizes(
             if end == q[t] and np.isnan(left):
                 left = log_left(code, gaps, inverse, r, others, weights) - log_total
                 mine = scaled(gaps[r], inverse) - log_total
-                last = tie_break(code, keep_top, r, low[r], own[r], mine, left, one)
+                last = tie_break(code, keep_top, r, own[r], mine, left, one)
             if end > q[t] or (end == q[t] and last > tie[t]):
                 break
             r, fresh = r + 1, True
@@ -1015,8 +1091,8 @@ def many_sizes(
                 if np.isnan(left):
                     left = log_left(code, gaps, inverse, r, others, weights) - log_total
                     mine = scaled(gaps[r], inverse) - log_total
-                    last = tie_break(code, keep_top, r, low[r], own[r], mine, left, one)
-                size[t] += 1.0 if tie_break(code, keep_top, r, low[r], own[r], mine, left, u[t]) <= tie[t] else 0.0
+                    last = tie_break(code, keep_top, r, own[r], mine, left, one)
+                size[t] += 1.0 if tie_break(code, keep_top, r, own[r], mine, left, u[t]) <= tie[t] else 0.0
             else:
                 size[t] += 1.0 if v < q[t] else 0.0
         if q[t] == np.inf:
@@ -1153,7 +1229,7 @@ def add_two(
 @inner
 def add_tied(
     code: int, unit: float, keep_top: bool, a: float, b: float, c: float, d: float, r: int, label: int,
-    low: float, own: float, u: Floats, q: Floats, tie: Floats, gaps: Floats, inverse: float, rest: float,
+    own: float, u: Floats, q: Floats, tie: Floats, gaps: Floats, inverse: float, rest: float,
     others: float, weights: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """Add 1 where the label at rank r ties with its threshold, and its tie-break lets it in."""
@@ -1162,19 +1238,19 @@ def add_tied(
     mine = scaled(gaps[r], inverse) - log_total
     for t in range(u.shape[0]):
         if value_at(unit, bound_of(code), a, b, c, d, u[t]) == q[label, t]:
-            out[t] += 1.0 if tie_break(code, keep_top, r, low, own, mine, left, u[t]) <= tie[label, t] else 0.0
+            out[t] += 1.0 if tie_break(code, keep_top, r, own, mine, left, u[t]) <= tie[label, t] else 0.0
 
 
 @inlined
 def count_label(
     code: int, unit: float, keep_top: bool, a: float, b: float, c: float, d: float, r: int, label: int, i: int,
-    own: Floats, low: Floats, all_u: Floats, q: Floats, tie: Floats, gaps: Floats, inverse: float, rest: float,
+    own: Floats, all_u: Floats, q: Floats, tie: Floats, gaps: Floats, inverse: float, rest: float,
     others: float, weights: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """Add 1 to `out` in each trial in which the label at rank r is in the set of row i."""
     if add_label(unit, bound_of(code), a, b, c, d, label, i, all_u, q, out):
         add_tied(
-            code, unit, keep_top, a, b, c, d, r, label, low[r], own[r], all_u[i], q, tie, gaps, inverse, rest, others,
+            code, unit, keep_top, a, b, c, d, r, label, own[r], all_u[i], q, tie, gaps, inverse, rest, others,
             weights, out,
         )  # fmt: skip
 
@@ -1263,7 +1339,7 @@ def count_class_sets(  # noqa: PLR0915
                             a, b = one, zero  # saturated, whatever u is
                         if not is_linear(bound, a, b, d):
                             count_label(
-                                code, unit, keep_top, a, b, c, d, r, order[r], i, own, low, all_u, q, tie, gaps,
+                                code, unit, keep_top, a, b, c, d, r, order[r], i, own, all_u, q, tie, gaps,
                                 inverse, rest, others, weights, size,
                             )  # fmt: skip
                         elif held < 0:
@@ -1271,17 +1347,17 @@ def count_class_sets(  # noqa: PLR0915
                         else:
                             if add_two(a0, b0, unit * c0, order[held], a, b, unit * c, order[r], i, all_u, q, size):
                                 add_tied(
-                                    code, unit, keep_top, a0, b0, c0, zero, held, order[held], low[held], own[held], u,
+                                    code, unit, keep_top, a0, b0, c0, zero, held, order[held], own[held], u,
                                     q, tie, gaps, inverse, rest, others, weights, size,
                                 )  # fmt: skip
                                 add_tied(
-                                    code, unit, keep_top, a, b, c, d, r, order[r], low[r], own[r], u, q, tie, gaps,
+                                    code, unit, keep_top, a, b, c, d, r, order[r], own[r], u, q, tie, gaps,
                                     inverse, rest, others, weights, size,
                                 )  # fmt: skip
                             held = -1
                     if held >= 0:
                         count_label(
-                            code, unit, keep_top, a0, b0, c0, zero, held, order[held], i, own, low, all_u, q, tie, gaps,
+                            code, unit, keep_top, a0, b0, c0, zero, held, order[held], i, own, all_u, q, tie, gaps,
                             inverse, rest, others, weights, size,
                         )  # fmt: skip
                     if place < n:
@@ -1289,7 +1365,7 @@ def count_class_sets(  # noqa: PLR0915
                             filled = extend(gaps, inverse, scale, share, own, low, filled)
                         a, b, c, d = terms(code, k_reg, drawn, keep_top, place, low[place], own[place], scale, rest)
                         count_label(
-                            code, unit, keep_top, a, b, c, d, place, label, i, own, low, all_u, q, tie, gaps, inverse,
+                            code, unit, keep_top, a, b, c, d, place, label, i, own, all_u, q, tie, gaps, inverse,
                             rest, others, weights, hit,
                         )  # fmt: skip
                     for t in range(trials):
@@ -1324,7 +1400,7 @@ def share_inside(
     if end < q:
         return 1.0
     if not randomized or slope <= 0.0:
-        return 1.0 if end == q and tie_break(code, keep_top, rank, a, b, mine, left, one) <= tie else 0.0
+        return 1.0 if end == q and tie_break(code, keep_top, rank, b, mine, left, one) <= tie else 0.0
     if bound == np.inf or a + b < bound:
         return min(max((q - (a + unit * c)) / slope, 0.0), 1.0)
     below = min(max((bound - a) / b, 0.0), 1.0)  # the share of u whose value is not saturated
@@ -1356,7 +1432,7 @@ def expected_hits(
             elif code == LAC:
                 inside = a < q or a == -np.inf
                 if a == q and not inside:
-                    own = tie_break(code, keep_top, ranks[i], parts[0, i], parts[1, i], mine, left, a * 0.0 + 1.0)
+                    own = tie_break(code, keep_top, ranks[i], parts[1, i], mine, left, a * 0.0 + 1.0)
                     inside = own <= thresholds[1, k]
                 out[k, i] = 1.0 if inside else 0.0
             else:

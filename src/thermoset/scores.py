@@ -274,10 +274,6 @@ class APS(Score):
         """What kernels take."""
         return Terms(kernels.APS)
 
-    def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:  # noqa: ARG002
-        """Below saturation values alone decide: whoever is close is in."""
-        return np.where(ties == 0.0, np.inf, ties)
-
     def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """The mass of the label and of all ranked above it."""
         return rows.mass(ops)
@@ -329,10 +325,6 @@ class RAPS(Score):
     def export_arrays(self, n_classes: int) -> dict[str, Floats]:
         """The penalty of each rank."""
         return {"penalty": self.penalty * np.maximum(_ranks(n_classes) - self.k_reg, 0.0)}
-
-    def export_ties(self, value: Floats, ties: Floats, offsets: Floats) -> Floats:  # noqa: ARG002
-        """Below saturation values alone decide: whoever is close is in."""
-        return np.where(ties == 0.0, np.inf, ties)
 
     def export_value(self, ops: Any, rows: EngineRows, arrays: Mapping[str, Any]) -> Any:
         """That of APS, and the penalty."""

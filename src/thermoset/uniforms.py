@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from thermoset.arrays import Floats, Keys
+from thermoset.arrays import Block, Floats, Keys
 from thermoset.errors import InputError
-from thermoset.kernels import fill_trial_keys, id_uniforms, row_uniforms
+from thermoset.kernels import N_KEYS, fill_trial_keys, id_uniforms, row_uniforms
 from thermoset.quoting import quoted
+from thermoset.rows import Source, gaps_of, map_rows, row_array, sort_ascending
 
 OF_ROWS, OF_IDS, OF_TRIALS, OF_KEYS = map(np.uint64, range(4))
 """Where chains of hashes start: no two kinds share one."""
@@ -111,3 +112,22 @@ class Randomness:
         else:
             row_uniforms(gaps, OF_ROWS + other, seed, u)
         return u
+
+
+def draw_uniforms(source: Source, seed: int, *, second: bool = False) -> Floats:
+    """The u of every row from the seed and the row, (n,): for rows whose logits are changed afterwards.
+
+    >>> from thermoset.rows import ArrayRows
+    >>> u = draw_uniforms(ArrayRows(np.array([[3.0, 1.0], [1.0, 3.0], [2.0, 0.5]])), 0)
+    >>> bool(u[0] == u[1]), bool(u[0] == u[2])
+    (True, False)
+    """
+    out: Floats = row_array((source.n_rows,))
+    map_rows(source, block_uniforms, [out], fixed=[Randomness(seed, second=second)])
+    return out
+
+
+def block_uniforms(block: Block, randomness: Randomness) -> tuple[Floats]:
+    """The u of the rows of a block, from their largest logits alone."""
+    few = min(N_KEYS + 1, block.shape[1])
+    return (randomness.block(gaps_of(sort_ascending(np.partition(block, -few, axis=1)[:, -few:]))),)

@@ -259,3 +259,13 @@ def test_threads_and_blocks_change_no_bit_of_p_values(name, monkeypatch):
         monkeypatch.setattr("thermoset.rows._BLOCK_BYTES", block_bytes)
         found.append((model.predict_p(LOGITS).tobytes(), model.predict_p(LOGITS, smoothed=True).tobytes()))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("method", ["aps", "raps"])
+def test_tails_order_rows_of_equal_value(method):
+    # e**-20 is left out by the top label, more than where masses saturate: 19 tails between two neighbouring floats.
+    logits = np.array([[0.0, -1.0 - i * 1e-10] for i in range(19)])
+    model = ts.ConformalClassifier(method, temperature=0.05, randomized=False).fit(logits, np.zeros(19, dtype=int))
+    assert len(set(model.calibration_.scores.real)) <= 2
+    assert model.calibration_.scores.real.max() < 1 - 2**-32
+    np.testing.assert_array_equal(model.predict_p(logits)[:, 0], (20 - np.arange(19)) / 20)

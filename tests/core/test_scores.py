@@ -143,8 +143,6 @@ def _rows():
 
 def _tie_break(method, score):
     """-log of the mass that is left; log-odds for LAC and PAS, whose values saturate near 0 as well."""
-    if score.running and not score.saturated:
-        return 0
     if method in ("lac", "pas"):
         return oracle.log_odds(score.mass)
     mass = score.tie if method == "topk" else score.mass

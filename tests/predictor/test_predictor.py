@@ -80,8 +80,8 @@ def test_answers_form_no_probabilities(predictor, fresh, monkeypatch):
     def refused(*_):
         raise AssertionError("a whole softmax")
 
-    monkeypatch.setattr("thermoset.predictor.sets.softmax", refused)
-    monkeypatch.setattr("thermoset.calibration.softmax", refused)
+    monkeypatch.setattr("thermoset.kernels.softmax", refused)
+    monkeypatch.setattr("thermoset.kernels.share_out", refused)
     assert len(predictor.predict_arrays(fresh).confidence) == len(fresh)
 
 
@@ -275,14 +275,21 @@ def test_check_passes_on_exchangeable_rows_and_not_on_shuffled_labels(predictor,
 
 
 def test_measures_are_what_they_say(predictor, data):
-    calibration, conformal = data.split(0.5, random_state=3)
+    """Confidence is judged on the conformal rows, which no step of the calibration has seen."""
+    _, conformal = data.split(0.5, random_state=3)
     measures = {m.name: m for m in predictor.document_.measures}
-    probs = probabilities(calibration, 1.0)
-    assert measures["nll_before"].value == pytest.approx(
-        ts.metrics.negative_log_likelihood(probs, calibration.labels), rel=1e-12
-    )
-    reading = ts.metrics.expected_calibration_error(probs, calibration.labels)
+    for kind, probs in (("before", probabilities(conformal, 1.0)), ("after", predictor.predict_proba(conformal))):
+        assert measures[f"nll_{kind}"].value == pytest.approx(
+            ts.metrics.negative_log_likelihood(probs, conformal.labels), rel=1e-12
+        )
+    probs = probabilities(conformal, 1.0)
+    reading = ts.metrics.expected_calibration_error(probs, conformal.labels)
     assert reading - 0.03 < measures["ece_before"].value < reading, "a reading is too high on average"
+    counts = predictor.document_.reliability[0]
+    sure = probs.max(axis=1)
+    inside = (sure >= 0.75) & (sure < 0.85)
+    right = probs.argmax(axis=1) == conformal.labels
+    assert counts.between(0.75, 0.85) == (inside.sum(), right[inside].sum())
     assert measures["nll_after"].value < measures["nll_before"].value
     assert measures["ece_after"].value < measures["ece_before"].value
     # k/(n + 1) with n = 600: ceil(601 * 0.9) = 541

@@ -67,6 +67,10 @@ def tune(
         str, typer.Option(help="small, even, protect, classes>=C, groups>=C, size<=S or gap<=G.")
     ] = "even",
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
+    calibration: Annotated[
+        Literal["auto", "temperature"],
+        typer.Option(help="temperature: T* alone; auto: correct classes and map the confidence too, where that helps."),
+    ] = "auto",
     objective: Annotated[Literal["nll", "ece"], typer.Option(help="What T* minimises.")] = "nll",
     grouping: Grouping = None,
     fallback: Annotated[
@@ -115,6 +119,7 @@ def tune(
         method,
         alpha,
         prefer,
+        calibration=calibration,
         objective=objective,
         randomized=not deterministic,
         allow_empty=not no_empty,
@@ -178,11 +183,17 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     measures = {m.name: m for m in made.measures}
     rows = f"{came.calibration_rows:,} rows for the temperatures, {came.conformal_rows:,} for the threshold"
     console.print(f"[bold]Data[/] {escape(printable(name))}: {made.n_classes:,} classes; {rows}", highlight=False)
-    console.print(f"\n[bold]Confidence[/] T* = {made.temperature:.3f} ({came.objective.upper()})", highlight=False)
+    of_what = " of corrected logits" if made.correction is not None else ""
+    what = f"T* = {made.temperature:.3f}{of_what} ({came.objective.upper()})"
+    console.print(f"\n[bold]Confidence[/] {what}", highlight=False)
     table = _table("softmax at", "ECE", "NLL")
-    for label, when in (("T = 1", "before"), ("T*", "after")):
+    several = "nll_temperature" in measures
+    stages = {"T = 1": "before", "T* alone": "temperature", "all steps": "after"}
+    for label, when in (stages if several else {"T = 1": "before", "T*": "after"}).items():
         table.add_row(label, *(_within(measures.get(f"{metric}_{when}")) for metric in ("ece", "nll")))
     console.print(table)
+    for line in made.confidence_lines:
+        console.print(f"  {escape(printable(line))}", highlight=False)
     if came.calibration_zero_labels:
         left_out = f"{came.calibration_zero_labels:,} of {came.calibration_rows:,} rows"
         console.print(f"  NLL leaves out {left_out}, whose label has probability zero.", highlight=False)

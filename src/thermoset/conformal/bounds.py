@@ -159,7 +159,7 @@ def _bounds(
     excess = np.maximum(rank + 1.0 - k_reg, 0.0) if code == kernels.RAPS else np.zeros(n_kept + 1)
     saturated = mass >= kernels.SATURATED
     value = np.where(saturated, 1.0, mass) + unit * (excess - (excess > 0) * drawn * (1.0 - u))
-    return value, np.where(saturated, tie, 0.0)
+    return value, tie
 
 
 def _lac(

@@ -248,9 +248,16 @@ class CalibrationScores:
         return np.sort(self.scores)
 
     def p_values(
-        self, data: Logits, smoothing_seed: int | None, *, u: Any = None, ids: Any = None, weights: Any = None
+        self,
+        data: Logits,
+        smoothing_seed: int | None,
+        *,
+        u: Any = None,
+        v: Floats | None = None,
+        ids: Any = None,
+        weights: Any = None,
     ) -> Floats:
-        """p-values (n, C) of rows; smoothed, with a v from a seed and each row or id, if there is a seed.
+        """p-values (n, C) of rows; smoothed, with a given v or one from a seed and each row or id, if there is a seed.
 
         Of rows that are not whole, the lower bound of a label's score is looked up among upper ones, which gives an
         upper bound of the p-value of whole rows, and again exactly the sets of such rows.
@@ -258,7 +265,7 @@ class CalibrationScores:
         randomness, smoothing = self.scoring.randomness(u, len(data), ids), None
         if smoothing_seed is not None:
             keys = None if ids is None else checked_ids(ids, len(data))
-            smoothing = Randomness(smoothing_seed, keys=keys, second=True)
+            smoothing = Randomness(smoothing_seed, v, keys=keys, second=True)
         own = np.ones(len(data), dtype=np.int64)
         given = own_weights(self.weights, weights, len(data))
         if given is not None and self.weights is not None:

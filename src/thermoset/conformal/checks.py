@@ -1,5 +1,6 @@
-"""What is refused or warned of where thresholds are found: too few rows, too small weights, masked labels."""
+"""What is refused or warned of where thresholds are found: too few rows, small weights, masked or missed labels."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -9,11 +10,13 @@ from thermoset.conformal.calibration_scores import CalibrationScores, Weights
 from thermoset.conformal.groupings import Grouping
 from thermoset.conformal.recipe import name_some
 from thermoset.data import Groups, Logits
-from thermoset.errors import InputError
+from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha, exact_level, rows_needed
 from thermoset.quoting import quoted
 
 _NAMED = 5  # groups a message names before it says how many more there are
+_MISSED_NAMED = 3  # classes that are hardly covered, likewise
+_FEWEST_TO_JUDGE = 20  # conformal rows of a class from which on its coverage is judged
 
 
 def fitted_groups(data: Logits, purpose: str) -> Groups:
@@ -144,4 +147,39 @@ def too_few_effective(weights: Weights, alpha: Alpha) -> str | None:
         f"alpha={alpha} needs at least {needed:,} rows of equal weight for a finite threshold; {len(weights.steps):,} "
         f"rows with these weights are worth {effective:.1f}. Rows with a weight above {weights.heaviest(alpha):.3g} "
         "get sets with all classes: add rows where the weights are large, or raise alpha."
+    )
+
+
+def warn_of_missed_classes(
+    scores: CalibrationScores, thresholds: Pairs, alpha: Alpha, classes: tuple[str, ...] | None
+) -> None:
+    """Say which classes one threshold for all hardly covers, since a promise about all rows does not tell.
+
+    Such a class has at least 20 conformal rows, and its coverage is below half of 1 - alpha even at the upper end of
+    its 95% interval (Clopper and Pearson, one-sided). Where thresholds differ by class, group or weight none is named.
+    """
+    from thermoset.metrics.laws import clopper_pearson  # noqa: PLC0415 - SciPy, which predicting does not need
+
+    if thresholds.size > 1 or scores.grouping is not None or scores.weights is not None:
+        return
+    promised = 1 - exact_level(alpha)
+    counts = np.bincount(scores.labels)
+    hits = np.bincount(scores.labels[scores.scores <= thresholds.flat[0]], minlength=len(counts))
+    judged = np.flatnonzero(counts >= _FEWEST_TO_JUDGE)
+    upper = clopper_pearson(hits[judged], counts[judged], confidence=0.9).high  # 5% beyond either end
+    missed = judged[upper < float(promised) / 2]
+    if not missed.size:
+        return
+    least = missed[np.argsort(hits[missed] / counts[missed], kind="stable")][:_MISSED_NAMED].tolist()
+    named = [
+        f"{c if classes is None else quoted(classes[c])} (of {hits[c]:,} of its {counts[c]:,} conformal rows)"
+        for c in least
+    ]
+    more = f" and {len(missed) - len(least):,} more" if len(missed) > len(least) else ""
+    warnings.warn(
+        f"sets hold the true label of {float(100 * promised):g}% of all rows, as promised, but of less than half as "
+        f"many where it is {', '.join(named)}{more}. To promise coverage for every class, name a method and use "
+        "grouping='class'; with one threshold, prefer='protect' covers hard classes better.",
+        CoverageWarning,
+        stacklevel=4,
     )

@@ -22,7 +22,6 @@ from thermoset.data.weights import conformal_weights
 from thermoset.errors import CoverageWarning, InputError
 from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.scores import ScoreLike
-from thermoset.uniforms import Randomness
 
 _BY_GROUP = "grouping='group'"
 
@@ -284,7 +283,7 @@ class ConformalClassifier(Estimator):
         open_rows: Bools = self._predict(undecided_rows, data, u, ids, weights)[0]
         return open_rows
 
-    def tighten(self, alpha: Alpha, more: Logits) -> "ConformalClassifier":
+    def tighten(self, alpha: Alpha, more: Logits, *, u: Any = None) -> "ConformalClassifier":
         """Raise the threshold to that of a stricter level, from the rows of `fit` and `more` rows together.
 
         It never falls below the threshold of `fit`, so coverage is at least what was promised, however the stricter
@@ -299,7 +298,7 @@ class ConformalClassifier(Estimator):
                 "'small', or omit weights."
             )
         y, scoring = more.require_labels("tighten"), self.calibration_.scoring
-        (found,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(None, len(more)))
+        (found,) = label_scores(more, y, scoring.score, [scoring.temperature], scoring.randomness(u, len(more)))
         pooled, level = np.concatenate([self.calibration_.scores, found]), exact_level(alpha)
         k = conformal_rank(len(pooled), level)
         stricter = np.sort(pooled)[k - 1] if k <= len(pooled) else complex(np.inf, np.inf)
@@ -356,7 +355,7 @@ def _warn_of_level(alpha: Alpha) -> None:
 
 
 def fitted_at(
-    model: ConformalClassifier, temperatures: Sequence[float], logits: Any, labels: Any = None
+    model: ConformalClassifier, temperatures: Sequence[float], logits: Any, labels: Any = None, *, u: Any = None
 ) -> list[ConformalClassifier]:
     """Copies of a classifier at several temperatures, fitted on the same rows, which are sorted only once.
 
@@ -373,7 +372,7 @@ def fitted_at(
         fitted_groups(data, _BY_GROUP)
     asked = {name: getattr(model, name) for name in Recipe.__struct_fields__}
     copies = [type(model)(**asked | {"temperature": one.temperature}) for one in at]
-    randomness, kind = Randomness(recipe.seed), input_kind_of(data)
+    randomness, kind = at[0].randomness(u, len(data)), input_kind_of(data)
     found = label_scores(data, y, recipe.set_score, [one.temperature for one in at], randomness)
     for copy, of_copy, scoring in zip(copies, found, at, strict=True):
         scores = CalibrationScores.of(of_copy, data, recipe, scoring, rows)

@@ -140,7 +140,7 @@ def mix_thresholds(own: Pairs, whole: Pairs, tau: float, score: Score, n_classes
     ends = np.where(np.isposinf(own.real), score.largest(n_classes), own.real), whole.real
     mix = _mix_logs if score.logarithmic else _mix
     value = _between(mix(*ends, tau), *ends)
-    # Equal values are such that saturate: their tie-breaks hold minus the log of what is left.
+    # Tie-breaks of equal values hold minus the log of what is left.
     tie = _between(_mix_logs(own.imag, whole.imag, tau), own.imag, whole.imag)
     tie = np.where(value == ends[0], np.where(value == ends[1], tie, own.imag), np.inf)
     return pairs(value, np.where((value == ends[1]) & (value != ends[0]), whole.imag, tie))

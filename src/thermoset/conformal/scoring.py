@@ -207,11 +207,9 @@ def _compiled_scores(
     found, exact = pairs(value, 0.0), np.ones(gaps.shape, dtype=np.bool_)
     if among is not None:
         exact = _has_equal(value, among.real)
-        if code in (kernels.APS, kernels.RAPS) and drawn == 0.0 and not keep_top:
-            excess = np.maximum(np.arange(1.0, gaps.shape[1] + 1) - k_reg, 0.0) if code == kernels.RAPS else 0.0
-            saturated = exact & (value == 1.0 + unit * excess)
-            found.imag[saturated] = _about(gaps, temperature, u)[saturated]
-            exact &= ~saturated | _has_near(found, among)
+        if code in (kernels.APS, kernels.RAPS) and not keep_top and exact.any():
+            found.imag[exact] = _about(gaps, temperature, u)[exact]
+            exact &= _has_near(found, among)
     rows, ranks = map(np.ascontiguousarray, np.nonzero(exact))
     ties = np.empty(len(rows))
     kernels.rank_ties(code, keep_top, temperature, gaps, u, rows, ranks, work, ties)
@@ -229,7 +227,7 @@ _NEAR = 1e-9  # how far from the tie-break a number may be that is right but for
 
 
 def _about(gaps: Floats, temperature: float, u: Floats) -> Floats:
-    """Tie-breaks of saturated masses, right but for rounding, (n, C)."""
+    """Tie-breaks of masses, right but for rounding, (n, C)."""
     own, tail = np.empty(gaps.shape), np.empty(gaps.shape)
     kernels.tail_logs(gaps, temperature, np.empty(gaps.shape[1]), own, tail)
     with np.errstate(divide="ignore"):

@@ -7,7 +7,7 @@ Logits(2 rows x 3 classes, float64, labelled, named)
 array([0, 1])
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -281,6 +281,18 @@ class Logits:
         groups = None if self.groups is None else self.groups.take(index)
         return checked_rows(logits, labels, self.classes, groups, self.input_kind)
 
+    def apply(self, f: Callable[["Block"], Floats]) -> "Logits":
+        """The same rows with other numbers: f takes a block of rows and gives float64 of the same shape.
+
+        >>> Logits([[0.0, 1.0]]).apply(lambda block: 2.0 * block).logits
+        array([[0., 2.]])
+        """
+        from thermoset.rows import map_rows  # noqa: PLC0415 - which work on rows, not on Logits
+
+        out = np.empty((self.n_rows, self.n_classes))
+        map_rows(self, _apply_block, [out], fixed=[f], axis=-2)
+        return checked_rows(out, self.labels, self.classes, self.groups, self.input_kind)
+
     def labelled(self, labels: NDArray[np.int64]) -> "Logits":
         """The same rows with labels, which have been checked."""
         return checked_rows(self.logits, labels, self.classes, self.groups, self.input_kind)
@@ -379,6 +391,10 @@ class Logits:
         object.__setattr__(self, "classes", classes)
         object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "input_kind", input_kind)
+
+
+def _apply_block(block: "Block", f: Callable[["Block"], Floats]) -> tuple[Floats]:
+    return (f(block),)
 
 
 def as_logits(logits: object, labels: object = None, groups: object = None) -> Logits:

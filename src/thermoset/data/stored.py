@@ -1,7 +1,8 @@
 """Logits that stay where they are stored: read in blocks, pass after pass, and never all at once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,25 @@ class Segment(NamedTuple):
     def some(self, wanted: Ints) -> "Segment":
         """Some of the rows that are meant, by their places, ascending."""
         return Segment(self.shard, wanted if self.rows is None else self.rows[wanted])
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedShard:
+    """A shard whose rows are changed as they are read: f takes a block and gives float64 of the same shape."""
+
+    shard: Shard
+    f: Callable[[Block], Floats]
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.shard, name)
+
+    def read(self, start: int, stop: int) -> Floats:
+        """Some rows."""
+        return self.f(self.shard.read(start, stop))
 
 
 class Piece(NamedTuple):
@@ -195,6 +215,11 @@ class StoredLogits(Logits):
             return self.loaded().joined(other)
         labels = np.concatenate([self.labels, other.labels])
         return _stored(self._segments + other._segments, labels, self._joined_groups(other), self._engine)
+
+    def apply(self, f: Callable[[Block], Floats]) -> Logits:
+        """The same rows with other numbers, made when they are read; f must be picklable for a cluster."""
+        segments = tuple(Segment(TransformedShard(one.shard, f), one.rows) for one in self._segments)
+        return _stored(segments, self.labels, self.groups, self._engine)
 
     def labelled(self, labels: NDArray[np.int64]) -> Logits:
         """The same rows with labels, which have been checked."""

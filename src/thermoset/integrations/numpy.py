@@ -111,6 +111,9 @@ class NumpyInference(Inference):
         super().__init__(document)
         self._answer = ArrayPredictor(document)
 
+    def drawn_before(self, data: Logits, ids: Any) -> None:
+        """None: the program draws u itself."""
+
     def _run(self, data: Logits, ids: Any = None, weights: Any = None) -> Outputs:
         if tops_of(data) is not None:
             raise InputError("engine='numpy' needs whole rows; these hold only their largest logits. Use the default.")

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from thermoset.arrays import Block, Bools, Floats, Ints
+from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.data import Logits
 from thermoset.data.groups import Groups, read_groups
 from thermoset.data.top_rows import tops_of
@@ -58,7 +59,7 @@ from thermoset.monitor.report import (
     PartGap,
     PartTable,
 )
-from thermoset.predictor.sets import CalibratedSoftmax, Inference, RowSets
+from thermoset.predictor.sets import Inference, RowSets
 from thermoset.rows import block_rows, map_rows, sum_rows
 from thermoset.uniforms import stream
 
@@ -313,10 +314,10 @@ def check_rows(
     flags = np.empty((2, len(data)), dtype=np.bool_)
     facts = RowFacts(np.empty(len(data), dtype=np.int64), *flags, *np.empty((3, len(data))))
     if whole:
-        per_row = [labels, inference.rows(data, None, weights)]
-        map_rows(data, _facts_of_block, facts, per_row=per_row, fixed=[inference.softmax])
+        per_row, rows = [labels, inference.rows(data, None, weights)], inference.correct(data)
+        map_rows(rows, _facts_of_block, facts, per_row=per_row, fixed=[inference.softmax])
         zero = partial(no_bins, data.n_classes, N_BINS)
-        bins = BinCounts(*sum_rows(data, _add_bins, zero, per_row=[labels], fixed=[inference.softmax]))
+        bins = BinCounts(*sum_rows(rows, _add_bins, zero, per_row=[labels], fixed=[inference.softmax]))
     else:  # sets by their bounds, probabilities as completed rows have them
         own, step = None if weights is None else checked_weights(weights, len(data)), block_rows(data.n_classes)
         for start in range(0, len(data), step):

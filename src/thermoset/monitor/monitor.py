@@ -10,6 +10,7 @@ import numpy as np
 from thermoset._version import __version__
 from thermoset.arrays import Block, Bools, Floats, Ints
 from thermoset.bounds import MOST_ROWS, real_number, whole_number
+from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data, remember_classes, require_fitted
 from thermoset.data.labels import partial_indices
@@ -22,7 +23,7 @@ from thermoset.monitor.state import BatchRows, MonitorState, Reference, read_sta
 from thermoset.monitor.status import MonitorStatus, PartKind, summarize
 from thermoset.predictor.document import Document
 from thermoset.predictor.leakage import find_leakage
-from thermoset.predictor.sets import CalibratedSoftmax, Inference, RowSets
+from thermoset.predictor.sets import Inference, RowSets
 from thermoset.quoting import quoted
 from thermoset.rows import map_rows
 from thermoset.uniforms import checked_ids
@@ -208,7 +209,7 @@ class Monitor:
         hit, correct = np.empty((2, len(data)), dtype=np.bool_)
         if whole:
             out, per_row = [size, hit, correct, confidence], [labels, inference.rows(data, ids)]
-            map_rows(data, _facts_of_block, out, per_row=per_row, fixed=[inference.softmax])
+            map_rows(inference.correct(data), _facts_of_block, out, per_row=per_row, fixed=[inference.softmax])
         else:
             size, hit, correct, confidence = _facts(inference.sets(data, ids), *inference.confidences(data), labels)
         kind, groups, part = self._parts(data, labels)

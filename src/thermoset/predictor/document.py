@@ -18,9 +18,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from thermoset.arrays import Floats, Ints, Keys, Pairs
+from thermoset.arrays import Bools, Floats, Ints, Keys, Pairs
 from thermoset.arrays import pairs as as_pairs
 from thermoset.bounds import COLDEST, HOTTEST, MOST_HELD
+from thermoset.calibration.calibrator import CalibrationStep
+from thermoset.calibration.classes import ClassCorrection
+from thermoset.calibration.confidence import ConfidenceMap
 from thermoset.conformal.calibration_scores import CalibrationScores, Weights
 from thermoset.conformal.groupings import NULL_GROUP, Grouping, resolve_grouping
 from thermoset.conformal.recipe import Recipe
@@ -48,9 +51,14 @@ MOST_STORED = 10_000_000
 UNDECIDED = "undecided_share"
 """The measure of predictors whose conformal rows held only their largest logits: how often bounds could not decide."""
 
+N_BANDS = 20
+"""Bins of confidence in which conformal rows are counted, each 5% wide."""
+
 MOST_CUTS = 63
 """Cut points of confidence, at most: 64 bins show any change that matters, and take a kilobyte."""
 
+_SHOWN_BAND = 0.75, 0.85  # of confidence, in which people ask whether it can be trusted
+_LEAST_SHOWN = 20  # answers in it, below which a share says nothing
 _FORMAT = "thermoset predictor"
 _MOST_BYTES = 2**28  # a document for 100,000 classes has some 10 MB
 _SIGN = np.uint64(1 << 63)
@@ -188,6 +196,35 @@ class ConfidenceReference(Stored, frozen=True, kw_only=True):
         return ConfidenceReference(cuts=self.cuts, counts=tuple(counts.tolist()))
 
 
+class ReliabilityCounts(Stored, frozen=True, kw_only=True):
+    """Conformal rows by confidence, in bins of equal width: how many, how many were right, and their mean confidence.
+
+    >>> found = ReliabilityCounts.of("T*", np.array([0.76, 0.81, 0.3]), np.array([True, False, True]))
+    >>> found.between(0.75, 0.85)
+    (2, 1)
+    """
+
+    name: str
+    count: tuple[Count, ...]
+    right: tuple[Count, ...]
+    confidence: tuple[float, ...]
+
+    @classmethod
+    def of(cls, name: str, confidence: Floats, right: Bools) -> "ReliabilityCounts":
+        """Count rows."""
+        place = np.minimum((confidence * N_BANDS).astype(np.int64), N_BANDS - 1)
+        count, hits = (np.bincount(place, weights, N_BANDS) for weights in (None, right))
+        sums = np.bincount(place, confidence, N_BANDS)
+        mean = np.divide(sums, count, out=np.zeros(N_BANDS), where=count > 0)
+        whole = (tuple(int(one) for one in numbers) for numbers in (count, hits))
+        return cls(name=name, count=next(whole), right=next(whole), confidence=tuple(mean.round(6).tolist()))
+
+    def between(self, low: float, high: float) -> tuple[int, int]:
+        """Rows with a confidence between two ends of bins, and how many of them were right."""
+        some = slice(round(low * N_BANDS), round(high * N_BANDS))
+        return sum(self.count[some]), sum(self.right[some])
+
+
 class Measure(Stored, frozen=True, kw_only=True):
     """A number that was measured when the predictor was made, and its 95% interval where there is one."""
 
@@ -211,6 +248,7 @@ class Provenance(Stored, frozen=True, kw_only=True):
     conformal_rows: Annotated[int, Meta(ge=1, le=MOST_HELD)]
     conformal_sha256: str
     objective: Literal["nll", "ece"]
+    calibration: Literal["auto", "temperature", "own"]
     prefer: str
     even: Literal["class", "group"]
     calibration_fraction: str
@@ -232,6 +270,11 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
         The promised level; that of the recipe may be stricter (see `ConformalClassifier.tighten`).
     temperature : float
         T*.
+    correction, confidence_map, calibration_steps
+        What comes before and after T*, where it was taken, and what was tried. With a correction, both temperatures
+        divide corrected logits; `plain_temperature` is the T* of the logits as they come.
+    reliability : tuple of ReliabilityCounts
+        Confidence and accuracy of the conformal rows: at T = 1, at T* alone, and after all steps.
     pool_rows : tuple of int
         Conformal rows behind the thresholds: all of them, or those of each group of classes or rows, in order.
     group_of_class, group_names
@@ -268,6 +311,11 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
     provenance: Provenance
     row_keys: RowKeys
     stored_choice: msgspec.Raw = msgspec.field(name="choice")
+    plain_temperature: Temperature
+    correction: ClassCorrection | None = None
+    confidence_map: ConfidenceMap | None = None
+    calibration_steps: tuple[CalibrationStep, ...] = ()
+    reliability: tuple[ReliabilityCounts, ...] = ()
     classes: tuple[str, ...] | None = None
     group_of_class: tuple[Annotated[int, Meta(ge=NULL_GROUP)], ...] | None = None
     group_names: tuple[str, ...] | None = None
@@ -295,6 +343,23 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
             return msgspec.json.decode(self.stored_choice, type=Choice)
         except msgspec.DecodeError as error:
             raise FileFormatError(f"the choice in this predictor's document is damaged: {reason(error)}.") from None
+
+    @property
+    def confidence_lines(self) -> tuple[str, ...]:
+        """What was done to the confidence, and what it is worth on the conformal rows, which had no part in it."""
+        lines = [step.sentence for step in self.calibration_steps]
+        if self.correction is not None:
+            names = self.classes or tuple(map(str, range(self.n_classes)))
+            most = (f"{quoted(names[column])} (odds x {odds:.2g})" for column, odds in self.correction.largest())
+            lines.insert(1, f"Corrected most: {', '.join(most)}.")
+        if self.reliability:
+            rows, right = self.reliability[-1].between(*_SHOWN_BAND)
+            if rows >= _LEAST_SHOWN:
+                low, high = (f"{end:.0%}" for end in _SHOWN_BAND)
+                lines.append(
+                    f"Of {rows:,} answers given with {low} to {high} confidence, {right / rows:.0%} were right."
+                )
+        return tuple(lines)
 
     @property
     def grouping(self) -> Grouping | None:
@@ -417,6 +482,11 @@ def read_document(path: str | os.PathLike[str]) -> Document:
 
 def checksum_of(document: Document) -> str:
     """SHA-256 of everything in the document but the checksum itself."""
+    if document.correction is not None and not isinstance(document.correction, ClassCorrection):
+        raise InputError(
+            "a predictor with a calibrator of your own cannot be saved, monitored or sent to other processes: a "
+            "document holds no code. Fit with calibration='auto', or correct the logits before they come here."
+        )
     content = msgspec.json.encode(document.change(checksum=""))
     return hashlib.sha256(msgspec.json.format(content, indent=-1)).hexdigest()
 
@@ -445,6 +515,14 @@ def _decoded(content: bytes) -> Document:
     return document
 
 
+def _broken_calibration(made: Document) -> Iterator[tuple[str, bool]]:
+    faults = [] if made.correction is None else made.correction.faults(made.n_classes)
+    faults += [] if made.confidence_map is None else made.confidence_map.faults()
+    yield from ((fault, True) for fault in faults)
+    bins = {len(part) for one in made.reliability for part in (one.count, one.right, one.confidence)}
+    yield f"reliability must have {N_BANDS} bins", not bins <= {N_BANDS}
+
+
 def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
     """Where two parts of a document could disagree, and whether they do; in an order in which what is read is there."""
     n_classes, recipe, came, score = made.n_classes, made.recipe, made.provenance, made.recipe.score
@@ -456,6 +534,7 @@ def _broken_requirements(made: Document) -> Iterator[tuple[str, bool]]:
         names is not None and (len(names) != n_classes or len(set(names)) != n_classes),
     )
     yield "the prior must have one number per class", score.learns or len(score.offsets(n_classes)) != n_classes
+    yield from _broken_calibration(made)
     limits, grouping = recipe.method.limits, made.grouping
     yield (
         "limits must be from 1 to n_classes, one per class",

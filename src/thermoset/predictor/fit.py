@@ -1,5 +1,6 @@
 """How a predictor is made: both temperatures, the threshold, what it is measured to do, and all of it in a document."""
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,8 +10,9 @@ import numpy as np
 from thermoset._version import __version__
 from thermoset.arrays import Ints
 from thermoset.bounds import checked_temperature
-from thermoset.calibration import TemperatureScaler, confidence_at, warn_of_zero_labels, zero_labels
-from thermoset.conformal.checks import check_weightable, fitted_groups
+from thermoset.calibration import warn_of_zero_labels, zero_labels
+from thermoset.calibration.calibrator import calibrate, checked_calibration
+from thermoset.conformal.checks import check_weightable, fitted_groups, warn_of_missed_classes
 from thermoset.conformal.classifier import ConformalClassifier
 from thermoset.conformal.recipe import Recipe, learn_from
 from thermoset.data import Logits, split_indices
@@ -19,7 +21,7 @@ from thermoset.data.row_keys import row_keys
 from thermoset.data.row_numbers import rows_of_user
 from thermoset.data.top_rows import tops_of
 from thermoset.data.weights import checked_weights, conformal_weights
-from thermoset.errors import InputError
+from thermoset.errors import CalibrationWarning, InputError
 from thermoset.levels import Alpha, exact_level
 from thermoset.predictor.document import (
     MOST_STORED,
@@ -33,13 +35,20 @@ from thermoset.predictor.document import (
 )
 from thermoset.predictor.label_shift import learn_shares
 from thermoset.predictor.leakage import KeySample, RowKeys, find_leakage, fingerprint
-from thermoset.predictor.measures import OF_CONFIDENCE, confidence_reference, coverage_measures, measure
+from thermoset.predictor.measures import (
+    OF_CONFIDENCE,
+    confidence_reference,
+    coverage_measures,
+    judge_confidence,
+    set_measures,
+)
 from thermoset.predictor.sets import Inference
+from thermoset.rows import part_of
 from thermoset.tuning.choosing import choose
 from thermoset.tuning.kinds import menu
 from thermoset.tuning.parts import checked_even, parts_of
 from thermoset.tuning.preferences import read_preference
-from thermoset.uniforms import checked_ids
+from thermoset.uniforms import checked_ids, draw_uniforms
 
 if TYPE_CHECKING:
     from thermoset.predictor.predictor import TwoTemperaturePredictor
@@ -48,10 +57,11 @@ Progress = Callable[[int, int], None]
 
 
 class RowOptions(NamedTuple):
-    """What conformal rows have besides their logits: ids and weights."""
+    """What conformal rows have besides their logits: ids and weights, and a u where logits are corrected."""
 
     ids: Any = None
     weights: Any = None
+    u: Any = None
 
     def take(self, rows: Ints, n_rows: int) -> "RowOptions":
         """Those of some of the rows."""
@@ -89,31 +99,41 @@ def fit_split_document(
     candidates, even = candidates_of(asked), checked_even(asked.even)
     by_hand = asked.temperature_sets
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
+    how = checked_calibration(asked.calibration)
     _check_before_work(asked, candidates, calibration, conformal, options)
-    candidates = tuple(learn_from(recipe, calibration).announce(calibration)[0] for recipe in candidates)
+    parts = 1 if how == "temperature" else 2
     with rows_of_user(numbers):
-        scaler = TemperatureScaler(asked.objective).learn(calibration)
+        learned = calibrate(calibration, how, asked.objective, asked.random_state, part_of(progress, 0, parts))
+    scaler, corrected = learned.scaler, (learned.correct_own(calibration), learned.correct(conformal))
+    candidates = tuple(learn_from(recipe, corrected[0]).announce(calibration)[0] for recipe in candidates)
     choice = choose(
-        calibration,
+        corrected[0],
         candidates,
         prefer=asked.prefer,
         calibrated=scaler.temperature_,
         n_conformal=len(conformal),
         even=even,
-        conformal=conformal,
+        conformal=corrected[1],
         temperatures=grid,
-        progress=progress,
+        progress=part_of(progress, parts - 1, parts),
     )
-    recipe = choice.setting
-    sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(conformal, **options._asdict())
+    recipe, drawn = choice.setting, learned.correction is not None
+    if drawn and recipe.seed is not None and options.ids is None:
+        options = options._replace(u=draw_uniforms(conformal, recipe.seed))
+    sets = ConformalClassifier.of(recipe.change(alpha=choice.alpha)).fit(corrected[1], **options._asdict())
     if recipe.alpha != choice.alpha:
-        sets.tighten(recipe.alpha, calibration)
-    fields = _fields_of_sets(sets, recipe.alpha == choice.alpha, conformal, options)
+        u = draw_uniforms(calibration, recipe.seed) if drawn and recipe.seed is not None else None
+        sets.tighten(recipe.alpha, corrected[0], u=u)
+    fields = _fields_of_sets(sets, recipe.alpha == choice.alpha, corrected[1], options)
     n_zero = scaler.zero_labels_, zero_labels(conformal)
     document = Document(
         recipe=recipe,
         alpha=choice.alpha,
         temperature=float(scaler.temperature_),
+        plain_temperature=learned.plain_temperature,
+        correction=learned.correction,  # type: ignore[arg-type]  # one of the user's own cannot be stored, only used
+        confidence_map=learned.confidence_map,
+        calibration_steps=learned.steps,
         n_classes=conformal.n_classes,
         classes=conformal.classes,
         input_kind=input_kind_of(calibration),
@@ -127,6 +147,7 @@ def fit_split_document(
             conformal_rows=len(conformal),
             conformal_sha256=fingerprint(conformal),
             objective=asked.objective,
+            calibration="own" if not isinstance(how, str) else "auto" if how == "auto" else "temperature",
             prefer=choice.prefer,
             even=even,
             calibration_fraction=str(asked.calibration_fraction),
@@ -138,15 +159,20 @@ def fit_split_document(
         **fields,
     )
     scaler.warn_at_bound()
+    warn_of_missed_classes(sets.calibration_, sets.thresholds_, choice.alpha, conformal.classes)
     warn_of_zero_labels(sum(n_zero), len(calibration) + len(conformal))
     behind = document.pool_sizes.tolist() if document.is_plain else [len(calibration) + len(conformal)]
-    measures = measure(calibration, scaler, choice, behind, recipe)
+    judged = judge_confidence(conformal, learned)
+    measures = *judged.measures, *set_measures(choice, behind, recipe)
     if sets.calibration_.weights is None:
-        document = document.change(confidence=confidence_reference(calibration, conformal, document.temperature))
+        known = Inference(document)
+        reference = confidence_reference(known, calibration, conformal)
+        document = document.change(confidence=reference, reliability=judged.reliability)
     else:  # the rest was measured where rows of small weight come from
-        measures = tuple(one for one in measures if one.name in OF_CONFIDENCE)
+        measures = judged.measures
     document = document.change(measures=(*measures, *_undecided(sets, conformal, options)))
-    return _with_shares(document, conformal, sets)
+    _warn_of_classes(document, calibration, conformal)
+    return _with_shares(document, corrected[1], sets)
 
 
 def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
@@ -191,6 +217,33 @@ def _check_before_work(
         calibration.require_groups("grouping='group'")
 
 
+def _warn_of_classes(document: Document, calibration: Logits, conformal: Logits) -> None:
+    """Say so where classes were corrected from rows that hardly say how often classes occur."""
+    if document.correction is None:
+        return
+    parts = [data.require_labels("the class correction") for data in (calibration, conformal)]
+    counts = np.array([np.bincount(labels, minlength=document.n_classes) for labels in parts], dtype=float)
+    without = int(np.count_nonzero(counts[0] == 0))
+    if without:
+        warnings.warn(
+            f"{without:,} of {document.n_classes:,} classes have no calibration rows, and the class correction makes "
+            "them less likely for that. Add calibration rows of these classes, or use calibration='temperature'.",
+            CalibrationWarning,
+            stacklevel=4,
+        )
+    seen = counts[:, counts.sum(axis=0) > 0]
+    expected = np.outer(seen.sum(axis=1), seen.sum(axis=0)) / seen.sum()
+    distance, freedom = float(((seen - expected) ** 2 / expected).sum()), max(seen.shape[1] - 1, 1)
+    if distance > freedom + 8 * np.sqrt(2 * freedom):
+        warnings.warn(
+            "calibration and conformal rows have different class shares, far beyond chance, and the class correction "
+            "is learned from those of the calibration rows. Were the rows sorted before they were split? Shuffle "
+            "them, or use calibration='temperature'.",
+            CalibrationWarning,
+            stacklevel=4,
+        )
+
+
 def _fields_of_sets(sets: ConformalClassifier, plain: bool, conformal: Logits, options: RowOptions) -> dict[str, Any]:
     """The fields of a document that the conformal rows decide; with weights, their sizes say nothing of later rows.
 
@@ -206,7 +259,7 @@ def _fields_of_sets(sets: ConformalClassifier, plain: bool, conformal: Logits, o
             else "weights need the threshold of the promised level, but this predictor's was raised to protect "
             "classes. Fit with prefer='even' or 'small', or omit weights."
         )
-    sizes = None if found.weights is not None else sets.set_sizes(conformal, ids=options.ids)
+    sizes = None if found.weights is not None else sets.set_sizes(conformal, ids=options.ids, u=options.u)
     of_class, n_groups = found.group_of_class, 1 if found.groups is None else len(found.groups.names)
     pools = np.arange(n_groups) if of_class is None else np.unique(of_class)
     rows = np.bincount(pool_of_rows(found) - pools[0], minlength=pools[-1] - pools[0] + 1)[pools - pools[0]]
@@ -234,7 +287,9 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
             f"{leakage.sentence}, and a threshold from rows that also chose a temperature cannot keep its promise. "
             "Recalibrate on other rows."
         )
-    sets = ConformalClassifier.of(old.recipe).fit(conformal, **options._asdict())
+    known = Inference(old)
+    corrected, options = known.correct(conformal), options._replace(u=known.drawn_before(conformal, options.ids))
+    sets = ConformalClassifier.of(old.recipe).fit(corrected, **options._asdict())
     provenance = msgspec.structs.replace(
         old.provenance,
         conformal_rows=len(conformal),
@@ -244,19 +299,19 @@ def recalibrate_document(old: Document, conformal: Logits, options: RowOptions) 
         conformal_zero_labels=zero_labels(conformal),
     )
     warn_of_zero_labels(provenance.conformal_zero_labels, len(conformal))
-    fields, weighted = _fields_of_sets(sets, old.is_plain, conformal, options), sets.calibration_.weights is not None
+    fields, weighted = _fields_of_sets(sets, old.is_plain, corrected, options), sets.calibration_.weights is not None
     seen = None if provenance.top_rows or weighted else old.confidence
     new = old.change(
         **fields,
         shift=None,
         provenance=provenance,
-        confidence=None if seen is None else seen.recount(confidence_at(conformal, old.temperature)),
+        confidence=None if seen is None else seen.recount(known.confidences(conformal)[1]),
         row_keys=msgspec.structs.replace(old.row_keys, conformal=KeySample.of(keys)),
     )
     law = coverage_measures(new.pool_sizes.tolist(), old.recipe.alpha)
     measures = _still_true(old, law, weighted)
     new = new.change(measures=(*measures, *_undecided(sets, conformal, options)))
-    return _with_shares(new, conformal, sets)
+    return _with_shares(new, corrected, sets)
 
 
 def _with_shares(document: Document, conformal: Logits, fitted: ConformalClassifier) -> Document:

@@ -1,50 +1,60 @@
 """What a predictor is measured to do when it is made, with intervals: the numbers a document carries."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.calibration import TemperatureScaler, confidence_and_loss, confidence_at
+from thermoset.calibration.calibrator import CalibratedSoftmax, Calibration
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
 from thermoset.levels import Alpha, conformal_rank
 from thermoset.metrics.laws import conformal_coverage_distribution
 from thermoset.metrics.probabilities import reliability_from_confidence
-from thermoset.predictor.document import MOST_CUTS, ConfidenceReference, Measure
+from thermoset.predictor.document import MOST_CUTS, ConfidenceReference, Measure, ReliabilityCounts
+from thermoset.predictor.sets import Inference
 from thermoset.rows import top_labels
 from thermoset.tuning.choice import Choice, Outlook
 from thermoset.tuning.parts import Words
-from thermoset.uniforms import stream
 
-__all__ = ["OF_CONFIDENCE", "confidence_reference", "coverage_measures", "measure"]
-
-OF_CONFIDENCE = ("nll_before", "nll_after", "ece_before", "ece_after")
+OF_CONFIDENCE = tuple(f"{loss}_{kind}" for loss in ("nll", "ece") for kind in ("before", "temperature", "after"))
 """Measures that no level has a part in."""
 
 _NORMAL = 1.96
 
 
-def measure(
-    calibration: Logits,
-    scaler: TemperatureScaler,
-    choice: Choice,
-    pool_sizes: Sequence[int],
-    recipe: Recipe,
-) -> tuple[Measure, ...]:
-    """Calibration before and after T*, cross-fitted; size, class gap and coverage of the sets."""
-    before, after = confidence_and_loss(calibration, 1.0), _cross_fitted(calibration, scaler, recipe.random_state)
-    correct = top_labels(calibration) == calibration.require_labels("measuring")
+class Judged(NamedTuple):
+    """What the conformal rows, which no step of the calibration has seen, say of its confidence."""
+
+    measures: tuple[Measure, ...]
+    reliability: tuple[ReliabilityCounts, ...]
+
+
+def judge_confidence(conformal: Logits, learned: Calibration) -> Judged:
+    """Log-loss and ECE before calibration and after it, and after T* alone where there are more steps."""
+    plain = learned.correction is None and learned.confidence_map is None
+    stages = {"T = 1": (CalibratedSoftmax(1.0), conformal)}
+    if not plain:
+        stages["T* alone"] = CalibratedSoftmax(learned.plain_temperature), conformal
+    done = CalibratedSoftmax(learned.scaler.temperature_, learned.confidence_map), learned.correct(conformal)
+    stages["T*" if plain else "all steps"] = done
+    labels, losses, errors, counts = conformal.require_labels("measuring"), {}, [], []
+    kinds = ("before", "after") if plain else ("before", "temperature", "after")
+    for kind, (name, (softmax, rows)) in zip(kinds, stages.items(), strict=True):
+        confidence, losses[f"nll_{kind}"] = softmax.confidence_and_loss(rows)
+        right = top_labels(rows) == labels
+        estimate = reliability_from_confidence(confidence, right, learned.scaler.n_bins).ece_estimate()
+        errors.append(Measure(name=f"ece_{kind}", **estimate._asdict()))
+        counts.append(ReliabilityCounts.of(name, confidence, right))
+    return Judged((*_nlls(losses), *errors), tuple(counts))
+
+
+def set_measures(choice: Choice, pool_sizes: Sequence[int], recipe: Recipe) -> tuple[Measure, ...]:
+    """Size, class gap and coverage of the sets."""
     at = choice.outlook
     return (
-        *_nlls({"nll_before": before[1], "nll_after": after[1]}),
-        *(
-            Measure(
-                name=name, **reliability_from_confidence(confidence, correct, scaler.n_bins).ece_estimate()._asdict()
-            )
-            for name, (confidence, _) in (("ece_before", before), ("ece_after", after))
-        ),
         *(coverage_measures(pool_sizes, recipe.alpha) if recipe.grouping is None else []),
         _within("avg_size", at.size, at.size_error),
         Measure(name="empty_share", value=at.empty_share, low=None, high=None),
@@ -61,20 +71,6 @@ def _gaps(at: Outlook, words: Words) -> list[Measure]:
     if at.top_gap is not None:
         made.append(Measure(name=words.top_gap, value=at.top_gap, low=None, high=None))
     return made
-
-
-Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-def _cross_fitted(data: Logits, scaler: TemperatureScaler, random_state: int) -> Pair:
-    """Confidence and loss of each row with a temperature from the other half of the rows: no row judges itself."""
-    rows = stream(random_state, "halves of the rows").permutation(len(data))
-    halves = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
-    confidence, loss = np.empty(len(data)), np.empty(len(data))
-    for fitted_on, judged in (halves, halves[::-1]):
-        other = TemperatureScaler(scaler.objective, scaler.n_bins).learn(data.take(fitted_on))
-        confidence[judged], loss[judged] = confidence_and_loss(data.take(judged), other.temperature_)
-    return confidence, loss
 
 
 def _nlls(losses: dict[str, NDArray[np.float64]]) -> list[Measure]:
@@ -108,7 +104,7 @@ def _within(name: str, value: float, error: float) -> Measure:
     return Measure(name=name, value=value, low=value - _NORMAL * error, high=value + _NORMAL * error)
 
 
-def confidence_reference(calibration: Logits, conformal: Logits, temperature: float) -> ConfidenceReference | None:
+def confidence_reference(known: Inference, calibration: Logits, conformal: Logits) -> ConfidenceReference | None:
     """Cut points from calibration rows and counts of conformal rows; None where rows hold only their largest logits.
 
     The confidence of such rows is known within bounds that depend on how many logits they hold, and whole rows would
@@ -117,5 +113,5 @@ def confidence_reference(calibration: Logits, conformal: Logits, temperature: fl
     if tops_of(calibration) is not None or tops_of(conformal) is not None:
         return None
     shares = np.arange(1, MOST_CUTS + 1) / (MOST_CUTS + 1)
-    cuts = np.unique(np.quantile(confidence_at(calibration, temperature), shares, method="inverted_cdf"))
-    return ConfidenceReference(cuts=tuple(cuts.tolist()), counts=()).recount(confidence_at(conformal, temperature))
+    cuts = np.unique(np.quantile(known.confidences(calibration)[1], shares, method="inverted_cdf"))
+    return ConfidenceReference(cuts=tuple(cuts.tolist()), counts=()).recount(known.confidences(conformal)[1])

@@ -21,6 +21,7 @@ from thermoset.rows import memory_budget
 from thermoset.scores import ScoreLike
 
 if TYPE_CHECKING:
+    from thermoset.calibration.calibrator import Calibrator
     from thermoset.monitor.promise import Promise
     from thermoset.monitor.report import CheckReport
     from thermoset.predictor.fit import Progress
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 class TwoTemperaturePredictor(Estimator):
     """Calibrated probabilities and prediction sets from logits, each with its own temperature.
 
-    T* makes the confidence match the accuracy. T-hat gives the sets that the user prefers. Both come from the
-    calibration rows; the threshold of the sets comes from conformal rows that chose nothing, so coverage is exact (see
-    `ConformalClassifier`).
+    T* brings the confidence close to the accuracy, with a correction of classes before it and a map of the confidence
+    after it where the rows show that one temperature is not enough. T-hat gives the sets that the user prefers. All of
+    it comes from the calibration rows; the threshold of the sets comes from conformal rows that chose nothing, so
+    coverage is exact (see `ConformalClassifier`).
 
     Parameters
     ----------
@@ -42,6 +44,11 @@ class TwoTemperaturePredictor(Estimator):
         and its parameters, randomised or not, together with the temperature: see `tuning.menu`.
     prefer : "even", "small", "protect", or a bound: "classes>=0.85", "groups>=0.85", "size<=3", "gap<=0.03"
         What the sets are chosen for; see `tuning.choose`.
+    calibration : "auto", "temperature", or an object with fit and transform
+        "temperature" is T* alone, as in the paper. "auto" may also correct classes, before both temperatures, and map
+        the confidence, each only where cross-validation on the calibration rows shows a gain: see `calibration`. An
+        object of your own, with `fit(logits, labels)` and `transform(logits)`, takes the place of the class correction;
+        such a predictor cannot be saved.
     objective : "nll" or "ece"
         What T* minimises; see `TemperatureScaler`.
     even : "class" or "group"
@@ -89,6 +96,7 @@ class TwoTemperaturePredictor(Estimator):
         alpha: Alpha = 0.1,
         prefer: str = "even",
         *,
+        calibration: "Literal['auto', 'temperature'] | Calibrator" = "auto",
         temperature_sets: float | None = None,
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
@@ -102,6 +110,7 @@ class TwoTemperaturePredictor(Estimator):
         self.method = method
         self.alpha = alpha
         self.prefer = prefer
+        self.calibration = calibration
         self.objective = objective
         self.randomized = randomized
         self.allow_empty = allow_empty
@@ -252,7 +261,7 @@ class TwoTemperaturePredictor(Estimator):
 
         Refused where a trial on the predictor's own conformal rows has shown that estimated shares would do harm.
         """
-        data, made = predict_data(self, target), self.document_
+        data, made = self._inference.correct(predict_data(self, target)), self.document_
         return package.label_shift.estimate_priors(
             data,
             made.temperature,
@@ -393,6 +402,7 @@ class TwoTemperaturePredictor(Estimator):
             **sets,
             temperature_sets=temperature if came.temperature_by_hand else None,
             prefer=came.prefer,
+            calibration="temperature" if came.calibration == "temperature" else "auto",
             objective=came.objective,
             even=came.even,
             calibration_fraction=came.calibration_fraction,

@@ -1,7 +1,9 @@
 """What a document says of rows: labels, confidence, probabilities and sets. Every answer of a predictor is from here.
 
-Probabilities are the softmax at T*. Under label shift the probability of y is p(y) r(y) / sum_j p(j) r(j), with p the
-softmax and r = target share / source share; the likeliest label may then be another than that of the largest logit.
+Where classes are corrected, everything is made from the corrected rows, but for u, which comes from the raw logits.
+Probabilities are the softmax at T*, with the confidence map where there is one. Under label shift the probability of y
+is p(y) r(y) / sum_j p(j) r(j), with p as before and r = target share / source share; the likeliest label may then be
+another than that of the largest logit.
 """
 
 from collections.abc import Sequence
@@ -13,17 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.arrays import Block, Bools, Floats, Ints, Pairs, as_float64
+from thermoset.arrays import Block, Bools, Floats, Ints, Pairs
+from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.conformal.bounds import middle_confidences
 from thermoset.conformal.calibration_scores import CalibrationScores, group_codes, own_weights
 from thermoset.conformal.scoring import Scoring, block_sets, predict_sets, predict_sizes, undecided_rows
 from thermoset.data import Logits
 from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
-from thermoset.kernels import confidences, softmax
 from thermoset.predictor.document import Document, Thresholds, checksum_of
 from thermoset.rows import block_rows, map_rows, top_labels
-from thermoset.uniforms import Randomness
+from thermoset.uniforms import Randomness, draw_uniforms
 
 
 class Prediction(NamedTuple):
@@ -81,34 +83,6 @@ class RowSets:
         return sets
 
 
-@dataclass(frozen=True, eq=False)
-class CalibratedSoftmax:
-    """T*, and target share / source share of each class (C,); None where shares have not changed."""
-
-    temperature: float
-    ratio: Floats | None = None
-
-    def of_block(self, block: Block) -> Floats:
-        """Probabilities of a block of rows, (n, C)."""
-        probs = np.empty(block.shape)
-        softmax(as_float64(block), self.temperature, probs)
-        if self.ratio is not None:
-            weighted = probs * self.ratio
-            total = weighted.sum(axis=1, keepdims=True)
-            np.divide(weighted, total, out=probs, where=total > 0)  # a row that no class explains stays as it is
-        return probs
-
-    def top_of_block(self, block: Block) -> tuple[Ints, Floats]:
-        """The likeliest label of each row of a block, and its probability."""
-        if self.ratio is None:
-            found = np.empty((1, len(block)))
-            confidences(as_float64(block), np.array([self.temperature]), np.empty(block.shape[1]), found)
-            return block.argmax(axis=1), found[0]
-        probs = self.of_block(block)
-        labels = probs.argmax(axis=1)
-        return labels, probs[np.arange(len(probs)), labels]
-
-
 class Inference:
     """A document at work on rows that were checked before."""
 
@@ -116,7 +90,8 @@ class Inference:
         self.document, self.recipe = document, document.recipe
         ratio = None if document.shift is None else document.shift.ratio
         plain = ratio is None or bool(np.all(ratio == 1.0))
-        self.softmax = CalibratedSoftmax(document.temperature, None if plain else ratio)
+        self.softmax = CalibratedSoftmax(document.temperature, document.confidence_map, None if plain else ratio)
+        self.correction = document.correction
         self.scoring = Scoring.of(self.recipe)
         self.thresholds: Pairs = self._thresholds()
 
@@ -158,8 +133,28 @@ class Inference:
     def p_values(self, data: Logits, smoothed: bool, ids: Any = None, weights: Any = None) -> Floats:
         """p-values of all labels, (n, C)."""
         self.require_p_values()
-        seed = self.recipe.random_state if smoothed else None
-        return self.calibration_scores.p_values(data, seed, ids=ids, weights=weights)
+        seed, v = self.recipe.random_state if smoothed else None, None
+        if seed is not None and self.correction is not None and ids is None:
+            v = draw_uniforms(data, seed, second=True)
+        u = self.drawn_before(data, ids)
+        return self.calibration_scores.p_values(self.correct(data), seed, u=u, v=v, ids=ids, weights=weights)
+
+    def correct(self, data: Logits) -> Logits:
+        """The rows that both temperatures divide: corrected by class where that was learned."""
+        if self.correction is None:
+            return data
+        if tops_of(data) is not None:
+            raise InputError(
+                "this predictor corrects classes, which needs whole rows; these hold only their largest logits. Pass "
+                "whole rows, or fit with calibration='temperature'."
+            )
+        return data.apply(self.correction.of_block)
+
+    def drawn_before(self, data: Logits, ids: Any) -> Floats | None:
+        """The u of rows to be corrected, which comes from their raw logits; None where it comes from elsewhere."""
+        if self.correction is None or self.scoring.seed is None or ids is not None:
+            return None
+        return draw_uniforms(data, self.scoring.seed)
 
     def rows(self, data: Logits, ids: Any = None, weights: Any = None) -> RowSets:
         """How the sets of these rows are made, by their ids, groups and weights."""
@@ -170,7 +165,8 @@ class Inference:
         if names is not None:
             falls_back = self.recipe.fallback is not None
             groups = group_codes(data, names, falls_back, "a predictor with grouping='group'")
-        return RowSets(self.scoring, self.scoring.randomness(None, len(data), ids), table, groups)
+        randomness = self.scoring.randomness(self.drawn_before(data, ids), len(data), ids)
+        return RowSets(self.scoring, randomness, table, groups)
 
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
@@ -189,35 +185,37 @@ class Inference:
 
     def _predict(self, predict: Any, data: Logits, ids: Any, weights: Any) -> Any:
         at = self.rows(data, ids, weights)
-        return predict(data, at.scoring.score, at.scoring.temperature, at.randomness, at.thresholds, at.groups)[0]
+        rows = self.correct(data)
+        return predict(rows, at.scoring.score, at.scoring.temperature, at.randomness, at.thresholds, at.groups)[0]
 
     def probabilities(self, data: Logits) -> Floats:
         """Probabilities of rows, (n, C); of those that are not whole, as completed rows have them."""
         probs = np.empty((len(data), data.n_classes))
-        map_rows(data, _probabilities_of_block, [probs], fixed=[self.softmax], axis=-2)
+        map_rows(self.correct(data), _probabilities_of_block, [probs], fixed=[self.softmax], axis=-2)
         return probs
 
     def labels(self, data: Logits) -> Ints:
         """The likeliest label of each row, as its column number."""
         if self.softmax.ratio is not None:
             return self.confidences(data)[0]
+        data = self.correct(data)
         tops = tops_of(data)
         return top_labels(data) if tops is None else tops.indices[:, 0].astype(np.int64)
 
     def confidences(self, data: Logits) -> tuple[Ints, Floats]:
         """The likeliest label of each row, and its probability."""
-        tops = tops_of(data)
+        data, tops = self.correct(data), tops_of(data)
         if tops is not None and self.softmax.ratio is None:
-            return self.labels(data), middle_confidences(tops, self.softmax.temperature)
+            return tops.indices[:, 0].astype(np.int64), middle_confidences(tops, self.softmax.temperature)
         labels, confidence = np.empty(len(data), dtype=np.int64), np.empty(len(data))
         map_rows(data, _tops_of_block, [labels, confidence], fixed=[self.softmax])
         return labels, confidence
 
     def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
         """Label, confidence and set of each row, in one pass."""
-        if tops_of(data) is not None:
+        if tops_of(data) is not None and self.correction is None:
             return PredictionArrays(*self.confidences(data), self.sets(data, ids, weights))
-        rows = self.rows(data, ids, weights)
+        rows, data = self.rows(data, ids, weights), self.correct(data)
         if type(data) is Logits and len(data) <= block_rows(data.n_classes):  # a single row waits for no machinery
             return PredictionArrays(*self.softmax.top_of_block(data.logits), rows.of_block(data.logits))
         labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))

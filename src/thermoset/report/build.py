@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermoset.calibration import confidence_and_loss, probabilities
+from thermoset.calibration.calibrator import CalibratedSoftmax
 from thermoset.conformal import ConformalClassifier, fitted_at
 from thermoset.data import Logits
 from thermoset.data.fitted import predict_data, require_fitted
@@ -19,6 +19,7 @@ from thermoset.monitor.check import check_rows
 from thermoset.paper.theory import critical_temperature
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.predictor.document import Document
+from thermoset.predictor.sets import Inference
 from thermoset.report.record import Examples, Reliability, Report
 from thermoset.report.roles import Roles, roles_of
 from thermoset.report.set_facts import movements, pick_examples, set_facts, sets_of_examples
@@ -108,11 +109,13 @@ def build_report(
     alphas = _alphas(made, len(reference))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        curves, conditional = _sweeps(data, made, alphas, trials, steps)
+        known = predictor._inference
+        curves, conditional = _sweeps(known.correct(data), made, alphas, trials, steps)
         # Not `predictor.check`, which refuses calibration rows: the page says that it is they who judge.
-        sets, check = predictor.predict_set(judged), check_rows(predictor._inference, judged, judged_labels)
+        sets, check = predictor.predict_set(judged), check_rows(known, judged, judged_labels)
         grid = (curves if made.grouping is None else conditional).temperatures.tolist()
-        models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, reference), strict=True))
+        rows, u = known.correct(reference), known.drawn_before(reference, None)
+        models = dict(zip(grid, fitted_at(ConformalClassifier.of(made.recipe), grid, rows, u=u), strict=True))
         steps.reach(0.85)
         return Report(
             name=name,
@@ -127,7 +130,7 @@ def build_report(
             conditional=conditional,
             floors=_floors(data, alphas),
             critical=critical_temperature(data.n_classes),
-            calibrations=tuple(_calibration(judged, at, t) for at, t in (("T = 1", 1.0), ("T*", made.temperature))),
+            calibrations=_calibrations(known, judged if roles.origin == "fresh" else reference),
             sets=set_facts(sets, judged_labels, judged.groups),
             examples=_examples(predictor, models, compared, roles, alphas, images or {}),
             movements=movements(predictor, models, compared),
@@ -221,19 +224,30 @@ def _examples(
     return sets_of_examples(predictor, models, compared.take(places), roles.compared[places], alphas, images)
 
 
-def _calibration(judged: Logits, name: str, temperature: float) -> Reliability:
+def _calibrations(known: Inference, judged: Logits) -> tuple[Reliability, ...]:
+    """Confidence before calibration, after one temperature, and after all steps where there are more."""
+    made = known.document
+    plain = made.correction is None and made.confidence_map is None
+    before = _calibration(judged, "T = 1", CalibratedSoftmax(1.0))
+    if plain:
+        return before, _calibration(judged, "T*", known.softmax)
+    alone = _calibration(judged, "T* alone", CalibratedSoftmax(made.plain_temperature))
+    return before, alone, _calibration(known.correct(judged), "all steps", known.softmax)
+
+
+def _calibration(judged: Logits, name: str, softmax: CalibratedSoftmax) -> Reliability:
     labels = judged.require_labels("a report")
-    confidence, loss = confidence_and_loss(judged, temperature)
+    confidence, loss = softmax.confidence_and_loss(judged)
     right = top_labels(judged) == labels
     squares, bins = 0.0, no_bins(judged.n_classes, N_BINS)
     for start in range(0, len(judged), _BLOCK):  # all probabilities at once would take more room than the logits
         part, truth = judged.take(slice(start, start + _BLOCK)), labels[start : start + _BLOCK]
-        probs = probabilities(part, temperature)
+        probs = softmax.of_block(part.logits)
         squares += len(part) * brier_score(probs, truth)
         add_bins(probs, truth, bins)
     return Reliability(
         name,
-        temperature,
+        softmax.temperature,
         bins=reliability_from_confidence(confidence, right, _BINS),
         nll=float(loss.mean()),
         brier=squares / len(judged),

@@ -66,11 +66,12 @@ def movements(
 
     At T-hat the sets are the predictor's own, also where T = 1 or T* is the same temperature.
     """
-    made = predictor.document_
+    made, known = predictor.document_, predictor._inference
+    rows, u = known.correct(compared), known.drawn_before(compared, None)
 
     def sizes_at(temperature: float) -> Ints:
         own = temperature == made.temperature_sets
-        return predictor.set_sizes(compared) if own else models[temperature].set_sizes(compared)
+        return predictor.set_sizes(compared) if own else models[temperature].set_sizes(rows, u=u)
 
     before = sizes_at(1.0)
     after = {name: (t, sizes_at(t)) for name, t in (("T*", made.temperature), ("T-hat", made.temperature_sets))}
@@ -107,9 +108,9 @@ def sets_of_examples(
     images: Mapping[int, NDArray[np.generic]],
 ) -> Examples:
     """Sets of some rows under each model, by temperature, at each level; those of the predictor where it has them."""
-    made = predictor.document_
-    answers = predictor.predict_arrays(shown)
-    swept = np.stack([model.predict_sets(shown, alphas) for model in models.values()])
+    made, known = predictor.document_, predictor._inference
+    answers, corrected, u = predictor.predict_arrays(shown), known.correct(shown), known.drawn_before(shown, None)
+    swept = np.stack([model.predict_sets(corrected, alphas, u=u) for model in models.values()])
     own = list(alphas).index(float(exact_level(made.recipe.alpha)))
     place = {t: i for i, t in enumerate(models)}
     swept[place[made.temperature_sets], own] = answers.sets
@@ -119,7 +120,7 @@ def sets_of_examples(
         labels=shown.require_labels("a report"),
         predicted=answers.labels,
         confidence=answers.confidence,
-        order=np.argsort(-shown.logits, axis=1, kind="stable"),
+        order=np.argsort(-corrected.logits, axis=1, kind="stable"),
         named={name: swept[place[t], own] for name, t in named.items()},
         swept=swept,
         images=tuple(images.get(int(row)) for row in rows),

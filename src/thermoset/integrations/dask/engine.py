@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thermoset.arrays import Block
 from thermoset.data.shards import Shard
-from thermoset.data.stored import Piece, StoredLogits
+from thermoset.data.stored import Piece, StoredLogits, TransformedShard
 from thermoset.errors import InputError
 from thermoset.integrations.dask.shards import ArrayShard, RemoteShard
 from thermoset.rows import Arrays, Progress, Source, Task, add_up, block_rows
@@ -125,6 +125,8 @@ def _stored(source: Source) -> StoredLogits:
 
 def _sent(shard: Shard) -> Any:
     """What a task takes in place of a shard: dask puts the rows of a future there."""
+    if isinstance(shard, TransformedShard):
+        return _sent(shard.shard), shard.f
     return shard.future if isinstance(shard, RemoteShard) else shard
 
 
@@ -138,8 +140,10 @@ def _large_arguments() -> Iterator[None]:
 
 def _blocks(given: Any, rows: slice | NDArray[np.int64]) -> Iterator[tuple[slice, Block]]:
     """The rows of a task, block by block, with their places among them."""
+    given, f = given if isinstance(given, tuple) else (given, None)
     shard = ArrayShard(given) if isinstance(given, np.ndarray) else given
     block = Piece(shard, rows, slice(0, 0)).read()
+    block = block if f is None else f(block)
     step = block_rows(block.shape[1])
     for first in range(0, len(block), step):
         some = block[first : first + step]

@@ -1,11 +1,14 @@
 """The whole predictor: from logits to label, confidence, probabilities, sets and sizes."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.arrays import Pairs, pairs
+from thermoset.calibration.classes import ClassCorrection
+from thermoset.calibration.confidence import ABOVE, HIGHEST, LOWEST, ConfidenceMap
 from thermoset.data.groups import read_groups
 from thermoset.errors import InputError
 from thermoset.integrations.program.draws import N_LOGITS, u_of_rows
@@ -67,10 +70,24 @@ class Program:
                 "treats classes differently, while thresholds by group differ by row. Use another score or grouping."
             )
         self._by_class = by_class or not score.by_rank
+        corrected = made.correction is not None
         self._sets = SetProgram(
-            recipe.temperature, _thresholds(known), score, made.n_classes, keep_top=not recipe.allow_empty
+            recipe.temperature,
+            _thresholds(known),
+            score,
+            made.n_classes,
+            keep_top=not recipe.allow_empty,
+            room=8.0 * max(1.0, 1.0 / recipe.temperature) if corrected else 1.0,
         )
         self.constants: dict[str, NDArray[Any]] = {"inverse_temperature": np.array([1.0 / made.temperature])}
+        self._corrects, self._map = corrected, made.confidence_map
+        if made.correction is not None:
+            scale = made.correction.scale or (1.0,) * made.n_classes
+            self.constants |= {
+                "correction_inverse": np.array([1.0 / made.correction.temperature]),
+                "correction_scale": np.array([scale]),
+                "correction_shift": np.array([made.correction.shift]),
+            }
         ratio = known.softmax.ratio
         self._weighs = ratio is not None
         if ratio is not None:
@@ -92,16 +109,19 @@ class Program:
         A row that holds NaN or +inf, or nothing but masked classes, has no answer, and an engine cannot refuse it: it
         gets the label -1, NaN for every probability, and an empty set.
         """
-        z = ops.float64(logits)
+        raw = ops.float64(logits)
+        z = self._correct(ops, constants, raw) if self._corrects else raw
         top = ops.maximum(z)
         probabilities = ops.softmax((z - top) * constants["inverse_temperature"])
         ranking = ops.rank(z, whole=self._by_class) if self._sorts else None
         label = ops.top_label(z) if ranking is None else ops.as_row(ops.columns(ranking.labels, 0, 1))
         draw: Array = 1.0  # deterministic
         if self.draws:
-            draw = self._drawn(ops, constants, z, ranking) if u is None else u
+            draw = self._drawn(ops, constants, raw, None if self._corrects else ranking) if u is None else u
         batch = Batch(z, top, label, ranking, draw, self._group(ops, groups))
         usable = ops.total(probabilities) > 0.0  # one number that is NaN, or infinite, makes them all NaN
+        if self._map is not None:
+            probabilities = ops.where(usable, self._mapped(self._map, ops, constants, batch), _NAN)
         sets = self._sets.run(ops, constants, batch) & usable
         if self._weighs:
             probabilities = _reweighted(ops, constants["ratio"], probabilities)
@@ -113,6 +133,33 @@ class Program:
             sets,
             ops.count(sets),
         )
+
+    def _correct(self, ops: Operations, constants: Named, z: Array) -> Array:
+        """The corrected logits of each class: scale * log softmax(z / T0) + shift."""
+        gaps = (z - ops.maximum(z)) * constants["correction_inverse"]
+        return (
+            constants["correction_scale"] * (gaps - ops.log(ops.total(ops.exp(gaps)))) + constants["correction_shift"]
+        )
+
+    def _mapped(self, confidence_map: ConfidenceMap, ops: Operations, constants: Named, batch: Batch) -> Array:
+        """Probabilities whose top one is that of the confidence map; see `calibration.confidence`."""
+        z, top, inverse = batch.logits, batch.top, constants["inverse_temperature"]
+        first = ops.is_label(batch.label, self.n_classes)
+        second = ops.columns(ops.largest(z, 2), 1, 2)
+        second = ops.where(second == float("-inf"), top, second)
+        weights = ops.where(first, 0.0, ops.exp(ops.at_most((z - second) * inverse, 0.0)))
+        others = ops.total(weights)
+        alone = ~(others > 0.0)
+        others = ops.where(alone, 1.0, others)
+        g = ops.at_most(ops.at_least((top - second) * inverse - ops.log(others), LOWEST), HIGHEST)
+        edges = (*confidence_map.knots, HIGHEST)
+        found = ops.at_most(g, edges[0]) * confidence_map.slopes[0] + confidence_map.intercept
+        for (start, stop), slope in zip(pairwise(edges), confidence_map.slopes[1:], strict=True):
+            found = found + ops.at_least(ops.at_most(g, stop) - start, 0.0) * slope
+        confidence = 1.0 / (1.0 + ops.exp(found * -1.0))
+        least = (1.0 + ABOVE) / (1.0 + others)
+        confidence = ops.where(alone, 1.0, ops.where(confidence > least, confidence, least))
+        return ops.where(first, confidence, weights * ((1.0 - confidence) / others))
 
     def _group(self, ops: Operations, groups: Array | None) -> Array | None:
         """Which threshold each row has, (n, 1); the last one is for groups without one of their own."""
@@ -151,6 +198,8 @@ def _exportable(predictor: object) -> Document:
     if method.is_own or not method.score.exportable:
         names = ", ".join(name for name, one in SCORES.items() if one.exportable)
         raise InputError(f"score {quoted(method.title)} cannot be exported. Fit the predictor with one of {names}.")
+    if made.correction is not None and not isinstance(made.correction, ClassCorrection):
+        raise InputError("a predictor with a calibrator of your own cannot be exported. Fit with calibration='auto'.")
     if made.is_weighted:
         raise InputError(
             "a predictor with weighted conformal rows cannot be exported: each row's threshold depends on its own "

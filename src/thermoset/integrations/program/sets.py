@@ -67,15 +67,15 @@ def band_of(score: Score, n_classes: int) -> float:
     return 4e-16 * (n_classes + 64) * (1.0 + unit * n_classes)
 
 
-def cut_of(thresholds: Pairs, score: Score, n_classes: int) -> Cut:
-    """The thresholds of a predictor, (1,) or (C,), with the room that rounding needs.
+def cut_of(thresholds: Pairs, score: Score, n_classes: int, room: float = 1.0) -> Cut:
+    """The thresholds of a predictor, (1,) or (C,), with the room that rounding needs, and `room` times as much.
 
     >>> from thermoset.scores import TopK
     >>> cut = cut_of(np.array([1.9 + 2.0j]), TopK(), 10)
     >>> bool(cut.low[0] < 1.9 < cut.high[0]), [round(float(scale.floor[0]), 6) for scale in cut.scales]  # e**-2
     (True, [0.135335])
     """
-    value, band = thresholds.real, band_of(score, n_classes)
+    value, band = thresholds.real, room * band_of(score, n_classes)
     tie = score.export_ties(value, thresholds.imag, score.offsets(n_classes))
     infinite, finite = np.isposinf(value), np.isfinite(tie)
     size = np.abs(np.where(finite, tie, 0.0))
@@ -87,8 +87,8 @@ def cut_of(thresholds: Pairs, score: Score, n_classes: int) -> Cut:
         with np.errstate(over="ignore"):
             scales.append(Scale(exponent, np.exp(exponent - limit), np.exp(exponent + limit), steps == step))
     # Logarithms may be large, and are rounded as such.
-    room = band * np.maximum(1.0, np.abs(np.where(np.isfinite(value), value, 0.0))) if score.logarithmic else band
-    return Cut(value - room, value + room, infinite, tuple(scales))
+    around = band * np.maximum(1.0, np.abs(np.where(np.isfinite(value), value, 0.0))) if score.logarithmic else band
+    return Cut(value - around, value + around, infinite, tuple(scales))
 
 
 class Batch(NamedTuple):
@@ -112,9 +112,16 @@ class SetProgram:
     """
 
     def __init__(
-        self, temperature: float, thresholds: Pairs, score: Score, n_classes: int, *, keep_top: bool = False
+        self,
+        temperature: float,
+        thresholds: Pairs,
+        score: Score,
+        n_classes: int,
+        *,
+        keep_top: bool = False,
+        room: float = 1.0,
     ) -> None:
-        cut, offsets = cut_of(thresholds, score, n_classes), score.offsets(n_classes)
+        cut, offsets = cut_of(thresholds, score, n_classes, room), score.offsets(n_classes)
         self._score, self._n_classes, self._keep_top = score, n_classes, keep_top
         self._by_class, self._offsets = len(thresholds) > 1, bool(offsets.any())
         self._some_infinite = bool(cut.infinite.any())

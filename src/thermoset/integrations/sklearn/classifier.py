@@ -12,7 +12,6 @@ from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from thermoset.calibration import confidence_at, probabilities
 from thermoset.conformal.named import labels_in
 from thermoset.data import Logits
 from thermoset.data.splits import Part
@@ -46,8 +45,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     estimator : classifier
         Anything with `classes_` and one of `decision_function`, `predict_log_proba`, `predict_proba`: scikit-learn's
         classifiers, pipelines and searches, LightGBM, XGBoost, or your own.
-    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration_fraction
-        As in `TwoTemperaturePredictor`. `calibration_fraction` is for `cv="prefit"`.
+    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration, calibration_fraction
+        As in `TwoTemperaturePredictor`. `calibration_fraction` is for `cv="prefit"`. Cross-conformal sets have one
+        temperature for their confidence, whatever `calibration` says.
     cv : "prefit", a number of folds, or a splitter
         "prefit": the estimator is already fitted, on rows other than those passed to `fit`, which choose the
         temperatures and set the threshold. Folds: the estimator is fitted here, and out-of-fold scores choose the
@@ -118,6 +118,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         *,
         conformal: Literal["split", "cross"] = "split",
         held_out: Part = 0.2,
+        calibration: Any = "auto",
         calibration_fraction: Alpha = 0.5,
         response: str = "auto",
         floor: float | None = 0.01,
@@ -135,6 +136,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.random_state = random_state
         self.conformal = conformal
         self.held_out = held_out
+        self.calibration = calibration
         self.calibration_fraction = calibration_fraction
         self.response = response
         self.floor = floor
@@ -175,14 +177,12 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row, as a label of `classes_`."""
-        top = self.logits(X).logits.argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[top]
+        labels: NDArray[Any] = self.classes_[self._made.predict(self.logits(X))]
         return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities, (n, C), in the order of `classes_`: softmax at T*."""
-        data = self.logits(X)
-        return probabilities(data, self.temperature_)
+        """Calibrated probabilities, (n, C), in the order of `classes_`."""
+        return self._made.predict_proba(self.logits(X))
 
     def predict_set(self, X: Any, *, ids: Any = None) -> NDArray[np.bool_]:
         """Sets as booleans, (n, C), in the order of `classes_`; `ids` if `fit` had them."""
@@ -195,8 +195,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def predict_records(self, X: Any, *, ids: Any = None) -> list[Prediction]:
         """Label, confidence and set of each row as records, for reading and for JSON."""
         data = self.logits(X)
-        labels = self.classes_[data.logits.argmax(axis=1)].tolist()
-        confidence = confidence_at(data, self.temperature_).tolist()
+        probs = self._made.predict_proba(data)
+        labels, confidence = self.classes_[self._made.predict(data)].tolist(), probs.max(axis=1).tolist()
         members = [tuple(some.tolist()) for some in labels_in(self._sets(X, data, ids), self.classes_)]
         return [Prediction(*answer) for answer in zip(labels, confidence, members, strict=True)]
 
@@ -219,7 +219,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         data = self.logits(X, y)
         labels = data.require_labels("check")
         refuse_leakage(made.document_, data)
-        sets, probs = self._sets(X, data, ids), probabilities(data, self.temperature_)
+        sets, probs = self._sets(X, data, ids), made.predict_proba(data)
         return check(sets, probs, labels, made._promise, fail_on=fail_on, class_names=data.classes)
 
     def logits(self, X: Any, y: Any = None) -> Logits:

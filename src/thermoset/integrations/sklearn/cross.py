@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermoset.arrays import Pairs
-from thermoset.calibration import TemperatureScaler
+from thermoset.calibration import TemperatureScaler, probabilities
 from thermoset.conformal import Scoring
 from thermoset.conformal.recipe import Recipe
 from thermoset.conformal.scoring import label_scores, score_matrix
@@ -48,6 +48,14 @@ class CrossSets:
     def n_rows(self) -> int:
         """How many rows decide."""
         return sum(map(len, self.scores))
+
+    def predict(self, data: Logits) -> NDArray[np.int64]:
+        """The most likely label of each row, as its column number."""
+        return np.asarray(data.logits.argmax(axis=1))
+
+    def predict_proba(self, data: Logits) -> NDArray[np.float64]:
+        """The softmax at T*, (n, C)."""
+        return probabilities(data, self.temperature_)
 
     def sets(self, by_model: Sequence[Logits], ids: Any = None) -> NDArray[np.bool_]:
         """Sets (n, C) from the logits that each fold's model gives the rows."""

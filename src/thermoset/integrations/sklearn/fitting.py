@@ -32,6 +32,7 @@ _OF_PREDICTOR = (
     "allow_empty",
     "grouping",
     "random_state",
+    "calibration",
     "calibration_fraction",
 )
 

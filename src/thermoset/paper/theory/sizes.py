@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.arrays import Block, Pairs, pairs
+from thermoset.arrays import Pairs, pairs
 from thermoset.bounds import checked_seed, checked_temperature, real_number
 from thermoset.conformal.scoring import predict_sizes
 from thermoset.errors import InputError
 from thermoset.kernels import SATURATED
 from thermoset.paper.theory.sorted_rows import Floats, Ints, finite_logits
 from thermoset.quoting import quoted
-from thermoset.rows import gaps_of, map_rows, sort_ascending
 from thermoset.scores import APS
-from thermoset.uniforms import Randomness
+from thermoset.uniforms import Randomness, draw_uniforms
 
 __all__ = ["Threshold", "as_threshold", "checked_u", "paper_sizes", "row_u"]
 
@@ -43,10 +42,11 @@ def as_threshold(q: Any, name: str = "q") -> Threshold:
     else:
         value = real_number(q, name, 5e-324, 1, "a threshold of APS, in (0, 1]", "Pass thresholds_ of a classifier.")
         with np.errstate(divide="ignore"):
-            tie = -float(np.log1p(-value)) if value >= SATURATED else 0.0
-    log_left = -tie if value >= SATURATED else float(np.log1p(-value))
+            tie = -float(np.log1p(-value))
+        if value < SATURATED:  # a number says nothing of tie-breaks: every score with this value reaches it
+            return Threshold(value, pairs(value, -np.inf).reshape(1, 1, 1), -tie)
     below = pairs(1.0 if value >= SATURATED else value, np.nextafter(tie, -np.inf))
-    return Threshold(value, below.reshape(1, 1, 1), log_left)
+    return Threshold(value, below.reshape(1, 1, 1), -tie)
 
 
 def paper_sizes(logits: Any, temperature: float, q: float | Pairs, *, u: ArrayLike = 1.0) -> Ints:
@@ -74,14 +74,7 @@ def row_u(logits: Any, random_state: int = 0) -> Floats:
     >>> bool(u[0] == u[1]), bool(u[0] == u[2])
     (True, False)
     """
-    data = finite_logits(logits)
-    out = np.empty(len(data))
-    map_rows(data, _block_u, [out], per_row=[Randomness(seed=checked_seed(random_state))])
-    return out
-
-
-def _block_u(block: Block, randomness: Randomness) -> tuple[Floats]:
-    return (randomness.block(gaps_of(sort_ascending(block))),)
+    return draw_uniforms(finite_logits(logits), checked_seed(random_state))
 
 
 def checked_u(u: ArrayLike, n_rows: int) -> Floats:

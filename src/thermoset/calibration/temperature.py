@@ -18,21 +18,6 @@ from thermoset.kernels import confidences, likelihoods, softmax
 from thermoset.metrics import reliability_from_confidence
 from thermoset.rows import Source, map_rows, row_array, top_labels
 
-__all__ = [
-    "T_MAX",
-    "T_MIN",
-    "Fit",
-    "TemperatureScaler",
-    "confidence_and_loss",
-    "confidence_at",
-    "confidences_at",
-    "fit_ece",
-    "fit_nll",
-    "probabilities",
-    "warn_of_zero_labels",
-    "zero_labels",
-]
-
 T_MIN = 0.01
 T_MAX = 100.0
 _WARM_START_ROWS = 2_000  # Newton begins on this many rows: full passes then start next to the answer
