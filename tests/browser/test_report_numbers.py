@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from scipy.stats import binom
 
 import thermoset as ts
@@ -29,6 +30,7 @@ from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
 from thermoset.tuning import comparing
 from thermoset.tuning.alternatives import alternatives
+from thermoset.uniforms import draw_uniforms
 
 pytestmark = pytest.mark.long
 
@@ -48,7 +50,7 @@ def expected(page):
         **of_choice(predictor.choice_),
         **of_instead(predictor.choice_),
         **of_law(predictor),
-        **of_calibration(predictor, judged),
+        **of_calibration(predictor, judged if page.report.origin == "fresh" else halves(page)[0]),
         **of_classes(sets, labels, check),
         **of_parts(page, sets),
         **of_sweep(page),
@@ -96,10 +98,10 @@ def of_head(page, sets, check):
         "conditional.trials": report.conditional.trials,
         "sweep.rows": len(page.rows),
         "sweep.rows.again": len(page.rows),
-        "accuracy": (judged.logits.argmax(axis=1) == labels).mean(),
-        "confidence": probabilities(judged, predictor.temperature_).max(axis=1).mean(),
+        "accuracy": (predictor.predict(judged) == labels).mean(),
+        "confidence": predictor.predict_proba(judged).max(axis=1).mean(),
         "check.bins": 15,
-        "check.ece": expected_calibration_error(probabilities(judged, predictor.temperature_), labels),
+        "check.ece": expected_calibration_error(predictor.predict_proba(judged), labels),
         "check.ece_mean": check.calibration.ece_mean,
         "check.ece_p": check.calibration.p_value,
         "classes.tested": np.count_nonzero(np.bincount(labels, minlength=judged.n_classes)),
@@ -196,9 +198,13 @@ def of_law(predictor):
 
 
 def of_calibration(predictor, judged):
-    found, labels = {}, judged.labels
-    for i, t in enumerate((1.0, predictor.temperature_)):
-        probs = probabilities(judged, t)
+    """Before, after T* alone where there are more steps, and after all of them."""
+    made, labels, found = predictor.document_, judged.labels, {}
+    stages = [(1.0, probabilities(judged, 1.0))]
+    if made.correction is not None or made.confidence_map is not None:
+        stages.append((made.plain_temperature, probabilities(judged, made.plain_temperature)))
+    stages.append((predictor.temperature_, predictor.predict_proba(judged)))
+    for i, (t, probs) in enumerate(stages):
         bins = reliability_table(probs, labels, 10)
         found |= {
             f"calibration.{i}.temperature": t,
@@ -207,7 +213,7 @@ def of_calibration(predictor, judged):
             f"calibration.{i}.classwise_chance": classwise_calibration(probs, labels).ece_chance,
             f"calibration.{i}.nll": negative_log_likelihood(probs, labels),
             f"calibration.{i}.brier": brier_score(probs, labels),
-            ("ece.before.tile", "ece.after.tile")[i]: bins.ece,
+            "ece.after.tile" if i else "ece.before.tile": bins.ece,
         }
         for b in range(10):
             found |= {f"bins.{i}.{b}.{key}": getattr(bins, key)[b] for key in ("count", "confidence", "accuracy")}
@@ -300,7 +306,19 @@ def sets_at(page, temperature, rows):
         predictor.grouping,
         predictor.document_.recipe.random_state,
     )
-    return model.fit(halves(page)[0]).predict_set(rows)
+    reference, seed = halves(page)[0], predictor.document_.recipe.random_state
+    model.fit(corrected(predictor, reference), u=draw_uniforms(reference, seed))
+    return model.predict_set(corrected(predictor, rows), u=draw_uniforms(rows, seed))
+
+
+def corrected(predictor, rows):
+    """The rows that temperatures divide: V = scale * log softmax(z / T0) + shift, where that was learned."""
+    found = predictor.document_.correction
+    if found is None:
+        return rows
+    scale = np.ones(rows.n_classes) if found.scale is None else np.array(found.scale)
+    logs = log_softmax(rows.logits.astype(float) / found.temperature, axis=1)
+    return ts.Logits(scale * logs + np.array(found.shift), rows.labels, rows.classes, rows.groups)
 
 
 def named_sets(page):
