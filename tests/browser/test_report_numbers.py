@@ -240,7 +240,7 @@ def of_classes(sets, labels, check):
 def of_parts(page, sets):
     """Coverage by size and by confidence."""
     predictor, judged, labels = page.predictor, page.judged, page.judged.labels
-    confidence = probabilities(judged, predictor.temperature_).max(axis=1)
+    confidence = predictor.predict_proba(judged).max(axis=1)
     tables = {
         "size": size_stratified_coverage(sets, labels),
         "confidence": confidence_stratified_coverage(sets, labels, confidence),
@@ -392,9 +392,13 @@ def test_no_number_is_written_by_hand(opened, request, name):
         return found.join(' ');
     }"""
     text = opened(page.path).page.evaluate(loose).replace(ts.__version__, "").replace("SHA-256", "")
+    for line in page.predictor.document_.confidence_lines:  # the words of the library
+        assert line in text
+        text = text.replace(line, "")
     read = {number.rstrip(".,") for number in re.findall(r"(?<![\w.])\d[\d.,]*%?", text)}
     predictor = page.predictor
     level = {str(predictor.alpha), f"{1 - float(predictor.alpha):g}", f"{predictor.temperature_:.3f}"}
+    level.add(f"{predictor.document_.plain_temperature:.3f}")
     tenths = {f"{b / 10:.1f}" for b in range(11)} | {f"{b / 10:g}" for b in range(11)}  # bins, ends of the bars
     strata = {"0", "1", "2", "3", "4", "10", "11", "100", "101"}
     words = {"95%", "90%", "95", "0.001", "15", "40", "100", str(predictor.random_state), str(page.rows.n_classes)}
@@ -564,12 +568,13 @@ def test_examples_are_the_rows_and_their_sets(opened, request, name):
     page = request.getfixturevalue(name)
     seen, rows = opened(page.path), page.report.examples.rows
     data, sets = page.rows.take(rows), named_sets(page)
-    top = data.logits.argmax(axis=1)
+    logits = corrected(page.predictor, data).logits
+    top = logits.argmax(axis=1)
     for i in range(len(rows)):
         card = seen.page.locator(".example").nth(i)
         names = card.locator(".who bdi").all_text_contents()
         assert names == [shown_name(page, data.labels[i]), shown_name(page, top[i])]
-        order = np.argsort(-data.logits[i], kind="stable")
+        order = np.argsort(-logits[i], kind="stable")
         for at, members in sets.items():
             chips = card.locator(f"dd[data-at='{at}'] .chip")
             read = chips.evaluate_all("all => all.map(e => [+e.dataset.label, e.textContent])")
@@ -595,7 +600,7 @@ def test_names_stand_beside_their_numbers(opened, request, name):
     sizes = sets.sum(axis=1)
     spans = {"0 to 1": (0, 1), "2 to 3": (2, 3), "4 to 10": (4, 10), "11 to 100": (11, 100)}
     held = [text for text, (low, high) in spans.items() if np.any((sizes >= low) & (sizes <= high))]
-    confidence = probabilities(page.judged, page.predictor.temperature_).max(axis=1)
+    confidence = page.predictor.predict_proba(page.judged).max(axis=1)
     table = confidence_stratified_coverage(sets, page.judged.labels, confidence)
     ends = [f"{low:.3f} to {high:.3f}" for low, high, n in zip(table.low, table.high, table.count, strict=True) if n]
     wanted = [*(f"sets of {text} labels" for text in held), *(f"confidence {text}" for text in ends)]
