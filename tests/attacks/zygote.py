@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 import thermoset as ts
 import thermoset.io.files
 import thermoset.paper.study
-import thermoset.paper.study.folder
+import thermoset.paper.study.page
 import thermoset.plots
 import thermoset.predictor.many_files
 from attacks.written import Files, writing
@@ -46,7 +46,7 @@ def warmed() -> None:
     found = thermoset.paper.study.study_logits(data, "val", few)
     thermoset.paper.study.study_logits = lambda _, name, *__, **___: dataclasses.replace(found, name=name)
     drawn = np.random.default_rng(0).bytes(100_000)
-    folder, captions = thermoset.paper.study.folder, thermoset.paper.study.figures.captions
+    folder, captions = thermoset.paper.study.page, thermoset.paper.study.figures.captions
     names = [f"{name}.{suffix}" for name in captions(few) for suffix in ("png", "pdf")]
     folder.figure_files = lambda study, _: {f"figures/{study.name}/{name}": drawn for name in names}
     Figure.savefig = lambda _, stream, **__: stream.write(drawn)

@@ -10,8 +10,7 @@ from thermoset import InputError, Logits
 from thermoset.calibration import probabilities
 from thermoset.metrics import reliability_table
 from thermoset.paper.study import Pair, Printed, Settings, find_printed, study_logits
-from thermoset.paper.study.agreement import agreements
-from thermoset.paper.study.cells import Cell, agree, averaged_top_gap, of_medians
+from thermoset.paper.study.cells import Cell, agree, agreements, averaged_top_gap, of_medians
 from thermoset.sweeping import draw_trial
 
 pytestmark = pytest.mark.slow

@@ -288,17 +288,18 @@ def test_infinite_mondrian_thresholds_leave_the_claim_open(measured):
 @pytest.mark.parametrize(("changes", "holds"), [((0.1, 0.5), True), ((0.5, 0.1), False), ((0.5, 0.5), None)])
 def test_the_effect_grows_with_t_star(changes, holds):
     files = zip(("a", "b"), (1.2, 1.6), changes, strict=True)
-    made = [Effect(name, "aps", "avg_size", t, 0.01, change, 0.01) for name, t, change in files]
+    made = [Effect(name, 20, "aps", "avg_size", t, 0.01, change, 0.01) for name, t, change in files]
     (claim,) = compare_effects(made, SETTINGS)
     assert (claim.text, claim.holds) == ("The higher T*, the more TS enlarges the sets of APS", holds)
     below = replace(made[0], temperature=0.8)
     assert compare_effects([below, made[1]], SETTINGS) == (), "the paper speaks of T* above 1"
     assert compare_effects([made[0], replace(made[1], temperature=1.21)], SETTINGS) == (), "T* cannot be told apart"
+    assert compare_effects([made[0], replace(made[1], n_classes=10)], SETTINGS) == (), "other data"
 
 
 def test_effects_are_those_of_the_trials(measured):
     found = measured[1.0]
-    size, gap = effects_of("mine", found, SETTINGS)[:2]
+    size, gap = effects_of("mine", 20, found, SETTINGS)[:2]
     before, after = (part[10].of("avg_size")[1, 0] for part in (found.before, found.after))
     assert size.change == pytest.approx(np.log(after / before).mean())
     before, after = (part[10].of("top_coverage_gap")[1, 0] for part in (found.before, found.after))

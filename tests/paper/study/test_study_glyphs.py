@@ -6,11 +6,10 @@ import pytest
 from thermoset.datasets import load_glyphs
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import RuleComparison, Settings
-from thermoset.paper.study.appendices import calibration_curves, least_gap
 from thermoset.paper.study.claims import check_claims
 from thermoset.paper.study.comparison import _by_class
-from thermoset.paper.study.measure import measure
-from thermoset.paper.study.own_temperatures import measure_trials
+from thermoset.paper.study.measure import measure, measure_trials
+from thermoset.paper.study.rules import calibration_curves, least_gap
 from thermoset.paper.theory import quantile_samples
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,7 @@ import pytest
 import thermoset as ts
 from law import generated
 from thermoset.conformal.scoring import block_scores
-from thermoset.paper.study.measure import PublishedRAPS
-from thermoset.paper.study.own_temperatures import Way, measure_trials, measure_ways
+from thermoset.paper.study.measure import PublishedRAPS, Way, measure_trials, measure_ways
 from thermoset.scores import APS, LAC, RAPS, TopK
 from thermoset.sweeping import Protocol, draw_trial, sweep
 from thermoset.uniforms import Randomness

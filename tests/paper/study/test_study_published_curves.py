@@ -8,8 +8,7 @@ import pytest
 
 from conftest import real_file
 from thermoset import Logits, sweep
-from thermoset.paper.study.measure import PublishedRAPS
-from thermoset.paper.study.own_temperatures import measure_trials
+from thermoset.paper.study.measure import PublishedRAPS, measure_trials
 from thermoset.sweeping import Protocol, standard_error, temperature_grid
 
 pytestmark = pytest.mark.slow

@@ -6,12 +6,11 @@ import pytest
 import thermoset as ts
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import Settings, find_printed, recognise
-from thermoset.paper.study.appendices import calibration_curves, least_gap
 from thermoset.paper.study.cells import table_cells
 from thermoset.paper.study.comparison import _by_class
-from thermoset.paper.study.measure import METHODS, measure
-from thermoset.paper.study.own_temperatures import Way, measure_trials, measure_ways
+from thermoset.paper.study.measure import METHODS, Way, measure, measure_trials, measure_ways
 from thermoset.paper.study.row_by_row import low_temperatures, size_differences
+from thermoset.paper.study.rules import calibration_curves, least_gap
 from thermoset.scores import resolve
 from thermoset.sweeping import Protocol
 

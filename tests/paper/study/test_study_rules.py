@@ -9,7 +9,6 @@ import thermoset as ts
 from law import generated
 from thermoset.conformal import scores
 from thermoset.paper.study import Settings, study_logits
-from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.paper.study.cells import COMPARED
 from thermoset.paper.study.comparison import _by_class, _measured, _our_choices
 from thermoset.paper.study.measure import calibrated_temperatures, measure
@@ -18,7 +17,11 @@ from thermoset.paper.study.rules import (
     PENALTIES,
     CalibrationRows,
     at_temperatures,
+    calibration_curves,
     chosen_rules,
+    conf_ts,
+    least_gap,
+    plain_aps_scores,
     rank_quantile,
     stricter,
     tuned_raps,

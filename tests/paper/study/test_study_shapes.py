@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thermoset.paper.study.shapes import rise_and_fall, significant_changes
+from thermoset.paper.study.claims import rise_and_fall, significant_changes
 
 
 def noisy(curve, trials=30, noise=0.02, seed=0):

@@ -10,7 +10,7 @@ from oracle import rounding_bound
 from paper.theory import exact
 from thermoset import InputError, theory
 from thermoset.paper.theory.gaps import log_gaps
-from thermoset.paper.theory.sorted_rows import finite_logits
+from thermoset.paper.theory.rows import finite_logits
 from tiers import examples
 
 EXACT = settings(max_examples=examples(200))

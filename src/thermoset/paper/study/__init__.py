@@ -14,13 +14,11 @@ from pathlib import Path
 from thermoset.errors import InputError
 from thermoset.io import SUFFIXES, load
 from thermoset.io.files import need
-from thermoset.paper.study.agreement import Agreement
-from thermoset.paper.study.cells import Cell
+from thermoset.paper.study.cells import PAIRS, Agreement, Cell, Pair, Printed, find_printed, printed_cells, recognise
 from thermoset.paper.study.claims import Claim, compare_effects, compare_peaks, effects_of, peaks_of
 from thermoset.paper.study.comparison import RuleComparison
 from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy, steps, study_logits
-from thermoset.paper.study.published import PAIRS, Pair, Printed, find_printed, printed_cells, recognise
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences
 from thermoset.paper.study.tables import study_sections
 from thermoset.quoting import Brief, printable
@@ -116,7 +114,7 @@ def study(
         an error is raised.
     """
     need("matplotlib", "plot", "the figures of the study")
-    from thermoset.paper.study import folder as writing  # noqa: PLC0415 (needs the extra)
+    from thermoset.paper.study import page as writing  # noqa: PLC0415 (needs the extra)
 
     asked = settings or Settings()
     sources = logits_files(Path(folder))
@@ -138,7 +136,7 @@ def study(
     if not studies:
         raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
     peaks = [peak for one in studies for peak in peaks_of(one.title, one.n_classes, one.measured, asked)]
-    effects = [effect for one in studies for effect in effects_of(one.title, one.measured, asked)]
+    effects = [effect for one in studies for effect in effects_of(one.title, one.n_classes, one.measured, asked)]
     together = (*compare_peaks(peaks, asked), *compare_effects(effects, asked))
     summary = writing.summary_files(studies, together, figures, skipped)
     files = writing.write_files(Path(out), {**figures, **summary})

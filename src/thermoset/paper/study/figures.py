@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
-__all__ = ["captions", "drawn_figures", "figure_1"]
 
 _FIGURE_1 = ("avg_size", "top_coverage_gap", "threshold")
 _PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")

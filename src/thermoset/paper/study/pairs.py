@@ -9,19 +9,22 @@ from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.levels import rows_needed
 from thermoset.metrics import top_k_accuracy
-from thermoset.paper.study.agreement import Agreement, agreements
-from thermoset.paper.study.cells import Cell, table_cells
+from thermoset.paper.study.cells import Agreement, Cell, Pair, agreements, find_printed, recognise, table_cells
 from thermoset.paper.study.claims import Claim, check_claims
 from thermoset.paper.study.comparison import RuleComparison, compare, few_trials
-from thermoset.paper.study.margin_bounds import MarginBounds, margin_bounds
 from thermoset.paper.study.measure import Measured, Settings, measure
-from thermoset.paper.study.published import Pair, find_printed, recognise
-from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences, low_temperatures, size_differences
-from thermoset.paper.study.statements import Statement, check_statements
+from thermoset.paper.study.row_by_row import (
+    LowTemperatures,
+    MarginBounds,
+    SizeDifferences,
+    Statement,
+    check_statements,
+    low_temperatures,
+    margin_bounds,
+    size_differences,
+)
 from thermoset.paper.theory import QuantileSamples, quantile_samples
 from thermoset.quoting import Brief
-
-__all__ = ["QUANTILES_AT", "PairStudy", "steps", "study_logits"]
 
 QUANTILES_AT = ("T=1", "T=T*", "T=0.5", "T=2")
 """Temperatures of the quantile samples, as appendix B.6 names them."""

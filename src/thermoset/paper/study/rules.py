@@ -2,6 +2,7 @@
 
 A rule may choose the score and its parameters, the temperature and the level (`Way`). To add one: write a function of
 `CalibrationRows` that returns a `Way`, and add a line to `CHOOSERS`. Tables, figure and document have it from then on.
+The curves of appendix C, from calibration and conformal rows, and ConfTS choose a temperature alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,24 +15,78 @@ import numpy as np
 from thermoset.arrays import Floats, Ints
 from thermoset.data import Logits
 from thermoset.levels import Alpha, conformal_rank, exact_level
-from thermoset.paper.study.measure import Measured, Settings, calibration_rows
-from thermoset.paper.study.own_temperatures import Way
+from thermoset.paper.study.measure import HOTTEST, Measured, Settings, Way, calibration_rows
 from thermoset.rows import SortedRows, run_tasks
 from thermoset.scores import RAPS, Score, resolve
+from thermoset.sweeping import Protocol, Sweep
 from thermoset.sweeping.engine import LabelParts, expected_sizes, label_parts, solve_thresholds
+from thermoset.sweeping.job import SweepJob, run
+from thermoset.sweeping.protocol import Split
 from thermoset.tuning import menu, read_preference, settle
 from thermoset.tuning.search import Search, Steps
+from thermoset.uniforms import stream
 
-__all__ = [
-    "CHOOSERS",
-    "CalibrationRows",
-    "Rule",
-    "at_temperatures",
-    "chosen_rules",
-    "rule_label",
-    "stricter",
-    "tuned_raps",
-]
+_HALVINGS = 10  # of the calibration rows, for ConfTS
+
+
+def calibration_curves(data: Logits, settings: Settings, cp: int, methods: tuple[str, ...], alpha: float) -> Sweep:
+    """What a practitioner sees: thresholds from the conformal rows, metrics on the calibration rows, trial by trial.
+
+    Evaluation rows are not touched. The conformal rows are, so a temperature chosen by these curves costs exactness.
+    """
+    plan = SweepJob(tuple(resolve(method) for method in methods), settings.grid(), (alpha,), False, True, None)
+    protocol = settings.protocol(cp)
+    shown = _OnCalibrationRows(protocol.calibration_fraction, protocol.cp_fraction, protocol.random_state)
+    measured = run(data, plan, None, settings.trials, shown, None)
+    absent = np.count_nonzero(measured.counts == 0, axis=1)
+    metrics = tuple(metric.name for metric in plan.metrics)
+    return Sweep(methods, plan.temperatures, (alpha,), metrics, measured.values, absent, {"cp_percent": cp})
+
+
+class _OnCalibrationRows(Protocol):
+    """The same splits, evaluated on the calibration rows."""
+
+    def split(self, n_rows: int, trial: int) -> Split:
+        """Parts of a trial: the calibration rows are the ones evaluated."""
+        parts = super().split(n_rows, trial)
+        return Split(parts.calibration[:0], parts.conformal, parts.calibration)
+
+
+def least_gap(curves: Sweep, method: str) -> Floats:
+    """T-hat of each trial as appendix D has it: where its approximated TopCovGap is least, below 2.95."""
+    searched = curves.temperatures < HOTTEST
+    values = curves.of_trials("top_coverage_gap", method)[searched]
+    chosen: Floats = curves.temperatures[searched][values.argmin(axis=0)]
+    return chosen
+
+
+def plain_aps_scores(data: Logits, temperatures: Floats) -> Floats:
+    """Deterministic APS score of every label at each temperature, (n_temperatures, n)."""
+    found = label_parts(SortedRows(data, keep=False), data.require_labels("the study"), temperatures)
+    scores: Floats = found.parts[0] + found.parts[1]
+    return scores
+
+
+def conf_ts(scores: Floats, rows: Ints, temperatures: Floats, alpha: float, seed: int) -> float:
+    """Temperature of ConfTS (Xi et al. 2024): label scores of one half nearest to the threshold of the other.
+
+    Minimises the mean squared difference between the threshold of a random half of `rows` and the scores of the other
+    half, averaged over halvings. `scores` (n_temperatures, n) are deterministic APS scores.
+
+    >>> scores = np.array([[0.1, 0.9, 0.5, 0.6] * 5, [0.5] * 20])  # the second temperature makes them all alike
+    >>> conf_ts(scores, np.arange(20), np.array([1.0, 2.0]), 0.2, seed=0)
+    2.0
+    """
+    rng = stream(seed, "ConfTS")
+    half = len(rows) // 2
+    k = min(conformal_rank(half, alpha), half)
+    loss = np.zeros(len(temperatures))
+    for _ in range(_HALVINGS):
+        mixed = rng.permutation(rows)
+        threshold = np.partition(scores[:, mixed[:half]], k - 1, axis=1)[:, k - 1 : k]
+        loss += ((threshold - scores[:, mixed[half:]]) ** 2).mean(axis=1)
+    return float(temperatures[int(loss.argmin())])
+
 
 PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
 """What RAPS tries (Angelopoulos et al. 2021, appendix E)."""

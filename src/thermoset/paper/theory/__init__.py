@@ -13,15 +13,28 @@ array([ True, False])
 Check(premise holds for 1 of 2, conclusion fails for 0 of those)
 """
 
-from thermoset.paper.theory.bound import BoundIntervals, bound, bound_share, critical_temperature, temperature_intervals
-from thermoset.paper.theory.class_coverage import ClassCoverage, RankLimit, class_coverage, rank_limit
-from thermoset.paper.theory.entropy import entropy, entropy_slope
-from thermoset.paper.theory.explain import Explanation, TypicalRows, explain
-from thermoset.paper.theory.gaps import difference, gap, gap_derivative, last_index, margins
-from thermoset.paper.theory.limits import limit_scores, limit_sizes
-from thermoset.paper.theory.peaks import ClassPeaks, Peak, measured_peak, peaks_by_classes
+from thermoset.paper.theory.bound import (
+    BoundIntervals,
+    bound,
+    bound_share,
+    critical_temperature,
+    sharp_bound,
+    sharp_share,
+    temperature_intervals,
+)
+from thermoset.paper.theory.explain import (
+    Explanation,
+    QuantileSamples,
+    TypicalRows,
+    explain,
+    quantile_samples,
+    score_order,
+)
+from thermoset.paper.theory.gaps import difference, entropy, entropy_slope, gap, gap_derivative, last_index, margins
+from thermoset.paper.theory.limits import ClassPeaks, Peak, limit_scores, limit_sizes, measured_peak, peaks_by_classes
 from thermoset.paper.theory.propositions import (
     Check,
+    Routes,
     auxiliary_lemma,
     corollary_4_2,
     entropy_proposition,
@@ -29,14 +42,14 @@ from thermoset.paper.theory.propositions import (
     lemma_1,
     lemma_2,
     proposition_4_3,
+    routes,
+    sharp_theorem,
+    sign_share,
     theorem_4_1,
     theorem_4_4,
 )
-from thermoset.paper.theory.quantile import QuantileSamples, quantile_samples, score_order
-from thermoset.paper.theory.routes import Routes, routes
-from thermoset.paper.theory.sharp import sharp_bound, sharp_share, sharp_theorem, sign_share
-from thermoset.paper.theory.sizes import paper_sizes, row_u
-from thermoset.paper.theory.slopes import SizeSlopes, size_slopes
+from thermoset.paper.theory.rows import paper_sizes, row_u
+from thermoset.paper.theory.slopes import ClassCoverage, RankLimit, SizeSlopes, class_coverage, rank_limit, size_slopes
 
 __all__ = [
     "BoundIntervals",

@@ -7,6 +7,8 @@ With z sorted in falling order, a cooler temperature s and a hotter one t, and k
 a sum of terms that are never negative. Split at the logit z_M, 1 - exp(-k (z_i - z_j)) is again a sum of such terms, so
 that two sums over classes do. No difference of nearly equal numbers is ever taken: the gap is right to its last digits
 however small it is, and its sign is exact, which makes theorem 4.1 hold for the computed numbers as well.
+
+Entropy of the softmax against temperature (the proposition of the paper's appendix A).
 """
 
 from typing import Any
@@ -14,19 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thermoset.arrays import Floats, Ints
 from thermoset.bounds import checked_temperature
-from thermoset.paper.theory.sorted_rows import (
-    Floats,
-    Ints,
-    checked_places,
-    distances,
-    each_row,
-    finite_logits,
-    log_softmax,
-    log_sum,
-)
-
-__all__ = ["difference", "gap", "gap_derivative", "last_index", "log_gaps", "margins", "slope_logs"]
+from thermoset.paper.theory.rows import checked_places, distances, each_row, finite_logits, log_softmax, log_sum
 
 
 def margins(logits: Any) -> Floats:
@@ -165,3 +157,55 @@ def _log_ratio(ranked: Floats, cool: float, hot: float) -> Floats:
     z_cool = np.exp(-distances(ranked, top, 1 / cool)).sum(axis=1, keepdims=True)
     grown = (np.exp(-distances(ranked, top, 1 / hot)) * -np.expm1(-lost)).sum(axis=1, keepdims=True)
     return np.asarray(np.log1p(grown / z_cool) - lost)
+
+
+def entropy(logits: Any, temperature: float) -> Floats:
+    """Shannon entropy of softmax(z / T) in nats, one number a row.
+
+    It is log(Z) + sum_i p_i (z_1 - z_i) / T with Z relative to the top class: terms that are never negative.
+
+    >>> import numpy as np
+    >>> entropy([[0.0, 0.0, 0.0, 0.0]], 3.0) == np.log(4)
+    array([ True])
+    >>> bool(entropy([[5.0, 1.0, 0.0]], 1.0) < entropy([[5.0, 1.0, 0.0]], 1.1))
+    True
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    out = np.empty(len(data))
+
+    def work(ranked: Floats, _: slice) -> Floats:
+        falls = distances(ranked, ranked[:, :1], 1 / t)
+        weights = np.exp(-falls)
+        rest = weights[:, 1:].sum(axis=1)
+        return np.asarray(np.log1p(rest) + (weights * falls).sum(axis=1) / (1 + rest))
+
+    each_row(data, out, work)
+    return out
+
+
+def entropy_slope(logits: Any, temperature: float) -> Floats:
+    """Derivative of the entropy in T: the variance of the logits under softmax(z / T), over T cubed.
+
+    >>> import numpy as np
+    >>> z = np.log([[0.5, 0.5, 0.25]])  # p = (0.4, 0.4, 0.2): variance 0.8 * 0.2 * ln(2)**2
+    >>> entropy_slope(z, 1.0).round(12) == np.round(0.16 * np.log(2) ** 2, 12)
+    array([ True])
+    """
+    data, t = finite_logits(logits), checked_temperature(temperature)
+    return np.exp(log_entropy_slopes(data, t))
+
+
+def log_entropy_slopes(data: Any, temperature: float) -> Floats:
+    """Logarithm of the slope; -inf for equal logits alone."""
+    out = np.empty(len(data))
+
+    def work(ranked: Floats, _: slice) -> Floats:
+        log_p = log_softmax(ranked, temperature)
+        falls = distances(ranked, ranked[:, :1], 1.0)
+        mean = (np.exp(log_p) * falls).sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            away = np.log(np.abs(falls - mean))
+        return np.asarray(log_sum(log_p + 2 * away) - 3 * np.log(temperature))
+
+    each_row(data, out, work)
+    return out

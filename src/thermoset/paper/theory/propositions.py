@@ -4,6 +4,12 @@ Each says for every row whether the premise holds and whether the conclusion doe
 the conclusion would refute the statement as it stands here; what had to be changed for it to be true (finite logits,
 M < C, no equal logits, <= for <) is on the page "Theory". Numbers are compared as logarithms, so that masses of
 e**-200000 do not pass for zero.
+
+Three ways from theory to set sizes, row by row: the bound, proposition 4.3, and counting.
+
+The bound, b(T) or the sharp b*(T), needs nothing but a row's margin, and two assumptions beside it: that one row sets
+both thresholds, and that rows differ by their largest logit. The proposition needs the two thresholds and assumes
+nothing. Counting is what happens.
 """
 
 from dataclasses import dataclass
@@ -13,42 +19,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thermoset.arrays import Pairs
-from thermoset.bounds import checked_temperature
+from thermoset.arrays import Bools, Floats, Ints, Pairs
+from thermoset.bounds import checked_seed, checked_temperature
 from thermoset.conformal import ConformalClassifier
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
-from thermoset.paper.theory.bound import bound
-from thermoset.paper.theory.entropy import log_entropy_slopes
-from thermoset.paper.theory.gaps import difference, gap, last_index, log_gaps, margins, slope_logs
-from thermoset.paper.theory.sizes import as_threshold, checked_u, paper_sizes
-from thermoset.paper.theory.sorted_rows import (
-    Bools,
-    Floats,
-    Ints,
+from thermoset.paper.theory.bound import (
+    bound,
+    checked_temperatures,
+    sharp_bound,
+)
+from thermoset.paper.theory.gaps import difference, gap, last_index, log_entropy_slopes, log_gaps, margins, slope_logs
+from thermoset.paper.theory.rows import (
+    as_threshold,
     checked_places,
+    checked_rank,
+    checked_u,
     distances,
     each_row,
     finite_logits,
     log_softmax,
     log_sum,
+    paper_sizes,
+    row_u,
 )
+from thermoset.quoting import Brief
 from thermoset.scores import Score
-
-__all__ = [
-    "Check",
-    "auxiliary_lemma",
-    "corollary_4_2",
-    "derivative_has_sign",
-    "entropy_proposition",
-    "gap_proposition",
-    "lemma_1",
-    "lemma_2",
-    "proposition_4_3",
-    "theorem_4_1",
-    "theorem_4_4",
-]
 
 _NEARLY_SATURATED = np.log(2.0**-33)  # of the mass left: values saturate at twice this
 
@@ -340,3 +337,163 @@ def _log_score_gaps(data: Logits, t: float, places: Ints, u: Floats) -> Floats:
     above = log_gaps(data, cool, hot, np.maximum(places - 1, 0))
     with np.errstate(divide="ignore"):
         return np.asarray(np.logaddexp(np.log1p(-u) + above, np.log(u) + own))
+
+
+def sharp_theorem(logits: Any, temperature: float, m: ArrayLike = 1) -> Check:
+    """Theorem 4.4 with b*(T) in place of b(T): the weakest premise on the margin alone that implies the sign.
+
+    The sign at M = 1 is the last to turn, so the default checks all M at once. At T = 1 there is no sign.
+
+    >>> z = [[9.0, 0.0, 0.0], [3.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    >>> sharp_theorem(z, 1.5)  # b*(1.5) is 2.4, b(1.5) 5.4
+    Check(premise holds for 2 of 3, conclusion fails for 0 of those)
+    """
+    data, t = finite_logits(logits), _not_one(temperature)
+    return Check(margins(data) > sharp_bound(t, data.n_classes), derivative_has_sign(data, t, m))
+
+
+def sign_share(logits: Any, temperatures: ArrayLike) -> Floats:
+    """Share of rows whose derivative has the sign of theorem 4.4 for every M < C, whatever their margin.
+
+    At least `sharp_share`: there the sign is certain from the margin alone. Not at T = 1, where it is 0 of itself.
+
+    >>> sign_share([[9.0, 0.0, 0.0], [2.0, 0.0, -9.0], [1.0, 0.0, 0.0]], [1.5, 20.0]).round(2)
+    array([0.67, 0.33])
+    """
+    data = finite_logits(logits)
+    found: list[Bools] = [
+        derivative_has_sign(data, _not_one(t), 1) for t in np.ravel(checked_temperatures(temperatures)).tolist()
+    ]
+    return np.array([rows.mean() for rows in found]).reshape(np.shape(temperatures))
+
+
+def _not_one(temperature: float) -> float:
+    t = checked_temperature(temperature)
+    if t == 1:
+        raise InputError("the gap at T = 1 is 0 and has no sign. Pass another temperature.")
+    return t
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Routes(Brief):
+    """What each route says about rows when APS sets go from T = 1 to T.
+
+    The claim is L_T >= L for T > 1, and L_T <= L for T < 1.
+
+    Attributes
+    ----------
+    temperature, randomized
+        T, and whether u is drawn (else u = 1).
+    thresholds : (2,)
+        The thresholds at 1 and at T.
+    margin, bound, sharp : array (n,), float, float
+        The rows' dz, the number b(T) it must exceed by the paper, and b*(T), which is enough.
+    before, after : (n,)
+        L at 1 and at T, in the paper's sense.
+    sizes_before, sizes_after : (n,)
+        Sizes of the library's sets {score <= threshold}.
+    proposition : Check
+        Proposition 4.3, with these thresholds.
+    """
+
+    temperature: float
+    randomized: bool
+    thresholds: Floats
+    margin: Floats
+    bound: float
+    sharp: float
+    before: Ints
+    after: Ints
+    sizes_before: Ints
+    sizes_after: Ints
+    proposition: Check
+
+    @property
+    def claimed(self) -> Bools:
+        """Rows for which the claim is true: sets do not shrink for T > 1, and do not grow for T < 1."""
+        return self.moved >= 0
+
+    @property
+    def moved(self) -> Ints:
+        """By how many ranks L moved in the direction the theory names: L_T - L for T > 1, L - L_T for T < 1."""
+        step = self.after - self.before
+        return step if self.temperature > 1 else -step
+
+    @property
+    def by_bound(self) -> Bools:
+        """Rows whose margin is above b(T)."""
+        return self.margin > self.bound
+
+    @property
+    def by_sharp(self) -> Bools:
+        """Rows whose margin is above b*(T): the derivative has the sign, the two assumptions are still needed."""
+        return self.margin > self.sharp
+
+    @property
+    def by_proposition(self) -> Bools:
+        """Rows that satisfy the premise of proposition 4.3."""
+        return self.proposition.premise
+
+    @property
+    def trivial(self) -> Bools:
+        """Rows for which the claim could not fail: L = 1 (for T < 1, L_T = 1)."""
+        return np.equal(self._larger, 1)
+
+    @property
+    def only_label(self) -> Bools:
+        """Rows against the claim whose set is of one label at one temperature and empty at the other."""
+        return ~self.claimed & np.equal(self._larger, 2)
+
+    @property
+    def _larger(self) -> Ints:
+        """L where the claim says that it is not the larger one."""
+        return self.before if self.temperature > 1 else self.after
+
+
+def routes(
+    conformal: Logits,
+    fresh: Any,
+    temperature: float,
+    *,
+    alpha: Alpha = 0.1,
+    randomized: bool = False,
+    random_state: int = 0,
+) -> Routes:
+    """Apply the three routes to fresh rows; labelled `conformal` rows give the two thresholds.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 10, size=400)
+    >>> data = Logits(4 * (rng.normal(size=(400, 10)) + 2 * np.eye(10)[labels]), labels)
+    >>> rows, fresh = data.split(0.5)
+    >>> found = routes(rows, fresh, 1.5)
+    >>> len(found.proposition.violations)
+    0
+    >>> bool(found.claimed[found.by_proposition | found.trivial].all())
+    True
+    """
+    t, seed = checked_temperature(temperature), checked_seed(random_state)
+    if t == 1:
+        raise InputError("routes compare sets at T with sets at 1; got T = 1. Pass another temperature.")
+    rows, new = finite_logits(conformal), finite_logits(fresh)
+    checked_rank(len(rows), alpha)
+    u = row_u(new, seed) if randomized else np.ones(len(new))
+    q, real, counted = [], [], []
+    for at in (1.0, t):
+        model = ConformalClassifier("aps", alpha, at, randomized=randomized, random_state=seed).fit(rows)
+        q.append(model.thresholds_)
+        real.append(model.set_sizes(new))
+        counted.append(paper_sizes(new, at, model.thresholds_, u=u))
+    return Routes(
+        temperature=t,
+        randomized=randomized,
+        thresholds=np.array([float(one[0, 0].real) for one in q]),
+        margin=margins(new),
+        bound=bound(t, new.n_classes),
+        sharp=sharp_bound(t, new.n_classes),
+        before=counted[0],
+        after=counted[1],
+        sizes_before=real[0],
+        sizes_after=real[1],
+        proposition=proposition_4_3(new, t, q[0], q[1], u=u),
+    )
