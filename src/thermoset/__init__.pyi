@@ -32,6 +32,7 @@ from .errors import FileFormatError as FileFormatError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
+from .errors import SuspiciousRowsWarning as SuspiciousRowsWarning
 from .errors import ZeroProbabilityWarning as ZeroProbabilityWarning
 from .io import load as load
 from .io import save as save

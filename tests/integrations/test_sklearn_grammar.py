@@ -133,10 +133,10 @@ def test_arguments_of_fit_go_with_their_rows():
 
 def test_groups_stay_together():
     groups = np.repeat(np.arange(60), 5)
-    model = quick(Weighed(), cv=3).fit(X[FIT], Y[FIT], groups=groups)
+    model = quick(Weighed(), cv=3).fit(X[FIT], Y[FIT], split_by=groups)
     known = np.isin(X[FIT][:, 0], model.estimator_.seen_[0])
     assert known.reshape(60, 5).all(axis=1).sum() * 5 == known.sum() < 300
-    prefit = quick(LINEAR).fit(X[FIT], Y[FIT], groups=groups)
+    prefit = quick(LINEAR).fit(X[FIT], Y[FIT], split_by=groups)
     by_hand = ts.TwoTemperaturePredictor("lac", prefer="small").fit(prefit.logits(X[FIT], Y[FIT]), split_by=groups)
     assert prefit.predictor_.document_ == by_hand.document_
 

@@ -164,7 +164,7 @@ def test_t_hat_by_hand(data, fresh, tmp_path, options):
 def test_groups_stay_on_one_side(data):
     groups = np.arange(len(data)) // 10
     predictor = ts.TwoTemperaturePredictor().fit(data, split_by=groups)
-    calibration, conformal = data.split(0.5, random_state=0, groups=groups)
+    calibration, conformal = data.split(0.5, random_state=0, split_by=groups)
     by_hand = ts.TwoTemperaturePredictor().fit_split(calibration, conformal)
     assert predictor.document_ == by_hand.document_
     assert predictor.document_.provenance.calibration_rows % 10 == 0

@@ -17,8 +17,7 @@ from thermoset.data.labels import partial_indices
 from thermoset.data.row_keys import row_keys
 from thermoset.data.top_rows import tops_of
 from thermoset.errors import InputError
-from thermoset.io.files import as_path
-from thermoset.io.locks import locked_file
+from thermoset.io.files import as_path, locked_file
 from thermoset.monitor.state import BatchRows, MonitorState, Reference, read_state, row_identities, write_state
 from thermoset.monitor.status import MonitorStatus, PartKind, summarize
 from thermoset.predictor.document import Document

@@ -79,7 +79,7 @@ def fit_document(
     """Split labelled rows, and fit what the parameters of an estimator ask for."""
     part = asked.calibration_fraction
     exact_level(part, "calibration_fraction")
-    some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
+    some, rest = split_indices(len(data), part, random_state=asked.random_state, split_by=split_by)
     parts = data.take(some), data.take(rest)
     return fit_split_document(asked, *parts, options.take(rest, len(data)), progress, some)
 
@@ -101,6 +101,8 @@ def fit_split_document(
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
     how = checked_calibration(asked.calibration)
     _check_before_work(asked, candidates, calibration, conformal, options)
+    if numbers is None:  # the user's own split; parts of one array are of one kind
+        _check_kinds(input_kind_of(calibration), input_kind_of(conformal))
     parts = 1 if how == "temperature" else 2
     with rows_of_user(numbers):
         learned = calibrate(calibration, how, asked.objective, asked.random_state, part_of(progress, 0, parts))
@@ -190,6 +192,14 @@ def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
     )
 
 
+def _check_kinds(calibration: str, conformal: str) -> None:
+    if calibration != conformal:
+        raise InputError(
+            f"calibration and conformal rows must be of one kind; got {calibration} and {conformal}. Make both in the "
+            "same way, by Logits or by Logits.from_probabilities."
+        )
+
+
 def _check_before_work(
     asked: "TwoTemperaturePredictor",
     candidates: tuple[Recipe, ...],
@@ -201,12 +211,6 @@ def _check_before_work(
         raise InputError(
             f"calibration and conformal rows must have the same classes in the same order; got {calibration.n_classes} "
             f"and {conformal.n_classes} columns, or different names."
-        )
-    kinds = input_kind_of(calibration), input_kind_of(conformal)
-    if kinds[0] != kinds[1]:
-        raise InputError(
-            f"calibration and conformal rows must be of one kind; got {kinds[0]} and {kinds[1]}. Make both in the same "
-            "way, by Logits or by Logits.from_probabilities."
         )
     parts_of(calibration, checked_even(asked.even))
     if options.weights is not None:

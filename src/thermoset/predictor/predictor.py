@@ -148,7 +148,7 @@ class TwoTemperaturePredictor(Estimator):
         data = fit_data(self, X if logits is None else logits, y if labels is None else labels, groups)
         options = package.fit.RowOptions(ids, weights)
         with memory_budget(memory):
-            self._adopt(package.fit.fit_document(self, data, split_by, options, progress))
+            self._adopt(package.fit.fit_document(self, data.within_budget(), split_by, options, progress))
         return self
 
     def fit_split(
@@ -169,7 +169,8 @@ class TwoTemperaturePredictor(Estimator):
         parts = split_data(calibration, "calibration"), split_data(conformal, "conformal")
         options = package.fit.RowOptions(ids, weights)
         with memory_budget(memory):
-            self._adopt(package.fit.fit_split_document(self, *parts, options, progress))
+            known, fresh = parts[0].within_budget(), parts[1].within_budget()
+            self._adopt(package.fit.fit_split_document(self, known, fresh, options, progress))
         return self
 
     def recalibrate(

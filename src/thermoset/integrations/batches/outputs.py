@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thermoset.errors import InputError
 from thermoset.io.files import need
-from thermoset.io.prediction_columns import ArrowPredictions, Names, PredictionBlock
+from thermoset.io.predictions import ArrowPredictions, Names, PredictionBlock
 
 __all__ = ["DEFAULT_OUTPUTS", "OUTPUTS", "Found", "Outputs", "pyarrow"]
 

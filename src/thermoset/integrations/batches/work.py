@@ -7,7 +7,7 @@ import numpy as np
 
 from thermoset.data import Logits
 from thermoset.integrations.batches.outputs import Found
-from thermoset.io.prediction_columns import PredictionBlock, joined_blocks, prediction_block
+from thermoset.io.predictions import PredictionBlock, joined_blocks, prediction_block
 from thermoset.predictor import TwoTemperaturePredictor
 from thermoset.rows import block_rows, run_tasks
 

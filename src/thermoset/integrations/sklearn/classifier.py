@@ -142,16 +142,15 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.floor = floor
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, ids: Any = None, **fit_params: Any) -> "SetClassifier":
+    def fit(self, X: Any, y: Any, *, split_by: Any = None, ids: Any = None, **fit_params: Any) -> "SetClassifier":
         """Choose the temperatures and set the threshold; with folds, fit the estimator too.
 
         Parameters
         ----------
         X, y
             Rows as the estimator takes them, and their labels.
-        groups : one value for each row
-            Rows of a group stay together in every split: for example, rows of one patient or camera are not
-            independent.
+        split_by : one value for each row
+            Rows with the same value stay together in every split: those of one patient or camera are not independent.
         ids : one whole number or text for each row
             u then comes from the seed and the id; see `ConformalClassifier.fit`. Coverage is then exact even where rows
             have equal scores, as with forests and nearest neighbours. Prediction then needs ids too.
@@ -164,13 +163,13 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if self._is_prefit:
-            made = fit_prefit(self, X, y, groups, ids)
+            made = fit_prefit(self, X, y, split_by, ids)
         else:
             X, y = indexable(X, y)
             if len(y) < 2:
                 raise InputError(f"fit needs rows for the folds and for the threshold; got {len(y)} sample.")
             fit = fit_cross if self.conformal == "cross" else fit_split
-            made = fit(self, TrainingRows(X, y, groups, fit_params), ids)
+            made = fit(self, TrainingRows(X, y, split_by, fit_params), ids)
         self._keyed = ids is not None
         self._adopt(made)
         return self
