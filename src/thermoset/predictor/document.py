@@ -232,6 +232,8 @@ class StoredAnswers(Stored, frozen=True, kw_only=True):
             return ["answers must count the conformal rows"]
         if not 0 <= self.start < len(at) or np.any(np.diff(at) >= 0) or {len(self.share), len(self.risk)} != {len(at)}:
             return ["answers must have descending thresholds, each with a share and a risk"]
+        if not {self.claim.threshold, float(self.claim.below)} <= {*at.tolist(), np.inf, -np.inf}:
+            return ["the thresholds of the claim must be among those of answers"]
         return self.claim.faults()
 
 
