@@ -109,7 +109,7 @@ def fit_document(
     """Split labelled rows, and fit what the parameters of an estimator ask for."""
     part = asked.calibration_fraction
     if part is None:
-        part = Fraction(1, 2) if asked.answer is None else calibration_share(len(data))
+        part = "0.5" if asked.answer is None else calibration_share(len(data))
     exact_level(part, "calibration_fraction")
     some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
     parts = data.take(some), data.take(rest)

@@ -278,7 +278,8 @@ class Inference:
     def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
         """Set sizes (n,); the sets are not formed where a threshold serves all classes."""
         if self.answers is not None:
-            return np.count_nonzero(self._decide(data, ids, weights)[0], axis=1).astype(np.int64)
+            counted: Ints = np.count_nonzero(self._decide(data, ids, weights)[0], axis=1).astype(np.int64)
+            return counted
         sizes: Ints = self._predict(predict_sizes, data, ids, weights)
         return sizes
 
