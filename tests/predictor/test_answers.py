@@ -270,3 +270,62 @@ def test_most_rows_prove_where_answers_are_asked_for():
     assert (came.calibration_rows, came.conformal_rows) == (1200, 4800)
     came = ts.TwoTemperaturePredictor("lac").fit(data).document_.provenance
     assert came.calibration_rows == 3000
+
+
+# ---- checks and monitors ---------------------------------------------------------------------------------------------
+
+
+def test_check_looks_at_each_kind_of_rows(predictor, fresh):
+    report = predictor.check(fresh)
+    answered = predictor.predict_actions(fresh) == "answer"
+    wrong = predictor.predict(fresh) != fresh.labels
+    assert report.ok
+    assert (report.rows, report.answers.answered) == (int((~answered).sum()), int(answered.sum()))
+    assert report.answers.errors == int(wrong[answered].sum())
+    hits = predictor.predict_set(fresh)[np.arange(len(fresh)), fresh.labels]
+    assert report.marginal.hits == int(hits[~answered].sum())
+    assert report.calibration.accuracy == pytest.approx(1 - wrong.mean())
+
+
+def test_check_of_answers_needs_a_rule(fresh):
+    plain = ts.TwoTemperaturePredictor("lac", prefer="small").fit(rows_of(n=2000))
+    with pytest.raises(InputError):
+        plain.check(fresh, fail_on="answers")
+
+
+def test_monitor_alarms_on_wrong_answers_alone(predictor, fresh):
+    answered = predictor.predict_actions(fresh) == "answer"
+    monitor = ts.Monitor(predictor)
+    status = monitor.add(fresh.logits[:2000])
+    assert not status.alarm
+    rng = np.random.default_rng(0)
+    noise = answered & (rng.random(len(fresh)) < 0.15)
+    audited = np.where(
+        answered & (rng.random(len(fresh)) < 0.5), np.where(noise, (fresh.labels + 1) % 8, fresh.labels), -1
+    )
+    good = np.where(audited >= 0, fresh.labels, -1)
+    assert not monitor.add(fresh.logits[:2000], good[:2000]).alarm
+    status = monitor.add(fresh.logits[2000:], audited[2000:])
+    assert [test.name for test in status.tests if test.crossed_batch is not None] == ["answers"]
+    assert status.labelled == 0  # nothing that people see
+
+
+def test_monitor_keeps_its_level_on_answers_at_the_bound():
+    """Evidence against an error of 5% that is exactly 5%: it ever reaches 1 / delta with probability at most delta."""
+    from thermoset.monitor.evidence import fixed_evidence
+
+    rng, ever = np.random.default_rng(0), 0
+    for _ in range(400):
+        wrong = np.cumsum(rng.random(2000) < 0.05)
+        seen = np.arange(1, 2001)
+        ever += bool((fixed_evidence(seen - wrong, seen, 0.95) >= np.log(20)).any())
+    assert ever <= 35  # 20 are expected at most; more than 35 have probability 0.001
+
+
+def test_saved_monitor_goes_on(predictor, fresh, tmp_path):
+    monitor = ts.Monitor(predictor)
+    monitor.add(fresh.logits[:1000], fresh.labels[:1000])
+    monitor.save(tmp_path / "state.json")
+    again = ts.Monitor.load(tmp_path / "state.json", predictor)
+    assert again.state.sealed() == monitor.state.sealed()
+    assert again.state.audited[0] == np.count_nonzero(predictor.predict_actions(fresh.logits[:1000]) == "answer")
