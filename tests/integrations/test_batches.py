@@ -243,7 +243,7 @@ def test_columns_are_those_of_the_command(model, unnamed, tmp_path, ids):
     for one in (model, unnamed):
         kind = None if ids is None else "text" if isinstance(ids[0], str) else "number"
         with open_predictions(tmp_path / "sets.parquet", one.document_.classes, ids=kind) as out:
-            out.write(*one.predict_arrays(Z, ids=ids), ids=ids)
+            out.write(*one.predict_arrays(Z, ids=ids)[:3], ids=ids)
         batch = arrow_table(IDS, Z) if ids is None else _with_ids(arrow_table(IDS, Z), ids)
         predict = Predictor(one, keep=[]) if ids is None else Predictor(one, id_column="id", u="ids", keep=["id"])
         written = parquet.read_table(tmp_path / "sets.parquet")
@@ -533,7 +533,7 @@ def test_bad_batches_are_refused_in_one_line(model, batch, options, said):
     [
         (
             {"outputs": ["labels"]},
-            "outputs must be some of label, confidence, set, size, probabilities; got ['labels'].",
+            "outputs must be some of label, confidence, set, size, probabilities, action; got ['labels'].",
         ),
         ({"outputs": []}, "outputs must be some of"),
         ({"outputs": "label"}, "outputs must be a list of column names; got 'label'."),

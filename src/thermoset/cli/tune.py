@@ -42,6 +42,8 @@ from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from rich.console import Console
     from rich.table import Table
 
@@ -66,6 +68,13 @@ def tune(
     prefer: Annotated[
         str, typer.Option(help="small, even, protect, classes>=C, groups>=C, size<=S or gap<=G.")
     ] = "even",
+    answer: Annotated[
+        str | None,
+        typer.Option(help="Answer rows alone as long as this share of them is wrong, at most: error<=0.02."),
+    ] = None,
+    review: Annotated[
+        str | None, typer.Option(help="With --answer, send rows with larger sets to review: size>5.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     calibration: Annotated[
         Literal["auto", "temperature"],
@@ -91,8 +100,12 @@ def tune(
         bool, typer.Option("--no-empty", help="No empty sets: the top label is always included.")
     ] = False,
     calibration_fraction: Annotated[
-        str, typer.Option(help="Fraction of the rows for the temperatures; the others set the threshold.")
-    ] = "0.5",
+        str | None,
+        typer.Option(
+            help="Fraction of the rows for the temperatures; the others set the threshold. Default: half; with "
+            "--answer a fifth, but at least 1,000 rows."
+        ),
+    ] = None,
     scores: Scores = None,
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
@@ -120,6 +133,8 @@ def tune(
         alpha,
         prefer,
         calibration=calibration,
+        answer=answer,
+        review=review,
         objective=objective,
         randomized=not deterministic,
         allow_empty=not no_empty,
@@ -201,10 +216,15 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         console.print(f"  NLL leaves out {left_out}, whose label has probability zero.", highlight=False)
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
     promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
-    console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
+    if made.answers is None:
+        console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
     if (undecided := measures.get("undecided_share")) is not None:
         open_rows = round(undecided.value * came.conformal_rows)
         console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
+    for line in answer_lines(made):
+        console.print(f"  {escape(line)}", highlight=False)
+    if made.answers is not None:
+        console.print("  Plain sets of all rows, from which the temperature was chosen:", highlight=False)
     console.print(_sets_table(choice, console))
     first, *others = choice.sentences
     console.print(f"[bold]Recommendation[/] {first}", highlight=False)
@@ -215,6 +235,35 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         console.print(instead)
     words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
     console.print(f"[dim]{escape(words)}.[/]", highlight=False)
+
+
+def answer_lines(made: "Document") -> list[str]:
+    """Which rows are answered alone, and what people see of the others; nothing without an answer rule."""
+    if made.answers is None:
+        return []
+    claim, found = made.answers.claim, {one.name: one.value for one in made.measures}
+    lines = [claim.sentence]
+    if "choose_share" not in found:
+        return lines
+    above = made.answers.review_above
+    rule = "an empty set" if above is None else f"an empty set or more than {above} labels"
+    shares = f"choice {found['choose_share']:.1%}, review {found['review_share']:.1%} ({rule})"
+    lines.append(f"The others: {shares}.")
+    if "unanswered_size" in found:
+        promised = f"{1 - float(exact_alpha(made)):.4g}"
+        lines.append(
+            f"Their sets have {found['unanswered_size']:.2f} labels on average, and hold the true label with "
+            f"probability {promised}, over choices and reviews together."
+        )
+        lines.append(f"Sets under one threshold for all rows would hold it in {found['plain_coverage']:.1%} of them.")
+    return lines
+
+
+def exact_alpha(made: "Document") -> "Fraction":
+    """The promised level."""
+    from thermoset.levels import exact_level
+
+    return exact_level(made.alpha)
 
 
 def _within(found: "Measure | None") -> str:

@@ -31,19 +31,26 @@ class Work(NamedTuple):
         places = [slice(first, first + step) for first in range(0, len(data), step)]
         blocks: dict[int, PredictionBlock] = {}
         probabilities = np.empty(data.logits.shape) if self.probabilities else None
+        actions = np.empty(len(data), dtype=np.int64)
 
         def work(rows: slice) -> None:
             some = data.take(rows)
-            blocks[rows.start] = prediction_block(
-                *self.model.predict_arrays(some, ids=None if ids is None else ids[rows])
-            )
+            found = self.model.predict_arrays(some, ids=None if ids is None else ids[rows])
+            blocks[rows.start] = prediction_block(*found[:3])
+            if found.actions is not None:
+                actions[rows] = found.actions
             if probabilities is not None:
                 probabilities[rows] = self.model.predict_proba(some)
 
         run_tasks((partial(work, rows) for rows in places), n_jobs=self.n_jobs)
-        return Found(joined_blocks([blocks[rows.start] for rows in places]), probabilities)
+        decided = self.model.document_.answers is not None
+        return Found(
+            joined_blocks([blocks[rows.start] for rows in places]), probabilities, actions if decided else None
+        )
 
     def nothing(self) -> Found:
         """Predictions for no rows."""
         shape = 0, self.model.document_.n_classes
-        return Found(joined_blocks([]), np.empty(shape) if self.probabilities else None)
+        decided = self.model.document_.answers is not None
+        actions = np.empty(0, dtype=np.int64) if decided else None
+        return Found(joined_blocks([]), np.empty(shape) if self.probabilities else None, actions)

@@ -119,7 +119,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         conformal: Literal["split", "cross"] = "split",
         held_out: Part = 0.2,
         calibration: Any = "auto",
-        calibration_fraction: Alpha = 0.5,
+        calibration_fraction: Alpha | None = None,
         response: str = "auto",
         floor: float | None = 0.01,
         n_jobs: int | None = None,
