@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from thermoset.tuning.alternatives import alternatives
 
 from pages import (
     CLIPPED,
@@ -18,7 +19,6 @@ from pages import (
 )
 from thermoset.looks import SCORE_LOOKS
 from thermoset.metrics import class_coverage
-from thermoset.tuning.alternatives import alternatives
 
 pytestmark = pytest.mark.long
 

@@ -137,10 +137,10 @@ def test_fit_takes_the_names_of_scikit_learn(data):
 BY_HAND = [
     {},
     {"prefer": "small"},
-    {"method": "auto"},
+    {"method": "raps"},
     {"method": "lac", "grouping": "class", "prefer": "small"},
-    {"prefer": "classes>=0.5"},
-    {"method": "auto", "prefer": "classes>=0.5"},
+    {"prefer": "classes>=0.05"},
+    {"method": "raps", "prefer": "classes>=0.05"},
 ]
 
 

@@ -62,10 +62,10 @@ def tune(
     alpha: Annotated[
         str, typer.Option(help="Miscoverage: sets contain the true label with probability 1 - alpha.")
     ] = "0.1",
-    method: Annotated[str, typer.Option(help="The score: lac, aps, raps or saps; or auto, to choose it too.")] = "raps",
+    method: Annotated[str, typer.Option(help="auto, to choose the score too; or lac, aps, raps or saps.")] = "auto",
     prefer: Annotated[
         str, typer.Option(help="small, even, protect, classes>=C, groups>=C, size<=S or gap<=G.")
-    ] = "even",
+    ] = "small",
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     calibration: Annotated[
         Literal["auto", "temperature"],
@@ -90,9 +90,17 @@ def tune(
     no_empty: Annotated[
         bool, typer.Option("--no-empty", help="No empty sets: the top label is always included.")
     ] = False,
+    claims: Annotated[
+        Literal["model", "distribution-free"],
+        typer.Option(help="What a claim about hard classes rests on (--prefer protect, classes>=C)."),
+    ] = "model",
     calibration_fraction: Annotated[
-        str, typer.Option(help="Fraction of the rows for the temperatures; the others set the threshold.")
-    ] = "0.5",
+        str | None,
+        typer.Option(
+            help="Fraction of the rows for the temperatures; the others set the threshold. Default: half; for small, a "
+            "fifth, but at least 1,000 rows."
+        ),
+    ] = None,
     scores: Scores = None,
     seed: Seed = 0,
     no_report: Annotated[bool, typer.Option("--no-report", help="No report.html.")] = False,
@@ -125,6 +133,7 @@ def tune(
         allow_empty=not no_empty,
         grouping=grouping,
         random_state=seed,
+        claims=claims,
         calibration_fraction=calibration_fraction,
         even=even,
         fallback=fallback,
@@ -176,7 +185,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
 
     from thermoset.levels import exact_level
     from thermoset.quoting import printable
-    from thermoset.tuning.alternatives import is_stricter
+    from thermoset.tuning.choice import is_stricter
 
     made, choice = predictor.document_, predictor.choice_
     came = made.provenance
@@ -224,7 +233,7 @@ def _within(found: "Measure | None") -> str:
 
 def _sets_line(made: "Document", choice: "Choice") -> str:
     """What was chosen: a temperature, or a whole setting where other scores and levels were open as well."""
-    from thermoset.tuning.alternatives import tells_setting
+    from thermoset.tuning.choice import tells_setting
 
     hat = f"T-hat = {made.temperature_sets:.3f}"
     prefer = f"prefer {choice.prefer}" + ("" if choice.even == "class" else f" for {choice.words.many}")
@@ -264,7 +273,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
     """The recommended setting and the named ones that are not in the table of sets; None if there are none."""
     from rich.markup import escape
 
-    from thermoset.tuning.alternatives import alternatives
+    from thermoset.tuning.choice import alternatives
 
     shown = [at.setting for at in choice.outlooks]
     named = [one for one in alternatives(choice) if one.chosen or one.outlook.setting not in shown]
@@ -275,7 +284,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
     for one in named:
         at = one.outlook
         level = "" if at.setting.alpha == choice.alpha else f", alpha {at.setting.alpha}"
-        paid = "" if at.payers is None else f"{at.payers.left_out:.1%}"
+        paid = "" if at.misses is None else f"{at.misses.left_out:.1%}"
         name = f"{one.name}: {at.setting.kind}, T = {at.temperature:.2f}{level}"
         table.add_row(escape(name), _size(at), _tenth(at), paid)
     table.caption = "Left out: share of rows whose top label is correct but not in the set."
@@ -283,7 +292,7 @@ def _instead_table(choice: "Choice") -> "Table | None":
 
 
 def _size(at: "Outlook") -> str:
-    return f"{at.size:.2f} ± {1.96 * at.size_error:.2f}"
+    return f"{at.size:.2f} ± {at.reach * at.size_error:.2f}"
 
 
 def _gap(at: "Outlook") -> str:

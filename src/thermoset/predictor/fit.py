@@ -44,10 +44,10 @@ from thermoset.predictor.measures import (
 )
 from thermoset.predictor.sets import Inference
 from thermoset.rows import part_of
-from thermoset.tuning.choosing import choose
-from thermoset.tuning.kinds import menu
-from thermoset.tuning.parts import checked_even, parts_of
-from thermoset.tuning.preferences import read_preference
+from thermoset.tuning.choose import choose, menu
+from thermoset.tuning.estimates import parts_of
+from thermoset.tuning.preferences import checked_even, read_preference
+from thermoset.tuning.worst_classes import checked_claims
 from thermoset.uniforms import checked_ids, draw_uniforms
 
 if TYPE_CHECKING:
@@ -77,11 +77,12 @@ def fit_document(
     asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, options: RowOptions, progress: Progress | None
 ) -> Document:
     """Split labelled rows, and fit what the parameters of an estimator ask for."""
-    part = asked.calibration_fraction
+    part, own = asked.calibration_fraction, read_preference(asked.prefer)
+    part = own.calibration_share(len(data)) if part is None else part
     exact_level(part, "calibration_fraction")
     some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
     parts = data.take(some), data.take(rest)
-    return fit_split_document(asked, *parts, options.take(rest, len(data)), progress, some)
+    return fit_split_document(asked, *parts, options.take(rest, len(data)), progress, some, str(part))
 
 
 def fit_split_document(
@@ -91,12 +92,15 @@ def fit_split_document(
     options: RowOptions,
     progress: Progress | None,
     numbers: Ints | None = None,
+    part: str = "0.5",
 ) -> Document:
     """Fit temperatures on calibration rows, and the threshold on conformal rows.
 
-    `numbers` are those that the calibration rows have for the user, for messages.
+    `numbers` are those that the calibration rows have for the user, for messages; `part` is the share of all rows that
+    they were split off by.
     """
     candidates, even = candidates_of(asked), checked_even(asked.even)
+    checked_claims(asked.claims)
     by_hand = asked.temperature_sets
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
     how = checked_calibration(asked.calibration)
@@ -115,6 +119,7 @@ def fit_split_document(
         even=even,
         conformal=corrected[1],
         temperatures=grid,
+        claims=checked_claims(asked.claims),
         progress=part_of(progress, parts - 1, parts),
     )
     recipe, drawn = choice.setting, learned.correction is not None
@@ -150,7 +155,8 @@ def fit_split_document(
             calibration="own" if not isinstance(how, str) else "auto" if how == "auto" else "temperature",
             prefer=choice.prefer,
             even=even,
-            calibration_fraction=str(asked.calibration_fraction),
+            calibration_fraction=part,
+            claims=asked.claims,
             temperature_by_hand=grid is not None,
             top_rows=tops_of(conformal) is not None,
             calibration_zero_labels=n_zero[0],
@@ -176,15 +182,12 @@ def fit_split_document(
 
 
 def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
-    """The recipes to choose from: the one that the parameters name, or those of "auto"."""
+    """The recipes to choose from: the one that the parameters name, or those of "auto"; with a grouping that is LAC."""
     read_preference(asked.prefer)
     if asked.method != "auto":
         return (Recipe.of(asked),)
     if asked.grouping is not None:
-        raise InputError(
-            f"method='auto' chooses among sets with one threshold for all classes; got grouping={asked.grouping!r}. "
-            "Name a method, or omit grouping."
-        )
+        return (Recipe.of(asked, method="lac"),)
     return menu(
         asked.alpha, randomized=asked.randomized, allow_empty=asked.allow_empty, random_state=asked.random_state
     )
