@@ -12,10 +12,10 @@ from thermoset.errors import InputError
 require("matplotlib", "plot")
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402  (needs matplotlib)
-from thermoset.tuning.alternatives import FRONTS, alternatives, front, front_titles, settings_of  # noqa: E402
 
 from thermoset import plots  # noqa: E402
 from thermoset.tuning import read_preference  # noqa: E402
+from thermoset.tuning.choice import FRONTS, alternatives, front, front_titles, settings_of  # noqa: E402
 
 both = pytest.mark.parametrize("metric", ["worst_tenth", "class_gap"])
 

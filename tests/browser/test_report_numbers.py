@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from scipy.stats import binom
-from thermoset.tuning.alternatives import alternatives
 
 import thermoset as ts
 from pages import LABELS_SHOWN, METRICS, assert_glossary_opens, is_rounded
@@ -29,6 +28,7 @@ from thermoset.monitor.check import check_rows, holm
 from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
 from thermoset.tuning import comparing
+from thermoset.tuning.choice import alternatives
 
 pytestmark = pytest.mark.long
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from thermoset.tuning.alternatives import alternatives
 
 from pages import (
     CLIPPED,
@@ -19,6 +18,7 @@ from pages import (
 )
 from thermoset.looks import SCORE_LOOKS
 from thermoset.metrics import class_coverage
+from thermoset.tuning.choice import alternatives
 
 pytestmark = pytest.mark.long
 

@@ -18,7 +18,7 @@ CALIBRATION, CONFORMAL, FRESH = (
 )
 LEVELS = [f"0.{i:02d}" for i in range(1, 100, 2)]
 KINDS = {
-    "one": {},
+    "one": {"method": "raps"},
     "class": {"method": "aps", "grouping": "class"},
     "cluster": {"method": "lac", "grouping": "cluster"},
     "group": {"method": "aps", "grouping": "group", "fallback": "pooled"},
@@ -45,7 +45,7 @@ def predictor(request):
 
 @pytest.fixture(scope="module")
 def one():
-    return made()
+    return made(method="raps")
 
 
 def loaded(predictor, folder, **options):

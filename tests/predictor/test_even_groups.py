@@ -7,13 +7,13 @@ import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
-from thermoset.tuning.alternatives import front_titles
 
 import thermoset as ts
 from choices import made_choice, with_choice
 from sites import sites
 from thermoset.cli.tune import show_predictor
 from thermoset.errors import InputError
+from thermoset.tuning.choice import front_titles
 
 
 @pytest.fixture(scope="module")

@@ -30,13 +30,14 @@ def fresh():
 
 @pytest.fixture(scope="module")
 def predictor(data):
-    return ts.TwoTemperaturePredictor(random_state=3).fit(data)
+    return ts.TwoTemperaturePredictor("raps", prefer="even", random_state=3).fit(data)
 
 
 def test_it_is_made_of_the_estimators(predictor, data, fresh):
     calibration, conformal = data.split(0.5, random_state=3)
     scaler = ts.TemperatureScaler().fit(calibration)
-    choice = choose(calibration, ts.Recipe(random_state=3), calibrated=scaler.temperature_, n_conformal=len(conformal))
+    asked = {"prefer": "even", "calibrated": scaler.temperature_, "n_conformal": len(conformal)}
+    choice = choose(calibration, ts.Recipe(random_state=3), **asked)
     sets = ts.ConformalClassifier("raps", 0.1, choice.temperature, random_state=3).fit(conformal)
     assert predictor.temperature_ == scaler.temperature_
     assert predictor.choice_ == choice
@@ -247,7 +248,7 @@ def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh
 
 
 def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):
-    predictor = ts.TwoTemperaturePredictor().fit(data)
+    predictor = ts.TwoTemperaturePredictor("raps").fit(data)
     before = predictor.predict_set(fresh)
     predictor.set_params(method="lac", alpha=0.5, allow_empty=False, randomized=False, random_state=9)
     np.testing.assert_array_equal(predictor.predict_set(fresh), before)

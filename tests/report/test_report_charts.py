@@ -6,7 +6,6 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from thermoset.tuning.alternatives import alternatives, front, settings_of
 
 import thermoset as ts
 from choices import made_choice, of_choice
@@ -23,6 +22,7 @@ from thermoset.metrics import (
 from thermoset.monitor.check import yardstick
 from thermoset.report import build_report
 from thermoset.sweeping import standard_error
+from thermoset.tuning.choice import alternatives, front, settings_of
 
 alt = require("altair", "report")
 

@@ -64,6 +64,7 @@ from thermoset.tuning.worst_classes import (
     Claims,
     ClaimTest,
     ClassMisses,
+    CrossCheck,
     Tenths,
     checked_claims,
     guess_worst,
@@ -525,8 +526,7 @@ def _protect(search: Search, target: float, plain: Found) -> Found:
     if level is None:
         return unmet
     setting = best.curve.recipe.change(alpha=level, temperature=best.temperature)
-    misses = _misses_at(engine, best.curve.recipe, best.temperature, level)
-    draws = tenths(misses, level, n_threshold, search.seed)
+    draws = _tenths_at(engine, best.curve.recipe, best.temperature, level, n_threshold)
     curve = next(one for one in search.measured.curves if one.recipe == best.curve.recipe)
     return Found(setting, curve, Pick(0), claim=claim, draws=draws)
 
@@ -612,10 +612,21 @@ def _laxest(search: Search, engine: Engine, one: _Finalist, target: float, n_thr
     return ladder[high]
 
 
-def _misses_at(engine: Engine, recipe: Recipe, temperature: float, level: Alpha) -> ClassMisses:
+def _tenths_at(engine: Engine, recipe: Recipe, temperature: float, level: Alpha, n_threshold: int) -> Tenths:
+    """Draws of the worst and best tenth; the worst no better than a cross-check without a model finds them.
+
+    Where a few classes hold most of the misses, the model is too hopeful: its lower draws are moved to the limit of the
+    cross-check, and the middle ones to its estimate.
+    """
+    sample = engine.sample
     _, hits = engine.solve(recipe, temperature, [float(exact_level(level)), laxer(recipe.alpha)])
-    near, far = engine.sample.by_part(1 - hits)
-    return ClassMisses(engine.sample.counts, near, np.maximum(far, near), engine.sample.parts.count)
+    near, far = sample.by_part(1 - hits)
+    misses = ClassMisses(sample.counts, near, np.maximum(far, near), sample.parts.count)
+    draws = tenths(misses, level, n_threshold, sample.seed)
+    seen = CrossCheck(sample.place, len(sample.counts), sample.seed).look(1 - hits[0])
+    share = np.argsort(np.argsort(draws.worst, kind="stable"), kind="stable") / max(len(draws.worst) - 1, 1)
+    most = np.interp(share, (0.05, 0.5, 0.95), (1 - seen.limit, 1 - seen.rate, 1.0), left=1 - seen.limit)
+    return Tenths(np.maximum(np.minimum(draws.worst, most), 0.0), draws.best)
 
 
 def _protect_by_class(search: Search, plain: Found, target: float, smallest: float) -> Found | None:
@@ -769,7 +780,8 @@ class _Descriptions:
     def _of_curve(self, name: str, curve: Estimates, j: int, reaches: tuple[float, float] | None = None) -> Outlook:
         """What a candidate shows at the promised level."""
         size_reach, gap_reach = reaches or (_NORMAL, _NORMAL)
-        draws = tenths(curve.misses(j, curve.level), self.search.alpha, self.search.n_conformal, self.search.seed)
+        at = float(curve.temperatures[j])
+        draws = _tenths_at(self.search.engine, curve.recipe, at, self.search.alpha, self.search.n_conformal)
         gaps = self._gaps(None if curve.hits is None else curve.hits.at([j]), gap_reach)
         return Outlook(
             name=name,
@@ -801,8 +813,7 @@ class _Descriptions:
         coverage = engine.sample.classes.measured(hits[0])
         of_level = ClassHits(engine.sample.classes, alpha, *(values[None] for values in coverage))
         if draws is None:
-            misses = _misses_at(engine, one.recipe, temperature, level)
-            draws = tenths(misses, level, self.search.n_conformal, self.search.seed)
+            draws = _tenths_at(engine, one.recipe, temperature, level, self.search.n_conformal)
         return Outlook(
             name=name,
             setting=one.recipe.change(alpha=str(level), temperature=temperature),

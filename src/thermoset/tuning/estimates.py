@@ -42,7 +42,6 @@ from thermoset.sweeping import sweep
 from thermoset.sweeping.engine import expected_hits, label_parts, solve_thresholds
 from thermoset.tuning.class_gap import ClassGaps, ClassHits, ClassSample
 from thermoset.tuning.preferences import WORDS, EvenOver
-from thermoset.tuning.worst_classes import ClassMisses
 from thermoset.uniforms import stream
 
 _Found = TypeVar("_Found")
@@ -299,11 +298,6 @@ class Estimates:
     def size_error(self, j: int, level: int | None = None) -> float:
         """Standard error of the mean size on fresh rows, with a threshold of their own."""
         return float(np.sqrt((self.errors[j, self.level if level is None else level] ** 2).sum()))
-
-    def misses(self, j: int, level: int) -> ClassMisses:
-        """What classes show at one temperature and level."""
-        sample = _known(self.sample)
-        return ClassMisses(sample.counts, self.missed[j, level], self.far[j], sample.parts.count)
 
     def reach(self) -> float:
         """Standard errors that hold for the sizes of all temperatures searched at once, with 95% confidence."""

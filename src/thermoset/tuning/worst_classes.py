@@ -286,15 +286,14 @@ class ClaimTest:
     ) -> None:
         self.target, self.n_threshold, self.seed, self.claims = target, n_threshold, seed, claims
         self._place, self._counts, self._n_classes = place, counts, n_classes
-        rng = stream(seed, "halves of claims", len(place))
-        self._halves = [rng.permutation(len(place)) % 2 for _ in range(_HALVINGS)]
+        self._cross = CrossCheck(place, len(counts), seed)
 
     def passes(self, near: Floats, far: Floats, alpha: Alpha) -> bool:
         """Whether a level supports the claim: from the probability that each row is outside its set there, and lax."""
         missed = self._by_class(near)
         if self.claims == "distribution-free":
             return looks_worst_limit(missed, self._counts, self._n_classes) <= 1 - self.target
-        if self._cross_limit(near) > 1 - self.target:
+        if self._cross.look(near).limit > 1 - self.target:
             return False
         misses = ClassMisses(self._counts, missed, np.maximum(self._by_class(far), missed), self._n_classes)
         return float((tenths(misses, alpha, self.n_threshold, self.seed).worst >= self.target).mean()) >= _SURE
@@ -302,10 +301,28 @@ class ClaimTest:
     def _by_class(self, values: Floats) -> Floats:
         return np.bincount(self._place, values, minlength=len(self._counts)).astype(np.float64)
 
-    def _cross_limit(self, near: Floats) -> float:
-        """The mean limit of the tenth that is named on one half and counted on the other."""
-        n, limits = len(self._counts), []
-        tenth = tenth_of(n)
+
+class Crossed(NamedTuple):
+    """The mean miss rate of a tenth that was named on other rows, and its upper 95% limit."""
+
+    rate: float
+    limit: float
+
+
+class CrossCheck:
+    """What the worst tenth of classes shows without a model: named on one half of the rows, counted on the other.
+
+    place : the class of each row, from 0 to n_seen - 1.
+    """
+
+    def __init__(self, place: Ints, n_seen: int, seed: int) -> None:
+        self._place, self._n = place, n_seen
+        rng = stream(seed, "halves of claims", len(place))
+        self._halves = [rng.permutation(len(place)) % 2 for _ in range(_HALVINGS)]
+
+    def look(self, near: Floats) -> Crossed:
+        """The mean over both ways of all halvings, from the probability that each row is outside its set."""
+        n, tenth, found = self._n, tenth_of(self._n), []
         for half in self._halves:
             cell = half * n + self._place
             counts = np.bincount(cell, minlength=2 * n).reshape(2, n)
@@ -315,8 +332,9 @@ class ClaimTest:
                 average = missed[named].sum() / max(counts[named].sum(), 1)
                 rate = (missed[named] + _NAMING * average) / (counts[named] + _NAMING)
                 worst = np.argsort(np.where(known, -rate, np.inf), kind="stable")[: min(tenth, int(known.sum()))]
-                limits.append(rate_limit(missed[counted][worst], counts[counted][worst]))
-        return float(np.mean(limits))
+                mine, rows = missed[counted][worst], counts[counted][worst]
+                found.append((float((mine / rows).mean()), rate_limit(mine, rows)))
+        return Crossed(*np.mean(found, axis=0).tolist())
 
 
 def rate_limit(missed: Floats, counts: Floats | Ints) -> float:
