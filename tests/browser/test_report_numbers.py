@@ -29,7 +29,7 @@ from thermoset.monitor.check import check_rows, holm
 from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
 from thermoset.tuning import comparing
-from thermoset.tuning.alternatives import alternatives
+from thermoset.tuning.choice import alternatives
 from thermoset.uniforms import draw_uniforms
 
 pytestmark = pytest.mark.long

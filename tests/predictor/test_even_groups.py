@@ -13,7 +13,7 @@ from choices import made_choice, with_choice
 from sites import sites
 from thermoset.cli.tune import show_predictor
 from thermoset.errors import InputError
-from thermoset.tuning.alternatives import front_titles
+from thermoset.tuning.choice import front_titles
 
 
 @pytest.fixture(scope="module")

@@ -30,13 +30,14 @@ def fresh():
 
 @pytest.fixture(scope="module")
 def predictor(data):
-    return ts.TwoTemperaturePredictor(random_state=3).fit(data)
+    return ts.TwoTemperaturePredictor("raps", prefer="even", random_state=3).fit(data)
 
 
 def test_it_is_made_of_the_estimators(predictor, data, fresh):
     calibration, conformal = data.split(0.5, random_state=3)
     scaler = ts.TemperatureScaler().fit(calibration)
-    choice = choose(calibration, ts.Recipe(random_state=3), calibrated=scaler.temperature_, n_conformal=len(conformal))
+    asked = {"prefer": "even", "calibrated": scaler.temperature_, "n_conformal": len(conformal)}
+    choice = choose(calibration, ts.Recipe(random_state=3), **asked)
     sets = ts.ConformalClassifier("raps", 0.1, choice.temperature, random_state=3).fit(conformal)
     assert predictor.temperature_ == scaler.temperature_
     assert predictor.choice_ == choice
@@ -90,7 +91,9 @@ def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch)
     """Empty sets, full ones, first and last rows; each row's set by itself."""
     sets = np.random.default_rng(0).random((500, 6)) < np.linspace(0, 1, 500)[:, None]
     found = PredictionArrays(np.arange(500) % 6, np.linspace(0.1, 0.9, 500), sets)
-    monkeypatch.setattr(predictor, "predict_arrays", lambda _, **__: PredictionArrays(*(part[:rows] for part in found[:3])))
+    monkeypatch.setattr(
+        predictor, "predict_arrays", lambda _, **__: PredictionArrays(*(part[:rows] for part in found[:3]))
+    )
     records = predictor.predict_records(fresh)
     assert len(records) == rows
     for i, record in enumerate(records):
@@ -137,10 +140,10 @@ def test_fit_takes_the_names_of_scikit_learn(data):
 BY_HAND = [
     {},
     {"prefer": "small"},
-    {"method": "auto"},
+    {"method": "raps"},
     {"method": "lac", "grouping": "class", "prefer": "small"},
-    {"prefer": "classes>=0.5"},
-    {"method": "auto", "prefer": "classes>=0.5"},
+    {"prefer": "classes>=0.05"},
+    {"method": "raps", "prefer": "classes>=0.05"},
 ]
 
 
@@ -247,7 +250,7 @@ def test_without_empty_sets_every_threshold_is_a_classifiers(method, data, fresh
 
 
 def test_changing_parameters_does_not_touch_what_was_fitted(data, fresh):
-    predictor = ts.TwoTemperaturePredictor().fit(data)
+    predictor = ts.TwoTemperaturePredictor("raps").fit(data)
     before = predictor.predict_set(fresh)
     predictor.set_params(method="lac", alpha=0.5, allow_empty=False, randomized=False, random_state=9)
     np.testing.assert_array_equal(predictor.predict_set(fresh), before)

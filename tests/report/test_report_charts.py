@@ -22,7 +22,7 @@ from thermoset.metrics import (
 from thermoset.monitor.check import yardstick
 from thermoset.report import build_report
 from thermoset.sweeping import standard_error
-from thermoset.tuning.alternatives import alternatives, front, settings_of
+from thermoset.tuning.choice import alternatives, front, settings_of
 
 alt = require("altair", "report")
 

@@ -318,6 +318,7 @@ class Provenance(Stored, frozen=True, kw_only=True):
     prefer: str
     even: Literal["class", "group"]
     calibration_fraction: str
+    claims: Literal["model", "distribution-free"] = "model"
     temperature_by_hand: bool = False
     recalibrated: bool = False
     top_rows: bool = False

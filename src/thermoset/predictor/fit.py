@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -62,10 +61,10 @@ from thermoset.predictor.measures import (
 from thermoset.predictor.sets import ANSWER, CHOOSE, REVIEW, Inference
 from thermoset.quoting import quoted
 from thermoset.rows import part_of, top_labels
-from thermoset.tuning.choosing import choose
-from thermoset.tuning.kinds import menu
-from thermoset.tuning.parts import checked_even, parts_of
-from thermoset.tuning.preferences import read_preference
+from thermoset.tuning.choose import choose, menu
+from thermoset.tuning.estimates import parts_of
+from thermoset.tuning.preferences import calibration_share, checked_even, read_preference
+from thermoset.tuning.worst_classes import checked_claims
 from thermoset.uniforms import checked_ids, draw_uniforms
 
 if TYPE_CHECKING:
@@ -107,22 +106,13 @@ def fit_document(
     asked: "TwoTemperaturePredictor", data: Logits, split_by: Any, options: RowOptions, progress: Progress | None
 ) -> Document:
     """Split labelled rows, and fit what the parameters of an estimator ask for."""
-    part = asked.calibration_fraction
+    part, own = asked.calibration_fraction, read_preference(asked.prefer)
     if part is None:
-        part = "0.5" if asked.answer is None else calibration_share(len(data))
+        part = own.calibration_share(len(data)) if asked.answer is None else calibration_share(len(data))
     exact_level(part, "calibration_fraction")
     some, rest = split_indices(len(data), part, random_state=asked.random_state, groups=split_by)
     parts = data.take(some), data.take(rest)
     return fit_split_document(asked, *parts, options.take(rest, len(data)), progress, some, str(part))
-
-
-def calibration_share(n_rows: int) -> Fraction:
-    """The share of calibration rows where the others prove something: a fifth, but 1,000 rows, or half if fewer.
-
-    >>> calibration_share(10_000), calibration_share(2_500), calibration_share(1_000)
-    (Fraction(1, 5), Fraction(2, 5), Fraction(1, 2))
-    """
-    return max(Fraction(1, 5), min(Fraction(1, 2), Fraction(1_000, max(n_rows, 1))))
 
 
 def fit_split_document(
@@ -140,6 +130,7 @@ def fit_split_document(
     they were split off by.
     """
     candidates, even = candidates_of(asked), checked_even(asked.even)
+    checked_claims(asked.claims)
     by_hand = asked.temperature_sets
     grid = None if by_hand is None else [checked_temperature(by_hand, "temperature_sets")]
     how = checked_calibration(asked.calibration)
@@ -159,6 +150,7 @@ def fit_split_document(
         even=even,
         conformal=corrected[1],
         temperatures=grid,
+        claims=checked_claims(asked.claims),
         progress=part_of(progress, parts - 1, parts),
     )
     recipe, drawn = choice.setting, learned.correction is not None
@@ -202,6 +194,7 @@ def fit_split_document(
             prefer=choice.prefer,
             even=even,
             calibration_fraction=part,
+            claims=asked.claims,
             temperature_by_hand=grid is not None,
             top_rows=tops_of(conformal) is not None,
             calibration_zero_labels=n_zero[0],
@@ -368,15 +361,12 @@ def answer_measures(document: Document, conformal: Logits, options: RowOptions) 
 
 
 def candidates_of(asked: "TwoTemperaturePredictor") -> tuple[Recipe, ...]:
-    """The recipes to choose from: the one that the parameters name, or those of "auto"."""
+    """The recipes to choose from: the one that the parameters name, or those of "auto"; with a grouping that is LAC."""
     read_preference(asked.prefer)
     if asked.method != "auto":
         return (Recipe.of(asked),)
     if asked.grouping is not None:
-        raise InputError(
-            f"method='auto' chooses among sets with one threshold for all classes; got grouping={asked.grouping!r}. "
-            "Name a method, or omit grouping."
-        )
+        return (Recipe.of(asked, method="lac"),)
     return menu(
         asked.alpha, randomized=asked.randomized, allow_empty=asked.allow_empty, random_state=asked.random_state
     )

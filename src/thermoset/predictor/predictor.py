@@ -42,9 +42,9 @@ class TwoTemperaturePredictor(Estimator):
     ----------
     method, alpha, randomized, allow_empty, grouping, random_state, fallback
         The sets, as in `ConformalClassifier`. The seed also draws the split of `fit`. `method="auto"` chooses the score
-        and its parameters, randomised or not, together with the temperature: see `tuning.menu`.
-    prefer : "even", "small", "protect", or a bound: "classes>=0.85", "groups>=0.85", "size<=3", "gap<=0.03"
-        What the sets are chosen for; see `tuning.choose`.
+        together with the temperature: LAC, RAPS, APS or SAPS (`tuning.menu`), or LAC with a threshold for each class.
+    prefer : "small", "even", "protect", or a bound: "classes>=0.85", "groups>=0.85", "size<=3", "gap<=0.03"
+        What the sets are chosen for; see `tuning.choose`. The paper's guideline is `method="raps", prefer="even"`.
     calibration : "auto", "temperature", or an object with fit and transform
         "temperature" is T* alone, as in the paper. "auto" may also correct classes, before both temperatures, and map
         the confidence, each only where cross-validation on the calibration rows shows a gain: see `calibration`. An
@@ -64,9 +64,11 @@ class TwoTemperaturePredictor(Estimator):
         groups either way, so rows to be predicted need none.
     temperature_sets : float, optional
         T-hat by hand, in place of the search: read the curves of `ts.sweep`, and choose.
+    claims : "model" or "distribution-free"
+        What a claim about hard classes rests on, with "protect" and "classes>=0.85"; see `tuning.choose`.
     calibration_fraction : float, optional
         Fraction of the rows that `fit` sets aside for the temperatures; the others set the threshold. By default half,
-        and with `answer` a fifth, but at least 1,000 rows (or half, if there are fewer).
+        and for "small" and with `answer` a fifth, but at least 1,000 rows (or half, if there are fewer).
 
     Attributes
     ----------
@@ -103,9 +105,9 @@ class TwoTemperaturePredictor(Estimator):
 
     def __init__(
         self,
-        method: ScoreLike = "raps",
+        method: ScoreLike = "auto",
         alpha: Alpha = 0.1,
-        prefer: str = "even",
+        prefer: str = "small",
         *,
         calibration: "Literal['auto', 'temperature'] | Calibrator" = "auto",
         answer: str | None = None,
@@ -117,6 +119,7 @@ class TwoTemperaturePredictor(Estimator):
         grouping: GroupingLike | None = None,
         fallback: str | None = None,
         even: Literal["class", "group"] = "class",
+        claims: Literal["model", "distribution-free"] = "model",
         calibration_fraction: Alpha | None = None,
         random_state: int = 0,
     ) -> None:
@@ -133,6 +136,7 @@ class TwoTemperaturePredictor(Estimator):
         self.random_state = random_state
         self.temperature_sets = temperature_sets
         self.even = even
+        self.claims = claims
         self.calibration_fraction = calibration_fraction
         self.fallback = fallback
 
@@ -449,6 +453,7 @@ class TwoTemperaturePredictor(Estimator):
             calibration="temperature" if came.calibration == "temperature" else "auto",
             objective=came.objective,
             even=came.even,
+            claims=came.claims,
             calibration_fraction=came.calibration_fraction,
         )
         predictor._engine = engine

@@ -26,7 +26,7 @@ from thermoset.report.shell import along, bar_start, filled, markup, write_html
 from thermoset.report.who_pays import who_pays
 from thermoset.report.words import SCORE_WORDS, words
 from thermoset.sweeping import standard_error
-from thermoset.tuning.alternatives import alternatives, front_titles, is_stricter, tells_setting
+from thermoset.tuning.choice import alternatives, front_titles, is_stricter, tells_setting
 
 __all__ = ["render_page", "write_page"]
 

@@ -106,9 +106,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def __init__(
         self,
         estimator: Any,
-        method: ScoreLike = "raps",
+        method: ScoreLike = "auto",
         alpha: Alpha = 0.1,
-        prefer: str = "even",
+        prefer: str = "small",
         cv: Any = "prefit",
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,

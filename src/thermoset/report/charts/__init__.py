@@ -28,7 +28,7 @@ from thermoset.report.charts.reliability import confidence, reliability
 from thermoset.report.charts.set_sizes import HEAT_STRIP_FROM, label_pairs, set_sizes, strip
 from thermoset.report.record import Report
 from thermoset.report.who_pays import who_pays
-from thermoset.tuning.alternatives import FRONTS, drawable
+from thermoset.tuning.choice import FRONTS, drawable
 
 __all__ = [
     "FIFTHS",
