@@ -42,8 +42,6 @@ from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from rich.console import Console
     from rich.table import Table
 
@@ -219,7 +217,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     if (undecided := measures.get("undecided_share")) is not None:
         open_rows = round(undecided.value * came.conformal_rows)
         console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
-    for line in answer_lines(made):
+    for line in made.answer_lines:
         console.print(f"  {escape(line)}", highlight=False)
     if made.answers is not None:
         console.print("  Plain sets of all rows, from which the temperature was chosen:", highlight=False)
@@ -233,35 +231,6 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         console.print(instead)
     words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
     console.print(f"[dim]{escape(words)}.[/]", highlight=False)
-
-
-def answer_lines(made: "Document") -> list[str]:
-    """Which rows are answered alone, and what people see of the others; nothing without an answer rule."""
-    if made.answers is None:
-        return []
-    claim, found = made.answers.claim, {one.name: one.value for one in made.measures}
-    lines = [claim.sentence]
-    if "choose_share" not in found:
-        return lines
-    above = made.answers.review_above
-    rule = "an empty set" if above is None else f"an empty set or more than {above} labels"
-    shares = f"choice {found['choose_share']:.1%}, review {found['review_share']:.1%} ({rule})"
-    lines.append(f"The others: {shares}.")
-    if "unanswered_size" in found:
-        promised = f"{1 - float(exact_alpha(made)):.4g}"
-        lines.append(
-            f"Their sets have {found['unanswered_size']:.2f} labels on average, and hold the true label with "
-            f"probability {promised}, over choices and reviews together."
-        )
-        lines.append(f"Sets under one threshold for all rows would hold it in {found['plain_coverage']:.1%} of them.")
-    return lines
-
-
-def exact_alpha(made: "Document") -> "Fraction":
-    """The promised level."""
-    from thermoset.levels import exact_level
-
-    return exact_level(made.alpha)
 
 
 def _within(found: "Measure | None") -> str:
