@@ -94,7 +94,7 @@ def protecting_page(tmp_path_factory, chromium, lac_predictor):
 def kept_page(tmp_path_factory, chromium):
     """A choice that was given up for T = 1, made by hand."""
     known, fresh = rows_of(2400, 6, seed=2).split(1600)
-    predictor = ts.TwoTemperaturePredictor(prefer="small").fit(known)
+    predictor = ts.TwoTemperaturePredictor(prefer="small", calibration="temperature").fit(known)
     return written(tmp_path_factory.mktemp("kept"), with_choice(predictor, kept_choice()), fresh, trials=3)
 
 

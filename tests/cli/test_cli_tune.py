@@ -107,13 +107,13 @@ def test_the_screen_shows_the_data_and_both_temperatures(tuned, fitted):
 
 
 def test_the_screen_shows_calibration_before_and_after(tuned):
-    calibration, _ = ts.load(tuned.val).split("0.5", random_state=tuned.seed)
-    before = probabilities(calibration, 1.0)
+    _, conformal = ts.load(tuned.val).split("0.5", random_state=tuned.seed)
+    before = probabilities(conformal, 1.0)
     table = rows_of_table(tuned.done, "softmax at")
     assert list(table) == ["T = 1", "T*"]
     ece, nll = (cell.split(" (")[0] for cell in table["T = 1"])
-    assert ece == f"{reliability_table(before, calibration.labels).ece_estimate().value:.3f}"
-    assert nll == f"{negative_log_likelihood(before, calibration.labels):.3f}"
+    assert ece == f"{reliability_table(before, conformal.labels).ece_estimate().value:.3f}"
+    assert nll == f"{negative_log_likelihood(before, conformal.labels):.3f}"
     for now, then in zip(table["T*"], table["T = 1"], strict=True):
         assert float(now.split(" (")[0]) < float(then.split(" (")[0]), "T* mends rows that are overconfident"
 

@@ -30,19 +30,21 @@ def fresh():
 
 @pytest.fixture(scope="module")
 def evened():
-    return ts.TwoTemperaturePredictor("auto", prefer="even").fit(population(6_000, seed=0))
+    return ts.TwoTemperaturePredictor("auto", prefer="even", calibration="temperature").fit(population(6_000, seed=0))
 
 
 @pytest.mark.parametrize("prefer", ["even", "classes>=0.86"])
 def test_many_rows_of_each_class_are_used(fresh, evened, prefer):
     made = evened
     if prefer != "even":
-        made = ts.TwoTemperaturePredictor("auto", prefer=prefer).fit(population(6_000, seed=0))
+        made = ts.TwoTemperaturePredictor("auto", prefer=prefer, calibration="temperature").fit(
+            population(6_000, seed=0)
+        )
     assert made.choice_.setting.grouping == made.document_.recipe.grouping == "class"
     assert made.choice_.met
     found = class_coverage(made, fresh)
     assert np.abs(found - 0.9).max() < 0.03
-    plain = ts.TwoTemperaturePredictor("lac", prefer="small").fit(population(6_000, seed=0))
+    plain = ts.TwoTemperaturePredictor("lac", prefer="small", calibration="temperature").fit(population(6_000, seed=0))
     assert np.abs(class_coverage(plain, fresh) - 0.9).max() > 0.06
     sentence = made.choice_.sentences[0]
     assert "LAC, Mondrian" in sentence

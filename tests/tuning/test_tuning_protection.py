@@ -38,9 +38,9 @@ def fresh():
 
 @pytest.mark.parametrize("method", ["lac", "auto"])
 def test_the_hard_classes_get_what_was_asked_for(rows, fresh, method):
-    plain = ts.TwoTemperaturePredictor("lac", prefer="small").fit(rows)
+    plain = ts.TwoTemperaturePredictor("lac", prefer="small", calibration="temperature").fit(rows)
     assert worst_tenth(plain.predict_set(fresh), fresh.labels) < 0.8
-    safe = ts.TwoTemperaturePredictor(method, prefer="classes>=0.85").fit(rows)
+    safe = ts.TwoTemperaturePredictor(method, prefer="classes>=0.85", calibration="temperature").fit(rows)
     choice = safe.choice_
     sets = safe.predict_set(fresh)
     assert choice.met
@@ -55,7 +55,9 @@ def test_the_hard_classes_get_what_was_asked_for(rows, fresh, method):
 
 def test_the_threshold_is_never_below_that_of_the_promise(rows):
     calibration, conformal = rows.split(0.5)
-    safe = ts.TwoTemperaturePredictor("lac", prefer="protect").fit_split(calibration, conformal)
+    safe = ts.TwoTemperaturePredictor("lac", prefer="protect", calibration="temperature").fit_split(
+        calibration, conformal
+    )
     plain = ts.ConformalClassifier("lac", 0.1, safe.temperature_sets_).fit(conformal)
     pooled = ts.ConformalClassifier("lac", safe.choice_.setting.alpha, safe.temperature_sets_)
     pooled.fit(calibration.joined(conformal))
@@ -114,7 +116,7 @@ def test_where_the_rows_cannot_carry_it_they_say_how_many_would():
 
 
 def test_the_file_keeps_the_level(rows, tmp_path):
-    made = ts.TwoTemperaturePredictor("auto", prefer="protect").fit(rows)
+    made = ts.TwoTemperaturePredictor("auto", prefer="protect", calibration="temperature").fit(rows)
     made.save(tmp_path / "p.json")
     read = ts.TwoTemperaturePredictor.load(tmp_path / "p.json")
     assert read.document_.change(checksum="") == made.document_

@@ -207,6 +207,8 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     console.print(table)
     for line in made.confidence_lines:
         console.print(f"  {escape(printable(line))}", highlight=False)
+    if made.confidence_lines:
+        console.print()
     if came.calibration_zero_labels:
         left_out = f"{came.calibration_zero_labels:,} of {came.calibration_rows:,} rows"
         console.print(f"  NLL leaves out {left_out}, whose label has probability zero.", highlight=False)

@@ -300,9 +300,9 @@ class TwoTemperaturePredictor(Estimator):
 
         Refused where a trial on the predictor's own conformal rows has shown that estimated shares would do harm.
         """
-        data, made = self._inference.correct(predict_data(self, target)), self.document_
+        data, made = predict_data(self, target), self.document_
         return package.label_shift.estimate_priors(
-            data,
+            self._inference.correct(data),
             made.temperature,
             package.label_shift.source_counts(made),
             made.shares,

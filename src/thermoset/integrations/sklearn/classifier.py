@@ -177,7 +177,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row, as a label of `classes_`."""
-        labels: NDArray[Any] = self.classes_[self._made.predict(self.logits(X))]
+        columns = self._made.predict(self.logits(X))
+        labels: NDArray[Any] = self.classes_[columns]
         return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
