@@ -187,9 +187,7 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
     """One screen: the data, both temperatures, what they do, and the recommendation."""
     from rich.markup import escape
 
-    from thermoset.levels import exact_level
     from thermoset.quoting import printable
-    from thermoset.tuning.alternatives import is_stricter
 
     made, choice = predictor.document_, predictor.choice_
     came = made.provenance
@@ -213,16 +211,10 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         left_out = f"{came.calibration_zero_labels:,} of {came.calibration_rows:,} rows"
         console.print(f"  NLL leaves out {left_out}, whose label has probability zero.", highlight=False)
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
-    promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
-    if made.answers is None:
-        console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
+    _show_promise(console, predictor)
     if (undecided := measures.get("undecided_share")) is not None:
         open_rows = round(undecided.value * came.conformal_rows)
         console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
-    for line in made.answer_lines:
-        console.print(f"  {escape(line)}", highlight=False)
-    if made.answers is not None:
-        console.print("  Plain sets of all rows, from which the temperature was chosen:", highlight=False)
     console.print(_sets_table(choice, console))
     first, *others = choice.sentences
     console.print(f"[bold]Recommendation[/] {first}", highlight=False)
@@ -233,6 +225,23 @@ def show_predictor(console: "Console", predictor: "TwoTemperaturePredictor", nam
         console.print(instead)
     words = ". ".join(f"{term}: {meaning}" for term, meaning in choice.legend)
     console.print(f"[dim]{escape(words)}.[/]", highlight=False)
+
+
+def _show_promise(console: "Console", predictor: "TwoTemperaturePredictor") -> None:
+    """The coverage of sets; with an answer rule, which rows are answered, and what people see of the others."""
+    from rich.markup import escape
+
+    from thermoset.levels import exact_level
+    from thermoset.tuning.alternatives import is_stricter
+
+    choice = predictor.choice_
+    promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
+    if predictor.answer_ is None:
+        console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
+        return
+    for line in predictor.document_.answer_lines:
+        console.print(f"  {escape(line)}", highlight=False)
+    console.print("  Sets of all rows, by which the temperature was chosen:", highlight=False)
 
 
 def _within(found: "Measure | None") -> str:
