@@ -42,8 +42,6 @@ from thermoset.cli.progress import ProgressBar
 from thermoset.cli.report import page_files
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from rich.console import Console
     from rich.table import Table
 
@@ -248,46 +246,28 @@ def _show_sets(console: "Console", predictor: "TwoTemperaturePredictor") -> None
     made, choice = predictor.document_, predictor.choice_
     came, measures = made.provenance, {m.name: m for m in made.measures}
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)
-    promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
-    if made.answers is None:
-        console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
+    _show_promise(console, predictor)
     if (undecided := measures.get("undecided_share")) is not None:
         open_rows = round(undecided.value * came.conformal_rows)
         console.print(f"  {undecided_line(came.conformal_rows, open_rows)}", highlight=False)
-    for line in answer_lines(made):
-        console.print(f"  {escape(line)}", highlight=False)
-    if made.answers is not None:
-        console.print("  Plain sets of all rows, from which the temperature was chosen:", highlight=False)
     console.print(_sets_table(choice, console))
 
 
-def answer_lines(made: "Document") -> list[str]:
-    """Which rows are answered alone, and what people see of the others; nothing without an answer rule."""
-    if made.answers is None:
-        return []
-    claim, found = made.answers.claim, {one.name: one.value for one in made.measures}
-    lines = [claim.sentence]
-    if "choose_share" not in found:
-        return lines
-    above = made.answers.review_above
-    rule = "an empty set" if above is None else f"an empty set or more than {above} labels"
-    shares = f"choice {found['choose_share']:.1%}, review {found['review_share']:.1%} ({rule})"
-    lines.append(f"The others: {shares}.")
-    if "unanswered_size" in found:
-        promised = f"{1 - float(exact_alpha(made)):.4g}"
-        lines.append(
-            f"Their sets have {found['unanswered_size']:.2f} labels on average, and hold the true label with "
-            f"probability {promised}, over choices and reviews together."
-        )
-        lines.append(f"Sets under one threshold for all rows would hold it in {found['plain_coverage']:.1%} of them.")
-    return lines
+def _show_promise(console: "Console", predictor: "TwoTemperaturePredictor") -> None:
+    """The coverage of sets; with an answer rule, which rows are answered, and what people see of the others."""
+    from rich.markup import escape
 
-
-def exact_alpha(made: "Document") -> "Fraction":
-    """The promised level."""
     from thermoset.levels import exact_level
+    from thermoset.tuning.alternatives import is_stricter
 
-    return exact_level(made.alpha)
+    choice = predictor.choice_
+    promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
+    if predictor.answer_ is None:
+        console.print(f"  coverage {promised_coverage(predictor)}{promised}", highlight=False)
+        return
+    for line in predictor.document_.answer_lines:
+        console.print(f"  {escape(line)}", highlight=False)
+    console.print("  Sets of all rows, by which the temperature was chosen:", highlight=False)
 
 
 def _within(found: "Measure | None") -> str:

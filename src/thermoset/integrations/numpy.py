@@ -16,7 +16,7 @@ from thermoset.integrations.program.draws import signed, u_of_ids
 from thermoset.integrations.program.operations import Ranking
 from thermoset.integrations.program.predictor import DecidedOutputs, Outputs, Program, group_codes
 from thermoset.predictor.document import Document
-from thermoset.predictor.sets import Inference, PredictionArrays
+from thermoset.predictor.sets import DecidedArrays, Inference, PredictionArrays
 from thermoset.uniforms import checked_ids
 
 if TYPE_CHECKING:
@@ -151,13 +151,14 @@ class NumpyInference(Inference):
         found = self._run(data)
         return found.label, found.confidence
 
-    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
+    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays | DecidedArrays:
         """Label, confidence and set of each row."""
         found = self._run(data, ids, weights)
-        actions = found.action if isinstance(found, DecidedOutputs) else None
-        return PredictionArrays(found.label, found.confidence, found.sets, actions)
+        arrays = found.label, found.confidence, found.sets
+        return DecidedArrays(*arrays, found.action) if isinstance(found, DecidedOutputs) else PredictionArrays(*arrays)
 
-    def _decide(self, data: Logits, ids: Any, weights: Any) -> tuple[Bools, Ints]:
+    def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
+        """Sets (n, C) and actions (n,) of rows."""
         found: Any = self._run(data, ids, weights)
         return found.sets, found.action
 

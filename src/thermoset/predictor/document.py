@@ -433,6 +433,30 @@ class Document(Stored, frozen=True, kw_only=True, dict=True, omit_defaults=False
         return tuple(lines)
 
     @property
+    def answer_lines(self) -> tuple[str, ...]:
+        """Which rows are answered alone, and what people see of the others; nothing without an answer rule."""
+        if self.answers is None:
+            return ()
+        found, above = {one.name: one.value for one in self.measures}, self.answers.review_above
+        lines = [self.answers.claim.sentence]
+        if "choose_share" in found:
+            rule = "an empty set" if above is None else f"an empty set, or more than {above} labels"
+            lines.append(
+                f"The others: {found['choose_share']:.1%} of all rows for a choice, {found['review_share']:.1%} for "
+                f"review ({rule})."
+            )
+        if "unanswered_size" in found:
+            promised = float(1 - exact_level(self.alpha))
+            lines.append(
+                f"Their sets have {found['unanswered_size']:.2f} labels on average, and hold the true label with "
+                f"probability {promised:.4g} or more, over choices and reviews together."
+            )
+            lines.append(
+                f"Sets under one threshold for all rows would hold it in {found['plain_coverage']:.1%} of them."
+            )
+        return tuple(lines)
+
+    @property
     def grouping(self) -> Grouping | None:
         """What shares a threshold."""
         return resolve_grouping(self.recipe.grouping)

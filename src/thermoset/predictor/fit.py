@@ -339,20 +339,20 @@ def answer_measures(document: Document, conformal: Logits, options: RowOptions) 
     `plain_coverage` is what sets under the threshold of all rows together would have covered there.
     """
     known = Inference(document)
-    found, labels = known.arrays(conformal, options.ids), conformal.require_labels("answer")
-    left = np.flatnonzero(found.actions != ANSWER)
+    sets, actions = known.decide(conformal, options.ids)
+    labels, left = conformal.require_labels("answer"), np.flatnonzero(actions != ANSWER)
     plain = ConformalClassifier.of(document.recipe).fit(
         known.correct(conformal), ids=options.ids, u=known.drawn_before(conformal, options.ids)
     )
     hits = plain.calibration_.scores <= plain.thresholds_[0, 0]
     made = [
-        Measure(name="choose_share", value=float(np.mean(found.actions == CHOOSE))),
-        Measure(name="review_share", value=float(np.mean(found.actions == REVIEW))),
+        Measure(name="choose_share", value=float(np.mean(actions == CHOOSE))),
+        Measure(name="review_share", value=float(np.mean(actions == REVIEW))),
     ]
     if len(left):
-        sizes = np.count_nonzero(found.sets[left], axis=1)
+        sizes = np.count_nonzero(sets[left], axis=1)
         made.append(Measure(name="unanswered_size", value=float(sizes.mean())))
-        made.append(Measure(name="unanswered_coverage", value=float(found.sets[left, labels[left]].mean())))
+        made.append(Measure(name="unanswered_coverage", value=float(sets[left, labels[left]].mean())))
         made.append(Measure(name="plain_coverage", value=float(hits[left].mean())))
     return made
 

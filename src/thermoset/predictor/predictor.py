@@ -16,7 +16,7 @@ from thermoset.data.fitted import fit_data, predict_data, remember_classes, requ
 from thermoset.errors import InputError
 from thermoset.levels import Alpha
 from thermoset.predictor.document import STORED_BY_DEFAULT, Document, read_document, write_document
-from thermoset.predictor.sets import ACTIONS, Inference, Prediction, PredictionArrays
+from thermoset.predictor.sets import ACTIONS, DecidedArrays, Inference, Prediction, PredictionArrays
 from thermoset.quoting import quoted
 from thermoset.rows import memory_budget
 from thermoset.scores import ScoreLike
@@ -354,8 +354,8 @@ class TwoTemperaturePredictor(Estimator):
 
     def predict_arrays(
         self, logits: Any, *, groups: Any = None, ids: Any = None, weights: Any = None
-    ) -> PredictionArrays:
-        """Label, confidence and set of each row, as arrays, in one pass."""
+    ) -> PredictionArrays | DecidedArrays:
+        """Label, confidence and set of each row, as arrays, in one pass; with `answer` also the action of each."""
         data = predict_data(self, logits, groups)
         return self._inference.arrays(data, ids, weights)
 

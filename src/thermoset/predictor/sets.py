@@ -54,15 +54,11 @@ class Prediction(NamedTuple):
 
 
 class PredictionArrays(NamedTuple):
-    """The same of some rows as arrays: labels (n,) as column numbers, their confidence (n,), and sets (n, C).
-
-    actions : int64 (n,), places in `ACTIONS`; None without an answer rule.
-    """
+    """The same of some rows as arrays: labels (n,) as column numbers, their confidence (n,), and sets (n, C)."""
 
     labels: NDArray[np.int64]
     confidence: NDArray[np.float64]
     sets: NDArray[np.bool_]
-    actions: NDArray[np.int64] | None = None
 
     def records(self, names: Sequence[str | int]) -> list[Prediction]:
         """One record per row, with class names.
@@ -71,16 +67,34 @@ class PredictionArrays(NamedTuple):
         >>> found.records(["ant", "bee", "cow"])
         [Prediction(label='bee', confidence=0.75, set=('bee', 'cow'))]
         """
-        # An object for each label of a set, none for those left out; in two dimensions NumPy takes three times as long.
-        rows, columns = np.divmod(np.flatnonzero(self.sets), self.sets.shape[1])
-        members = [names[column] for column in columns.tolist()]
-        ends = np.searchsorted(rows, np.arange(len(self.sets) + 1)).tolist()
-        labels, confidence = self.labels.tolist(), self.confidence.tolist()
-        actions = [None] * len(labels) if self.actions is None else [ACTIONS[one] for one in self.actions.tolist()]
-        return [
-            Prediction(names[label], sure, tuple(members[start:end]), action)
-            for label, sure, (start, end), action in zip(labels, confidence, pairwise(ends), actions, strict=True)
-        ]
+        return _records(self, [None] * len(self.labels), names)
+
+
+class DecidedArrays(NamedTuple):
+    """The same of a predictor with an answer rule; actions : int64 (n,), places in `ACTIONS`."""
+
+    labels: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    sets: NDArray[np.bool_]
+    actions: NDArray[np.int64]
+
+    def records(self, names: Sequence[str | int]) -> list[Prediction]:
+        """One record per row, with class names."""
+        return _records(self, [ACTIONS[one] for one in self.actions.tolist()], names)
+
+
+def _records(
+    found: PredictionArrays | DecidedArrays, actions: Sequence[str | None], names: Sequence[str | int]
+) -> list[Prediction]:
+    # An object for each label of a set, none for those left out; in two dimensions NumPy takes three times as long.
+    rows, columns = np.divmod(np.flatnonzero(found.sets), found.sets.shape[1])
+    members = [names[column] for column in columns.tolist()]
+    ends = np.searchsorted(rows, np.arange(len(found.sets) + 1)).tolist()
+    labels, confidence = found.labels.tolist(), found.confidence.tolist()
+    return [
+        Prediction(names[label], sure, tuple(members[start:end]), action)
+        for label, sure, (start, end), action in zip(labels, confidence, pairwise(ends), actions, strict=True)
+    ]
 
 
 class AnswerCut(NamedTuple):
@@ -266,7 +280,7 @@ class Inference:
     def sets(self, data: Logits, ids: Any = None, weights: Any = None) -> Bools:
         """Sets of all rows, (n, C)."""
         if self.answers is not None:
-            return self._decide(data, ids, weights)[0]
+            return self.decide(data, ids, weights)[0]
         sets: Bools = self._predict(predict_sets, data, ids, weights)
         return sets
 
@@ -278,7 +292,7 @@ class Inference:
     def sizes(self, data: Logits, ids: Any = None, weights: Any = None) -> Ints:
         """Set sizes (n,); the sets are not formed where a threshold serves all classes."""
         if self.answers is not None:
-            counted: Ints = np.count_nonzero(self._decide(data, ids, weights)[0], axis=1).astype(np.int64)
+            counted: Ints = np.count_nonzero(self.decide(data, ids, weights)[0], axis=1).astype(np.int64)
             return counted
         sizes: Ints = self._predict(predict_sizes, data, ids, weights)
         return sizes
@@ -287,9 +301,10 @@ class Inference:
         """What is done with each row, (n,), as places in `ACTIONS`; refused without an answer rule."""
         if self.answers is None:
             raise InputError("this predictor has no answer rule. Fit it with answer=, such as answer='error<=0.02'.")
-        return self._decide(data, ids, weights)[1]
+        return self.decide(data, ids, weights)[1]
 
-    def _decide(self, data: Logits, ids: Any, weights: Any) -> tuple[Bools, Ints]:
+    def decide(self, data: Logits, ids: Any = None, weights: Any = None) -> tuple[Bools, Ints]:
+        """Sets (n, C) and actions (n,) of rows, where there is an answer rule."""
         rows, sets = self.rows(data, ids, weights), np.empty((len(data), data.n_classes), dtype=np.bool_)
         actions = np.empty((len(data), 1), dtype=np.int64)
         map_rows(self.correct(data), _decide_block, [sets, actions], per_row=[rows], axis=-2)
@@ -323,20 +338,21 @@ class Inference:
         map_rows(data, _tops_of_block, [labels, confidence], fixed=[self.softmax])
         return labels, confidence
 
-    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays:
+    def arrays(self, data: Logits, ids: Any = None, weights: Any = None) -> PredictionArrays | DecidedArrays:
         """Label, confidence and set of each row, in one pass."""
         if tops_of(data) is not None and self.correction is None:
             return PredictionArrays(*self.confidences(data), self.sets(data, ids, weights))
         rows, data = self.rows(data, ids, weights), self.correct(data)
         if type(data) is Logits and len(data) <= block_rows(data.n_classes):  # a single row waits for no machinery
             found, (sets, actions) = self.softmax.top_of_block(data.logits), rows.decide(data.logits)
-            return PredictionArrays(*found, sets, None if self.answers is None else actions)
+            return PredictionArrays(*found, sets) if self.answers is None else DecidedArrays(*found, sets, actions)
         labels, confidence = np.empty((len(data), 1), dtype=np.int64), np.empty((len(data), 1))
         sets, done = np.empty((len(data), data.n_classes), dtype=np.bool_), np.empty((len(data), 1), dtype=np.int64)
         map_rows(
             data, _arrays_of_block, [labels, confidence, sets, done], per_row=[rows], fixed=[self.softmax], axis=-2
         )
-        return PredictionArrays(labels[:, 0], confidence[:, 0], sets, None if self.answers is None else done[:, 0])
+        found = labels[:, 0], confidence[:, 0]
+        return PredictionArrays(*found, sets) if self.answers is None else DecidedArrays(*found, sets, done[:, 0])
 
 
 def _decide_block(block: Block, rows: RowSets) -> tuple[Bools, Ints]:

@@ -9,6 +9,7 @@ from thermoset.data import Logits
 from thermoset.integrations.batches.outputs import Found
 from thermoset.io.prediction_columns import PredictionBlock, joined_blocks, prediction_block
 from thermoset.predictor import TwoTemperaturePredictor
+from thermoset.predictor.sets import DecidedArrays
 from thermoset.rows import block_rows, run_tasks
 
 __all__ = ["Work"]
@@ -37,7 +38,7 @@ class Work(NamedTuple):
             some = data.take(rows)
             found = self.model.predict_arrays(some, ids=None if ids is None else ids[rows])
             blocks[rows.start] = prediction_block(*found[:3])
-            if found.actions is not None:
+            if isinstance(found, DecidedArrays):
                 actions[rows] = found.actions
             if probabilities is not None:
                 probabilities[rows] = self.model.predict_proba(some)
