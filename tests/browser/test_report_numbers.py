@@ -27,8 +27,8 @@ from thermoset.metrics import (
 from thermoset.monitor.check import check_rows, holm
 from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
-from thermoset.tuning.choose import _CARRIED
 from thermoset.tuning.choice import alternatives
+from thermoset.tuning.choose import _CARRIED
 
 pytestmark = pytest.mark.long
 

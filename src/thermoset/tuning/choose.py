@@ -884,7 +884,7 @@ class _Descriptions:
             same = np.flatnonzero(strict.temperatures == self.found.temperature)
             path = int(same[0]) if len(same) else path
         for factor, level in zip(STRICTER, strict.levels, strict=True):
-            if conformal_rank(search.n_conformal, level) <= search.n_conformal:
+            if factor in _SHOWN and conformal_rank(search.n_conformal, level) <= search.n_conformal:
                 made.append(self._strict(wording.STRICTER if factor == _OFFERED else "", strict, path, level))
         target = Protect().target(search.alpha) or 0.0
         if self.preference.target(search.alpha) is None:
@@ -894,7 +894,7 @@ class _Descriptions:
         return made
 
 
-_OFFERED = 0.6  # of alpha: the stricter level that a screen offers
+_SHOWN, _OFFERED = (1.0, 0.8, 0.6, 0.3, 0.1), 0.6  # of alpha: levels of the frontier, and the one that a screen offers
 
 
 def _tenth(draws: Tenths) -> dict[str, Any]:
