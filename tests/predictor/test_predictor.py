@@ -122,7 +122,7 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
 
 def test_fit_is_fit_split_on_its_own_split(predictor, data):
     calibration, conformal = data.split(0.5, random_state=3)
-    again = ts.TwoTemperaturePredictor(random_state=3).fit_split(calibration, conformal)
+    again = ts.TwoTemperaturePredictor("raps", prefer="even", random_state=3).fit_split(calibration, conformal)
     assert again.document_ == predictor.document_
 
 

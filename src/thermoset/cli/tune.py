@@ -240,9 +240,6 @@ def _show_sets(console: "Console", predictor: "TwoTemperaturePredictor") -> None
     """What was chosen, what it promises, what is answered alone, and the sets at each temperature."""
     from rich.markup import escape
 
-    from thermoset.levels import exact_level
-    from thermoset.tuning.choice import is_stricter
-
     made, choice = predictor.document_, predictor.choice_
     came, measures = made.provenance, {m.name: m for m in made.measures}
     console.print(f"[bold]Sets[/] {escape(_sets_line(made, choice))}", highlight=False)

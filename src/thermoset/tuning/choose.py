@@ -391,7 +391,7 @@ def settle(search: Search, preference: Preference) -> Found:
     if not preference.evens_out:
         return _smallest(curves, picks)
     found = _most_even(curves, picks)
-    return _more_even_by_class(search, found) if found.met and preference.over is None else found
+    return _more_even_by_class(search, found) if preference.may_go_by_class else found
 
 
 def _of_pick(curve: Estimates, pick: Pick, *, tied: bool = False) -> Found:
@@ -436,7 +436,8 @@ def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
         error = float(np.sqrt(((apart[chosen] - apart[0]) ** 2).sum()))
         chosen = 0 if size[0] - size[chosen] <= _NORMAL * error else chosen
     curve, pick = places[chosen]
-    return _of_pick(curve, pick if chosen == best else Pick(pick.place), tied=chosen != best)
+    alone = pick if chosen == best else Pick(pick.place, met=pick.met)
+    return _of_pick(curve, alone, tied=chosen != best)
 
 
 def _more_even_by_class(search: Search, found: Found) -> Found:
@@ -883,7 +884,7 @@ class _Descriptions:
             same = np.flatnonzero(strict.temperatures == self.found.temperature)
             path = int(same[0]) if len(same) else path
         for factor, level in zip(STRICTER, strict.levels, strict=True):
-            if conformal_rank(search.n_conformal, level) <= search.n_conformal:
+            if factor in _SHOWN and conformal_rank(search.n_conformal, level) <= search.n_conformal:
                 made.append(self._strict(wording.STRICTER if factor == _OFFERED else "", strict, path, level))
         target = Protect().target(search.alpha) or 0.0
         if self.preference.target(search.alpha) is None:
@@ -893,7 +894,7 @@ class _Descriptions:
         return made
 
 
-_OFFERED = 0.6  # of alpha: the stricter level that a screen offers
+_SHOWN, _OFFERED = (1.0, 0.8, 0.6, 0.3, 0.1), 0.6  # of alpha: levels of the frontier, and the one that a screen offers
 
 
 def _tenth(draws: Tenths) -> dict[str, Any]:

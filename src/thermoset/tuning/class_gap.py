@@ -39,8 +39,8 @@ _MOST_UNSEEN = 0.1  # share of classes with fewer than two rows, beyond which no
 _NORMAL = 1.96  # standard errors of a 95% interval
 _REPRESENTED = 12  # settings that stand for all those searched: neighbours hardly differ
 _BISECTIONS = 14  # of gaps from 0 to 1
-_ENTRIES = 2_000_000  # simulated class means worked on at once
-_KEPT = 8_000_000  # and kept, in all
+_CLASSES_AT_ONCE = 64  # whose noise is simulated together
+_KEPT = 8_000_000  # simulated numbers that are kept
 _FEWEST_MISSES = 15.0  # rows outside their sets without which variances are guesses
 _MISSES_OF_TWO = 50.0  # the same for two classes: the fewer classes, the less is averaged
 
@@ -73,6 +73,7 @@ class ClassSample:
         within[by_class] = np.arange(n_rows) - first[self._class[by_class]]
         self._cell = self._class * _BATCHES + within % _BATCHES
         self._in_batch = self._sums(self._cell, None, _BATCHES).reshape(-1, _BATCHES)
+        self._drawn: dict[int, Floats] = {}
 
     def _sums(self, places: Ints, values: Floats | None, each: int) -> Floats:
         size = len(self.counts) * each
@@ -89,6 +90,16 @@ class ClassSample:
         alone = np.zeros(_BATCHES)
         alone[0] = 1.0  # a class whose rows are all alike: noise of its own, the same at every temperature
         return mean, variance, np.where(length > 1e-9, residual / np.maximum(length, 1e-9), alone)
+
+    def drawn(self, some: slice) -> Floats:
+        """Standard normal numbers for some classes, (classes, batches, simulations): the same whoever asks."""
+        found = self._drawn.get(some.start)
+        if found is None:
+            rng = stream(self.n_rows, "class gaps", some.start)
+            found = rng.standard_normal((some.stop - some.start, _BATCHES, _SIMULATIONS))
+            if len(self.counts) * _BATCHES * _SIMULATIONS <= _KEPT:
+                self._drawn[some.start] = found
+        return found
 
     def too_few(self, alpha: float) -> bool:
         """Whether the rows are too few for anything to be said of class gaps with confidence."""
@@ -169,13 +180,10 @@ class ClassHits:
 
     def _noises(self) -> Iterator[tuple[slice, Floats]]:
         """Simulated noise of class means, of variance 1, (classes, temperatures, simulations), in groups of classes."""
-        n_temperatures, n_classes = self.mean.shape
-        step = max(1, _ENTRIES // (n_temperatures * _SIMULATIONS))
-        for start in range(0, n_classes, step):
-            some = slice(start, min(start + step, n_classes))
-            rng = stream(self.sample.n_rows, "class gaps", start)
-            drawn = rng.standard_normal((some.stop - start, _BATCHES, _SIMULATIONS))
-            yield some, np.einsum("tck,cks->cts", self.residual[:, some], drawn)
+        n_classes = self.mean.shape[1]
+        for start in range(0, n_classes, _CLASSES_AT_ONCE):
+            some = slice(start, min(start + _CLASSES_AT_ONCE, n_classes))
+            yield some, np.einsum("tck,cks->cts", self.residual[:, some], self.sample.drawn(some))
 
     @cached_property
     def _few_noises(self) -> list[tuple[slice, Floats]] | None:

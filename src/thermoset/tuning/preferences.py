@@ -97,6 +97,9 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
     evens_out: ClassVar[bool] = False
     """Whether settings that meet the request are ranked by how evenly classes are covered; if not, by size."""
 
+    may_go_by_class: ClassVar[bool] = False
+    """Whether thresholds by class may take the place of a temperature, where they cover classes more evenly."""
+
     is_about_classes: ClassVar[bool] = True
     """Whether classes (or groups) without calibration rows matter to it."""
 
@@ -174,6 +177,7 @@ class Even(Preference, frozen=True, tag="even"):
     """The most even coverage of classes or groups at exactly the promised coverage: the paper's aim, for classes."""
 
     evens_out = True
+    may_go_by_class = True
 
     @classmethod
     def read(cls, prefer: object) -> Preference | None:
