@@ -255,7 +255,7 @@ def _show_promise(console: "Console", predictor: "TwoTemperaturePredictor") -> N
     from rich.markup import escape
 
     from thermoset.levels import exact_level
-    from thermoset.tuning.alternatives import is_stricter
+    from thermoset.tuning.choice import is_stricter
 
     choice = predictor.choice_
     promised = f"; promised: at least {float(1 - exact_level(choice.alpha)):.4g}" if is_stricter(choice) else ""
