@@ -268,7 +268,7 @@ def test_most_rows_prove_where_answers_are_asked_for():
     data = rows_of()
     came = fitted(data=data).document_.provenance
     assert (came.calibration_rows, came.conformal_rows) == (1200, 4800)
-    came = ts.TwoTemperaturePredictor("lac").fit(data).document_.provenance
+    came = ts.TwoTemperaturePredictor("lac", prefer="even").fit(data).document_.provenance
     assert came.calibration_rows == 3000
 
 

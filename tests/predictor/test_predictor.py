@@ -95,7 +95,8 @@ def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch)
     records = predictor.predict_records(fresh)
     assert len(records) == rows
     for i, record in enumerate(records):
-        assert record == ("abcdef"[i % 6], found.confidence[i], tuple("abcdef"[y] for y in np.flatnonzero(sets[i])))
+        inside = tuple("abcdef"[y] for y in np.flatnonzero(sets[i]))
+        assert record == ("abcdef"[i % 6], found.confidence[i], inside, None)
         assert type(record.confidence) is float
 
 
@@ -116,7 +117,7 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert records == [(3, 0.5, (3, 70))] * rows
+    assert records == [(3, 0.5, (3, 70), None)] * rows
     assert peak < 100_000
 
 
