@@ -94,7 +94,8 @@ def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch)
     records = predictor.predict_records(fresh)
     assert len(records) == rows
     for i, record in enumerate(records):
-        assert record == ("abcdef"[i % 6], found.confidence[i], tuple("abcdef"[y] for y in np.flatnonzero(sets[i])))
+        members = tuple("abcdef"[y] for y in np.flatnonzero(sets[i]))
+        assert record == ("abcdef"[i % 6], found.confidence[i], members, None)
         assert type(record.confidence) is float
 
 
