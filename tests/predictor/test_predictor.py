@@ -116,7 +116,7 @@ def test_records_make_no_objects_of_labels_that_are_left_out(monkeypatch):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert records == [(3, 0.5, (3, 70))] * rows
+    assert records == [(3, 0.5, (3, 70), None)] * rows
     assert peak < 100_000
 
 
