@@ -95,8 +95,8 @@ def test_records_are_the_answers_row_by_row(predictor, fresh, rows, monkeypatch)
     records = predictor.predict_records(fresh)
     assert len(records) == rows
     for i, record in enumerate(records):
-        inside = tuple("abcdef"[y] for y in np.flatnonzero(sets[i]))
-        assert record == ("abcdef"[i % 6], found.confidence[i], inside, None)
+        members = tuple("abcdef"[y] for y in np.flatnonzero(sets[i]))
+        assert record == ("abcdef"[i % 6], found.confidence[i], members, None)
         assert type(record.confidence) is float
 
 
