@@ -29,7 +29,7 @@ def fitted(rows):
 def test_the_choice_is_that_of_the_calibration_rows(rows, fitted):
     calibration, conformal = rows.split(0.5, random_state=0)
     choice = ts.tuning.choose(
-        calibration, ts.Recipe("aps"), even="group", calibrated=fitted.temperature_, n_conformal=800
+        calibration, ts.Recipe("aps"), prefer="even", even="group", calibrated=fitted.temperature_, n_conformal=800
     )
     assert fitted.choice_ == choice
     model = ts.ConformalClassifier("aps", 0.1, choice.temperature).fit(conformal)
