@@ -95,7 +95,7 @@ def menu(
     """The kinds of sets that `method="auto"` chooses from, beside thresholds by class where each has rows enough.
 
     >>> [kind.kind for kind in menu(0.1)]
-    ['LAC', 'RAPS(penalty=0.01, k_reg=5)', 'APS', 'SAPS(weight=0.2)']
+    ['LAC', 'RAPS', 'APS', 'SAPS']
     """
     return tuple(Recipe(score, alpha, randomized, allow_empty, None, random_state) for score in _SCORES)
 
@@ -417,8 +417,8 @@ def _most_even(curves: Sequence[Estimates], picks: Sequence[Pick]) -> Found:
     if len(curves) == 1:
         return _of_pick(curves[0], picks[0])
     places = list(zip(curves, picks, strict=True))
-    if curves[0].one is not None and picks[0].place != curves[0].one and picks[0].tried is None:
-        places.insert(0, (curves[0], Pick(curves[0].one)))
+    if curves[0].one not in (None, picks[0].place) and picks[0].beats is not None:  # a budget might not allow it
+        places.insert(0, (curves[0], Pick(int(curves[0].one or 0))))
     hits = [one.hits.at([pick.place]) for one, pick in places if one.hits is not None]
     loss = [one.loss[pick.place] for one, pick in places]
     size = np.array([one.size[pick.place, one.level] for one, pick in places])

@@ -59,7 +59,7 @@ def unmet(choice: "Choice") -> str:
 def too_long(choice: "Choice", n_classes: int) -> str | None:
     """A warning where protecting hard classes takes more than half of all labels, with its price."""
     at, plain = choice.outlook, choice.outlooks[0]
-    if not choice.met or choice.target is None or at.size <= n_classes / 2:
+    if not choice.met or choice.target is None or at.size <= max(n_classes / 2, 1.5):  # one of two is not too many
         return None
     return (
         f"{choice.prefer} takes {at.size:.1f} of {n_classes:,} labels on average, more than half; {plain.name} at the "

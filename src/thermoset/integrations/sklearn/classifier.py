@@ -45,7 +45,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     estimator : classifier
         Anything with `classes_` and one of `decision_function`, `predict_log_proba`, `predict_proba`: scikit-learn's
         classifiers, pipelines and searches, LightGBM, XGBoost, or your own.
-    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration, calibration_fraction
+    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration, claims, calibration_fraction
         As in `TwoTemperaturePredictor`. `calibration_fraction` is for `cv="prefit"`. Cross-conformal sets have one
         temperature for their confidence, whatever `calibration` says.
     cv : "prefit", a number of folds, or a splitter
@@ -119,6 +119,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         conformal: Literal["split", "cross"] = "split",
         held_out: Part = 0.2,
         calibration: Any = "auto",
+        claims: Literal["model", "distribution-free"] = "model",
         calibration_fraction: Alpha | None = None,
         response: str = "auto",
         floor: float | None = 0.01,
@@ -137,6 +138,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.conformal = conformal
         self.held_out = held_out
         self.calibration = calibration
+        self.claims = claims
         self.calibration_fraction = calibration_fraction
         self.response = response
         self.floor = floor

@@ -33,6 +33,7 @@ _OF_PREDICTOR = (
     "grouping",
     "random_state",
     "calibration",
+    "claims",
     "calibration_fraction",
 )
 
