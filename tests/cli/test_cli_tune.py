@@ -250,6 +250,7 @@ OPTIONS = {
     "saps": (("--method", "saps"), {"method": "saps"}),
     "size budget": (("--method", "aps", "--prefer", "size<=2"), {"method": "aps", "prefer": "size<=2"}),
     "gap budget": (("--prefer", "gap <= 0.2"), {"prefer": "gap<=0.2"}),
+    "by hand": (("--temperature-sets", "2.5"), {"temperature_sets": 2.5}),
     "ece": (("--objective", "ece"), {"objective": "ece"}),
     "deterministic": (("--deterministic",), {"randomized": False}),
     "no empty": (("--no-empty", "--method", "aps"), {"allow_empty": False, "method": "aps"}),

@@ -73,6 +73,9 @@ def tune(
     review: Annotated[
         str | None, typer.Option(help="With --answer, send rows with larger sets to review: size>5.")
     ] = None,
+    temperature_sets: Annotated[
+        float | None, typer.Option(help="T-hat by hand, in place of the search: read the curves of sweep, and choose.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the predictor and the figures.")] = Path("tune-output"),
     calibration: Annotated[
         Literal["auto", "temperature"],
@@ -146,6 +149,7 @@ def tune(
         calibration_fraction=calibration_fraction,
         even=even,
         fallback=fallback,
+        temperature_sets=temperature_sets,
     )
     rows = opened_logits(logits, columns, memory=memory, scheduler=scheduler)
     with told_warnings(), rows as data:

@@ -6,7 +6,7 @@ trial, and our own choices a search, so that both have fewer trials on large fil
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from thermoset.arrays import Floats, Ints
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
+from thermoset.levels import rows_needed
 from thermoset.metrics import METRICS
 from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.paper.study.cells import COMPARED, Cell, Place, cell_of_trials
@@ -21,10 +22,10 @@ from thermoset.paper.study.measure import METHODS, Measured, Settings, Tell, cal
 from thermoset.paper.study.mondrian import KINDS, count_sets
 from thermoset.paper.study.own_temperatures import OwnTemperatures, measure_ways
 from thermoset.paper.study.published import Pair
-from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter_lac
+from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter
 from thermoset.quoting import Brief
 from thermoset.rows import run_tasks
-from thermoset.sweeping import Sweep
+from thermoset.sweeping import Sweep, draw_trial
 from thermoset.tuning import Search, read_preference, settle
 
 __all__ = ["RuleComparison", "compare", "few_trials"]
@@ -48,17 +49,20 @@ class RuleComparison(Brief):
     cells
         Of the tables: every rule, for each size of the conformal set.
     temperatures
-        Of each trial, by name of the rule.
+        Of each trial, by score and name of the rule.
     single_trials
         The curves of appendix C.
     rules
         Those that choose more than a temperature, with what they chose in each trial.
+    infinite
+        Share of Mondrian thresholds that are infinite for lack of rows, by size of the conformal set.
     """
 
     cells: tuple[Cell, ...]
-    temperatures: dict[str, Floats]
+    temperatures: dict[tuple[str, str], Floats]
     single_trials: Sweep
     rules: tuple[Rule, ...] = ()
+    infinite: dict[int, float] = field(default_factory=dict)
 
     def by_rule(self, cp: int) -> dict[tuple[str, str], dict[str, Cell]]:
         """Cells of our own conventions, by score and rule, then by metric; a score's rules stand together."""
@@ -85,24 +89,36 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
     rules.extend(_our_rules(data, found, settings))
     tell("our choices")
     chosen = tuple(chosen_rules(data, found, settings, min(few_trials(data, settings), _JOINT_SEARCHES)))
-    rules.extend((*chosen, stricter_lac(found.trial_ece, alpha)))
+    ones = np.ones(settings.trials)
+    rules.extend((*chosen, stricter("T*", ("lac",), found.trial_ece, alpha)))
+    rules.append(stricter("T = 1", METHODS[:3], ones, alpha))
     tell("other rules")
-    temperatures = {"T = 1": np.ones(settings.trials), "T*": found.trial_ece}
-    temperatures.update({name: rule.temperatures for rule in rules for _, name in rule.names})
+    known = {"T = 1": ones, "T*": found.trial_ece}
+    temperatures = {(method, name): chosen_ for name, chosen_ in known.items() for method in METHODS[:3]}
+    temperatures.update({name: rule.temperatures for rule in rules for name in rule.names})
     cells: list[Cell] = []
     curves = {}
     for cp in (cp for cp in _CP if cp in settings.cp_percents):
         curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), alpha)
-        temperatures[f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
+        t_hat = temperatures["raps", f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
         tell(f"appendix C, CP {cp}%")
         cells.extend(_fixed(found, pair, settings, cp))
-        for rule in (*rules, at_temperatures("t_hat", ("raps",), temperatures[f"t_hat, CP {cp}%"], alpha)):
+        for rule in (*rules, at_temperatures("t_hat", ("raps",), t_hat, alpha)):
             cells.extend(_measured(data, pair, settings, cp, rule))
     if curves:
         cells.extend(_by_class(data, pair, settings, list(curves)))
     tell("sets by class")
     single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), alpha)
-    return RuleComparison(tuple(cells), temperatures, single, chosen)
+    infinite = {cp: _infinite_share(data, settings, cp) for cp in curves}
+    return RuleComparison(tuple(cells), temperatures, single, chosen, infinite)
+
+
+def _infinite_share(data: Logits, settings: Settings, cp: int) -> float:
+    """Share of classes with fewer conformal rows than a threshold of their own needs, over the trials."""
+    labels, needed = data.require_labels("the study"), rows_needed(settings.main[0])
+    drawn = (draw_trial(len(data), t, settings.protocol(cp)) for t in range(few_trials(data, settings)))
+    few = [np.bincount(labels[trial.conformal], minlength=data.n_classes) < needed for trial in drawn]
+    return float(np.mean(few))
 
 
 def _size_budget(found: Measured, settings: Settings) -> float:
@@ -143,7 +159,7 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
 
 
 def _fixed(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
-    """Each score at T = 1 and at T*; the printed column of T-hat has the values of RAPS at T = 1."""
+    """Each score at T = 1 and at T*; RAPS at T = 1 once more, which the T-hat printed of CIFAR-100 ResNet50 is."""
     alpha = settings.main[0]
     a = settings.alphas.index(alpha)
     parts = [("exact", at, method, part) for method in METHODS[:3] for at, part in _named(found)]
