@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from thermoset.conformal import ConformalClassifier
+from thermoset.data import Logits
 from thermoset.levels import conformal_rank
 from thermoset.scores import resolve
 from tiers import scaled
@@ -119,6 +120,16 @@ def generated(
     evidence = rng.normal(size=(n_rows, n_classes))
     evidence[np.arange(n_rows), labels] += signal + math.sqrt(2 * math.log(n_classes))
     return 5.0 * evidence, labels
+
+
+def as_accurate(logits: NDArray[np.float64], labels: NDArray[np.int64], accuracy: float) -> Logits:
+    """The same rows with the columns of label and top class exchanged where needed for a share of right answers."""
+    logits, rows = logits.copy(), np.arange(len(labels))
+    top, wrong = logits.argmax(axis=1), rows >= round(accuracy * len(labels))
+    other = np.where(wrong & (top == labels), (labels + 1) % logits.shape[1], np.where(wrong, top, labels))
+    highest, there = logits[rows, top].copy(), logits[rows, other].copy()
+    logits[rows, top], logits[rows, other] = there, highest
+    return Logits(logits, labels)
 
 
 def with_prior(method, n_classes):

@@ -24,7 +24,7 @@ from tiers import scaled
 
 pytestmark = pytest.mark.scaled
 
-DRAWS = scaled(1, 12, 40)
+DRAWS = scaled(4, 12, 40)
 SPLITS = scaled(15, 200, 2_000)
 FRESH = 8_000
 

@@ -12,7 +12,7 @@ import thermoset as ts
 from conftest import ROOT
 from parts import missing
 from thermoset.io import PREDICTION_SUFFIXES, READABLE
-from thermoset.tuning.kinds import menu
+from thermoset.tuning import menu
 
 _SPEC = importlib.util.spec_from_file_location("sessions", ROOT / "tools" / "sessions.py")
 sessions = importlib.util.module_from_spec(_SPEC)

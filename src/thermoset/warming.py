@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from thermoset.arrays import pairs
-from thermoset.calibration import confidence_at, probabilities
+from thermoset.calibration import CalibratedSoftmax, ClassCorrection, ConfidenceMap, confidence_at, probabilities
 from thermoset.conformal.calibration_scores import CalibrationScores
 from thermoset.conformal.scoring import Scoring, predict_sets, predict_sizes, scores
 from thermoset.data import Logits
@@ -100,17 +100,23 @@ def _predict() -> None:
     rows = _few()
     probabilities(rows)
     confidence_at(rows)
+    corrected = ClassCorrection(temperature=1.0, shift=(0.0,) * rows.n_classes).of_block(rows.logits)
+    CalibratedSoftmax(1.0, ConfidenceMap(knots=(), intercept=0.0, slopes=(1.0,))).of_block(corrected)
     ids, scoring = np.arange(len(rows)), Scoring(RAPS(), 1.0, 0)
     one, each = (pairs(np.full((1, 1, n), 0.9), 0.0) for n in (1, rows.n_classes))
     for score in (RAPS(), LAC()):
         for thresholds in (one, each):
             predict_sets(rows, score, 1.0, scoring.randomness(None, len(rows)), thresholds, None)
     predict_sizes(rows, RAPS(), 1.0, scoring.randomness(None, len(rows), ids), one, None)
-    CalibrationScores(one.ravel(), np.zeros(1, dtype=np.int64), scoring).p_values(rows, None)
+    # Without u the last label of a row has a mass of 1, which ties with this score.
+    CalibrationScores(pairs(np.ones(1), 0.0), np.zeros(1, dtype=np.int64), Scoring(RAPS(), 1.0, None)).p_values(
+        rows, None
+    )
 
 
 def _tune() -> None:
     """What fitting, choosing, checking and monitoring need, for sets with one threshold and by class."""
+    from thermoset.calibration.classes import try_correction  # noqa: PLC0415 - servers do without
     from thermoset.monitor.evidence import CoverageTest, HitLaw, RankTest  # noqa: PLC0415 - servers do without
     from thermoset.predictor.predictor import TwoTemperaturePredictor  # noqa: PLC0415 - servers do without
 
@@ -122,6 +128,7 @@ def _tune() -> None:
         TwoTemperaturePredictor("aps", alpha=0.2, prefer="small", objective="ece"),
     ):
         predictor.fit(rows)
+    try_correction(rows, rows.require_labels("a warm-up"), 1.0, 0)
     predictor.check(_few(seed=1))
     predictor.estimate_priors(rows, bootstrap=2)
     CoverageTest.start(HitLaw(9, 10), delta=0.01, run_length=None).after([True])

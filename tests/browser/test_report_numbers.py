@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from scipy.stats import binom
 
 import thermoset as ts
@@ -27,8 +28,9 @@ from thermoset.metrics import (
 from thermoset.monitor.check import check_rows, holm
 from thermoset.paper.theory import critical_temperature
 from thermoset.sweeping import standard_error
-from thermoset.tuning import comparing
-from thermoset.tuning.alternatives import alternatives
+from thermoset.tuning.choice import alternatives
+from thermoset.tuning.choose import _CARRIED
+from thermoset.uniforms import draw_uniforms
 
 pytestmark = pytest.mark.long
 
@@ -48,7 +50,7 @@ def expected(page):
         **of_choice(predictor.choice_),
         **of_instead(predictor.choice_),
         **of_law(predictor),
-        **of_calibration(predictor, judged),
+        **of_calibration(predictor, judged if page.report.origin == "fresh" else halves(page)[0]),
         **of_classes(sets, labels, check),
         **of_parts(page, sets),
         **of_sweep(page),
@@ -96,10 +98,10 @@ def of_head(page, sets, check):
         "conditional.trials": report.conditional.trials,
         "sweep.rows": len(page.rows),
         "sweep.rows.again": len(page.rows),
-        "accuracy": (judged.logits.argmax(axis=1) == labels).mean(),
-        "confidence": probabilities(judged, predictor.temperature_).max(axis=1).mean(),
+        "accuracy": (predictor.predict(judged) == labels).mean(),
+        "confidence": predictor.predict_proba(judged).max(axis=1).mean(),
         "check.bins": 15,
-        "check.ece": expected_calibration_error(probabilities(judged, predictor.temperature_), labels),
+        "check.ece": expected_calibration_error(predictor.predict_proba(judged), labels),
         "check.ece_mean": check.calibration.ece_mean,
         "check.ece_p": check.calibration.p_value,
         "classes.tested": np.count_nonzero(np.bincount(labels, minlength=judged.n_classes)),
@@ -122,7 +124,7 @@ def of_choice(choice):
         if at.worst_tenth is not None:
             low, high = at.worst_tenth_ends
             shown |= {"worst_tenth": at.worst_tenth, "worst_tenth.low": low, "worst_tenth.high": high}
-        shown["size.reach"] = 1.96 * at.size_error
+        shown["size.reach"] = at.reach * at.size_error
         if at.top_gap is not None:
             shown["top_gap"] = at.top_gap
             found["decided.floor"] = choice.noise_floor
@@ -155,17 +157,17 @@ def of_instead(choice):
     for i, at in enumerate(ordered):
         found |= of_setting(f"instead.{i}.", at)
     paid = [choice.outlooks[0], choice.outlook][choice.outlooks[0].setting == choice.setting :]
-    for i, at in enumerate(paid if all(at.payers for at in paid) else []):
-        if any(any(other.payers.empty) for other in paid):
-            found |= {f"paid.{i}.empty.{fifth}": share for fifth, share in enumerate(at.payers.empty)}
-        found |= {f"paid.{i}.left_out": at.payers.left_out}
-        found |= {f"paid.{i}.easy": at.payers.easy, f"paid.{i}.worst_tenth": at.worst_tenth}
+    for i, at in enumerate(paid if all(at.misses for at in paid) else []):
+        if any(any(other.misses.empty) for other in paid):
+            found |= {f"paid.{i}.empty.{fifth}": share for fifth, share in enumerate(at.misses.empty)}
+        found |= {f"paid.{i}.left_out": at.misses.left_out}
+        found |= {f"paid.{i}.easy": at.misses.easy, f"paid.{i}.worst_tenth": at.worst_tenth}
     return found
 
 
 def of_setting(key, at):
     """A line of the table of settings: what is not known is a dash, an interval that is not known is not there."""
-    pays = at.payers
+    pays = at.misses
     shown = {
         "temperature": at.temperature,
         "alpha": float(at.setting.alpha),
@@ -176,7 +178,7 @@ def of_setting(key, at):
         "left_out": None if pays is None else pays.left_out,
         "empty": at.empty_share,
     }
-    shown["size.reach"] = 1.96 * at.size_error
+    shown["size.reach"] = at.reach * at.size_error
     for metric in ("worst_tenth", "class_gap"):
         ends = getattr(at, f"{metric}_ends")
         shown |= {} if ends is None else {f"{metric}.low": ends[0], f"{metric}.high": ends[1]}
@@ -196,9 +198,13 @@ def of_law(predictor):
 
 
 def of_calibration(predictor, judged):
-    found, labels = {}, judged.labels
-    for i, t in enumerate((1.0, predictor.temperature_)):
-        probs = probabilities(judged, t)
+    """Before, after T* alone where there are more steps, and after all of them."""
+    made, labels, found = predictor.document_, judged.labels, {}
+    stages = [(1.0, probabilities(judged, 1.0))]
+    if made.correction is not None or made.confidence_map is not None:
+        stages.append((made.plain_temperature, probabilities(judged, made.plain_temperature)))
+    stages.append((predictor.temperature_, predictor.predict_proba(judged)))
+    for i, (t, probs) in enumerate(stages):
         bins = reliability_table(probs, labels, 10)
         found |= {
             f"calibration.{i}.temperature": t,
@@ -207,7 +213,7 @@ def of_calibration(predictor, judged):
             f"calibration.{i}.classwise_chance": classwise_calibration(probs, labels).ece_chance,
             f"calibration.{i}.nll": negative_log_likelihood(probs, labels),
             f"calibration.{i}.brier": brier_score(probs, labels),
-            ("ece.before.tile", "ece.after.tile")[i]: bins.ece,
+            "ece.after.tile" if i else "ece.before.tile": bins.ece,
         }
         for b in range(10):
             found |= {f"bins.{i}.{b}.{key}": getattr(bins, key)[b] for key in ("count", "confidence", "accuracy")}
@@ -234,7 +240,7 @@ def of_classes(sets, labels, check):
 def of_parts(page, sets):
     """Coverage by size and by confidence."""
     predictor, judged, labels = page.predictor, page.judged, page.judged.labels
-    confidence = probabilities(judged, predictor.temperature_).max(axis=1)
+    confidence = predictor.predict_proba(judged).max(axis=1)
     tables = {
         "size": size_stratified_coverage(sets, labels),
         "confidence": confidence_stratified_coverage(sets, labels, confidence),
@@ -300,7 +306,19 @@ def sets_at(page, temperature, rows):
         predictor.grouping,
         predictor.document_.recipe.random_state,
     )
-    return model.fit(halves(page)[0]).predict_set(rows)
+    reference, seed = halves(page)[0], predictor.document_.recipe.random_state
+    model.fit(corrected(predictor, reference), u=draw_uniforms(reference, seed))
+    return model.predict_set(corrected(predictor, rows), u=draw_uniforms(rows, seed))
+
+
+def corrected(predictor, rows):
+    """The rows that temperatures divide: V = scale * log softmax(z / T0) + shift, where that was learned."""
+    found = predictor.document_.correction
+    if found is None:
+        return rows
+    scale = np.ones(rows.n_classes) if found.scale is None else np.array(found.scale)
+    logs = log_softmax(rows.logits.astype(float) / found.temperature, axis=1)
+    return ts.Logits(scale * logs + np.array(found.shift), rows.labels, rows.classes, rows.groups)
 
 
 def named_sets(page):
@@ -374,9 +392,13 @@ def test_no_number_is_written_by_hand(opened, request, name):
         return found.join(' ');
     }"""
     text = opened(page.path).page.evaluate(loose).replace(ts.__version__, "").replace("SHA-256", "")
+    for line in page.predictor.document_.confidence_lines:  # the words of the library
+        assert line in text
+        text = text.replace(line, "")
     read = {number.rstrip(".,") for number in re.findall(r"(?<![\w.])\d[\d.,]*%?", text)}
     predictor = page.predictor
     level = {str(predictor.alpha), f"{1 - float(predictor.alpha):g}", f"{predictor.temperature_:.3f}"}
+    level.add(f"{predictor.document_.plain_temperature:.3f}")
     tenths = {f"{b / 10:.1f}" for b in range(11)} | {f"{b / 10:g}" for b in range(11)}  # bins, ends of the bars
     strata = {"0", "1", "2", "3", "4", "10", "11", "100", "101"}
     words = {"95%", "90%", "95", "0.001", "15", "40", "100", str(predictor.random_state), str(page.rows.n_classes)}
@@ -409,7 +431,7 @@ def test_what_decided_stands_right_below_the_recommendation(opened, request, nam
     tenth_known = choice.outlook.worst_tenth is not None
     columns = ["sets at", "T", *["class gap"] * gap_known, *["worst tenth"] * tenth_known, "labels", "empty"]
     assert seen.texts(".decided .by thead th") == [*columns, *["TopCovGap"] * top_known]
-    left_out = f"fewer than {comparing._CARRIED} of these rows"
+    left_out = f"fewer than {_CARRIED} of these rows"
     assert (left_out in seen.texts("#about-decided")[0]) is not top_known
     tiles = seen.texts(".tile > span")
     assert tiles[-1] == "TopCovGap on these rows"
@@ -546,12 +568,13 @@ def test_examples_are_the_rows_and_their_sets(opened, request, name):
     page = request.getfixturevalue(name)
     seen, rows = opened(page.path), page.report.examples.rows
     data, sets = page.rows.take(rows), named_sets(page)
-    top = data.logits.argmax(axis=1)
+    logits = corrected(page.predictor, data).logits
+    top = logits.argmax(axis=1)
     for i in range(len(rows)):
         card = seen.page.locator(".example").nth(i)
         names = card.locator(".who bdi").all_text_contents()
         assert names == [shown_name(page, data.labels[i]), shown_name(page, top[i])]
-        order = np.argsort(-data.logits[i], kind="stable")
+        order = np.argsort(-logits[i], kind="stable")
         for at, members in sets.items():
             chips = card.locator(f"dd[data-at='{at}'] .chip")
             read = chips.evaluate_all("all => all.map(e => [+e.dataset.label, e.textContent])")
@@ -577,7 +600,7 @@ def test_names_stand_beside_their_numbers(opened, request, name):
     sizes = sets.sum(axis=1)
     spans = {"0 to 1": (0, 1), "2 to 3": (2, 3), "4 to 10": (4, 10), "11 to 100": (11, 100)}
     held = [text for text, (low, high) in spans.items() if np.any((sizes >= low) & (sizes <= high))]
-    confidence = probabilities(page.judged, page.predictor.temperature_).max(axis=1)
+    confidence = page.predictor.predict_proba(page.judged).max(axis=1)
     table = confidence_stratified_coverage(sets, page.judged.labels, confidence)
     ends = [f"{low:.3f} to {high:.3f}" for low, high, n in zip(table.low, table.high, table.count, strict=True) if n]
     wanted = [*(f"sets of {text} labels" for text in held), *(f"confidence {text}" for text in ends)]

@@ -33,7 +33,7 @@ def test_it_opens_alone_and_nothing_overflows(opened, out, width, scheme):
     assert [url for url in seen.requests if not url.startswith("data:")] == [path.as_uri()]
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     drawn = seen.page.eval_on_selector_all("img", "all => all.map(e => e.naturalWidth > 0 && e.alt.length > 0)")
-    assert drawn == [True] * 10
+    assert drawn == [True] * 11
     wide = seen.page.evaluate("getComputedStyle(document.querySelector('nav')).position")
     assert wide == ("sticky" if width > 1000 else "static"), "contents stay in sight where there is room"
     seen.shot(f"study-{width}-{scheme}")

@@ -98,7 +98,7 @@ def test_demo_runs_the_main_job_on_the_bundled_data(tmp_path):
     predictor = ts.TwoTemperaturePredictor.load(tmp_path / "made" / "predictor.json")
     assert f"T* = {predictor.temperature_:.3f}" in done.stdout
     assert f"T-hat = {predictor.temperature_sets_:.3f}" in done.stdout
-    assert predictor.temperature_ > 1.1, "the demo's network is meant to be overconfident"
+    assert predictor.document_.plain_temperature > 1.1, "the demo's network is meant to be overconfident"
     _, fresh = load_glyphs().logits.split(0.7)
     coverage = ts.metrics.marginal_coverage(predictor.predict_set(fresh), fresh.labels)
     assert f"{coverage:.1%} of cases" in " ".join(done.stdout.split())

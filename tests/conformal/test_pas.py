@@ -69,7 +69,9 @@ def test_hits_follow_the_exact_law_over_200_splits(prior, temperature):
 
 def test_the_prior_comes_from_the_calibration_rows():
     calibration, conformal = (ts.Logits(*long_tailed(1500, seed=seed)) for seed in (0, 1))
-    predictor = ts.TwoTemperaturePredictor("pas", prefer="small").fit_split(calibration, conformal)
+    predictor = ts.TwoTemperaturePredictor("pas", prefer="small", calibration="temperature").fit_split(
+        calibration, conformal
+    )
     counts = np.bincount(calibration.labels, minlength=CLASSES) + 0.5
     assert predictor.document_.recipe.score == ts.PAS(counts)
     assert predictor.document_.pool_rows == (1500,), "every conformal row sets the threshold"

@@ -27,6 +27,7 @@ from thermoset.rows import Progress, block_rows, map_rows, room, run_tasks
 from thermoset.uniforms import stream
 
 FOLDS = 5
+_SMALL, _SMALL_FOLDS = 4_000, 20  # rows up to which a taken correction is cross-validated again, nearly with all rows
 _SIGMAS = (0.15, 0.3, 0.6, 1.2, 2.4)
 _SCALE_PRIOR = 4.0  # the spread of scales is that of shifts, divided by this
 _LEAST_T, _LEAST_GAIN = 3.0, 0.01  # the naive error of a cross-validated gain is too small by a third: hence 3
@@ -264,6 +265,9 @@ def try_correction(
     if taken:
         everyone = np.arange(n)
         found = model.minimise(everyone, best.folds[0], best.sigma, scales, _FINE)
+        if n <= _SMALL:
+            fold_of = stream(random_state, "smaller folds of the class correction").permutation(n) % _SMALL_FOLDS
+            best = _Search(model, fold_of, None).at(best.sigma, scales, (found,) * _SMALL_FOLDS)
         correction = ClassCorrection(
             temperature=temperature,
             shift=tuple(found.shift.tolist()),
@@ -278,7 +282,8 @@ class _Search:
 
     def __init__(self, model: Likelihood, fold_of: Ints, progress: Progress | None) -> None:
         self._model, self._progress, self._done = model, progress, 0
-        self._parts = [(np.flatnonzero(fold_of != k), np.flatnonzero(fold_of == k)) for k in range(FOLDS)]
+        folds = range(fold_of.max() + 1)
+        self._parts = [(np.flatnonzero(fold_of != k), np.flatnonzero(fold_of == k)) for k in folds]
         self._total = FOLDS * (1 + 2 * len(_SIGMAS))
 
     def at(self, sigma: float, scales: bool, start: tuple[Parameters, ...]) -> CrossValidated:

@@ -71,7 +71,7 @@ def _show(found: "Study", out: Path) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("file", overflow="fold", min_width=10)  # a long name wraps, numbers do not
     for column in (
-        "T*\nby ECE",
+        "T* by ECE,\nmedian\nof means",
         f"{size}\nof APS,\nT = 1, T*",
         f"{gap}\nof APS,\nT = 1, T*",
         f"printed\n{size}\nagrees",
@@ -85,6 +85,9 @@ def _show(found: "Study", out: Path) -> None:
     for claim in found.claims:
         verdict = {True: "holds", False: "does not hold", None: "is open"}[claim.holds]
         console.print(Text(f"Claim {verdict}: {claim.text}. {claim.found}."), soft_wrap=True)
+    for pair in found.pairs:
+        if pair.remark:
+            console.print(Text(pair.remark), soft_wrap=True)
     for name, reason in found.skipped.items():
         console.print(Text(f"Skipped {name}: {reason}"), soft_wrap=True)
     written, begin = printable(str(out)), printable(str(out / "index.html"))
@@ -93,6 +96,8 @@ def _show(found: "Study", out: Path) -> None:
 
 def _line(pair: "PairStudy") -> list[str]:
     """A file in a line of the table."""
+    from thermoset.sweeping import median_of_means
+
     alpha, cp = pair.settings.main
     at = {
         (cell.metric, cell.at): cell.value
@@ -102,7 +107,7 @@ def _line(pair: "PairStudy") -> list[str]:
     agree = {one.metric: f"{one.agree} of {one.printed}" for one in pair.agreement}
     claims = [claim.holds for claim in pair.claims]
     return [
-        f"{pair.measured.trial_ece.mean():.3f}",  # as in the overview of the page
+        f"{median_of_means(pair.measured.trial_ece):.3f}",  # as in the overview of the page
         f"{at['avg_size', 'before']:.2f}, {at['avg_size', 'after']:.2f}",
         f"{at['top_coverage_gap', 'before']:.3f}, {at['top_coverage_gap', 'after']:.3f}",
         agree.get("avg_size", "-"),

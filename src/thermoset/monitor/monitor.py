@@ -22,7 +22,7 @@ from thermoset.monitor.state import BatchRows, MonitorState, Reference, read_sta
 from thermoset.monitor.status import MonitorStatus, PartKind, summarize
 from thermoset.predictor.document import Document
 from thermoset.predictor.leakage import find_leakage
-from thermoset.predictor.sets import Inference, RowSets
+from thermoset.predictor.sets import ANSWER, Inference, RowSets
 from thermoset.quoting import quoted
 from thermoset.rows import map_rows
 from thermoset.uniforms import checked_ids
@@ -165,6 +165,9 @@ class Monitor:
         or mixes rows of an earlier batch with others, is refused; one without rows changes nothing. Whether a label is
         known must not depend on whether the set contains it.
 
+        Where the predictor answers rows alone, coverage is that of the others, and the labels of answered rows test
+        the claimed error. Label a random sample of those: it may be small, and must not depend on the answer.
+
         Parameters
         ----------
         logits : array-like (n, C), or Logits
@@ -226,7 +229,15 @@ class Monitor:
             hit=hit,
             correct=correct,
             part=np.where(labels >= 0, part, -1),
+            answered=self._answered(data, ids),
         )
+
+    def _answered(self, data: Logits, ids: Any) -> Bools:
+        """Which rows are answered alone."""
+        inference = self.predictor._inference
+        if inference.answers is None:
+            return np.zeros(len(data), dtype=np.bool_)
+        return np.asarray(inference.actions(data, ids) == ANSWER)
 
     def _parts(self, data: Logits, labels: Ints) -> tuple[PartKind, tuple[str, ...], Ints]:
         """What the parts are, the groups that are known and then those that are new, and the place of each row."""

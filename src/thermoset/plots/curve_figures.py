@@ -1,11 +1,12 @@
 """Reliability diagrams, curves against temperature, and the panels they are drawn on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from thermoset.arrays import Floats
 from thermoset.errors import MissingExtraError
 from thermoset.looks import COLOURS, score_looks
 from thermoset.metrics import METRICS, NoiseFloor, ReliabilityTable
@@ -112,10 +113,12 @@ def plot_sweep(
     ax: "Axes",
     ylabel: str | None = None,
     marks: Mapping[str, float] = MappingProxyType({"T = 1": 1.0}),
+    centre: Callable[[Floats], Floats] = mean_over_trials,
 ) -> "Axes":
     """A metric against temperature: colours and markers are methods, line styles are alphas.
 
-    Lines are means over trials, bands reach 2 standard errors to both sides. Wide grids get a logarithmic axis.
+    Lines are means over trials, or what `centre` makes of them; bands reach 2 standard errors to both sides. Wide grids
+    get a logarithmic axis.
     `marks` are temperatures to point out, by name; those outside the grid are left out. The axis is named after the
     metric, unless `ylabel` says otherwise.
 
@@ -132,7 +135,7 @@ def plot_sweep(
     for i, (method, look) in enumerate(zip(sweep.methods, score_looks(sweep.methods), strict=True)):
         for a, alpha in enumerate(sweep.alphas):
             values = sweep.of_trials(metric, method, alpha)
-            mean, error = mean_over_trials(values), standard_error(values)
+            mean, error = centre(values), standard_error(values)
             label = _label(method) if len(sweep.alphas) == 1 else f"{_label(method)}, alpha = {alpha:g}"
             ax.plot(
                 t, mean, color=look.colour, linestyle=_ALPHA_STYLES[a % len(_ALPHA_STYLES)], linewidth=1.8,

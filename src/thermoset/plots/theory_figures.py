@@ -55,24 +55,25 @@ _RUN = 101  # rows of a running median
 
 
 def plot_bound(n_classes: Sequence[int], *, ax: "Axes", hottest: float = 5.0) -> "Axes":
-    """The sharp bound b*(T) and the paper's b(T), dashed, against T for some numbers of classes; dots are minima of b.
+    """The paper's bound b(T) against T for some numbers of classes, and the sharp b*(T), dashed; dots are minima of b.
 
     >>> _, (ax,) = figure(1)
     >>> plot_bound([10, 1000], ax=ax).get_legend_handles_labels()[1]
-    ['C = 10', 'C = 1,000', 'b*(T), sharp', "b(T), the paper's"]
+    ['C = 10', 'C = 1,000', "b(T), the paper's", 'b*(T), sharp']
     """
     cool, hot = np.linspace(0.02, 0.995, 400), np.linspace(1.005, hottest, 800)
     grid = np.linspace(0.02, hottest, 500)
     for i, c in enumerate(n_classes):
         colour = COLOURS[i % len(COLOURS)]
-        ax.plot(grid, sharp_bound(grid, c), linewidth=2.0, color=colour, label=f"C = {c:,}")
         for side in (cool, hot):
-            ax.plot(side, bound(side, c), linewidth=1.1, linestyle="--", color=colour)
+            label = f"C = {c:,}" if side is cool else None
+            ax.plot(side, bound(side, c), linewidth=2.0, color=colour, label=label)
+        ax.plot(grid, sharp_bound(grid, c), linewidth=1.1, linestyle="--", color=colour)
         best = critical_temperature(c)
         if best < hottest:
             ax.plot(best, bound(best, c), marker="o", markersize=4.5, color=colour)
-    ax.plot([], [], color=INK, linewidth=2.0, label="b*(T), sharp")
-    ax.plot([], [], color=INK, linewidth=1.1, linestyle="--", label="b(T), the paper's")
+    ax.plot([], [], color=INK, linewidth=2.0, label="b(T), the paper's")
+    ax.plot([], [], color=INK, linewidth=1.1, linestyle="--", label="b*(T), sharp")
     ax.axvline(1.0, color=INK, linewidth=0.8, linestyle=":")
     top = 1.6 * max(float(bound(critical_temperature(c), c)) for c in n_classes)
     ax.set(xlabel="temperature T", ylabel="bound on the margin", xlim=(0, hottest), ylim=(0, top))

@@ -359,7 +359,7 @@ def predict_shard(
                     if isinstance(block, TopLogits)
                     else 0
                 )
-            written.write(*answers, ids=ids, groups=block.groups, p=p)
+            written.write(*answers[:3], ids=ids, groups=block.groups, p=p)
             rows += len(block)
             if progress is not None:
                 progress(rows, blocks.n_rows)

@@ -9,7 +9,15 @@ import thermoset as ts
 from law import generated
 from thermoset.paper.study import RuleComparison, Settings, SizeDifferences
 from thermoset.paper.study.cells import Cell
-from thermoset.paper.study.claims import Peak, check_claims, compare_peaks, peaks_of
+from thermoset.paper.study.claims import (
+    Effect,
+    Peak,
+    check_claims,
+    compare_effects,
+    compare_peaks,
+    effects_of,
+    peaks_of,
+)
 from thermoset.paper.study.measure import measure
 
 pytestmark = pytest.mark.slow
@@ -26,7 +34,10 @@ def measured():
 
 
 def claims_of(found, cells=(), differences=()):
-    return check_claims(found, RuleComparison(cells, {}, found.curves[10]), differences, SETTINGS)
+    return check_claims(found, RuleComparison(cells, {}, found.curves[10]), differences, ONE_ROW, SETTINGS)
+
+
+ONE_ROW = ts.theory.quantile_samples([[k, 0.0, 0.0] for k in range(1, 20)], [0] * 19, [0.5, 1.0, 2.0])
 
 
 def told(claims, alpha=0.1):
@@ -53,8 +64,10 @@ def test_an_overconfident_network_does_what_the_paper_says(measured):
 
 def test_every_level_is_looked_at(measured):
     claims = claims_of(measured[1.0])
-    assert {(claim.alpha, claim.cp_percent) for claim in claims} == {(None, None), (0.1, 10), (0.2, 10)}
-    assert told(claims).keys() == told(claims, 0.2).keys()
+    places = {(None, None), (None, 10), (0.1, None), (0.1, 10), (0.2, 10)}
+    assert {(claim.alpha, claim.cp_percent) for claim in claims} == places
+    in_one_setting = {text for text in told(claims) if "in one trial" in text or "One row" in text}
+    assert told(claims).keys() - in_one_setting == told(claims, 0.2).keys()
 
 
 def test_where_t_star_is_below_1_sets_shrink_and_class_gaps_are_not_spoken_of(measured):
@@ -190,3 +203,103 @@ def test_the_peak_falls_with_the_number_of_classes(peaks, holds):
 
 def test_one_file_says_nothing_of_the_number_of_classes():
     assert compare_peaks([Peak("a", 10, "aps", 2.0, 0.1), Peak("a", 10, "raps", 2.0, 0.1)], SETTINGS) == ()
+
+
+def test_t_star_above_1_is_a_claim_about_every_file(measured):
+    text = "T* is above 1: the network is overconfident"
+    assert told(claims_of(measured[1.0]))[text] is True
+    assert told(claims_of(measured[0.5]))[text] is False
+
+
+@pytest.mark.parametrize(("lost", "holds"), [(0.0, True), (0.05, False)])
+def test_marginal_coverage_is_kept_or_lost(measured, lost, holds):
+    found = measured[1.0]
+    part = found.after[10]
+    values, m = part.values.copy(), part.metrics.index("marginal_coverage")
+    values[:, :, m] = 0.9 + 1e-3 * np.random.default_rng(0).normal(size=values[:, :, m].shape)
+    kept = replace(part, values=values)
+    less = values.copy()
+    less[1, :, m] -= lost
+    claims = told(claims_of(replace(found, before={10: kept}, after={10: replace(part, values=less)})))
+    assert claims["Marginal coverage is kept (within 0.01 of 1 - alpha), with and without TS"] is holds
+
+
+def test_lac_has_a_pattern_where_its_curve_is_a_valley(measured):
+    found, text = measured[1.0], "AvgSize of LAC has no pattern over T (neither rise and fall, nor fall and rise)"
+    t = found.curves[10].temperatures[:, None]
+    noise = 1e-4 * np.random.default_rng(0).normal(size=(len(t), SETTINGS.trials))
+    valley, waves = 2 + 0.01 * (t - 4) ** 2 + noise, 2 + np.cos(3 * t) + noise
+    assert told(claims_of(changed(found, "avg_size", "lac", valley)))[text] is False
+    assert told(claims_of(changed(found, "avg_size", "lac", -valley)))[text] is False
+    assert told(claims_of(changed(found, "avg_size", "lac", waves)))[text] is True
+
+
+def test_a_stricter_level_has_larger_sets_and_smaller_gaps(measured):
+    found, text = measured[1.0], "At alpha 0.1, sets are larger than at 0.2 and TopCovGap is smaller"
+    turned = {10: replace(found.before[10], values=found.before[10].values[:, ::-1])}
+    assert told(claims_of(found), None)[text] is not False
+    assert told(claims_of(replace(found, before=turned)), None)[text] is False
+
+
+@pytest.mark.parametrize(("factor", "holds"), [(1.0, True), (1.05, True), (1.3, False)])
+def test_a_small_conformal_set_suffices_if_sizes_are_the_same(measured, factor, holds):
+    found = measured[1.0]
+    both = replace(SETTINGS, cp_percents=(5, 10))
+    values = found.before[10].values.copy()
+    values[:, :, found.before[10].metrics.index("avg_size")] *= factor
+    few = {5: replace(found.before[10], values=values), 10: found.before[10]}
+    twice = {5: found.curves[10], 10: found.curves[10]}
+    known = replace(found, before=few, after={5: found.after[10], 10: found.after[10]}, curves=twice)
+    claims = check_claims(known, RuleComparison((), {}, found.curves[10]), (), ONE_ROW, both)
+    assert told(claims)["A CP set of 5% suffices: sizes are those of 10% (within 10%)"] is holds
+
+
+def test_one_row_sets_all_thresholds_or_it_does_not(measured):
+    text = "One row sets the threshold of APS (u = 1) at T = 1, T*, 0.5 and 2"
+    assert told(claims_of(measured[1.0]))[text] is True
+    other = replace(ONE_ROW, row=np.array([17, 16, 17]))
+    claims = check_claims(measured[1.0], RuleComparison((), {}, measured[1.0].curves[10]), (), other, SETTINGS)
+    assert told(claims)[text] is False
+
+
+def test_a_single_trial_resembles_the_average_or_not(measured):
+    found = measured[1.0]
+    text = "The curve of AvgSize of APS in one trial resembles the averaged one (correlation above 0.9)"
+    assert told(claims_of(found))[text] is True, "sizes of one split follow those of all"
+    upside_down = changed(found, "avg_size", "aps", -found.curves[10].of_trials("avg_size", "aps", 0.1)).curves[10]
+    claims = check_claims(found, RuleComparison((), {}, upside_down), (), ONE_ROW, SETTINGS)
+    assert told(claims)[text] is False
+
+
+def test_infinite_mondrian_thresholds_leave_the_claim_open(measured):
+    def cell(at, metric, value):
+        return Cell("exact", metric, "raps", at, 0.1, 10, value, 0.01, 12)
+
+    cells = (
+        cell("t_hat", "avg_size", 3.0), cell("t_hat", "top_coverage_gap", 0.3),
+        cell("mondrian", "avg_size", 4.0), cell("mondrian", "top_coverage_gap", 0.1),
+    )  # fmt: skip
+    for infinite, holds in ((0.0, False), (0.3, None)):
+        compared = RuleComparison(cells, {}, measured[1.0].curves[10], infinite={10: infinite})
+        last = check_claims(measured[1.0], compared, (), ONE_ROW, SETTINGS)[-1]
+        assert (last.text, last.holds) == (FEW, holds)
+
+
+@pytest.mark.parametrize(("changes", "holds"), [((0.1, 0.5), True), ((0.5, 0.1), False), ((0.5, 0.5), None)])
+def test_the_effect_grows_with_t_star(changes, holds):
+    files = zip(("a", "b"), (1.2, 1.6), changes, strict=True)
+    made = [Effect(name, "aps", "avg_size", t, 0.01, change, 0.01) for name, t, change in files]
+    (claim,) = compare_effects(made, SETTINGS)
+    assert (claim.text, claim.holds) == ("The higher T*, the more TS enlarges the sets of APS", holds)
+    below = replace(made[0], temperature=0.8)
+    assert compare_effects([below, made[1]], SETTINGS) == (), "the paper speaks of T* above 1"
+    assert compare_effects([made[0], replace(made[1], temperature=1.21)], SETTINGS) == (), "T* cannot be told apart"
+
+
+def test_effects_are_those_of_the_trials(measured):
+    found = measured[1.0]
+    size, gap = effects_of("mine", found, SETTINGS)[:2]
+    before, after = (part[10].of("avg_size")[1, 0] for part in (found.before, found.after))
+    assert size.change == pytest.approx(np.log(after / before).mean())
+    before, after = (part[10].of("top_coverage_gap")[1, 0] for part in (found.before, found.after))
+    assert gap.change == pytest.approx((before - after).mean())

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 import thermoset as ts
-from law import generated
+from law import as_accurate, generated
 from parts import require
 from thermoset import theory
 from thermoset.cli import main
 from thermoset.metrics import swept_metrics
 from thermoset.paper.study import Settings, _names, logits_files, recognise, study, study_logits
-from thermoset.paper.study.cells import COMPARED
-from thermoset.paper.study.tables import _printed_probs
+from thermoset.paper.study.cells import COMPARED, Cell
+from thermoset.paper.study.tables import _marks, _printed_probs
 
 require("matplotlib", "plot")
-from thermoset.paper.study.figures import drawn_figures  # noqa: E402 (needs the extra)
+from thermoset.paper.study.figures import drawn_figures, figure_1  # noqa: E402 (needs the extra)
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,8 @@ COSTS = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "le
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("logits")
     logits, labels = generated(600, 6, signal=0.5)
-    ts.save(made / "cifar10_resnet50.npz", ts.Logits(logits, labels))
+    ts.save(made / "cifar10_resnet50.npz", as_accurate(logits, labels, 0.9465))
+    ts.save(made / "cifar10_resnet34.npz", ts.Logits(logits[:450], labels[:450]))  # of the name, not of the accuracy
     ts.save(made / "mine.npz", ts.Logits(logits[:500], labels[:500]))
     ts.save(made / "unlabelled.npz", ts.Logits(logits))
     (made / "README.md").write_text("no logits")
@@ -57,7 +58,8 @@ def done(folder, tmp_path_factory):
 
 def test_every_file_is_studied_and_what_cannot_be_is_named(done):
     found, _, _ = done
-    assert [pair.title for pair in found.pairs] == ["CIFAR-10, ResNet50", "mine"]
+    assert [pair.title for pair in found.pairs] == ["cifar10_resnet34", "CIFAR-10, ResNet50", "mine"]
+    assert [bool(pair.remark) for pair in found.pairs] == [True, False, False]
     assert list(found.skipped) == ["unlabelled.npz"]
     assert "labels" in found.skipped["unlabelled.npz"]
 
@@ -72,6 +74,7 @@ def test_progress_ends_where_it_said_it_would(done):
 
 def test_figures_are_png_and_pdf(done):
     _, out, _ = done
+    assert {path.name for path in out.glob("figure-1.*")} == {"figure-1.png", "figure-1.pdf"}
     for name in ("cifar10_resnet50", "mine"):
         files = list((out / "figures" / name).iterdir())
         assert {path.stem for path in files} == FIGURES
@@ -79,8 +82,19 @@ def test_figures_are_png_and_pdf(done):
         assert all(path.read_bytes().startswith({".png": b"\x89PNG", ".pdf": b"%PDF"}[path.suffix]) for path in files)
 
 
+def test_the_first_figure_has_a_column_for_each_file(done):
+    found = done[0]
+    axes = figure_1(found.pairs).axes
+    assert [ax.get_title(loc="left") for ax in axes[:3]] == [pair.title for pair in found.pairs]
+    for i, metric in enumerate(("avg_size", "top_coverage_gap", "threshold")):
+        for ax, pair in zip(axes[3 * i :], found.pairs, strict=False):
+            values = pair.measured.curves[10].of_trials(metric, "aps", 0.1)
+            want = values.mean(axis=-1) if metric == "threshold" else ts.sweeping.median_of_means(values)
+            assert any(len(y.get_ydata()) == len(want) and np.allclose(y.get_ydata(), want) for y in ax.get_lines())
+
+
 def test_figures_show_what_was_measured(done, folder):
-    found = done[0].pairs[1]
+    found = done[0].pairs[2]
     data = ts.load(folder / "mine.npz")
     drawn = {name: draw().axes for name, draw in drawn_figures(data, found).items()}
     names = ["AvgSize", "TopCovGap", "AvgCovGap", "threshold $\\hat{q}$"]
@@ -91,7 +105,8 @@ def test_figures_show_what_was_measured(done, folder):
         for i, metric in enumerate(("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")):
             heights = [line.get_ydata() for line in curves[3 * i + 1].get_lines()]
             for method in ("lac", "aps", "raps"):
-                want = found.measured.curves[10].curve(metric, method, alpha)
+                values = found.measured.curves[10].of_trials(metric, method, alpha)
+                want = values.mean(axis=-1) if metric == "threshold" else ts.sweeping.median_of_means(values)
                 assert any(len(y) == len(want) and np.allclose(y, want) for y in heights), (metric, method)
     for ax, table in zip(drawn["reliability"][2:], found.measured.reliability, strict=True):
         heights = [bar.get_height() for bar in ax.containers[0]]
@@ -107,7 +122,7 @@ def test_figures_show_what_was_measured(done, folder):
 
 
 def test_a_score_has_one_colour_in_every_figure_and_legends_cover_nothing(done, folder):
-    found = done[0].pairs[1]
+    found = done[0].pairs[2]
     figures = {name: draw() for name, draw in drawn_figures(ts.load(folder / "mine.npz"), found).items()}
     ours = {
         name: figure
@@ -133,7 +148,7 @@ def test_a_score_has_one_colour_in_every_figure_and_legends_cover_nothing(done, 
 
 
 def test_the_figure_of_rules_shows_the_cells(done, folder):
-    found = done[0].pairs[1]
+    found = done[0].pairs[2]
     drawn = drawn_figures(ts.load(folder / "mine.npz"), found)["rules"]()
     rules = found.comparison.by_rule(10)
     for ax, metric in zip(drawn.axes, COSTS, strict=True):
@@ -158,7 +173,7 @@ def test_the_table_of_rules_shows_every_valid_rule_of_every_score(done):
 
 
 def test_the_figure_of_low_temperatures_says_what_it_used_and_has_bands(done, folder):
-    found = done[0].pairs[1]
+    found = done[0].pairs[2]
     low = drawn_figures(ts.load(folder / "mine.npz"), found)["low-temperatures"]()
     assert low.get_supxlabel().startswith("500 rows; 4 random splits")
     assert [len(ax.collections) for ax in low.axes] == [3] * 6
@@ -172,8 +187,10 @@ def test_the_comparison_has_every_rule(done):
             budget = next(at for _, at in exact if at.startswith("choose size<="))
             ours = {"choose even", "choose gap<=0.03", budget}
             raps = {"T = 1", "T*", "t_hat", "conf_ts", "mondrian", "clustered", "own tuning", *ours}
-            lac = {"T = 1", "T*", "T*, alpha 0.08", "T*, alpha 0.06", "T*, alpha 0.04"}
-            aps = {"T = 1", "T*", "conf_ts"}
+            strict = {f"T = 1, alpha {alpha:g}" for alpha in (0.08, 0.06, 0.04)}
+            raps |= strict
+            lac = {"T = 1", "T*", "T*, alpha 0.08", "T*, alpha 0.06", "T*, alpha 0.04", *strict}
+            aps = {"T = 1", "T*", "conf_ts", *strict}
             auto = {"choose small", "choose even", "choose protect"}
             all_rules = {"raps": raps, "lac": lac, "aps": aps, "auto": auto}
             want = {(method, at) for method, rules in all_rules.items() for at in rules}
@@ -214,24 +231,63 @@ def test_tables_come_as_csv_and_latex_with_the_printed_numbers(done):
     found, out, _ = done
     with (out / "tables" / "sizes-alpha-0.1-cp-10.csv").open(newline="") as stream:
         lines = list(csv.DictReader(stream))
-    assert [(line["file"], line["mode"]) for line in lines] == [
-        ("CIFAR-10, ResNet50", "exact"), ("CIFAR-10, ResNet50", "published"), ("mine", "exact"), ("mine", "published"),
+    assert [(line["file"], line["mode"]) for line in lines][2:] == [
+        *(("CIFAR-10, ResNet50", mode) for mode in ("exact", "published", "printed")),
+        ("mine", "exact"), ("mine", "published"),
     ]  # fmt: skip
-    assert "[1.04" in lines[0]["APS"], "Table 1 prints 1.04"
-    assert "[" not in lines[2]["APS"], "nothing is printed of other files"
+    assert [lines[4][name] for name in ("LAC", "APS", "RAPS")] == ["0.91", "1.04", "0.98"], "Table 1"
+    assert [lines[4][f"{name} after TS"] for name in ("LAC", "APS", "RAPS")] == ["0.91", "1.13", "1.05"]
     (cell,) = [
-        c for c in found.pairs[1].cells
+        c for c in found.pairs[2].cells
         if (c.mode, c.metric, c.method, c.at, c.alpha, c.cp_percent) == ("exact", "avg_size", "aps", "before", 0.1, 10)
     ]  # fmt: skip
     digits = 2 if cell.standard_error >= 0.005 else 3
-    assert lines[2]["APS"] == f"{cell.value:.{digits}f} ± {cell.standard_error:.{digits}f}"
+    assert lines[5]["APS"] == f"{cell.value:.{digits}f} ± {cell.standard_error:.{digits}f}"
     assert {path.suffix for path in (out / "tables").iterdir()} == {".csv", ".tex"}
     for path in (out / "tables").glob("*.csv"):
         with path.open(newline="") as stream:
             assert len({len(line) for line in csv.reader(stream)}) == 1, path.name
         latex = path.with_suffix(".tex").read_text()
         assert not re.search(r"(?<!\\)[%_]|[^\x00-\x7f]", latex), path.name
-    assert "†" in (out / "tables" / "sizes-alpha-0.1-cp-20.csv").read_text(), "a row that repeats another is marked"
+
+
+def test_a_dagger_stands_on_cells_that_disagree_alone():
+    def marks(agrees, note, definition=""):
+        place = "published", "avg_size", "raps", "t_hat", 0.1, 10
+        return _marks(Cell(*place, 2.7, 0.1, 9, 2.9, "", note, definition, agrees))
+
+    lost = "not reproducible: a reason"
+    assert [marks(agrees, lost) for agrees in (True, False)] == ["", "✗†"]
+    assert marks(False, "") == "✗"
+    assert marks(None, lost, "another statistic") == "‡"
+
+
+def test_the_papers_tables_come_in_latex_as_it_prints_them(done):
+    found, out, _ = done
+    names = {path.stem for path in (out / "tables").glob("paper-*.tex")}
+    assert {"paper-table-1", "paper-table-2", "paper-temperatures", "paper-appendix-d"} <= names
+    assert {f"paper-{what}-alpha-0.1-cp-5" for what in ("sizes", "coverage")} <= names
+    table = (out / "tables" / "paper-table-1.tex").read_text()
+    assert all(rule in table for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\cmidrule(lr){5-7}"))
+    (row,) = [row for row in table.splitlines() if row.startswith("CIFAR-10, ResNet50 &")]
+    cells = {(c.method, c.at): c.value for c in found.pairs[1].cells
+             if (c.mode, c.metric, c.alpha, c.cp_percent) == ("published", "avg_size", 0.1, 10)}  # fmt: skip
+    want = [f"{cells[method, at]:.2f}" for at in ("before", "after") for method in ("lac", "aps", "raps")]
+    told = row.removesuffix(r" \\").split(" & ")
+    assert told[4:] == want
+    assert told[2] == f"{100 * found.pairs[1].measured.top1:.1f}"
+    for path in (out / "tables").glob("paper-*.tex"):
+        body = [row.count(" & ") for row in path.read_text().split(r"\midrule")[1].splitlines() if " & " in row]
+        assert len(set(body)) == 1, path.name
+
+
+def test_statements_of_the_paper_are_shown_and_none_is_violated(done):
+    found, out, _ = done
+    for pair in found.pairs:
+        assert {"Auxiliary lemma", "Entropy proposition", "Theorem 4.4"} <= {one.name for one in pair.statements}
+        assert not any(one.violations for one in pair.statements)
+        assert all(one.premise for one in pair.statements if one.name in ("Auxiliary lemma", "Entropy proposition"))
+    assert "Auxiliary lemma" in (out / "index.html").read_text()
 
 
 def test_the_document_holds_every_cell_and_setting(done):
@@ -243,7 +299,7 @@ def test_the_document_holds_every_cell_and_setting(done):
         assert [cell["value"] for cell in stored["cells"]] == [cell.value for cell in pair.cells]
         shape = np.array(stored["curves"]["cp_10"]["mean"], dtype=float).shape
         assert shape == (3, 5, 2, len(swept_metrics()))
-        chosen = stored["chosen_sets"]["own tuning"]
+        chosen = stored["chosen_sets"]["raps, own tuning"]
         assert len(chosen) == 4
         assert all(way["score"].startswith("RAPS(penalty=") and way["alpha"] == 0.1 for way in chosen)
     with (out / "cells.csv").open(newline="") as stream:
@@ -254,7 +310,7 @@ def test_the_document_holds_every_cell_and_setting(done):
 def test_the_page_shows_all_and_asks_nobody(done):
     _, out, _ = done
     page = (out / "index.html").read_text()
-    assert page.count("<img ") == 2 * len(FIGURES)
+    assert page.count("<img ") == 3 * len(FIGURES) + 1
     assert page.count("<table ") == len(list((out / "tables").glob("*.csv")))
     assert "Skipped unlabelled.npz: " in page
     assert not re.search(r"(src|href)='?https?:", page)
@@ -277,7 +333,7 @@ def test_figures_stand_with_their_tables_and_the_contents_lead_to_both(done):
     }
     for section, (table, caption) in shown.items():
         assert f"<table id='{table}'" in by_section[section]
-        assert by_section[section].count("<img ") == 2, "a figure of each file"
+        assert by_section[section].count("<img ") == 3 + (section == "alpha-0.1"), "a figure of each file"
         assert caption in by_section[section]
 
 

@@ -26,6 +26,12 @@ def test_other_names_are_not(name):
     assert recognise(name) is None
 
 
+@pytest.mark.parametrize(("top1", "same"), [(0.8093, True), (0.8049, True), (0.772, False), (0.90, False)])
+def test_a_pair_is_recognised_by_name_and_accuracy(top1, same):
+    assert recognise("cifar100_resnet50.npz", top1) == (Pair("CIFAR-100", "ResNet50") if same else None)
+    assert recognise("val.npz", top1) is None
+
+
 def test_every_pair_has_every_cell_of_the_tables():
     tables = [(0.1, 5), (0.1, 10), (0.1, 20), (0.05, 10)]
     for pair in PAIRS:

@@ -9,7 +9,7 @@ import thermoset as ts
 from law import generated
 from thermoset.conformal import scores
 from thermoset.paper.study import Settings, study_logits
-from thermoset.paper.study.appendices import blend, calibration_curves, conf_ts, least_gap, plain_aps_scores
+from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.paper.study.cells import COMPARED
 from thermoset.paper.study.comparison import _by_class, _measured, _our_choices
 from thermoset.paper.study.measure import calibrated_temperatures, measure
@@ -20,7 +20,7 @@ from thermoset.paper.study.rules import (
     at_temperatures,
     chosen_rules,
     rank_quantile,
-    stricter_lac,
+    stricter,
     tuned_raps,
 )
 from thermoset.sweeping import draw_trial
@@ -92,15 +92,6 @@ def test_t_hat_of_appendix_c_is_the_least_gap_below_2_95(data):
         assert gaps[curves.temperatures.tolist().index(chosen), t] == gaps[:3, t].min()
 
 
-def test_the_published_rule_lies_between_the_smallest_sets_and_the_least_gap(data):
-    curves = calibration_curves(data, SETTINGS, 20, ("raps",), 0.1)
-    sizes = curves.of_trials("avg_size", "raps")
-    smallest = curves.temperatures[:3][sizes[:3].argmin(axis=0)]
-    np.testing.assert_array_equal(blend(curves, "raps", 0.0), smallest)
-    np.testing.assert_array_equal(blend(curves, "raps", 1.0), least_gap(curves, "raps"))
-    np.testing.assert_allclose(blend(curves, "raps", 0.25), 0.75 * smallest + 0.25 * least_gap(curves, "raps"))
-
-
 def test_t_star_of_trials_is_as_good_as_a_fit_of_its_own(data):
     nll, ece = calibrated_temperatures(data, SETTINGS, 1.0)
     for t in range(SETTINGS.trials):
@@ -157,6 +148,27 @@ def test_sets_by_class_are_those_of_the_classifier(data, tied):
             values.append(list(of_sets.values()))
         for metric, mean in zip(of_sets, np.array(values).T, strict=True):
             assert cells["exact", kind, metric].value == pytest.approx(ts.sweeping.median_of_means(mean), abs=1e-12)
+
+
+def test_temperatures_are_kept_by_score_and_rule(data):
+    found = study_logits(data, "mine", replace(SETTINGS, cp_percents=(10,))).comparison
+    of_rules = {name: rule.temperatures for rule in found.rules for name in rule.names}
+    assert ("auto", "choose even") in of_rules
+    for name, temperatures in of_rules.items():
+        np.testing.assert_array_equal(found.temperatures[name], temperatures)
+    assert len(found.temperatures["raps", "choose even"]) == SETTINGS.trials, "its own search, in every trial"
+    shown = {name for name in found.by_rule(10) if name[1] not in ("mondrian", "clustered", "t_hat")}
+    assert shown | {("raps", "t_hat, CP 10%")} == found.temperatures.keys()
+
+
+def test_the_share_of_infinite_mondrian_thresholds_is_counted(data):
+    found = study_logits(data, "mine", SETTINGS).comparison
+    for cp in (10, 20):
+        infinite = []
+        for t in range(SETTINGS.trials):
+            rows = data.labels[draw_trial(len(data), t, SETTINGS.protocol(cp)).conformal]
+            infinite.extend((rows == c).sum() < 9 for c in range(8))  # alpha 0.1 needs 9
+        assert found.infinite[cp] == np.mean(infinite)
 
 
 def test_sizes_that_the_papers_comparison_does_not_have_leave_it_out(data):
@@ -232,9 +244,15 @@ def test_the_cells_of_a_rule_are_those_of_classifiers(data):
     tuned, *joint = chosen_rules(data, found, SETTINGS, 2)
     assert [rule.names for rule in joint] == [(("auto", f"choose {one}"),) for one in ("small", "even", "protect")]
     assert all(len(rule.ways) == 2 for rule in joint)
-    strict = stricter_lac(found.trial_ece, 0.1)
+    strict = stricter("T*", ("lac",), found.trial_ece, 0.1)
+    adaptive = stricter("T = 1", ("aps", "raps"), np.ones(SETTINGS.trials), 0.1)
     assert [level * 100 for level in strict.ways[0].levels] == [8, 6, 4]
-    for rule in (tuned, strict, at_temperatures("mine", ("aps", "raps"), np.array([1.0, 0.5, 2.0, 1.0]), 0.1)):
+    for rule in (
+        tuned,
+        strict,
+        adaptive,
+        at_temperatures("mine", ("aps", "raps"), np.array([1.0, 0.5, 2.0, 1.0]), 0.1),
+    ):
         places = [(m, a) for m in range(len(rule.ways[0].scores)) for a in range(len(rule.ways[0].levels))]
         cells = list(_measured(data, None, SETTINGS, 20, rule))
         for (method, name), place in zip(rule.names, places, strict=True):

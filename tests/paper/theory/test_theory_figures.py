@@ -30,14 +30,17 @@ def named(ax):
 def test_the_bound_is_drawn_for_the_papers_classes_and_the_users(own, want):
     made = plots.bound_figure(own)
     (ax,) = made.axes
-    assert list(named(ax)) == [*(f"C = {c:,}" for c in want), "b*(T), sharp", "b(T), the paper's"]
-    papers = [line for line in ax.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    assert list(named(ax)) == [*(f"C = {c:,}" for c in want), "b(T), the paper's", "b*(T), sharp"]
+    curves = [line for line in ax.lines if len(line.get_xdata()) > 100]
     for i, c in enumerate(want):
-        line = named(ax)[f"C = {c:,}"]
-        assert np.array_equal(line.get_ydata(), theory.sharp_bound(line.get_xdata(), c))
-        for side in papers[2 * i : 2 * i + 2]:
+        cool, hot, sharp = curves[3 * i : 3 * i + 3]
+        assert named(ax)[f"C = {c:,}"] is cool
+        for side in (cool, hot):
             assert np.array_equal(side.get_ydata(), theory.bound(side.get_xdata(), c))
-            assert side.get_color() == line.get_color()
+            assert side.get_linestyle() == "-"
+        assert np.array_equal(sharp.get_ydata(), theory.sharp_bound(sharp.get_xdata(), c))
+        assert sharp.get_linestyle() == "--"
+        assert len({side.get_color() for side in (cool, hot, sharp)}) == 1
     dots = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "o"]
     best = [theory.critical_temperature(c) for c in want]
     assert dots == [[t, theory.bound(t, c)] for t, c in zip(best, want, strict=True)]

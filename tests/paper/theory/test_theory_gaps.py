@@ -42,6 +42,17 @@ def test_theorem_4_1_partial_sums_are_strictly_larger_when_cooler(row, pair):
 
 @EXACT
 @given(exact.rows(), exact.two_temperatures)
+def test_the_auxiliary_lemma_is_strict_unless_logits_are_equal(row, pair):
+    z, (cool, hot) = exact.ranked(row), pair
+    check = theory.auxiliary_lemma([row], cool, hot)
+    assert check.premise.tolist() == [z[0] > z[-1]]
+    assert check.conclusion.all()
+    with pytest.raises(InputError, match="cool must be"):
+        theory.auxiliary_lemma([row], hot, cool)
+
+
+@EXACT
+@given(exact.rows(), exact.two_temperatures)
 def test_gaps_are_right_to_their_last_digits_however_small(row, pair):
     z, (cool, hot) = exact.ranked(row), pair
     if z[0] == z[-1]:

@@ -45,7 +45,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     estimator : classifier
         Anything with `classes_` and one of `decision_function`, `predict_log_proba`, `predict_proba`: scikit-learn's
         classifiers, pipelines and searches, LightGBM, XGBoost, or your own.
-    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration, calibration_fraction
+    method, alpha, prefer, objective, randomized, allow_empty, grouping, calibration, claims, calibration_fraction
         As in `TwoTemperaturePredictor`. `calibration_fraction` is for `cv="prefit"`. Cross-conformal sets have one
         temperature for their confidence, whatever `calibration` says.
     cv : "prefit", a number of folds, or a splitter
@@ -106,9 +106,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def __init__(
         self,
         estimator: Any,
-        method: ScoreLike = "raps",
+        method: ScoreLike = "auto",
         alpha: Alpha = 0.1,
-        prefer: str = "even",
+        prefer: str = "small",
         cv: Any = "prefit",
         objective: Literal["nll", "ece"] = "nll",
         randomized: bool = True,
@@ -119,7 +119,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         conformal: Literal["split", "cross"] = "split",
         held_out: Part = 0.2,
         calibration: Any = "auto",
-        calibration_fraction: Alpha = 0.5,
+        claims: Literal["model", "distribution-free"] = "model",
+        calibration_fraction: Alpha | None = None,
         response: str = "auto",
         floor: float | None = 0.01,
         n_jobs: int | None = None,
@@ -137,6 +138,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.conformal = conformal
         self.held_out = held_out
         self.calibration = calibration
+        self.claims = claims
         self.calibration_fraction = calibration_fraction
         self.response = response
         self.floor = floor
@@ -176,7 +178,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row, as a label of `classes_`."""
-        labels: NDArray[Any] = self.classes_[self._made.predict(self.logits(X))]
+        columns = self._made.predict(self.logits(X))
+        labels: NDArray[Any] = self.classes_[columns]
         return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ _OF_PREDICTOR = (
     "grouping",
     "random_state",
     "calibration",
+    "claims",
     "calibration_fraction",
 )
 
@@ -127,10 +128,8 @@ def fit_cross(asked: Any, rows: TrainingRows, ids: Any) -> Fitted:
 
 
 def _one_rule(asked: Any) -> Wanted:
-    """What cross-conformal sets are made for: one method, and one rule for all classes."""
-    if asked.method == "auto" or asked.grouping is not None:
-        raise InputError(
-            "conformal='cross' needs one rule for all classes and a single method: name a method, and omit grouping; "
-            "or use conformal='split'."
-        )
-    return Wanted(Recipe.of(_predictor(asked)), asked.prefer, asked.objective)
+    """What cross-conformal sets are made for: one rule for all classes; "auto" is LAC."""
+    if asked.grouping is not None:
+        raise InputError("conformal='cross' needs one rule for all classes: omit grouping, or use conformal='split'.")
+    other = {"method": "lac"} if asked.method == "auto" else {}
+    return Wanted(Recipe.of(_predictor(asked), **other), asked.prefer, asked.objective)

@@ -16,7 +16,7 @@ from thermoset.io import SUFFIXES, load
 from thermoset.io.files import need
 from thermoset.paper.study.agreement import Agreement
 from thermoset.paper.study.cells import Cell
-from thermoset.paper.study.claims import Claim, compare_peaks, peaks_of
+from thermoset.paper.study.claims import Claim, compare_effects, compare_peaks, effects_of, peaks_of
 from thermoset.paper.study.comparison import RuleComparison
 from thermoset.paper.study.measure import Measured, Settings
 from thermoset.paper.study.pairs import PairStudy, steps, study_logits
@@ -138,7 +138,8 @@ def study(
     if not studies:
         raise InputError(f"{folder}: no file could be studied. {'; '.join(skipped.values())}")
     peaks = [peak for one in studies for peak in peaks_of(one.title, one.n_classes, one.measured, asked)]
-    together = compare_peaks(peaks, asked)
+    effects = [effect for one in studies for effect in effects_of(one.title, one.measured, asked)]
+    together = (*compare_peaks(peaks, asked), *compare_effects(effects, asked))
     summary = writing.summary_files(studies, together, figures, skipped)
     files = writing.write_files(Path(out), {**figures, **summary})
     return Study(tuple(studies), skipped, together, tuple(files))

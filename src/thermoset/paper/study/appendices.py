@@ -14,7 +14,7 @@ from thermoset.sweeping.job import SweepJob, run
 from thermoset.sweeping.protocol import Split
 from thermoset.uniforms import stream
 
-__all__ = ["blend", "calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
+__all__ = ["calibration_curves", "conf_ts", "least_gap", "plain_aps_scores"]
 
 
 _HALVINGS = 10  # of the calibration rows, for ConfTS
@@ -45,17 +45,8 @@ class _OnCalibrationRows(Protocol):
 
 def least_gap(curves: Sweep, method: str) -> Floats:
     """T-hat of each trial as appendix D has it: where its approximated TopCovGap is least, below 2.95."""
-    return _least(curves, "top_coverage_gap", method)
-
-
-def blend(curves: Sweep, method: str, beta: float) -> Floats:
-    """T-hat of each trial as the published code has it: beta of the way from the smallest sets to the least gap."""
-    return (1 - beta) * _least(curves, "avg_size", method) + beta * least_gap(curves, method)
-
-
-def _least(curves: Sweep, metric: str, method: str) -> Floats:
     searched = curves.temperatures < HOTTEST
-    values = curves.of_trials(metric, method)[searched]
+    values = curves.of_trials("top_coverage_gap", method)[searched]
     chosen: Floats = curves.temperatures[searched][values.argmin(axis=0)]
     return chosen
 

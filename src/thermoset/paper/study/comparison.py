@@ -6,14 +6,15 @@ trial, and our own choices a search, so that both have fewer trials on large fil
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from thermoset.arrays import Floats, Ints
 from thermoset.conformal.recipe import Recipe
 from thermoset.data import Logits
+from thermoset.levels import rows_needed
 from thermoset.metrics import METRICS
 from thermoset.paper.study.appendices import calibration_curves, conf_ts, least_gap, plain_aps_scores
 from thermoset.paper.study.cells import COMPARED, Cell, Place, cell_of_trials
@@ -21,15 +22,11 @@ from thermoset.paper.study.measure import METHODS, Measured, Settings, Tell, cal
 from thermoset.paper.study.mondrian import KINDS, count_sets
 from thermoset.paper.study.own_temperatures import OwnTemperatures, measure_ways
 from thermoset.paper.study.published import Pair
-from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter_lac
+from thermoset.paper.study.rules import Rule, at_temperatures, chosen_rules, stricter
 from thermoset.quoting import Brief
-from thermoset.rows import SortedRows, run_tasks
-from thermoset.sweeping import Sweep
-from thermoset.tuning import default_grid, read_preference
-from thermoset.tuning.closed_form import Curves, Rows
-from thermoset.tuning.points import Sample
-from thermoset.tuning.search import Search, Steps, find
-from thermoset.tuning.signals import borne_out
+from thermoset.rows import run_tasks
+from thermoset.sweeping import Sweep, draw_trial
+from thermoset.tuning import Search, read_preference, settle
 
 __all__ = ["RuleComparison", "compare", "few_trials"]
 
@@ -52,17 +49,20 @@ class RuleComparison(Brief):
     cells
         Of the tables: every rule, for each size of the conformal set.
     temperatures
-        Of each trial, by name of the rule.
+        Of each trial, by score and name of the rule.
     single_trials
         The curves of appendix C.
     rules
         Those that choose more than a temperature, with what they chose in each trial.
+    infinite
+        Share of Mondrian thresholds that are infinite for lack of rows, by size of the conformal set.
     """
 
     cells: tuple[Cell, ...]
-    temperatures: dict[str, Floats]
+    temperatures: dict[tuple[str, str], Floats]
     single_trials: Sweep
     rules: tuple[Rule, ...] = ()
+    infinite: dict[int, float] = field(default_factory=dict)
 
     def by_rule(self, cp: int) -> dict[tuple[str, str], dict[str, Cell]]:
         """Cells of our own conventions, by score and rule, then by metric; a score's rules stand together."""
@@ -89,24 +89,36 @@ def compare(data: Logits, found: Measured, pair: Pair | None, settings: Settings
     rules.extend(_our_rules(data, found, settings))
     tell("our choices")
     chosen = tuple(chosen_rules(data, found, settings, min(few_trials(data, settings), _JOINT_SEARCHES)))
-    rules.extend((*chosen, stricter_lac(found.trial_ece, alpha)))
+    ones = np.ones(settings.trials)
+    rules.extend((*chosen, stricter("T*", ("lac",), found.trial_ece, alpha)))
+    rules.append(stricter("T = 1", METHODS[:3], ones, alpha))
     tell("other rules")
-    temperatures = {"T = 1": np.ones(settings.trials), "T*": found.trial_ece}
-    temperatures.update({name: rule.temperatures for rule in rules for _, name in rule.names})
+    known = {"T = 1": ones, "T*": found.trial_ece}
+    temperatures = {(method, name): chosen_ for name, chosen_ in known.items() for method in METHODS[:3]}
+    temperatures.update({name: rule.temperatures for rule in rules for name in rule.names})
     cells: list[Cell] = []
     curves = {}
     for cp in (cp for cp in _CP if cp in settings.cp_percents):
         curves[cp] = calibration_curves(data, settings, cp, ("aps", "raps"), alpha)
-        temperatures[f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
+        t_hat = temperatures["raps", f"t_hat, CP {cp}%"] = least_gap(curves[cp], "raps")
         tell(f"appendix C, CP {cp}%")
         cells.extend(_fixed(found, pair, settings, cp))
-        for rule in (*rules, at_temperatures("t_hat", ("raps",), temperatures[f"t_hat, CP {cp}%"], alpha)):
+        for rule in (*rules, at_temperatures("t_hat", ("raps",), t_hat, alpha)):
             cells.extend(_measured(data, pair, settings, cp, rule))
     if curves:
         cells.extend(_by_class(data, pair, settings, list(curves)))
     tell("sets by class")
     single = curves.get(middle) or calibration_curves(data, settings, middle, ("aps", "raps"), alpha)
-    return RuleComparison(tuple(cells), temperatures, single, chosen)
+    infinite = {cp: _infinite_share(data, settings, cp) for cp in curves}
+    return RuleComparison(tuple(cells), temperatures, single, chosen, infinite)
+
+
+def _infinite_share(data: Logits, settings: Settings, cp: int) -> float:
+    """Share of classes with fewer conformal rows than a threshold of their own needs, over the trials."""
+    labels, needed = data.require_labels("the study"), rows_needed(settings.main[0])
+    drawn = (draw_trial(len(data), t, settings.protocol(cp)) for t in range(few_trials(data, settings)))
+    few = [np.bincount(labels[trial.conformal], minlength=data.n_classes) < needed for trial in drawn]
+    return float(np.mean(few))
 
 
 def _size_budget(found: Measured, settings: Settings) -> float:
@@ -119,20 +131,6 @@ def _conf_ts_temperatures(data: Logits, settings: Settings) -> Floats:
     grid, (alpha, _) = settings.grid(), settings.main
     scores = plain_aps_scores(data, grid)
     return np.array([conf_ts(scores, rows, grid, alpha, t) for t, rows in enumerate(calibration_rows(data, settings))])
-
-
-class _OneLook(Search):
-    """A search that looks once at temperatures that several preferences ask for."""
-
-    @cached_property
-    def _seen(self) -> dict[bytes, tuple[Curves, Rows]]:
-        return {}
-
-    def closed_form(self, temperatures: Floats) -> tuple[Curves, Rows]:
-        key = temperatures.tobytes()
-        if key not in self._seen:
-            self._seen[key] = super().closed_form(temperatures)
-        return self._seen[key]
 
 
 def _our_rules(data: Logits, found: Measured, settings: Settings) -> Iterator[Rule]:
@@ -149,15 +147,11 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
 
     def work(t: int, rows: Ints) -> None:
         recipe = Recipe("raps", settings.main[0], random_state=t)
-        some = data.take(rows)
-        ranked = SortedRows(some)
-        search = _OneLook(some, ranked, recipe, len(rows), None, Steps(None))
-        best = float(found.trial_nll[t])
-        grid, sample = default_grid(best), Sample(some, best, ranked)
+        star = float(found.trial_nll[t])
+        search = Search(calibration=data.take(rows), candidates=(recipe,), calibrated=star, n_conformal=len(rows))
         for prefer, temperatures in chosen.items():
             if t < len(temperatures):
-                preference = read_preference(prefer)
-                temperatures[t] = borne_out(search, preference, find(search, preference, grid), sample).temperature
+                temperatures[t] = settle(search, read_preference(prefer)).temperature
 
     drawn = zip(range(max(trials.values())), calibration_rows(data, settings), strict=False)
     run_tasks([partial(work, t, rows) for t, rows in drawn])
@@ -165,7 +159,7 @@ def _our_choices(data: Logits, found: Measured, settings: Settings, trials: dict
 
 
 def _fixed(found: Measured, pair: Pair | None, settings: Settings, cp: int) -> Iterator[Cell]:
-    """Each score at T = 1 and at T*; the printed column of T-hat has the values of RAPS at T = 1."""
+    """Each score at T = 1 and at T*; RAPS at T = 1 once more, which the T-hat printed of CIFAR-100 ResNet50 is."""
     alpha = settings.main[0]
     a = settings.alphas.index(alpha)
     parts = [("exact", at, method, part) for method in METHODS[:3] for at, part in _named(found)]

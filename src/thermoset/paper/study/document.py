@@ -53,9 +53,9 @@ def _pair(study: PairStudy) -> dict[str, Any]:
         "claims": [asdict(claim) for claim in study.claims],
         "cells": [asdict(cell) for cell in study.cells],
         "comparison": [asdict(cell) for cell in study.comparison.cells],
-        "chosen_temperatures": study.comparison.temperatures,
+        "chosen_temperatures": {", ".join(name): chosen for name, chosen in study.comparison.temperatures.items()},
         "chosen_sets": {
-            name: [_way(way) for way in rule.ways] for rule in study.comparison.rules for _, name in rule.names
+            ", ".join(name): [_way(way) for way in rule.ways] for rule in study.comparison.rules for name in rule.names
         },
         "curves": {f"cp_{cp}": _curves(curves) for cp, curves in found.curves.items()},
         "single_trials": _runs(study.comparison.single_trials),
@@ -63,6 +63,8 @@ def _pair(study: PairStudy) -> dict[str, Any]:
         "low_temperatures": _low(study.low),
         "quantile_samples": asdict(study.quantiles),
         "margin_bounds": asdict(study.bounds),
+        "statements": [asdict(one) for one in study.statements],
+        "infinite_mondrian_thresholds": study.comparison.infinite,
     }
 
 

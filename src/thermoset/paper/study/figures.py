@@ -26,15 +26,16 @@ from thermoset.plots import (
     plot_sweep,
     share_figure,
 )
-from thermoset.sweeping import Sweep, standard_error
+from thermoset.sweeping import Sweep, mean_over_trials, median_of_means, standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
-__all__ = ["captions", "drawn_figures"]
+__all__ = ["captions", "drawn_figures", "figure_1"]
 
+_FIGURE_1 = ("avg_size", "top_coverage_gap", "threshold")
 _PANELS = ("avg_size", "top_coverage_gap", "avg_coverage_gap", "threshold")
 _PAID = ("avg_size", "marginal_coverage", "integrated_worst_tenth_coverage", "left_out_share", "top_coverage_gap")
 _SYMBOLS = {"threshold": r" $\hat{q}$"}  # the paper's
@@ -54,8 +55,8 @@ def captions(settings: Settings) -> dict[str, str]:
     alpha, cp = settings.main
     return {
         **{
-            f"curves-alpha-{level:g}": f"Figure 1 and appendix B.5, alpha = {level:g}: sizes, class gaps and "
-            "thresholds against T, one column for each size of the CP set"
+            f"curves-alpha-{level:g}": f"Appendix B.5, alpha = {level:g}: sizes, class gaps (medians of means) and "
+            "mean thresholds against T, one column for each size of the CP set; the dotted line is T* of all rows"
             for level in settings.alphas
         },
         "reliability": f"Appendix B.3: reliability in {settings.ece_bins} bins before and after temperature scaling, "
@@ -65,7 +66,10 @@ def captions(settings: Settings) -> dict[str, str]:
         f"(alpha = {alpha:g}, CP {cp}%)",
         "margins": "Section 4: margins between the two largest logits, rows by increasing deterministic APS score",
         "last-index": "Section 4: last index s_T, rows by increasing deterministic APS score",
-        "bound": "Section 4: the bound b(T) on the margin",
+        "bound": "Section 4: the bound b(T) on the margin, and (an addition) the sharp bound b*(T)",
+        "figure-1": f"Figure 1: {METRICS['avg_size'].title}, {METRICS['top_coverage_gap'].title} (medians of means) "
+        "and mean threshold against T, one column for each file; the dotted line is T* of all rows, by ECE "
+        f"(alpha = {alpha:g}, CP {cp}%)",
         "bound-share": "Section 4: share of rows whose margin is above the bounds, and whose derivative has the sign",
         "low-temperatures": "Appendix B.5: very low temperatures, with a plain softmax and with thermoset "
         f"(alpha = {alpha:g}, CP {cp}%)",
@@ -95,6 +99,29 @@ def drawn_figures(data: Logits, study: PairStudy) -> Mapping[str, Callable[[], "
     }
 
 
+def figure_1(studies: Sequence[PairStudy]) -> "Figure":
+    """The paper's first figure: a column for each file."""
+    alpha, cp = studies[0].settings.main
+    made, panels = figure(len(_FIGURE_1) * len(studies), columns=len(studies), panel=_PANEL)
+    for i, metric in enumerate(_FIGURE_1):
+        for ax, study in zip(panels[i * len(studies) :], studies, strict=False):
+            _curve(ax, study.measured, metric, alpha, cp)
+            if i == 0:
+                ax.set_title(study.title, loc="left", fontsize="medium", parse_math=False)
+            if i < len(_FIGURE_1) - 1:
+                ax.set_xlabel("")
+    _legend_above(made, panels[0])
+    _note(made, f"alpha = {alpha:g}; CP {cp}%; {studies[0].settings.trials} random splits; bands: 2 standard errors")
+    return made
+
+
+def _curve(ax: "Axes", found: Measured, metric: str, alpha: float, cp: int) -> None:
+    """A metric against T: a median of means, as the paper has it, or the mean of a threshold."""
+    label = METRICS[metric].title + _SYMBOLS.get(metric, "")
+    centre = mean_over_trials if metric == "threshold" else median_of_means
+    plot_sweep(_at_level(found.curves[cp], alpha), metric, ax=ax, ylabel=label, marks={"T*": found.ece}, centre=centre)
+
+
 def _curves_at(found: Measured, settings: Settings, alpha: float) -> Callable[[], "Figure"]:
     return lambda: _curves(found, settings, alpha)
 
@@ -106,8 +133,7 @@ def _curves(found: Measured, settings: Settings, alpha: float) -> "Figure":
     for i, metric in enumerate(_PANELS):
         row = panels[i * len(columns) : (i + 1) * len(columns)]
         for ax, cp in zip(row, columns, strict=True):
-            label = METRICS[metric].title + _SYMBOLS.get(metric, "")
-            plot_sweep(_at_level(found.curves[cp], alpha), metric, ax=ax, ylabel=label, marks={"T*": found.ece})
+            _curve(ax, found, metric, alpha, cp)
         _same_height(row)
     for ax in panels[: -len(columns)]:
         ax.set_xlabel("")

@@ -55,6 +55,8 @@ def _page(
     yield f"<p>{settings.trials} random splits, seed {settings.random_state}; alpha {levels}; CP sets of {sizes}; "
     yield f"temperatures {html.escape(settings.temperatures)}.</p>"
     yield f"<p class='dim'>{html.escape(KEY)}</p><p class='dim'>{html.escape(_LOOKS)}</p>"
+    for remark in filter(None, (study.remark for study in studies)):
+        yield f"<p>{html.escape(remark)}</p>"
     for name, reason in skipped.items():
         yield f"<p>Skipped {html.escape(name)}: {html.escape(reason)}</p>"
     for section in sections:
@@ -92,8 +94,10 @@ def _section(section: Section, studies: Sequence[PairStudy], figures: Mapping[st
         for table in section.folded:
             yield table.to_html()
         yield "</details>"
+    told = captions(studies[0].settings)
+    for name in section.shared:
+        yield _figure(figures[f"{name}.png"], told[name])
     if section.figures:
-        told = captions(studies[0].settings)
         narrow = all(name in _NARROW for name in section.figures)
         by_file = len(section.figures) == 1 and narrow  # small figures of all files share a row
         yield f"<div class='figures{' narrow' if by_file else ''}'>"

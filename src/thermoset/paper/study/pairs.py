@@ -8,6 +8,7 @@ import numpy as np
 from thermoset.data import Logits
 from thermoset.errors import InputError
 from thermoset.levels import rows_needed
+from thermoset.metrics import top_k_accuracy
 from thermoset.paper.study.agreement import Agreement, agreements
 from thermoset.paper.study.cells import Cell, table_cells
 from thermoset.paper.study.claims import Claim, check_claims
@@ -16,6 +17,7 @@ from thermoset.paper.study.margin_bounds import MarginBounds, margin_bounds
 from thermoset.paper.study.measure import Measured, Settings, measure
 from thermoset.paper.study.published import Pair, find_printed, recognise
 from thermoset.paper.study.row_by_row import LowTemperatures, SizeDifferences, low_temperatures, size_differences
+from thermoset.paper.study.statements import Statement, check_statements
 from thermoset.paper.theory import QuantileSamples, quantile_samples
 from thermoset.quoting import Brief
 
@@ -45,6 +47,8 @@ class PairStudy(Brief):
         The quantile samples of appendix B.6, at T = 1, T*, 0.5 and 2, all rows setting the threshold.
     bounds
         The bounds of section 4 on the margins, and the share of rows above them.
+    statements
+        Theorems, propositions and lemmas of the paper, checked on rows of the file.
     claims
         What the paper says happens, and whether it does.
     """
@@ -61,7 +65,20 @@ class PairStudy(Brief):
     low: LowTemperatures
     quantiles: QuantileSamples
     bounds: MarginBounds
+    statements: tuple[Statement, ...]
     claims: tuple[Claim, ...]
+
+    @property
+    def remark(self) -> str:
+        """Why a file that is named like a pair of the paper is not taken for it; empty otherwise."""
+        named = recognise(self.name)
+        printed = find_printed(named, "top1")
+        if self.pair is not None or printed is None:
+            return ""
+        return (
+            f"{self.name} is named like {named}, but is right for {self.measured.top1:.1%} of its rows where the paper "
+            f"has {printed.value:.1%}. It is studied as a file of its own."
+        )
 
     @property
     def title(self) -> str:
@@ -99,7 +116,7 @@ def study_logits(
     (True, 'top1')
     """
     asked = settings or Settings()
-    data.require_labels("the study")
+    labels = data.require_labels("the study")
     if not np.isfinite(data.logits).all():
         raise InputError(f"{name} has masked classes (logits of -inf), of which the theory's figures know nothing.")
     percent, needed = asked.calibration_percent, 4 * rows_needed(asked.main[0])
@@ -109,7 +126,7 @@ def study_logits(
             f"{name} has {len(data):,} rows, of which {percent}% ({calibration}) calibrate; the study needs {needed} "
             "there. Add rows."
         )
-    pair = recognise(name)
+    pair = recognise(name, top_k_accuracy(data.logits, labels, 1))
     printed = find_printed(pair, "temperature_ece")
     found = measure(data, asked, None if printed is None else printed.value, tell)
     comparison = compare(data, found, pair, asked, tell)
@@ -121,7 +138,7 @@ def study_logits(
     quantiles = quantile_samples(data, temperatures=(1.0, found.ece, 0.5, 2.0), alpha=asked.main[0])
     tell("quantile samples")
     cells = table_cells(found, pair, asked)
-    claims = check_claims(found, comparison, differences, asked)
-    bounds = margin_bounds(data, found.ece)
+    claims = check_claims(found, comparison, differences, quantiles, asked)
+    theory = margin_bounds(data, found.ece), check_statements(data, found.ece, asked.main[0])
     shape = len(data), data.n_classes
-    return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles, bounds, claims)
+    return PairStudy(name, pair, *shape, asked, found, cells, comparison, differences, low, quantiles, *theory, claims)

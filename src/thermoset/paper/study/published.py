@@ -12,6 +12,7 @@ from importlib.resources import files
 
 __all__ = ["PAIRS", "Pair", "Printed", "find_printed", "printed_cells", "recognise"]
 
+_SAME_ACCURACY = 0.005
 _NOISE = ("data", "logits", "val", "test")  # words that file names carry after the pair
 
 
@@ -116,15 +117,22 @@ def _by_cell() -> dict[tuple[object, ...], Printed]:
     return {(c.pair, c.metric, c.method, c.at, c.alpha, c.cp_percent): c for c in printed_cells()}
 
 
-def recognise(name: str) -> Pair | None:
-    """The paper's pair that a file's name stands for, or None.
+def recognise(name: str, top1: float | None = None) -> Pair | None:
+    """The paper's pair that a file's name stands for, or None; with its accuracy, if that is the printed one too.
 
-    >>> str(recognise("Cifar100-ResNet50_data.npz")), str(recognise("imagenet_vit_b_16.npz"))
+    Names are common. A file of another network has another accuracy: half a percentage point is allowed.
+
+    >>> str(recognise("Cifar100-ResNet50_data.npz")), str(recognise("imagenet_vit_b_16.npz", 0.8391))
     ('CIFAR-100, ResNet50', 'ImageNet, ViT-B/16')
     >>> recognise("cifar100_densenet_bc100.npz")  # another network
+    >>> recognise("cifar100_resnet50.npz", 0.772)  # of the same name, but the paper's is right for 80.9%
     """
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower().partition(".")[0]) if word not in _NOISE]
-    return _names().get("".join(words))
+    pair = _names().get("".join(words))
+    printed = find_printed(pair, "top1")
+    if printed is None or top1 is None:
+        return pair
+    return pair if abs(top1 - printed.value) <= _SAME_ACCURACY else None
 
 
 @cache

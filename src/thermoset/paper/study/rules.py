@@ -17,10 +17,9 @@ from thermoset.levels import Alpha, conformal_rank, exact_level
 from thermoset.paper.study.measure import Measured, Settings, calibration_rows
 from thermoset.paper.study.own_temperatures import Way
 from thermoset.rows import SortedRows, run_tasks
-from thermoset.scores import LAC, RAPS, Score, resolve
+from thermoset.scores import RAPS, Score, resolve
 from thermoset.sweeping.engine import LabelParts, expected_sizes, label_parts, solve_thresholds
-from thermoset.tuning import menu, read_preference, settle
-from thermoset.tuning.search import Search, Steps
+from thermoset.tuning import Search, menu, read_preference, settle
 
 __all__ = [
     "CHOOSERS",
@@ -29,19 +28,19 @@ __all__ = [
     "at_temperatures",
     "chosen_rules",
     "rule_label",
-    "stricter_lac",
+    "stricter",
     "tuned_raps",
 ]
 
 PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)
 """What RAPS tries (Angelopoulos et al. 2021, appendix E)."""
 _LABELS = {
-    ("exact", "t_hat"): "T-hat of appendix C",
+    ("exact", "t_hat"): "T-hat of appendix D",
     ("exact", "conf_ts"): "ConfTS",
     ("exact", "own tuning"): "its authors' tuning",
     ("exact", "mondrian"): "Mondrian",
     ("exact", "clustered"): "clustered",
-    ("published", "t_hat"): "T = 1, as the printed T-hat",
+    ("published", "t_hat"): "T = 1, beside the printed T-hat",
     ("published", "mondrian"): "Mondrian, clamped",
 }
 _STRICTER = (Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))  # of alpha
@@ -88,15 +87,16 @@ def at_temperatures(name: str, methods: Sequence[str], temperatures: Floats, alp
     )
 
 
-def stricter_lac(temperatures: Floats, alpha: Alpha) -> Rule:
-    """LAC at these temperatures with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked.
+def stricter(name: str, methods: Sequence[str], temperatures: Floats, alpha: Alpha) -> Rule:
+    """Scores at these temperatures with thresholds at 0.8, 0.6 and 0.4 times alpha, which promise more than was asked.
 
-    >>> [name for _, name in stricter_lac(np.ones(1), 0.1).names]
-    ['T*, alpha 0.08', 'T*, alpha 0.06', 'T*, alpha 0.04']
+    >>> stricter("T*", ("lac",), np.ones(1), 0.1).names
+    (('lac', 'T*, alpha 0.08'), ('lac', 'T*, alpha 0.06'), ('lac', 'T*, alpha 0.04'))
     """
     levels = tuple(factor * exact_level(alpha) for factor in _STRICTER)
-    names = tuple(("lac", f"T*, alpha {float(level):g}") for level in levels)
-    return Rule(names, tuple(Way(float(t), (LAC(),), levels) for t in temperatures))
+    scores = tuple(resolve(method) for method in methods)
+    names = tuple((method, f"{name}, alpha {float(level):g}") for method in methods for level in levels)
+    return Rule(names, tuple(Way(float(t), scores, levels) for t in temperatures))
 
 
 def tuned_raps(given: CalibrationRows) -> Way:
@@ -131,12 +131,18 @@ def _mean_size(score: Score, rows: SortedRows, labels: LabelParts, alpha: Alpha)
 
 
 def joint(given: CalibrationRows, prefer: str) -> Way:
-    """Score, parameters, temperature and level at once, for a preference: `method="auto"`, of randomised sets."""
-    kinds = [kind for kind in menu(given.alpha, random_state=given.seed) if kind.randomized]
-    rows = SortedRows(given.rows)
-    search = Search(given.rows, rows, kinds[0], len(given.rows), None, Steps(None))
-    found, _ = settle(search, read_preference(prefer), kinds, given.calibrated)
-    return Way(found.temperature, (found.recipe.score,), (found.recipe.alpha,))
+    """Score, temperature and level at once, for a preference: `method="auto"`, of sets with one threshold."""
+    preference = read_preference(prefer)
+    search = Search(
+        calibration=given.rows,
+        candidates=menu(given.alpha, random_state=given.seed),
+        calibrated=given.calibrated,
+        n_conformal=len(given.rows),
+        strict=preference.target(given.alpha) is not None,
+        by_class=False,
+    )
+    setting = settle(search, preference).setting
+    return Way(setting.temperature, (setting.score,), (setting.alpha,))
 
 
 Chooser = Callable[[CalibrationRows], Way]

@@ -11,16 +11,19 @@ from thermoset.paper.study.margin_bounds import bounds_table
 from thermoset.paper.study.pairs import QUANTILES_AT, PairStudy
 from thermoset.paper.study.published import PAIRS, find_printed
 from thermoset.paper.study.rules import rule_label
+from thermoset.paper.study.statements import statements_table
+from thermoset.sweeping import median_of_means
 from thermoset.text_tables import TextTable
 
 __all__ = ["KEY", "Section", "study_sections"]
 
 KEY = (
-    "Cells show the median of means over the trials ± its standard error. The number printed in the paper follows in "
-    "brackets, with ✗ if the two differ by more than sampling and rounding explain; with ‡ if the printed number is a "
-    "different statistic by definition, so that the two are not compared (cells.csv says what differs); and with † if "
-    "the published logits do not give such a number. Rows marked 'exact' follow thermoset's conventions; rows marked "
-    "'published' follow the choices that come nearest to the published tables."
+    "Cells show the median of means over the trials ± its standard error. The number printed in the paper stands below "
+    "(rows marked 'printed') or in brackets. ✗ means that the two differ by more than sampling and rounding explain, "
+    "✗† that moreover no choice that was tried gives the printed number from the published logits. ‡ means that the "
+    "printed number is a different statistic by definition, so that the two are not compared (cells.csv says what "
+    "differs). Rows marked 'exact' follow thermoset's conventions; rows marked 'published' follow the choices that "
+    "come nearest to the published tables."
 )
 _METHODS = ("lac", "aps", "raps")
 _DIGITS = {"avg_size": 2, "marginal_coverage_gap": 2, "top_coverage_gap": 1, "avg_coverage_gap": 2}  # as printed
@@ -55,7 +58,7 @@ _VERDICTS = {True: "✓ holds", False: "✗ does not hold", None: "open"}
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: tables that are open, tables that are folded, and figures of every file."""
+    """A part of the page: tables that are open, tables that are folded, figures of every file, and of all together."""
 
     name: str
     title: str
@@ -63,6 +66,7 @@ class Section:
     tables: tuple[TextTable, ...] = ()
     folded: tuple[TextTable, ...] = ()
     figures: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> tuple[Section, ...]:
@@ -84,7 +88,8 @@ def study_sections(studies: Sequence[PairStudy], together: Sequence[Claim]) -> t
     if rules:
         sections.append(Section("rules", "Who pays: all rules together", _WHO_PAYS, rules, figures=("rules",)))
     sections.append(Section("low", "Very low temperatures", _LOW, figures=("low-temperatures",)))
-    tables, drawn = (bounds_table(studies), _quantiles(studies)), ("bound", "bound-share", "margins", "last-index")
+    tables = bounds_table(studies), statements_table(studies), _quantiles(studies)
+    drawn = ("bound", "bound-share", "margins", "last-index")
     sections.append(Section("theory", "Theory (section 4)", _THEORY, tables, figures=drawn))
     return tuple(sections)
 
@@ -102,20 +107,26 @@ _AGREEMENT = (
 )
 _CALIBRATION = (
     "T* is fitted on the calibration rows of each trial; reliability is shown on rows that T* was not fitted on. The "
-    "printed T* has no error bar, so it counts as agreeing if it lies within 3 standard deviations of single fits."
+    "printed T* has no error bar, so it counts as agreeing if it lies within 3 standard deviations of single fits. ECE "
+    "bins rows by the confidence of the predicted label. The formula printed in appendix B.3 bins them by the "
+    "probability of the true label: a slip, since that is not known when a confidence is reported."
 )
 _ROWS = "Sets of the same rows, with the same u, at T = 1 and at the T* of the trial."
 _GUIDELINE = (
-    "The code published with the paper has no thresholds by class, and the printed T-hat columns hold the values of "
-    "T = 1. Rows marked 'published' are the nearest that was found. For Mondrian sets, the threshold of a class with "
-    "few rows is its largest score: this promises nothing and does not give the printed sizes. For T-hat, they are at "
-    "T = 1."
+    "The guideline of section 5 is a choice of the user's: look at the curves of size and class gap against T, made "
+    "from calibration rows, and take the T-hat that fits the task. Appendix D shows one such choice, the least "
+    f"{METRICS['top_coverage_gap'].title} of the curves of appendix C; that is the rule in this table. The code "
+    "published with the paper has no thresholds by class. Rows marked 'published' are the nearest that was found. For "
+    "Mondrian sets, the threshold of a class with few rows is its largest score: this promises nothing and does not "
+    "give the printed sizes. For T-hat they are at T = 1, whose values are the printed ones of CIFAR-100 ResNet50; "
+    "those printed of ImageNet ViT-B/16 are not its values at T = 1 (Table 1)."
 )
 _WHO_PAYS = (
     "Every rule promises the same coverage. The worst tenth are the tenth of classes that are covered least (at least "
     "one class), averaged over u, because drawing u adds noise to class coverage. A correct top label is left out if "
-    "the most likely label is right but not in the set. LAC at a stricter alpha covers more than was promised. Gaps "
-    "are measured against the promise, so covering too much counts as a gap too."
+    "the most likely label is right but not in the set. Scores at a stricter alpha cover more than was promised; they "
+    "show how much of a gain comes from alpha, whatever the score. Gaps are measured against the promise, so covering "
+    "too much counts as a gap too."
 )
 _LOW = "A plain softmax loses small probabilities to underflow, and coverage suffers."
 _THEORY = (
@@ -140,14 +151,15 @@ def _overview(studies: Sequence[PairStudy]) -> TextTable:
         counted = Counter(claim.holds for claim in study.claims)
         lines.append(
             (
-                study.title, f"{study.n_rows:,} x {study.n_classes:,}", f"{study.measured.trial_ece.mean():.3f}",
+                study.title, f"{study.n_rows:,} x {study.n_classes:,}",
+                f"{median_of_means(study.measured.trial_ece):.3f}",
                 f"{size[0]:.2f} to {size[1]:.2f}", f"{gap[0]:.3f} to {gap[1]:.3f}",
                 told.get("avg_size", "-"), told.get("top_coverage_gap", "-"),
                 f"{counted[True]} hold, {counted[None]} open, {counted[False]} do not",
             )
         )  # fmt: skip
     head = (
-        "file", "rows x classes", "T*", f"{METRICS['avg_size'].title} of APS, T = 1 to T*",
+        "file", "rows x classes", "T* by ECE, median of means", f"{METRICS['avg_size'].title} of APS, T = 1 to T*",
         f"{METRICS['top_coverage_gap'].title} of APS, T = 1 to T*", f"printed {METRICS['avg_size'].title} that agree",
         f"printed {METRICS['top_coverage_gap'].title} that agree", "claims of the paper, over all settings",
     )  # fmt: skip
@@ -197,7 +209,11 @@ def _in_full(name: str, title: str, told: Sequence[tuple[PairStudy, Claim]]) -> 
 
 
 def _setting(claim: Claim) -> str:
-    return "" if claim.alpha is None else f"alpha {claim.alpha:g}, CP {claim.cp_percent}%"
+    parts = (
+        (claim.alpha, f"alpha {claim.alpha:g}" if claim.alpha else ""),
+        (claim.cp_percent, f"CP {claim.cp_percent}%"),
+    )
+    return ", ".join(text for value, text in parts if value is not None)
 
 
 def _agreement(studies: Sequence[PairStudy]) -> tuple[TextTable, ...]:
@@ -249,10 +265,10 @@ def _printed_temperatures(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
         cells = [find_printed(pair, kind) for kind in kinds]
         texts = [f"{cell.value:g}" if cell else "-" for cell in cells]
         found = measured.get(pair)
-        mine = f"{found.trial_ece.mean():.3f} / {found.trial_nll.mean():.3f}" if found else "-"
+        mine = f"{median_of_means(found.trial_ece):.3f} / {median_of_means(found.trial_nll):.3f}" if found else "-"
         lines.append((str(pair), *texts, mine))
     if measured:
-        head = ("pair", *kinds.values(), "here, ECE / NLL")
+        head = ("pair", *kinds.values(), "here, ECE / NLL, median of means")
         yield TextTable("printed-temperatures", "T* in the paper and in its published code", head, tuple(lines))
 
 
@@ -266,7 +282,8 @@ def _at_level(studies: Sequence[PairStudy], alpha: float) -> Section:
         (open_ if cp == main else folded).extend(made)
     title = f"Set sizes and coverage at alpha = {alpha:g}"
     figures = (f"curves-alpha-{alpha:g}",)
-    return Section(f"alpha-{alpha:g}", title, "", tuple(open_), tuple(folded), figures)
+    shared = ("figure-1",) if alpha == studies[0].settings.main[0] else ()
+    return Section(f"alpha-{alpha:g}", title, "", tuple(open_), tuple(folded), figures, shared)
 
 
 def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int) -> TextTable:
@@ -277,12 +294,19 @@ def _by_method(studies: Sequence[PairStudy], metric: str, alpha: float, cp: int)
     for study in studies:
         for mode in ("exact", "published"):
             found = {
-                (cell.at, cell.method): _text(cell, scale, digits)
+                (cell.at, cell.method): cell
                 for cell in study.cells
                 if (cell.mode, cell.metric, cell.alpha, cell.cp_percent) == (mode, metric, alpha, cp)
             }
             if found:  # no gap over all classes is printed
-                lines.append((study.title, mode, *(found[column] for column in columns)))
+                texts = (
+                    f"{_value(found[column], scale, digits)} {_marks(found[column])}".rstrip() for column in columns
+                )
+                lines.append((study.title, mode, *texts))
+        printed = [find_printed(study.pair, metric, method, at, alpha, cp) for at, method in columns]
+        if any(printed):
+            texts = ("-" if one is None else f"{round(scale * one.value, 6):.{digits}f}" for one in printed)
+            lines.append((study.title, "printed", *texts))
     number = _NUMBERS.get(metric, "") if (alpha, cp) == (0.1, 10) else ""
     head = [f"{method.upper()}{' after TS' if at == 'after' else ''}" for at, method in columns]
     title = f"{number}{shown}, alpha {alpha:g}, CP {cp}%"
@@ -299,7 +323,7 @@ def _comparisons(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
             for mode, at in dict.fromkeys((cell.mode, cell.at) for cell in mine):
                 here = {cell.metric: cell for cell in mine if (cell.mode, cell.at) == (mode, at)}
                 texts = [_text(here[metric], scale, digits) for metric, (_, scale, digits) in _SHOWN.items()]
-                mean = "" if mode == "published" else _mean_temperature(study, at, cp)
+                mean = "" if mode == "published" else _mean_temperature(study, "raps", at, cp)
                 trials = str(here["avg_size"].trials)
                 lines.append((study.title, rule_label(mode, at), mode, mean, *texts, trials))
         head = ("file", "rule", "mode", "mean T", *(name for name, _, _ in _SHOWN.values()), "trials")
@@ -312,8 +336,9 @@ def _compared(studies: Sequence[PairStudy]) -> list[int]:
     return sorted({cell.cp_percent for study in studies for cell in study.comparison.cells if cell.cp_percent})
 
 
-def _mean_temperature(study: PairStudy, at: str, cp: int) -> str:
-    chosen = study.comparison.temperatures.get(f"{at}, CP {cp}%", study.comparison.temperatures.get(at))
+def _mean_temperature(study: PairStudy, method: str, at: str, cp: int) -> str:
+    known = study.comparison.temperatures
+    chosen = known.get((method, f"{at}, CP {cp}%"), known.get((method, at)))
     return "" if chosen is None else f"{chosen.mean():.2f}"
 
 
@@ -325,7 +350,7 @@ def _rules(studies: Sequence[PairStudy]) -> Iterator[TextTable]:
         for study in studies:
             for (method, at), here in study.comparison.by_rule(cp).items():
                 texts = [_text(here[metric], scale, digits) for metric, (_, scale, digits) in _PAID.items()]
-                known = method.upper(), rule_label("exact", at), _mean_temperature(study, at, cp)
+                known = method.upper(), rule_label("exact", at), _mean_temperature(study, method, at, cp)
                 lines.append((study.title, *known, *texts, str(here["avg_size"].trials)))
         head = ("file", "score", "rule", "mean T", *(name for name, _, _ in _PAID.values()), "trials")
         title = f"All rules, promised coverage {1 - alpha:.0%}, CP {cp}%"
@@ -351,12 +376,21 @@ def _printed_probs(study: PairStudy, at: str) -> str:
 
 
 def _text(cell: Cell, scale: float, digits: int) -> str:
-    """A cell as a reader sees it."""
+    """A cell as a reader sees it, with the printed number."""
+    if cell.printed is None:
+        return _value(cell, scale, digits)
+    marks = _marks(cell)
+    return f"{_value(cell, scale, digits)} [{round(scale * cell.printed, 6):g}{' ' if marks else ''}{marks}]"
+
+
+def _value(cell: Cell, scale: float, digits: int) -> str:
     value, error = scale * cell.value, scale * cell.standard_error
     more = next((d for d in range(digits, digits + 3) if error >= 0.5 * 10**-d), digits)  # an error is not 0.00
-    value_text = f"{value:.{more}f} ± {error:.{more}f}" if error > 0 else f"{value:.{digits}f}"
-    if cell.printed is None:
-        return value_text
-    marks = "✗" if cell.agrees is False else "‡" if cell.definition else ""
-    marks += "†" if cell.note.startswith("not reproducible") else ""
-    return f"{value_text} [{round(scale * cell.printed, 6):g}{' ' if marks else ''}{marks}]"
+    return f"{value:.{more}f} ± {error:.{more}f}" if error > 0 else f"{value:.{digits}f}"
+
+
+def _marks(cell: Cell) -> str:
+    """Whether the printed number disagrees, whatever the choices, or is another statistic."""
+    if cell.agrees is False:
+        return "✗†" if cell.note.startswith("not reproducible") else "✗"
+    return "‡" if cell.definition else ""

@@ -22,6 +22,7 @@ from thermoset.paper.theory.limits import limit_scores, limit_sizes
 from thermoset.paper.theory.peaks import ClassPeaks, Peak, measured_peak, peaks_by_classes
 from thermoset.paper.theory.propositions import (
     Check,
+    auxiliary_lemma,
     corollary_4_2,
     entropy_proposition,
     gap_proposition,
@@ -49,6 +50,7 @@ __all__ = [
     "Routes",
     "SizeSlopes",
     "TypicalRows",
+    "auxiliary_lemma",
     "bound",
     "bound_share",
     "class_coverage",

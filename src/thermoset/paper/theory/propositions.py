@@ -38,6 +38,7 @@ from thermoset.scores import Score
 
 __all__ = [
     "Check",
+    "auxiliary_lemma",
     "corollary_4_2",
     "derivative_has_sign",
     "entropy_proposition",
@@ -90,12 +91,38 @@ def theorem_4_1(logits: Any, cool: float, hot: float, m: ArrayLike) -> Check:
     Check(premise holds for 1 of 2, conclusion fails for 0 of those)
     """
     data = finite_logits(logits)
-    low, high = checked_temperature(cool), checked_temperature(hot)
-    if low >= high:
-        raise InputError(f"cool must be below hot; got {cool!r} and {hot!r}. Swap them.")
+    low, high = _ordered(cool, hot)
     places = checked_places(m, len(data), data.n_classes)
     premise = _unequal(data) & (places > 0) & (places < data.n_classes)
     return Check(premise, log_gaps(data, low, high, places) > -np.inf)
+
+
+def auxiliary_lemma(logits: Any, cool: float, hot: float) -> Check:
+    """Auxiliary lemma: e**(z_1 / cool) e**(z_j / hot) > e**(z_1 / hot) e**(z_j / cool) wherever z_1 > z_j.
+
+    In each row for every class j against the largest logit, as logarithms: what of equal logits is left is equality.
+
+    >>> auxiliary_lemma([[2.0, 1.0, 0.0], [1.0, 1.0, 1.0]], 0.5, 2.0)
+    Check(premise holds for 1 of 2, conclusion fails for 0 of those)
+    """
+    data = finite_logits(logits)
+    low, high = _ordered(cool, hot)
+    out = np.empty(len(data), dtype=np.bool_)
+
+    def work(ranked: Floats, _: slice) -> Bools:
+        top = ranked[:, :1]
+        stronger = distances(ranked, top, 1 / low) > distances(ranked, top, 1 / high)
+        return np.asarray((stronger == (ranked < top)).all(axis=1))
+
+    each_row(data, out, work)
+    return Check(_unequal(data), out)
+
+
+def _ordered(cool: float, hot: float) -> tuple[float, float]:
+    low, high = checked_temperature(cool), checked_temperature(hot)
+    if low >= high:
+        raise InputError(f"cool must be below hot; got {cool!r} and {hot!r}. Swap them.")
+    return low, high
 
 
 def corollary_4_2(
