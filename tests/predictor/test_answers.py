@@ -1,5 +1,6 @@
 """Predictors that answer some rows alone: actions, sets of the others, documents, engines, refusals."""
 
+import csv
 import json
 
 import msgspec
@@ -9,11 +10,13 @@ import pytest
 import thermoset as ts
 from engines import ENGINES, by_exported_torch
 from law import generated
+from parts import require
 from thermoset.arrays import pairs
 from thermoset.calibration.confidence import top_odds
 from thermoset.errors import BudgetWarning, FileFormatError, InputError
 from thermoset.integrations.batches import Predictor
 from thermoset.predictor.document import Thresholds
+from thermoset.predictor.many_files import predict_shards
 from thermoset.predictor.sets import ACTIONS, ANSWER, CHOOSE, REVIEW
 
 N = 6000
@@ -49,6 +52,22 @@ def test_answered_rows_have_their_label_alone(predictor, fresh):
     assert 0.3 < answered.mean() < 0.95
     np.testing.assert_array_equal(answered, g >= predictor.answer_.threshold)
     np.testing.assert_array_equal(sets[answered], np.eye(8, dtype=bool)[predictor.predict(fresh)[answered]])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_files_of_predictions_have_the_action(predictor, fresh, suffix, tmp_path):
+    ts.save(tmp_path / "new.npz", fresh)
+    target = tmp_path / "made"
+    predict_shards(predictor, tmp_path / "new.npz", target, kind=suffix[1:])
+    (made,) = target.glob(f"*{suffix}")
+    if suffix == ".parquet":
+        found = require("pyarrow.parquet", "io").read_table(made).column("action").to_pylist()
+    elif suffix == ".csv":
+        with made.open(newline="") as stream:
+            found = [row["action"] for row in csv.DictReader(stream)]
+    else:
+        found = [json.loads(line)["action"] for line in made.read_text().splitlines()]
+    assert found == predictor.predict_actions(fresh).tolist()
 
 
 def test_sizes_decide_between_choice_and_review(predictor, fresh):

@@ -30,6 +30,7 @@ from thermoset.io.files import FilePath, as_path, check_folder, errors_about, lo
 from thermoset.io.finding import Where
 from thermoset.io.opening import BLOCK_BYTES, LogitBlocks
 from thermoset.io.roles import checked_columns
+from thermoset.predictor.sets import ACTIONS, DecidedArrays
 from thermoset.quoting import printable, quoted
 
 if TYPE_CHECKING:
@@ -347,6 +348,7 @@ def predict_shard(
             id_column=reading.id_column or "id",
             groups=blocks.has_groups,
             p_values=document.n_classes if reading.p_values else None,
+            actions=document.answers is not None,
         ) as written,
     ):
         before = _size_and_time(job.source)
@@ -359,7 +361,8 @@ def predict_shard(
                     if isinstance(block, TopLogits)
                     else 0
                 )
-            written.write(*answers[:3], ids=ids, groups=block.groups, p=p)
+            done = [ACTIONS[one] for one in answers.actions] if isinstance(answers, DecidedArrays) else None
+            written.write(*answers[:3], ids=ids, groups=block.groups, p=p, actions=done)
             rows += len(block)
             if progress is not None:
                 progress(rows, blocks.n_rows)
